@@ -1,0 +1,58 @@
+"""The error tree. Every error says what could not be done, what was seen, what was expected and what to do next,
+and carries its data as attributes, so that no caller parses the text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class SynthscoreError(Exception):
+    """Root of all errors that synthscore raises on purpose. Keyword arguments become attributes."""
+
+    def __init__(self, message: str, **data: Any) -> None:
+        super().__init__(message)
+        self.__dict__.update(data)
+
+
+class InputError(SynthscoreError):
+    """A row or file that cannot be used. Attributes where known: `source`, `row` (1-based), `field`, `value`."""
+
+
+class TaskError(SynthscoreError):
+    """An unknown task or attribute, or a task folder that does not say what it must."""
+
+
+class TemplateError(SynthscoreError):
+    """A template that is missing, does not parse, or names an undefined variable."""
+
+
+class LadderError(SynthscoreError):
+    """A ladder that cannot be made or used. Attributes where known: `context_id`, `attribute`, `level`."""
+
+
+class DegradeError(SynthscoreError):
+    """A text in which the damage asked for finds nothing to damage."""
+
+
+class ReferencesError(SynthscoreError):
+    """A references folder that is missing, unreadable, or not what its hashes say."""
+
+
+class StoreError(SynthscoreError):
+    """A store of answers that cannot be read or written."""
+
+
+class EngineError(SynthscoreError):
+    """A model that cannot be loaded, or fails its self-check."""
+
+
+class LabelError(EngineError):
+    """Labels that a model cannot tell apart or cannot say in the rendered position."""
+
+
+class PromptTooLongError(EngineError):
+    """A prompt with more tokens than the model takes. Attributes: `n_tokens`, `max_tokens`."""
+
+
+class LowMassError(EngineError):
+    """Labels that together are too improbable to be the answer. Attributes: `label_mass`, `min_mass`."""

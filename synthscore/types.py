@@ -1,0 +1,356 @@
+"""The nouns: frozen, checked when made, so that no later step checks again. No files, no models.
+
+A higher score is better. `rank` 1 is best; `order` lists indices, best first. Probabilities are natural logs, float64.
+What cannot be scored is *unscored*: value NaN (JSON null) with a status and a reason, and it is counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import InputError, LadderError, TaskError
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+def text_hash(*texts: str) -> str:
+    """Hex sha256 of texts, each preceded by its length, so that ("ab", "c") and ("a", "bc") differ."""
+    digest = hashlib.sha256()
+    for text in texts:
+        data = text.encode()
+        digest.update(f"{len(data)}:".encode())
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def _require_text(value: object, what: str, name: str) -> None:
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"{what}: {name} is {value!r}, expected a text that is not empty", field=name, value=value)
+
+
+# ------------------------------------------------------------------------------------------------- tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One quality of a text: what it means, and the phrases that questions are made of."""
+
+    name: str
+    description: str
+    more: str  # comparative adjective phrase: "Summary 2 is ___ than Summary 1"
+    better: str  # base-form verb phrase: "Does Summary 2 ___ than Summary 1?"
+    worse: str  # its opposite
+
+    def __post_init__(self) -> None:
+        for name in ("name", "description", "more", "better", "worse"):
+            value = getattr(self, name)
+            if not isinstance(value, str) or not value.strip():
+                raise TaskError(f"attribute {self.name!r}: {name} is {value!r}, expected a phrase that is not empty")
+
+    @property
+    def title(self) -> str:
+        return self.name.replace("_", " ").capitalize()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A kind of writing to judge: its nouns, its attributes, and where its templates are."""
+
+    name: str
+    context_noun: str  # "article": what texts are written for
+    text_noun: str  # "summary": what is judged
+    texts_noun: str  # "summaries"
+    length: str  # what a writer is asked for: "two to four sentences"
+    attributes: Mapping[str, Attribute]
+    facts_noun: str = "background facts"
+    paper_context: str = "context"  # the papers' template variable that holds the context
+    max_new_tokens: int = 256
+    folder: str = ""  # where a user's own task keeps its templates; "" for a built-in task
+
+    def __post_init__(self) -> None:
+        if not self.attributes:
+            raise TaskError(f"task {self.name!r} has no attributes, expected at least one [attributes.NAME] table")
+
+    def attribute(self, name: str) -> Attribute:
+        if name not in self.attributes:
+            raise TaskError(
+                f"task {self.name!r} has no attribute {name!r}. It has: {', '.join(self.attributes)}. "
+                "Own attributes go into the task.toml of a folder, named with --task FOLDER",
+                task=self.name,
+                attribute=name,
+            )
+        return self.attributes[name]
+
+
+# ------------------------------------------------------------------------------------------------- texts
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What texts are written for: an article, a conversation, a story idea."""
+
+    id: str
+    text: str
+    facts: str = ""  # knowledge given to the writer, if any
+    references: tuple[str, ...] = ()  # texts by people, if any: the degraded writer starts from the first
+
+    def __post_init__(self) -> None:
+        _require_text(self.id, "context", "id")
+        _require_text(self.text, f"context {self.id!r}", "text")
+        if not all(isinstance(reference, str) and reference.strip() for reference in self.references):
+            raise InputError(f"context {self.id!r}: references hold an empty text; leave it out", field="references")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A text to judge."""
+
+    id: str
+    context_id: str
+    text: str
+    system: str | None = None
+
+    def __post_init__(self) -> None:
+        _require_text(self.id, "target", "id")
+        _require_text(self.context_id, f"target {self.id!r}", "context_id")
+        _require_text(self.text, f"target {self.id!r}", "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One text of a ladder, with all that is needed to make it again.
+
+    level : 1 (worst) .. N (best). fraction : (level - 1) / (N - 1), the part of its key that nested ladders share.
+    parents : text hashes of the worse and the better rung it was written between; empty for the two extremes.
+    provenance : who wrote it and how (writer, model, revision, template hash, decoding, seed, attempt, ...).
+    A failed rung has status "failed", a reason, and no text.
+    """
+
+    level: int
+    fraction: float
+    text: str
+    status: Literal["ok", "failed"] = "ok"
+    reason: str = ""
+    parents: tuple[str, ...] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.status not in ("ok", "failed"):
+            raise LadderError(f"rung {self.level}: status is {self.status!r}, expected 'ok' or 'failed'")
+        if self.status == "ok" and not self.text.strip():
+            raise LadderError(f"rung {self.level} is empty, expected a text, or status 'failed' with a reason")
+        if self.status == "failed" and (self.text or not self.reason):
+            raise LadderError(f"rung {self.level} failed: expected a reason and no text, got text {self.text!r}")
+        if not 0.0 <= self.fraction <= 1.0:
+            raise LadderError(f"rung {self.level}: fraction is {self.fraction}, expected 0 (worst) .. 1 (best)")
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """Texts of rising quality for one context and attribute, worst first: two or more, all different."""
+
+    context_id: str
+    task: str
+    attribute: str
+    rungs: tuple[Rung, ...]
+    context: Context | None = None  # carried along in releases, so that scoring needs no second file
+
+    def __post_init__(self) -> None:
+        name = f"ladder {self.context_id}/{self.attribute}"
+        if len(self.rungs) < 2:
+            raise LadderError(f"{name}: {len(self.rungs)} rungs, expected at least 2", **self._key)
+        if [rung.level for rung in self.rungs] != list(range(1, len(self.rungs) + 1)):
+            raise LadderError(
+                f"{name}: levels are {[rung.level for rung in self.rungs]}, expected 1..{len(self.rungs)}, worst first",
+                **self._key,
+            )
+        texts = [rung.text for rung in self.usable]
+        if len(set(texts)) < len(texts):
+            raise LadderError(f"{name}: two rungs are the same text, expected all different", **self._key)
+
+    @property
+    def _key(self) -> dict[str, str]:
+        return {"context_id": self.context_id, "attribute": self.attribute}
+
+    @property
+    def n_rungs(self) -> int:
+        return len(self.rungs)
+
+    @property
+    def usable(self) -> tuple[Rung, ...]:
+        """The rungs that have a text."""
+        return tuple(rung for rung in self.rungs if rung.status == "ok")
+
+    @property
+    def hash(self) -> str:
+        """Changes when any rung's text, level or status changes."""
+        return text_hash(*(f"{rung.level}:{rung.status}:{rung.text}" for rung in self.rungs))
+
+
+# ------------------------------------------------------------------------------------------------- asking a model
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What the user says to the model, and how the answer starts. Plain text throughout: special tokens come from
+    the model's chat template alone, so a string in a judged text that looks like one stays plain text."""
+
+    text: str
+    prefill: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """The most probable token that no label starts with: what the model would rather have said."""
+
+    token: str
+    log_prob: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelLogProbs:
+    """How probable each label is as the answer to each prompt, over the model's full vocabulary.
+
+    labels : label words, in column order
+    log_probs : float64, shape (n_prompts, n_labels), nats; not normalised over the labels
+        log P(label | prompt), the whole label, summed over its surface forms. NaN in rows that failed.
+    rivals : per prompt, or None for a row that failed
+    failures : row index -> reason, for rows that could not be asked
+    tokens_naive, tokens_computed : tokens in all prompts, and tokens that the model really ran over
+    """
+
+    labels: tuple[str, ...]
+    log_probs: FloatArray
+    rivals: tuple[Rival | None, ...] = ()
+    failures: Mapping[int, str] = field(default_factory=dict)
+    tokens_naive: int = 0
+    tokens_computed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.log_probs.ndim != 2 or self.log_probs.shape[1] != len(self.labels):
+            raise ValueError(f"log_probs has shape {self.log_probs.shape}, expected (n_prompts, {len(self.labels)})")
+        rows = np.flatnonzero(np.isnan(self.log_probs).any(axis=1))
+        if set(rows.tolist()) != set(self.failures):
+            raise ValueError(f"rows {rows.tolist()} are NaN but failures name rows {sorted(self.failures)}")
+        if (self.log_probs > 1e-4).any():
+            raise ValueError(f"a log-probability is {np.nanmax(self.log_probs)}, expected at most 0")
+
+    def __len__(self) -> int:
+        return len(self.log_probs)
+
+    @property
+    def label_mass(self) -> FloatArray:
+        """Probability that the answer is any of the labels, shape (n_prompts,). Near 0: wrong template or labels."""
+        mass: FloatArray = np.exp(self.log_probs).sum(axis=1)
+        return mass
+
+    @property
+    def probs(self) -> FloatArray:
+        """Probabilities renormalised over the labels (softmax), shape (n_prompts, n_labels)."""
+        shifted = self.log_probs - self.log_probs.max(axis=1, keepdims=True)
+        weights = np.exp(shifted)
+        probs: FloatArray = weights / weights.sum(axis=1, keepdims=True)
+        return probs
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One text that a model wrote. finish_reason: "stop" (it ended by itself) or "length" (it was cut)."""
+
+    text: str
+    finish_reason: Literal["stop", "length"]
+    n_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How to decode. temperature 0 is greedy. Each row has its own seed, so that rows do not depend on each other."""
+
+    max_new_tokens: int = 256
+    temperature: float = 0.7
+    top_p: float = 0.9
+
+    def __post_init__(self) -> None:
+        if self.max_new_tokens < 1 or self.temperature < 0 or not 0 < self.top_p <= 1:
+            raise ValueError(f"{self}: expected max_new_tokens >= 1, temperature >= 0, 0 < top_p <= 1")
+
+
+# ------------------------------------------------------------------------------------------------- results
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Everything that can change a number, as one printable line: `synthscore:0.1.0|model:nano@1f2e|...`."""
+
+    parts: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, **parts: object) -> Signature:
+        return cls(tuple((key, str(value)) for key, value in parts.items()))
+
+    def with_(self, **parts: object) -> Signature:
+        """A signature with parts added or replaced."""
+        merged = dict(self.parts) | {key: str(value) for key, value in parts.items()}
+        return Signature(tuple(merged.items()))
+
+    def __str__(self) -> str:
+        return "|".join(f"{key}:{value}" for key, value in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One text's score. value is None where status is not "ok"; higher is better.
+
+    status : "ok"; "partial" (scored against fewer rungs than the ladder has; not renormalised); or "unscored"
+    details : the scoring's own further numbers (raw, unit, label_mass, ...)
+    """
+
+    id: str
+    context_id: str
+    attribute: str
+    value: float | None
+    stderr: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n_comparisons: int = 0
+    status: Literal["ok", "partial", "unscored"] = "ok"
+    reason: str = ""
+    details: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        scored = self.value is not None and np.isfinite(self.value)
+        if scored != (self.status != "unscored") or (self.status != "ok" and not self.reason):
+            raise ValueError(f"score {self.id!r}: value {self.value}, status {self.status!r}, reason {self.reason!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Scores of many texts, in the order in which the texts were given, and the signature they share."""
+
+    rows: tuple[Score, ...]
+    signature: Signature
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Score]:
+        return iter(self.rows)
+
+    def __getitem__(self, index: int) -> Score:
+        return self.rows[index]
+
+    @property
+    def values(self) -> FloatArray:
+        """Shape (n,), NaN where unscored."""
+        return np.array([np.nan if row.value is None else row.value for row in self.rows], dtype=np.float64)
+
+    @property
+    def n_unscored(self) -> int:
+        return sum(row.status == "unscored" for row in self.rows)
