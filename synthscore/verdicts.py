@@ -1,0 +1,149 @@
+"""Pairs of texts + engine -> verdicts. The one place that turns a question's labels into better / worse / similar.
+
+A rung, a real candidate and a reference written by a person are all just texts: the question is always about the
+*target*, held against the *reference*. Protocols (arXiv:2509.05440 Tables 13-18, arXiv:2307.07889 section 3):
+
+    compare            Better / Worse / Similar, said of the target
+    yes_no             "does the target read better?"  Yes = better, No = worse
+    yes_no_two_sided   the same, and "does it read worse?": worse is the Yes of the second question
+    choose             A / B: which text is better; the reference is shown first, as A
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .engines.base import Engine, Progress
+from .prompts import Templates
+from .scoring import symmetric
+from .types import Context, FloatArray, LabelLogProbs, Prompt, Signature
+
+PROTOCOLS: Mapping[str, tuple[str, ...]] = {
+    "compare": ("Better", "Worse", "Similar"),
+    "yes_no": ("Yes", "No"),
+    "yes_no_two_sided": ("Yes", "No"),
+    "choose": ("A", "B"),
+}
+"""Protocol -> the labels that the judge is asked for."""
+
+_TEMPLATE = {"compare": "compare", "yes_no": "yes_no", "yes_no_two_sided": "yes_no", "choose": "choose"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two texts for one context; the question is about the target."""
+
+    context: Context
+    attribute: str
+    target: str
+    reference: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verdicts:
+    """What the judge said of each pair's target: probabilities over its labels, NaN where it could not be asked.
+
+    better, worse, similar : float64, shape (n_pairs,), sum to 1; similar is 0 for protocols without that label
+        (yes_no_two_sided: two answers, which need not sum to 1)
+    label_mass : float64, shape (n_pairs,): the least over the questions asked about the pair
+    failures : pair index -> reason
+    answers : what the engine answered; one row a question, all first questions in pair order, then all second ones
+    """
+
+    better: FloatArray
+    worse: FloatArray
+    similar: FloatArray
+    label_mass: FloatArray
+    answers: LabelLogProbs
+    signature: Signature
+    failures: Mapping[int, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.better)
+
+
+def ask(
+    pairs: Sequence[Pair],
+    engine: Engine,
+    templates: Templates,
+    *,
+    protocol: str = "compare",
+    both_orders: bool = False,
+    min_mass: float = 0.01,
+    progress: Progress | None = None,
+) -> Verdicts:
+    """Ask the judge about every pair.
+
+    both_orders : ask about the reference too, and average: cancels the effect of what is shown first (METHODS: the
+        sources never do this for ladders, and judges do favour a position)
+    min_mass : labels that together are less probable than this are not an answer: the pair fails with the reason
+    raises : TemplateError, TaskError, LabelError. A prompt that is too long fails its pair alone.
+    """
+    if protocol not in PROTOCOLS:
+        raise ValueError(f"protocol is {protocol!r}, expected one of {', '.join(PROTOCOLS)}")
+    rounds = _rounds(protocol, both_orders)
+    prompts = [_prompt(pair, templates, protocol, *question) for question in rounds for pair in pairs]
+    labels = PROTOCOLS[protocol]
+    answers = engine.label_log_probs(prompts, labels, progress)
+    failures = dict(answers.failures)
+    for row in np.flatnonzero(answers.label_mass < min_mass):
+        rival = answers.rivals[row] if answers.rivals else None
+        said = f"; it would rather have said {rival.token!r} (p = {np.exp(rival.log_prob):.3f})" if rival else ""
+        failures[int(row)] = (
+            f"the labels {', '.join(labels)} have probability {answers.label_mass[row]:.2g} together, expected at least "
+            f"{min_mass:g}{said}. Look at the prompt with `synthscore doctor`, or lower --min-mass"
+        )
+    probs = answers.probs
+    probs[list(failures)] = np.nan
+    by_round = probs.reshape(len(rounds), len(pairs), len(labels))
+    better, worse, similar = _combine(protocol, both_orders, by_round)
+    return Verdicts(
+        better=better,
+        worse=worse,
+        similar=similar,
+        label_mass=answers.label_mass.reshape(len(rounds), len(pairs)).min(axis=0),
+        answers=answers,
+        signature=engine.signature.with_(
+            template=f"{templates.name}/{_TEMPLATE[protocol]}@{templates.hash(_TEMPLATE[protocol])}",
+            protocol=protocol,
+            labels=",".join(labels),
+            orders=2 if both_orders else 1,
+        ),
+        failures={row % len(pairs): reason for row, reason in sorted(failures.items(), reverse=True)},
+    )
+
+
+def _rounds(protocol: str, both_orders: bool) -> list[tuple[bool, bool]]:
+    """The questions asked about each pair, as (about the reference instead, worse instead of better)."""
+    orders = (False, True) if both_orders else (False,)
+    sides = (False, True) if protocol == "yes_no_two_sided" else (False,)
+    return [(swapped, worse) for swapped in orders for worse in sides]
+
+
+def _prompt(pair: Pair, templates: Templates, protocol: str, swapped: bool, worse: bool) -> Prompt:
+    attribute = templates.task.attribute(pair.attribute)
+    target, reference = (pair.reference, pair.target) if swapped else (pair.target, pair.reference)
+    if protocol == "choose":
+        return templates.choose(pair.context, attribute, first=reference, second=target)
+    if protocol == "compare":
+        return templates.compare(pair.context, attribute, target=target, reference=reference)
+    return templates.yes_no(pair.context, attribute, target=target, reference=reference, worse=worse)
+
+
+def _combine(protocol: str, both_orders: bool, probs: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Label probabilities, shape (n_rounds, n_pairs, n_labels), -> better, worse, similar of the targets."""
+    if protocol == "compare":
+        better, worse, similar = probs[..., 0], probs[..., 1], probs[..., 2]
+    elif protocol == "yes_no_two_sided":  # rounds alternate: better?, worse?
+        better, worse = probs[0::2, :, 0], probs[1::2, :, 0]
+        similar = np.zeros_like(better)
+    else:  # yes_no: Yes is better; choose: the target is shown second, so B is better
+        better, worse = (probs[..., 0], probs[..., 1]) if protocol == "yes_no" else (probs[..., 1], probs[..., 0])
+        similar = np.zeros_like(better)
+    if both_orders:
+        better, worse, similar = symmetric(better, worse, similar)
+        return better, worse, similar
+    return better[0], worse[0], similar[0]

@@ -1,0 +1,97 @@
+"""A deterministic engine without a model, for tests of everything that asks one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from synthscore.engines.base import Progress
+from synthscore.types import Generation, LabelLogProbs, Prompt, Rival, Sampling, Signature
+
+Judge = Callable[[Prompt, tuple[str, ...]], Sequence[float]]
+Writer = Callable[[Prompt, int], "str | Generation | Exception"]
+
+
+def even_judge(prompt: Prompt, labels: tuple[str, ...]) -> Sequence[float]:
+    """All labels equally probable, together 0.9 of the mass."""
+    return [float(np.log(0.9 / len(labels)))] * len(labels)
+
+
+def seed_writer(prompt: Prompt, seed: int) -> str:
+    """A text that names its seed, so that every seed writes another one."""
+    return f"Text {seed} of {len(prompt.text)} characters."
+
+
+class FakeEngine:
+    """Implements the contract of engines/base.py with two functions, and counts what it is asked.
+
+    judge(prompt, labels) -> log-probability of each label (nats). A row whose judge raises is a failure.
+    writer(prompt, seed) -> a text, a Generation, or an exception (returned or raised) for a row that fails.
+    n_judged, n_written : prompts asked so far; calls : ("judge" | "write", n_prompts) of every call, in order;
+    judged, written : the prompts themselves.
+    """
+
+    def __init__(
+        self,
+        judge: Judge = even_judge,
+        writer: Writer = seed_writer,
+        name: str = "fake",
+        failures: Mapping[str, str] | None = None,
+    ) -> None:
+        self.judge, self.writer, self.name = judge, writer, name
+        self.failures = dict(failures or {})  # prompt text -> reason
+        self.calls: list[tuple[str, int]] = []
+        self.judged: list[Prompt] = []
+        self.written: list[Prompt] = []
+
+    @property
+    def signature(self) -> Signature:
+        return Signature.of(model=self.name, backend="fake")
+
+    @property
+    def n_judged(self) -> int:
+        return len(self.judged)
+
+    @property
+    def n_written(self) -> int:
+        return len(self.written)
+
+    def label_log_probs(
+        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
+    ) -> LabelLogProbs:
+        self.calls.append(("judge", len(prompts)))
+        self.judged.extend(prompts)
+        log_probs = np.full((len(prompts), len(labels)), np.nan)
+        rivals: list[Rival | None] = [None] * len(prompts)
+        failures: dict[int, str] = {}
+        for row, prompt in enumerate(prompts):
+            if prompt.text in self.failures:
+                failures[row] = self.failures[prompt.text]
+            else:
+                try:
+                    log_probs[row] = self.judge(prompt, tuple(labels))
+                    rivals[row] = Rival("The", float(np.log(0.05)))
+                except Exception as error:
+                    failures[row] = str(error)
+            if progress:
+                progress(1)
+        n_tokens = sum(len(prompt.text.split()) for prompt in prompts)
+        return LabelLogProbs(tuple(labels), log_probs, tuple(rivals), failures, n_tokens, n_tokens)
+
+    def generate(
+        self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int], progress: Progress | None = None
+    ) -> list[Generation | Exception]:
+        assert len(seeds) == len(prompts), f"{len(seeds)} seeds for {len(prompts)} prompts"
+        self.calls.append(("write", len(prompts)))
+        self.written.extend(prompts)
+        rows: list[Generation | Exception] = []
+        for prompt, seed in zip(prompts, seeds, strict=True):
+            try:
+                text = self.writer(prompt, seed)
+            except Exception as error:
+                text = error
+            rows.append(Generation(text, "stop", len(text.split())) if isinstance(text, str) else text)
+            if progress:
+                progress(1)
+        return rows

@@ -1,0 +1,121 @@
+"""Questions to a judge that reads quality from the text itself: what it says must come out the right way round."""
+
+import numpy as np
+import pytest
+
+from synthscore.prompts import Templates
+from synthscore.tasks import load_task
+from synthscore.types import Context, LabelLogProbs
+from synthscore.verdicts import PROTOCOLS, Pair, ask
+from tests.fakes import FakeEngine
+
+STORY = Context("s", "A cat finds a key.")
+TEMPLATES = Templates(load_task("story"))
+LOW, HIGH = "quality=0.2", "quality=0.9"
+
+
+def qualities(prompt):
+    """The two texts' qualities, in the order in which they are shown."""
+    return [float(part.split()[0]) for part in prompt.text.split("quality=")[1:]]
+
+
+def position_judge(favour=0.0):
+    """Prefers the better text by its margin, and the text shown second by `favour` (log-odds)."""
+
+    def judge(prompt, labels):
+        first, second = qualities(prompt)
+        odds = 3 * (second - first) + favour
+        p = 1 / (1 + np.exp(-odds))
+        if labels == ("A", "B"):
+            return np.log([0.9 * (1 - p), 0.9 * p])
+        if labels == ("Yes", "No"):
+            asked = 1 - p if "take less" in prompt.text or "less surprising" in prompt.text else p
+            return np.log([0.9 * asked, 0.9 * (1 - asked)])
+        return np.log([0.9 * p * 0.8, 0.9 * (1 - p) * 0.8, 0.9 * 0.2])
+
+    return judge
+
+
+def verdict(target, reference, **options):
+    engine = FakeEngine(position_judge(options.pop("favour", 0.0)))
+    return ask([Pair(STORY, "surprise", target, reference)], engine, TEMPLATES, **options)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("both_orders", [False, True])
+def test_the_better_text_is_called_better_whatever_the_protocol(protocol, both_orders):
+    good = verdict(HIGH, LOW, protocol=protocol, both_orders=both_orders)
+    bad = verdict(LOW, HIGH, protocol=protocol, both_orders=both_orders)
+    assert good.better[0] > 0.6 > 0.3 > good.worse[0]
+    assert bad.better == pytest.approx(good.worse)
+    assert bad.worse == pytest.approx(good.better)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_both_orders_average_a_favour_for_a_position_away(protocol):
+    equal = {"target": "quality=0.5", "reference": "quality=0.5", "protocol": protocol, "favour": 1.0}
+    one, both = verdict(**equal), verdict(**equal, both_orders=True)
+    assert one.better[0] - one.worse[0] > 0.3
+    assert both.better[0] == pytest.approx(both.worse[0])
+
+
+@pytest.mark.parametrize(
+    ("protocol", "both_orders", "n_questions"),
+    [("compare", False, 1), ("compare", True, 2), ("yes_no_two_sided", False, 2), ("yes_no_two_sided", True, 4)],
+)
+def test_each_pair_costs_what_the_protocol_says(protocol, both_orders, n_questions):
+    engine = FakeEngine(position_judge())
+    pairs = [Pair(STORY, "surprise", HIGH, LOW)] * 3
+    asked = ask(pairs, engine, TEMPLATES, protocol=protocol, both_orders=both_orders)
+    assert engine.n_judged == 3 * n_questions
+    assert len(engine.calls) == 1  # one call: the engine sees everything that can be shared
+    assert len(asked) == 3
+
+
+def test_a_pair_that_cannot_be_asked_fails_alone_and_keeps_its_reason():
+    failing = TEMPLATES.compare(STORY, TEMPLATES.task.attribute("surprise"), target=LOW, reference=HIGH)
+    engine = FakeEngine(position_judge(), failures={failing.text: "the prompt has 900 tokens, at most 512 fit"})
+    pairs = [Pair(STORY, "surprise", HIGH, LOW), Pair(STORY, "surprise", LOW, HIGH)]
+    asked = ask(pairs, engine, TEMPLATES)
+    assert asked.failures == {1: "the prompt has 900 tokens, at most 512 fit"}
+    assert np.isnan(asked.better).tolist() == [False, True]
+    assert asked.label_mass[0] == pytest.approx(0.9)
+    # Swapping the two texts of pair 0 gives the prompt of pair 1: in both orders neither pair is whole.
+    assert set(ask(pairs, engine, TEMPLATES, both_orders=True).failures) == {0, 1}
+
+
+def test_labels_that_the_judge_would_not_say_are_no_answer():
+    engine = FakeEngine(lambda prompt, labels: [-20.0] * len(labels))
+    asked = ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES)
+    assert "rather have said 'The'" in asked.failures[0]
+    assert np.isnan(asked.better[0])
+    assert not ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, min_mass=0).failures
+
+
+def test_the_signature_names_template_protocol_labels_and_orders():
+    line = str(verdict(HIGH, LOW, protocol="choose", both_orders=True).signature)
+    assert f"template:default/choose@{TEMPLATES.hash('choose')}|protocol:choose|labels:A,B|orders:2" in line
+
+
+def test_no_pairs_are_asked_nothing():
+    assert len(ask([], FakeEngine(), TEMPLATES)) == 0
+
+
+def test_an_unknown_protocol_is_refused():
+    with pytest.raises(ValueError, match="expected one of compare"):
+        ask([], FakeEngine(), TEMPLATES, protocol="better")
+
+
+def test_probabilities_over_the_labels_do_not_depend_on_a_constant():
+    log_probs = np.log([[0.5, 0.2, 0.1]])
+    for shift in (0.0, -3.0, -700.0):
+        answers = LabelLogProbs(("Better", "Worse", "Similar"), log_probs + shift)
+        np.testing.assert_allclose(answers.probs, [[0.625, 0.25, 0.125]])
+    assert LabelLogProbs(("a", "b", "c"), log_probs).label_mass == pytest.approx([0.8])
+
+
+def test_a_row_without_an_answer_must_say_why():
+    with pytest.raises(ValueError, match="failures name"):
+        LabelLogProbs(("A", "B"), np.array([[np.nan, np.nan]]))
+    with pytest.raises(ValueError, match="at most 0"):
+        LabelLogProbs(("A", "B"), np.array([[0.1, -1.0]]))
