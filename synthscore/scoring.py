@@ -98,8 +98,7 @@ def _probabilities(p: npt.ArrayLike) -> FloatArray:
 
 
 def _rung_values(n_rungs: int, rung_values: npt.ArrayLike | None) -> FloatArray:
-    values = np.arange(1, n_rungs + 1) if rung_values is None else rung_values
-    values = np.asarray(values, dtype=np.float64)
+    values = np.asarray(np.arange(1, n_rungs + 1) if rung_values is None else rung_values, dtype=np.float64)
     if values.shape != (n_rungs,):
         raise ValueError(f"rung_values has shape {values.shape}, expected ({n_rungs},)")
     return values

@@ -33,6 +33,12 @@ def text_hash(*texts: str) -> str:
 def _require_text(value: object, what: str, name: str) -> None:
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"{what}: {name} is {value!r}, expected a text that is not empty", field=name, value=value)
+    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        raise InputError(
+            f"{what}: {name} holds half of a surrogate pair, which is no character: {value!r:.60}. Decode the source again",
+            field=name,
+            value=value,
+        )
 
 
 # ------------------------------------------------------------------------------------------------- tasks

@@ -1,0 +1,191 @@
+"""Targets + references + judge -> Scores: every target is asked about against every rung of its ladder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from .engines.base import Engine, Progress
+from .errors import InputError, LadderError
+from .prompts import Templates
+from .references import References
+from .scoring import paper_bound, paper_sum, rung_equivalent, sample_verdicts
+from .tasks import load_task
+from .types import FloatArray, Ladder, Score, Scores, Signature, Target
+from .verdicts import PROTOCOLS, Pair, Verdicts, ask
+
+
+class Scorer:
+    """Scores texts on the scale of their ladders' rungs: 1 is as good as the worst rung, N as the best.
+
+    references : the ladders (load_references). attribute, task : which of them; may be left out where they hold one.
+    judge : an engine (open_engine). templates : "default", "paper", or a folder.
+    protocol : "compare" (default), "yes_no", "yes_no_two_sided" or "choose"; see synthscore.verdicts.
+    both_orders : ask about every pair in both orders and average; twice the questions, no position bias.
+    n_samples : None for exact probabilities; n to score from n labels drawn from them (arXiv:2509.05440, Table 2).
+    partial : what to do where a rung has no verdict. "report": leave it out of the sum and say so in the status;
+        "rescale": also stretch the sum by (all rung weights / used rung weights).
+    min_mass : the least probability that the labels must have together for an answer to count.
+
+    A score's `value` is the rung equivalent; `details` hold `raw` (the paper's sum), `unit` (raw / its bound, in
+    [-1, 1]) and `label_mass` (the least over its comparisons).
+    """
+
+    def __init__(
+        self,
+        references: References,
+        judge: Engine,
+        *,
+        attribute: str | None = None,
+        task: str | None = None,
+        templates: str = "default",
+        protocol: str = "compare",
+        both_orders: bool = False,
+        n_samples: int | None = None,
+        seed: int = 0,
+        partial: Literal["report", "rescale"] = "report",
+        min_mass: float = 0.01,
+    ) -> None:
+        if protocol not in PROTOCOLS:
+            raise ValueError(f"protocol is {protocol!r}, expected one of {', '.join(PROTOCOLS)}")
+        self.references = references
+        self.judge = judge
+        self.task = load_task(_only(task, references.tasks, "task"))
+        self.attribute = _only(attribute, references.attributes, "attribute")
+        self.task.attribute(self.attribute)
+        self.templates = Templates(self.task, templates)
+        self.protocol, self.both_orders, self.min_mass = protocol, both_orders, min_mass
+        self.n_samples, self.seed, self.partial = n_samples, seed, partial
+
+    @property
+    def signature(self) -> Signature:
+        """What the scores' numbers depend on."""
+        return self._signed(ask([], self.judge, self.templates, protocol=self.protocol, both_orders=self.both_orders))
+
+    def score(self, targets: Sequence[Target | Mapping[str, Any]], progress: Progress | None = None) -> Scores:
+        """One Score a target, in the order given. A target that cannot be scored is "unscored", with the reason.
+
+        targets : Targets, or mappings with id, context_id, text (and system)
+        raises : InputError for a mapping that is no target; LabelError, TemplateError
+        """
+        texts = [target if isinstance(target, Target) else _target(target) for target in targets]
+        ladders = [self._ladder(target) for target in texts]
+        pairs, places = [], []
+        for index, (target, ladder) in enumerate(zip(texts, ladders, strict=True)):
+            if isinstance(ladder, str):
+                continue
+            assert ladder.context is not None
+            for rung in ladder.usable:
+                pairs.append(Pair(ladder.context, self.attribute, target.text, rung.text))
+                places.append((index, rung.level - 1))
+        verdicts = ask(
+            pairs,
+            self.judge,
+            self.templates,
+            protocol=self.protocol,
+            both_orders=self.both_orders,
+            min_mass=self.min_mass,
+            progress=progress,
+        )
+        by_target: dict[int, list[tuple[int, int]]] = {}
+        for pair, (index, level) in enumerate(places):
+            by_target.setdefault(index, []).append((pair, level))
+        rng = np.random.default_rng(self.seed)
+        rows = []
+        for index, (target, ladder) in enumerate(zip(texts, ladders, strict=True)):
+            if isinstance(ladder, str):
+                rows.append(self._unscored(target, ladder))
+            else:
+                rows.append(self._row(target, ladder, by_target.get(index, []), verdicts, rng))
+        return Scores(tuple(rows), self._signed(verdicts))
+
+    def _ladder(self, target: Target) -> Ladder | str:
+        """The target's ladder, or why there is none."""
+        try:
+            ladder = self.references.find(target.context_id, self.attribute, self.task.name)
+        except LadderError as error:
+            return str(error)
+        if ladder.context is None:
+            return f"ladder {ladder.context_id}/{ladder.attribute} does not carry its context's text"
+        if not ladder.usable:
+            return f"ladder {ladder.context_id}/{ladder.attribute}: all rungs failed. {ladder.rungs[0].reason}"
+        return ladder
+
+    def _row(
+        self,
+        target: Target,
+        ladder: Ladder,
+        asked: list[tuple[int, int]],
+        verdicts: Verdicts,
+        rng: np.random.Generator,
+    ) -> Score:
+        better, worse = np.full(ladder.n_rungs, np.nan), np.full(ladder.n_rungs, np.nan)
+        for pair, level in asked:
+            probs = np.array([verdicts.better[pair], verdicts.worse[pair], verdicts.similar[pair]])
+            if self.n_samples is not None:
+                probs = self._sampled(probs, rng)
+            better[level], worse[level] = probs[:2]
+        known = ~np.isnan(better)
+        missing = [self._why(ladder, level, asked, verdicts) for level in np.flatnonzero(~known).tolist()]
+        if not known.any():
+            return self._unscored(target, missing[0])
+        raw = paper_sum(better[None], worse[None])
+        bound = paper_bound(ladder.n_rungs)
+        if missing and self.partial == "rescale":
+            raw = raw * bound / (np.flatnonzero(known) + 1).sum()
+        return Score(
+            id=target.id,
+            context_id=target.context_id,
+            attribute=self.attribute,
+            value=float(rung_equivalent(raw, ladder.n_rungs)[0]),
+            n_comparisons=int(known.sum()),
+            status="partial" if missing else "ok",
+            reason="; ".join(missing),
+            details={
+                "raw": float(raw[0]),
+                "unit": float(raw[0] / bound),
+                "label_mass": float(np.nanmin([verdicts.label_mass[pair] for pair, _ in asked])),
+            },
+        )
+
+    def _sampled(self, probs: FloatArray, rng: np.random.Generator) -> FloatArray:
+        assert self.n_samples is not None
+        if self.protocol == "yes_no_two_sided":  # two questions, each with its own yes and no
+            sides = np.stack([probs[:2], 1 - probs[:2]], axis=-1)
+            return np.append(sample_verdicts(sides, self.n_samples, rng)[:, 0], 0.0)
+        return sample_verdicts(probs, self.n_samples, rng)
+
+    def _why(self, ladder: Ladder, level: int, asked: list[tuple[int, int]], verdicts: Verdicts) -> str:
+        rung = ladder.rungs[level]
+        if rung.status == "failed":
+            return f"rung {rung.level} has no text: {rung.reason}"
+        pair = next(pair for pair, place in asked if place == level)
+        return f"rung {rung.level}: {verdicts.failures[pair]}"
+
+    def _unscored(self, target: Target, reason: str) -> Score:
+        return Score(target.id, target.context_id, self.attribute, None, status="unscored", reason=reason)
+
+    def _signed(self, verdicts: Verdicts) -> Signature:
+        scoring = "paper" if self.n_samples is None else f"paper,samples={self.n_samples},seed={self.seed}"
+        if self.partial == "rescale":
+            scoring += ",rescaled"
+        return verdicts.signature.with_(
+            task=self.task.name, attribute=self.attribute, references=self.references.hash[:12], scoring=scoring
+        )
+
+
+def _only(name: str | None, names: Sequence[str], what: str) -> str:
+    if name is not None:
+        return name
+    if len(names) != 1:
+        raise LadderError(f"the references hold {len(names)} {what}s ({', '.join(names)}): say which, {what}=...")
+    return names[0]
+
+
+def _target(row: Mapping[str, Any]) -> Target:
+    try:
+        return Target(**row)
+    except TypeError as error:
+        raise InputError(f"target {dict(row)!r:.120}: {error}. Expected id, context_id, text and maybe system") from error
