@@ -1,0 +1,46 @@
+"""Models that judge and write. `open_engine` alone knows the kinds; torch is not imported before it is asked."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from ..errors import EngineError
+from ..resources import resource
+from .base import Engine, Progress
+
+__all__ = ["Engine", "Progress", "open_engine"]
+
+
+def open_engine(name: str, **options: Any) -> Engine:
+    """An engine by name: "nano" (the embedded model), a model folder, or "organisation/model" on the hub.
+
+    options : those of CausalEngine.load (revision, dtype, device, device_map, max_tokens, min_mass, backend)
+    raises : EngineError, when the name means nothing or the model cannot be loaded
+    """
+    if re.match(r"https?://", name):
+        raise EngineError(
+            f"cannot open {name!r}: servers are not supported yet. Expected a folder or a hub id", model=name
+        )
+    kind, colon, _ = name.partition(":")
+    if colon and kind in ("vllm", "recorded"):
+        raise EngineError(
+            f"cannot open {name!r}: engines of kind {kind!r} are not supported yet. Expected a folder or a hub id",
+            model=name,
+        )
+    folder = resource("data/nano") if name == "nano" else Path(name).expanduser()
+    if not folder.is_dir():
+        if name == "nano":
+            raise EngineError(f"the embedded model is not at {folder}. Install synthscore again", model=name)
+        if not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", name):
+            raise EngineError(
+                f"there is no model folder {name!r}, and it is not a hub id either. "
+                "Expected 'nano', a folder with config.json, weights and tokenizer, or organisation/model",
+                model=name,
+            )
+    from .causal import CausalEngine  # imports torch
+
+    if folder.is_dir():
+        return CausalEngine.load(folder, name=folder.resolve().name, **options)
+    return CausalEngine.load(name, **options)

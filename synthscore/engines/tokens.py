@@ -1,0 +1,312 @@
+"""Prompt -> token ids, labels -> token ids. Knows tokenizers and chat templates; knows no model.
+
+- The chat template is rendered around one user message, with the header of the answer (add_generation_prompt) and with
+  thinking switched off where the template has such a switch; then comes the prefill. All of it is tokenised as one
+  string, without adding special tokens: the template writes them. Without a chat template the text stands for itself,
+  the prefill follows directly, and the beginning-of-sequence token is added iff the tokenizer adds one by default.
+  Nothing is ever added at the end.
+- The prompt's text and prefill are plain text. A string in them that is the name of a control token ("<|im_end|>",
+  "</s>", "<think>") is cut inside that name and the pieces are tokenised one by one, so that the token does not arise;
+  all other texts are tokenised exactly as the whole string is. What the template itself writes in plain text (Llama 2's
+  "[INST]") has no token of its own, so a text can imitate it.
+- A label stands for two surface forms, "Better" and " Better". The ids of a form are what it adds to the prompt's ids
+  when both are tokenised as one string. Where the tokenizer merges across that border, the form is tokenised by itself,
+  and `LabelForms.boundary` says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..errors import EngineError, LabelError, PromptTooLongError
+from ..types import Prompt
+
+Ids = tuple[int, ...]
+Span = tuple[int, int]
+
+_PROBE = 'Is "a < b" & {c}?\n\nYes: 100 %'  # a template that only inserts its message leaves this as it is
+
+_USUAL_FORMS = ("Better", " Better")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelForms:
+    """The token sequences that stand for each label after one prompt: all different, none a prefix of another.
+
+    forms : for each label, in order, the ids of its surface forms
+    boundary : "whole" if prompt and form were tokenised as one string; "separate" if, for any form, they could not be
+    """
+
+    labels: tuple[str, ...]
+    forms: tuple[tuple[Ids, ...], ...]
+    boundary: Literal["whole", "separate"]
+
+    @property
+    def all(self) -> tuple[Ids, ...]:
+        """The forms of all labels."""
+        return tuple(form for forms in self.forms for form in forms)
+
+    @property
+    def starts(self) -> frozenset[int]:
+        """The tokens that a label can begin with."""
+        return frozenset(form[0] for form in self.all)
+
+    @property
+    def n_longest(self) -> int:
+        return max(map(len, self.all))
+
+
+class PromptTokenizer:
+    """Turns prompts and labels into token ids for one model.
+
+    tokenizer : a tokenizer of transformers
+    max_length : tokens that the model takes, prompt and answer together
+    boundary : how labels are tokenised where the chat template ends; see LabelForms
+    raises : EngineError, when the chat template does not take one user message
+    """
+
+    def __init__(self, tokenizer: Any, max_length: int) -> None:
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        self._head, self._tail, self._strips = "", "", (False, False)
+        self.has_template = bool(tokenizer.chat_template)
+        if self.has_template:
+            self._head, self._tail, self._strips = _skeleton(tokenizer)
+        self._unk: int | None = tokenizer.unk_token_id
+        self._control = _control_ids(tokenizer) - {self._unk}
+        self._bos: list[int] = []
+        if not self.has_template and tokenizer.bos_token_id is not None:
+            self._bos = [i for i in tokenizer("a")["input_ids"][:1] if i == tokenizer.bos_token_id]
+        self._skeleton_control = self._controls(self._ids(self._head + "a" + self._tail))
+        self._break = self._ids("\n")
+        self._forms: dict[object, LabelForms] = {}
+        start = self._ids(self._head + "a" + self._tail)
+        whole = all(self._ids(self._head + "a" + self._tail + form)[: len(start)] == start for form in _USUAL_FORMS)
+        self.boundary: Literal["whole", "separate"] = "whole" if whole else "separate"
+
+    @property
+    def template_hash(self) -> str:
+        """8 hex digits that change with the rendered chat template (a date in it included), or "none"."""
+        if not self.has_template:
+            return "none"
+        return hashlib.sha256(f"{self._head}\0{self._tail}\0{self._strips}".encode()).hexdigest()[:8]
+
+    def render(self, prompt: Prompt) -> str:
+        """The string that is tokenised: the chat template around the text, then the prefill."""
+        return self._render(prompt)[0]
+
+    def encode(self, prompt: Prompt, room: int = 1) -> list[int]:
+        """Token ids of the prompt. Never truncates.
+
+        room : tokens that must still fit behind it
+        raises : PromptTooLongError, with `n_tokens` and `max_tokens`
+        """
+        ids = self._encode(*self._render(prompt))
+        self.check_room(len(ids), room)
+        return ids
+
+    def check_room(self, n_tokens: int, room: int) -> None:
+        """raises : PromptTooLongError, unless room tokens fit behind a prompt of n_tokens."""
+        if n_tokens + room > self.max_length:
+            raise PromptTooLongError(
+                f"the prompt has {n_tokens} tokens, expected at most {self.max_length - room}: the model takes "
+                f"{self.max_length}, and {room} must be left for the answer. "
+                "Shorten the context, or take a model with a longer one",
+                n_tokens=n_tokens,
+                max_tokens=self.max_length - room,
+            )
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of generated tokens, without special tokens."""
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    def label_forms(self, prompt: Prompt, labels: Sequence[str], ids: Sequence[int] | None = None) -> LabelForms:
+        """The token sequences of each label behind this prompt.
+
+        They depend on how the prompt ends, which a template keeps constant: they are worked out once for each
+        different ending, which is the last 16 characters together with the last 4 tokens.
+
+        ids : encode(prompt), if the caller has it
+        raises : LabelError, when labels collide or hold an unknown token
+        """
+        text, untrusted = self._render(prompt)
+        ids = list(ids) if ids is not None else self._encode(text, untrusted)
+        ending = (tuple(labels), text[-16:], tuple(ids[-4:]))
+        if ending not in self._forms:
+            if len(self._forms) >= 10_000:  # endings that all differ: no template, and no fixed last line
+                self._forms.clear()
+            self._forms[ending] = self._make_forms(text, untrusted, ids, tuple(labels))
+        return self._forms[ending]
+
+    def describe(self, prompt: Prompt, labels: Sequence[str]) -> dict[str, list[list[str]]]:
+        """For each label the tokens of each of its forms, for people to look at."""
+        found = self.label_forms(prompt, labels)
+        return {
+            label: [self.tokenizer.convert_ids_to_tokens(list(form)) for form in forms]
+            for label, forms in zip(found.labels, found.forms, strict=True)
+        }
+
+    # -------------------------------------------------------------------------------------------- prompts
+
+    def _render(self, prompt: Prompt) -> tuple[str, list[Span]]:
+        """The string to tokenise, and the spans of it that are plain text whatever they look like."""
+        text = prompt.text.lstrip() if self._strips[0] else prompt.text
+        text = text.rstrip() if self._strips[1] else text
+        start, stop = len(self._head), len(self._head) + len(text)
+        rendered = self._head + text + self._tail
+        return rendered + prompt.prefill, [(start, stop), (len(rendered), len(rendered) + len(prompt.prefill))]
+
+    def _encode(self, text: str, untrusted: list[Span]) -> list[int]:
+        ids = self._ids(text)
+        spelled = self._unk is not None and any(self.tokenizer.unk_token in text[a:b] for a, b in untrusted)
+        if spelled or self._controls(ids) != self._skeleton_control:
+            ids = self._encode_cut(text, untrusted)
+        return self._bos + ids
+
+    def _encode_cut(self, text: str, untrusted: list[Span], offset: int = 0) -> list[int]:
+        """Ids of text (which starts at offset of the whole string), with no control token out of an untrusted span."""
+        ids, places = self._ids_and_places_behind(text) if offset else self._ids_and_places(text)
+        cuts = [0]
+        for index, (start, stop) in zip(ids, places, strict=True):
+            name = text[start:stop].strip()
+            if index not in self._control and (index != self._unk or name != self.tokenizer.unk_token):
+                continue
+            start += len(text[start:stop]) - len(text[start:stop].lstrip())
+            stop = start + len(name)
+            if any(a < stop + offset and start + offset < b for a, b in untrusted):
+                if len(name) < 2:
+                    raise EngineError(f"the text holds {name!r}, which is a control token of the model. Remove it")
+                cuts.append(start + 1)
+        if len(cuts) == 1:
+            return ids
+        pieces = zip(cuts, [*cuts[1:], len(text)], strict=True)
+        return [i for a, b in pieces for i in self._encode_cut(text[a:b], untrusted, offset + a)]
+
+    def _controls(self, ids: Iterable[int]) -> list[int]:
+        return [i for i in ids if i in self._control]
+
+    def _ids(self, text: str) -> list[int]:
+        return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+    def _ids_and_places(self, text: str) -> tuple[list[int], list[Span]]:
+        if not self.tokenizer.is_fast:
+            raise EngineError(
+                "the text holds the name of a control token of the model, and this tokenizer does not tell where. "
+                "Remove it, or install the model's fast tokenizer (tokenizer.json)"
+            )
+        encoding = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        return list(encoding["input_ids"]), list(encoding["offset_mapping"])
+
+    def _ids_behind(self, text: str) -> list[int]:
+        """Ids of text as it stands behind something else: no space that a tokenizer puts before a beginning.
+
+        Behind a line break, whose own ids are then removed; as a beginning, where the line break does not come off.
+        """
+        n = len(self._break)
+        ids = self._ids("\n" + text)
+        return ids[n:] if ids[:n] == self._break else self._ids(text)
+
+    def _ids_and_places_behind(self, text: str) -> tuple[list[int], list[Span]]:
+        """The same, with the places in text."""
+        n = len(self._break)
+        ids, places = self._ids_and_places("\n" + text)
+        if ids[:n] != self._break:
+            return self._ids_and_places(text)
+        return ids[n:], [(max(a - 1, 0), max(b - 1, 0)) for a, b in places[n:]]
+
+    # -------------------------------------------------------------------------------------------- labels
+
+    def _make_forms(self, text: str, untrusted: list[Span], ids: list[int], labels: tuple[str, ...]) -> LabelForms:
+        boundary: Literal["whole", "separate"] = "whole"
+        forms: list[tuple[Ids, ...]] = []
+        for label in labels:
+            if not label.strip():
+                raise LabelError(f"label {label!r} is empty, expected a word")
+            found: list[Ids] = []
+            for surface in (label, " " + label):
+                whole = self._encode(text + surface, untrusted)
+                if whole[: len(ids)] == ids:
+                    added = whole[len(ids) :]
+                else:
+                    added, boundary = self._ids_behind(surface), "separate"
+                found.append(tuple(added))
+            self._check_sayable(label, found)
+            distinct = list(dict.fromkeys(found))
+            forms.append(tuple(f for f in distinct if not any(_begins(f, other) for other in distinct if other != f)))
+        self._check_distinct(labels, forms)
+        return LabelForms(labels, tuple(forms), boundary)
+
+    def _check_sayable(self, label: str, forms: list[Ids]) -> None:
+        for form in forms:
+            if not form or self._unk in form:
+                raise LabelError(
+                    f"the model's tokenizer cannot write the label {label!r}: its tokens are {self._tokens(form)}, "
+                    f"with an unknown one among them. Take labels whose letters the model knows, or another model",
+                    label=label,
+                )
+
+    def _check_distinct(self, labels: tuple[str, ...], forms: list[tuple[Ids, ...]]) -> None:
+        for second in range(len(labels)):
+            for first in range(second):
+                for a in forms[first]:
+                    for b in forms[second]:
+                        if _begins(a, b) or _begins(b, a):
+                            raise LabelError(
+                                f"labels {labels[first]!r} and {labels[second]!r} cannot be told apart: their tokens "
+                                f"are {self._tokens(a)} and {self._tokens(b)}, and one begins with the other. "
+                                "Take labels of which none is the beginning of another",
+                                labels=(labels[first], labels[second]),
+                            )
+
+    def _tokens(self, form: Ids) -> list[str]:
+        return list(self.tokenizer.convert_ids_to_tokens(list(form)))
+
+
+def _begins(form: Ids, start: Ids) -> bool:
+    return form[: len(start)] == start
+
+
+def _control_ids(tokenizer: Any) -> set[int]:
+    """Ids of all special and added tokens, but not of added words and white space, which are ordinary vocabulary."""
+    control = set(tokenizer.all_special_ids)
+    for index, token in tokenizer.added_tokens_decoder.items():
+        name = token.content.replace("\u2581", " ").strip()  # sentencepiece writes a space as U+2581
+        if token.special or (len(name) > 1 and not name.isalnum()):
+            control.add(index)
+    return control
+
+
+def _skeleton(tokenizer: Any) -> tuple[str, str, tuple[bool, bool]]:
+    """What the chat template puts before and after the user's message, and whether it strips its left and right end."""
+
+    def render(content: str) -> str:
+        try:
+            return str(
+                tokenizer.apply_chat_template(
+                    [{"role": "user", "content": content}],
+                    tokenize=False,
+                    add_generation_prompt=True,
+                    enable_thinking=False,
+                )
+            )
+        except Exception as error:  # templates raise whatever they like
+            raise EngineError(
+                f"the model's chat template rejects a conversation of one user message: {error}. "
+                "Set a template that takes one in the tokenizer's chat_template, or take another model"
+            ) from error
+
+    mark = "s" + secrets.token_hex(8)
+    head, *rest = render(mark).split(mark)
+    padded = render(f" {mark} ")
+    left, *_ = padded.split(mark)
+    strips = (left == head, padded.endswith(mark + "".join(rest)))
+    if len(rest) != 1 or render(_PROBE) != head + _PROBE + rest[0]:
+        raise EngineError(
+            "the model's chat template changes, drops or repeats the user's message; expected the message as it is, "
+            "once. Set another template in the tokenizer's chat_template, or take another model"
+        )
+    return head, rest[0], strips

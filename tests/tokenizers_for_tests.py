@@ -1,0 +1,91 @@
+"""Small tokenizers of the families that models come with, trained on the spot on a page of text."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+TEXT = """
+Which of the two summaries is better? Answer with one word: Better, Worse or Similar. The storm closed the harbour on
+Monday, and forty boats stayed in port. The mayor said that repairs would take 3 weeks; fishermen expect to lose a third
+of their income. Nobody was hurt. Is "Summary 1" better than Summary 2? Yes. No. A. B. Begin in the end. Schools open!
+Reference: It rained. Target: The harbour is closed after a storm, and the boats stay there until it is repaired again.
+"""
+
+CHATML = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    "{% if add_generation_prompt and enable_thinking is false %}<think>\n\n</think>\n\n{% endif %}"
+)
+LLAMA2 = (
+    "{{ bos_token }}{% for message in messages %}"
+    "{% if message['role'] != 'user' %}{{ raise_exception('users only') }}{% endif %}"
+    "[INST] {{ message['content'] | trim }} [/INST]{% endfor %}"
+)
+
+
+@cache
+def byte_level(chat: bool = True) -> PreTrainedTokenizerFast:
+    """Byte-level BPE with control tokens that are added afterwards, as Qwen and Llama 3 have it."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=420, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator(TEXT.splitlines() * 3, trainer)
+    tokenizer.add_special_tokens([AddedToken(name, special=True) for name in ("<|im_start|>", "<|im_end|>", "<|end|>")])
+    tokenizer.add_tokens([AddedToken(name, normalized=False) for name in ("<think>", "</think>", "    ", "harbours")])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|end|>", chat_template=CHATML if chat else None
+    )
+
+
+@cache
+def word_piece() -> PreTrainedTokenizerFast:
+    """WordPiece with [CLS] and [SEP], as BERT has it: no chat template, no beginning-of-sequence token."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    trainer = trainers.WordPieceTrainer(vocab_size=300, special_tokens=special, show_progress=False)
+    tokenizer.train_from_iterator([*TEXT.splitlines() * 3, "[ ] < > / |"], trainer)
+    ends = [(name, tokenizer.token_to_id(name)) for name in ("[SEP]", "[CLS]")]
+    tokenizer.post_processor = processors.BertProcessing(*ends)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        unk_token="[UNK]",
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+    )
+
+
+@cache
+def metaspace(chat: bool = True) -> PreTrainedTokenizerFast:
+    """Unigram pieces with U+2581 for spaces, <s> and </s> among them; a template in plain text, as Llama 2 has it."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+    tokenizer.decoder = decoders.Metaspace(prepend_scheme="first")
+    special = ["<unk>", "<s>", "</s>"]
+    trainer = trainers.UnigramTrainer(
+        vocab_size=260,
+        special_tokens=special,
+        unk_token="<unk>",
+        initial_alphabet=list("[]<>/|\n"),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(TEXT.splitlines() * 3, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        unk_token="<unk>",
+        bos_token="<s>",
+        eos_token="</s>",
+        chat_template=LLAMA2 if chat else None,
+    )
