@@ -1,0 +1,227 @@
+"""Groups for training: what their severities promise, and that length does not tell which text is better."""
+
+import json
+import lzma
+from collections import Counter
+from itertools import combinations, islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from synthscore.degrade import ATTRIBUTES, DAMAGES, EDITS, damages_for, neutral_for, sentences
+from training.groups import LIMITS, WEIGHTS, Group, groups
+
+CORPORA = Path(__file__).resolve().parents[2] / "shared" / "corpora"
+
+TOWNS = ("Velm", "Dorn", "Orla", "Tarn", "Molde", "Sarn")
+PEOPLE = ("Anna Keller", "Tom Brandt", "Ida Moor", "Karl Lund", "Rosa Vey", "Jan Holt")
+
+
+def _article(n: int) -> str:
+    person, other, town, next_town = PEOPLE[n % 6], PEOPLE[(n + 1) % 6], TOWNS[n % 6], TOWNS[(n + 2) % 6]
+    year = 1900 + 7 * n
+    return (
+        f"{person} was an engineer from {town} who built the first iron bridge over the river in {year}. The "
+        f"bridge made the market of {next_town} grow and brought many farmers to the town.\n\n"
+        f"{person} was born in {town} and studied in {next_town} with the engineer {other}. The plans for an iron "
+        f"bridge over the river were refused for nine years, because the council of {town} feared the cost.\n\n"
+        f"The bridge was opened in {year}. It carried the road to the market of {next_town}, and the farmers of "
+        f"{town} could reach the town within an hour. {other} praised the iron arches in a letter. The "
+        f"market of {next_town} "
+        f"doubled within {n + 3} years. Bakers sold their bread there on Monday.\n\n"
+        f"The iron bridge was damaged by a flood. {person} came back and repaired the arches with two helpers. A "
+        f"small museum in {town} shows the tools. {person} moved to {next_town} in {year + 9}. It is closed on "
+        "Sunday. Some visitors also come for the cake."
+    )
+
+
+def _dialogue(n: int) -> str:
+    town, person = TOWNS[n % 6], PEOPLE[n % 6]
+    return (
+        f"A: Have you ever been to {town} in the summer?\nB: Yes, I went there twice with my brother, it "
+        f"was so hot.\n"
+        "A: What did you like most about the place?\n"
+        f"B: I think the old market was great, we ate {n + 2} plates of fish.\n"
+        f"A: I love fish too, especially when it's cooked outside.\nB: Then you should meet {person}, "
+        f"because she cooks "
+        f"by the river every Friday.\nA: That sounds like fun. Does she sing as well?\nB: She does, and "
+        f"people come from "
+        "far away to hear her old songs."
+    )
+
+
+def _story(n: int) -> str:
+    person, town = PEOPLE[n % 6], TOWNS[n % 6]
+    return (
+        f"{person} was afraid of the dark road to {town}. The old lamp had gone out at noon, and nobody had oil.\n\n"
+        f"The wind rose slowly over the hills. {person} smiled at the frightened horse and walked on, "
+        f"although the snow "
+        "was deep. Behind the last house a small light was burning, which nobody had seen before. A "
+        "woman wept at the "
+        f"window. She asked for the child that was lost in the autumn. {person} took her cold hand and "
+        f"said nothing. Then "
+        f"the horse stopped, and the bells of {town} began to ring. In the morning the house was gone, "
+        f"and only a child's "
+        "red shoe was lying in the snow. The old horse would not cross the bridge again. Years later "
+        "the shoe was still "
+        "hanging over the door. Nobody dared to touch it."
+    )
+
+
+def documents(n):
+    """Original texts of each kind, mixed."""
+    for i in range(n):
+        yield {"kind": "article", "source": "own", "licence": "own", "text": _article(i)}
+        yield {"kind": "dialogue", "source": "own", "licence": "own", "text": _dialogue(i)}
+        yield {"kind": "story", "source": "own", "licence": "own", "text": _story(i)}
+
+
+def corpus(seed):
+    """Held-out documents of the corpora, in a random order."""
+    path = CORPORA / "heldout.jsonl.xz"
+    if not path.is_file():
+        pytest.skip(f"the training corpora are not part of the repository, and there is no {path}")
+    with lzma.open(path, "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    return (rows[i] for i in np.random.default_rng(seed).permutation(len(rows)))
+
+
+@pytest.fixture(scope="module")
+def made():
+    return list(groups(documents(60), np.random.default_rng(5), per_document=8))
+
+
+@pytest.fixture(scope="module")
+def real():
+    return list(islice(groups(corpus(1), np.random.default_rng(1), per_document=8), 400))
+
+
+def pairs(some):
+    for group in some:
+        for i, j in combinations(range(len(group.texts)), 2):
+            yield group, i, j
+
+
+def test_every_attribute_of_every_task_is_asked(made):
+    asked = {(group.task, group.attribute) for group in made}
+    assert asked == {(task, attribute) for task in ATTRIBUTES for attribute in ATTRIBUTES[task]}
+
+
+def test_groups_come_in_the_proportions_asked_for(made):
+    counts = Counter(group.task for group in made)
+    for task, weight in WEIGHTS.items():
+        assert counts[task] / len(made) == pytest.approx(weight, abs=0.05)
+
+
+def test_only_the_tasks_asked_for_are_made():
+    tasks = {group.task for group in groups(documents(12), np.random.default_rng(0), tasks={"story": 1.0})}
+    assert tasks == {"story"}
+
+
+def check(group):
+    low, high = LIMITS[group.task]
+    assert 3 <= len(group.texts) <= 5
+    assert all(0 <= severity <= 1 for severity in group.severities)
+    assert len(set(group.severities)) > 1
+    for text, severity, kinds in zip(group.texts, group.severities, group.kinds, strict=True):
+        assert low - 1 <= len(text.replace(" ,", ",").replace(" .", ".").split()) <= high * 1.5  # in any look
+        names = kinds.split("+")
+        assert set(names) <= {"good", *EDITS, *DAMAGES}
+        hurting = set(names) & set(damages_for(group.task, group.attribute))
+        assert bool(hurting) == (severity > 0)
+        others = set(names) & set(DAMAGES) - hurting
+        assert others <= set(neutral_for(group.task, group.attribute))
+
+
+def test_severity_is_damage_to_the_attribute_asked_about_and_to_no_other(made):
+    for group in made:
+        check(group)
+
+
+def test_severity_is_damage_to_the_attribute_asked_about_on_real_texts(real):
+    for group in real:
+        check(group)
+
+
+def test_contexts_are_no_longer_than_asked():
+    for group in groups(documents(20), np.random.default_rng(1), max_words=60):
+        assert len(group.context.replace(" .", ".").replace(" ,", ",").split()) <= 60 * 1.3  # in any look
+
+
+def test_the_same_seed_gives_the_same_groups():
+    one = list(islice(groups(documents(20), np.random.default_rng(3)), 30))
+    assert one == list(islice(groups(documents(20), np.random.default_rng(3)), 30))
+    assert one != list(islice(groups(documents(20), np.random.default_rng(4)), 30))
+
+
+def test_a_group_of_equal_texts_is_refused():
+    with pytest.raises(ValueError, match="must differ"):
+        Group("story", "empathy", "c", "", ("a", "a"), (0.0, 1.0), ("good", "negation"))
+    with pytest.raises(ValueError, match="2 texts, 1 severities"):
+        Group("story", "empathy", "c", "", ("a", "b"), (0.0,), ("good", "negation"))
+
+
+def test_what_gives_no_group_is_counted():
+    reasons = Counter()
+    rows = [{"kind": "article", "text": "Too short."}] * 5 + [{"kind": "story", "text": _story(1)}] * 5
+    rows += [{"kind": "dialogue", "source": "RasaHQ/STAR", "text": _dialogue(1)}]
+    list(groups(iter(rows), np.random.default_rng(0), reasons=reasons))
+    assert reasons["article: first documents"] == 3
+    assert reasons["summarization: article too short"] > 0
+    assert reasons["dialogue: carelessly written source"] == 1
+
+
+def length_shares(some):
+    """(task, attribute) -> share of pairs whose better text is the longer one, by characters and by words; pairs."""
+    longer, total = Counter(), Counter()
+    for group, i, j in pairs(some):
+        better = group.severities[j] - group.severities[i]
+        lengths = [(len(text), len(text.split())) for text in (group.texts[i], group.texts[j])]
+        for unit in range(2):
+            difference = lengths[0][unit] - lengths[1][unit]
+            if better and difference:
+                key = (group.task, group.attribute, unit)
+                longer[key] += (difference > 0) == (better > 0)
+                total[key] += 1
+    return {key: (longer[key] / total[key], total[key]) for key in total}
+
+
+def test_length_does_not_tell_the_better_text(made, real):
+    for some in (made, real):
+        for key, (share, total) in length_shares(some).items():
+            if total >= 100:
+                assert 0.45 <= share <= 0.55, (key, share, total)
+
+
+def test_length_does_not_tell_the_better_text_of_real_groups(real):
+    big = [key for key, (_, total) in length_shares(real).items() if total >= 100]
+    assert len(big) >= 3
+
+
+def test_a_fair_share_of_pairs_is_similar(real):
+    similar = [group.severities[i] == group.severities[j] for group, i, j in pairs(real)]
+    assert 0.15 <= np.mean(similar) <= 0.40
+
+
+def test_as_many_good_texts_are_edited_as_are_left_alone(real):
+    both = [pair for group in real for pair in zip(group.kinds, group.severities, strict=True)]
+    good = [kinds for kinds, severity in both if not severity]
+    edited = np.mean([kinds != "good" for kinds in good])
+    assert 0.35 <= edited <= 0.70
+
+
+def test_good_texts_are_whole_sentences(real):
+    for group in real:
+        for text, kinds in zip(group.texts, group.kinds, strict=True):
+            if kinds == "good":
+                assert sentences(text)[-1][-1] in ".!?\"'", text
+
+
+def test_summaries_come_in_all_looks(real):
+    looks = Counter()
+    for group in real:
+        if group.task == "summarization":
+            spaced = [" ," in text or text.endswith(" .") for text in group.texts]
+            looks["spaced" if all(spaced) else "mixed" if any(spaced) else "raw or lower"] += 1
+    assert all(looks[look] >= 0.10 * sum(looks.values()) for look in ("spaced", "mixed", "raw or lower")), looks
