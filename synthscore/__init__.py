@@ -37,14 +37,41 @@ _HOMES = {
     "scorer": ("Scorer",),
     "store": ("Store", "StoredEngine"),
     "tasks": ("load_task", "task_names"),
-    "types": (
-        *("Attribute", "Context", "Ladder", "Rung", "Sampling", "Score", "Scores", "Signature", "Target", "Task"),
-    ),
+    "types": ("Attribute", "Context", "Ladder", "Rung", "Sampling", "Score", "Scores", "Signature", "Target", "Task"),
     "verdicts": ("Pair", "Verdicts", "ask"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = [*sorted(_HOME), "__version__"]
+__all__ = [
+    "Attribute",
+    "Context",
+    "DegradedWriter",
+    "Ladder",
+    "Pair",
+    "PromptedWriter",
+    "References",
+    "Rung",
+    "Sampling",
+    "Score",
+    "Scorer",
+    "Scores",
+    "Signature",
+    "Store",
+    "StoredEngine",
+    "SynthscoreError",
+    "Target",
+    "Task",
+    "Templates",
+    "Verdicts",
+    "__version__",
+    "ask",
+    "generate_ladders",
+    "load_references",
+    "load_task",
+    "open_engine",
+    "save_references",
+    "task_names",
+]
 
 
 def __getattr__(name: str) -> Any:

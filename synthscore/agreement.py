@@ -45,8 +45,8 @@ def per_context(values: npt.ArrayLike, human: npt.ArrayLike, contexts: Sequence[
 
     values, human : shape (n,); a NaN value (an unscored text) leaves that text out
     contexts : length n; which context each text was written for
-    A context whose ratings are all equal is skipped: no order to agree with. One whose scores are all equal counts as 0:
-    skipping it would reward a scorer that cannot tell texts apart.
+    A context whose ratings are all equal is skipped: no order to agree with. One whose scores are all equal counts as
+    0: skipping it would reward a scorer that cannot tell texts apart.
     """
     values, human = np.asarray(values, dtype=np.float64), np.asarray(human, dtype=np.float64)
     if not len(values) == len(human) == len(contexts):

@@ -10,9 +10,11 @@ English only. All functions take raw text and also text in the look of benchmark
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 
 from numpy.random import Generator
 
@@ -123,12 +125,36 @@ def damage_path(
     rng: Generator,
     material: Material = NOTHING,
     kinds: Sequence[str] | None = None,
+    least: int = 1,
+    longest: int | None = None,
 ) -> Iterator[Step]:
-    """Ever worse versions of the text, until severity 1 or until nothing more can be damaged. May be empty.
+    """Ever worse versions of the text, until severity 1 and `least` edits, or until nothing more can be damaged.
 
-    An edit counts only if it takes the text further from the original (in adjacent word pairs), so that no edit undoes
-    another one.
+    May be empty. No edit makes the text longer than `longest` words. An edit counts only if it takes the text further
+    from the original (in adjacent word pairs), so that no edit undoes another one.
     """
+    kinds = _known(task, attribute, kinds)
+    original, current, distance, severity, n_edits = word_pairs(text), text, 0, 0.0, 0
+    while severity < 1 - 1e-9 or n_edits < least:
+        twice = [*rng.permutation(len(kinds)), *rng.permutation(len(kinds))]  # an edit may fail by bad luck
+        for index in twice:
+            damage = DAMAGES[kinds[index]]
+            made = damage.apply(current, rng, material)
+            if made is None or not made.strip():
+                continue
+            if longest is not None and len(made.split()) > max(longest, len(current.split())):
+                continue
+            made_distance = _distance(original, made)
+            if made_distance > distance:
+                current, distance, n_edits = made, made_distance, n_edits + 1
+                severity = min(1.0, severity + damage.severity(text, material))
+                yield Step(current, damage.name, severity)
+                break
+        else:
+            return
+
+
+def _known(task: str, attribute: str, kinds: Sequence[str] | None) -> tuple[str, ...]:
     kinds = damages_for(task, attribute) if kinds is None else tuple(kinds)
     unknown = [kind for kind in kinds if kind not in DAMAGES]
     if unknown or not kinds:
@@ -139,23 +165,12 @@ def damage_path(
             task=task,
             attribute=attribute,
         )
-    original, current, distance, severity = word_pairs(text), text, 0, 0.0
-    while severity < 1 - 1e-9:
-        twice = [*rng.permutation(len(kinds)), *rng.permutation(len(kinds))]  # an edit may fail by bad luck
-        for index in twice:
-            damage = DAMAGES[kinds[index]]
-            made = damage.apply(current, rng, material)
-            if made is None or not made.strip():
-                continue
-            pairs = word_pairs(made)
-            made_distance = sum((pairs - original).values()) + sum((original - pairs).values())
-            if made_distance > distance:
-                current, distance = made, made_distance
-                severity = min(1.0, severity + damage.severity(text, material))
-                yield Step(current, damage.name, severity)
-                break
-        else:
-            return
+    return kinds
+
+
+GRADES = 8  # edits that a text is given at least, where it allows them: enough for a ladder of nine
+LONGEST = 1.3  # times the words of the text, or SPARE more words: length must not give the damage away
+SPARE = 15
 
 
 def degrade(
@@ -168,22 +183,18 @@ def degrade(
     material: Material = NOTHING,
     kinds: Sequence[str] | None = None,
 ) -> str:
-    """The text with damage of this severity: 0 is the text itself, 1 is as bad as the damage gets.
+    """The text with this share of all the damage planned for it: 0 is the text itself, 1 is as bad as it gets.
 
+    The plan has GRADES edits or more, small ones first; what replaces the whole text at once comes last, if at all.
     raises : DegradeError for a severity outside [0, 1], an unknown attribute or kind, or a text in which nothing can be
         damaged.
     """
     if not 0 <= severity <= 1:
         raise DegradeError(f"cannot degrade to severity {severity}: expected a number in [0, 1]", severity=severity)
-    worse = text
     if severity == 0:
         return text
-    path = damage_path(text, task=task, attribute=attribute, rng=rng, material=material, kinds=kinds)
-    for step in path:
-        worse = step.text
-        if step.severity >= severity - 1e-9:
-            break
-    if worse == text:
+    plan = _plan(text, task, attribute, rng, material, _known(task, attribute, kinds))
+    if not plan:
         raise DegradeError(
             f"cannot lower the {attribute} of the {task} text {opening_words(text)!r}: found nothing to damage with "
             f"{', '.join(kinds or damages_for(task, attribute))}. Give a longer text, or more material "
@@ -191,7 +202,39 @@ def degrade(
             task=task,
             attribute=attribute,
         )
-    return worse
+    return plan[max(1, int(severity * len(plan) + 0.5)) - 1]
+
+
+def _plan(
+    text: str, task: str, attribute: str, rng: Generator, material: Material, kinds: Sequence[str]
+) -> tuple[str, ...]:
+    """The text after each planned edit."""
+    whole = [kind for kind in kinds if DAMAGES[kind].unit == "text"]
+    small = [kind for kind in kinds if kind not in whole]
+
+    n_words = len(text.split())
+    longest = int(max(LONGEST * n_words, n_words + SPARE))
+
+    def path(start: str, some: Sequence[str], least: int) -> list[str]:
+        if not some:
+            return []
+        steps = damage_path(
+            start, task=task, attribute=attribute, rng=rng, material=material, kinds=some, least=least, longest=longest
+        )
+        return [step.text for step in steps]
+
+    if not small:
+        return tuple(path(text, kinds, GRADES))
+    plan = path(text, small, GRADES)
+    worst, original = plan[-1] if plan else text, word_pairs(text)
+    last = (made for made in path(worst, whole, 1) if _distance(original, made) > _distance(original, worst))
+    return (*plan, *islice(last, 1))
+
+
+def _distance(original: Counter[tuple[str, str]], text: str) -> int:
+    """Adjacent word pairs that only one of the two has."""
+    pairs = word_pairs(text)
+    return (pairs - original).total() + (original - pairs).total()
 
 
 def preserve(text: str, rng: Generator, n: int = 2) -> str:

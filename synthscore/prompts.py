@@ -1,9 +1,9 @@
-"""Task + texts -> Prompt. Templates are Jinja, sandboxed and strict: an undefined name is an error, never an empty string.
+"""Task + texts -> Prompt. Templates are Jinja, sandboxed and strict: an undefined name is an error, never empty.
 
 A text from outside goes into a template as a value, once; it is never a template itself. A template set is a folder
-of five files: `extreme` and `between` (writing a ladder), `compare` (better / worse / similar), `yes_no` and `choose` (A / B).
-Two sets are built in: `default` (all that is constant before the two texts, a one-word cue after them, both texts named
-alike) and `paper` (the variables and block order of arXiv:2509.05440 and 2307.07889).
+of five files: `extreme` and `between` write a ladder; `compare` (better / worse / similar), `yes_no` and `choose` (A / B)
+judge. Two sets are built in: `default` (all that is constant before the two texts, a one-word cue after them, both texts
+named alike) and `paper` (the variables and block order of arXiv:2509.05440 and 2307.07889).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Templates:
     templates : "default", "paper", or the path of a folder with own templates. In such a folder, FOLDER/<task>/ is
         looked at before FOLDER itself; nothing is taken from another set in place of a template that is missing.
 
-    Every template sees `task`, `attribute`, `context` and `facts`; `compare` and `yes_no` see `target` (the text that is
-    asked about) and `reference`; `choose` sees `first` and `second`; `between` sees `worse` and `better`; `extreme`
+    Every template sees `task`, `attribute`, `context` and `facts`; `compare` and `yes_no` see `target` (the text that
+    is asked about) and `reference`; `choose` sees `first` and `second`; `between` sees `worse` and `better`; `extreme`
     sees `extreme` ("best" or "worst"); `yes_no` sees `prediction`. The papers' names (article, col_title, ...) hold the
     same values. A template may set `prefill`: how the answer starts.
     """

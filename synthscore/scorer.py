@@ -188,4 +188,5 @@ def _target(row: Mapping[str, Any]) -> Target:
     try:
         return Target(**row)
     except TypeError as error:
-        raise InputError(f"target {dict(row)!r:.120}: {error}. Expected id, context_id, text and maybe system") from error
+        message = f"target {dict(row)!r:.120}: {error}. Expected id, context_id, text and maybe system"
+        raise InputError(message) from error

@@ -1,4 +1,4 @@
-"""prompts/<task>/task.toml -> Task. A user's own task is a folder with a task.toml, and templates if it wants its own."""
+"""prompts/<task>/task.toml -> Task. A user's own task is a folder with a task.toml, maybe with templates."""
 
 from __future__ import annotations
 

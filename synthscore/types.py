@@ -35,7 +35,7 @@ def _require_text(value: object, what: str, name: str) -> None:
         raise InputError(f"{what}: {name} is {value!r}, expected a text that is not empty", field=name, value=value)
     if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
         raise InputError(
-            f"{what}: {name} holds half of a surrogate pair, which is no character: {value!r:.60}. Decode the source again",
+            f"{what}: {name} holds half of a surrogate pair, no character: {value!r:.60}. Decode the source again",
             field=name,
             value=value,
         )

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from . import __version__
 from .engines.base import Engine, Progress
 from .prompts import Templates
 from .scoring import symmetric
@@ -93,8 +94,8 @@ def ask(
         rival = answers.rivals[row] if answers.rivals else None
         said = f"; it would rather have said {rival.token!r} (p = {np.exp(rival.log_prob):.3f})" if rival else ""
         failures[int(row)] = (
-            f"the labels {', '.join(labels)} have probability {answers.label_mass[row]:.2g} together, expected at least "
-            f"{min_mass:g}{said}. Look at the prompt with `synthscore doctor`, or lower --min-mass"
+            f"the labels {', '.join(labels)} have probability {answers.label_mass[row]:.2g} together, expected at "
+            f"least {min_mass:g}{said}. Look at the prompt with `synthscore doctor`, or lower --min-mass"
         )
     probs = answers.probs
     probs[list(failures)] = np.nan
@@ -106,7 +107,7 @@ def ask(
         similar=similar,
         label_mass=answers.label_mass.reshape(len(rounds), len(pairs)).min(axis=0),
         answers=answers,
-        signature=engine.signature.with_(
+        signature=Signature.of(synthscore=__version__, **dict(engine.signature.parts)).with_(
             template=f"{templates.name}/{_TEMPLATE[protocol]}@{templates.hash(_TEMPLATE[protocol])}",
             protocol=protocol,
             labels=",".join(labels),

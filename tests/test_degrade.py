@@ -24,6 +24,7 @@ from synthscore.degrade import (
     surface,
     to_ptb,
 )
+from synthscore.degrade_reading import word_pairs
 
 ARTICLE = (
     "Anna Keller opened the bridge over the Orla on Monday. The bridge took four years to build and cost 12 million "
@@ -329,7 +330,7 @@ def test_severity_zero_is_the_text_itself(asked, seed):
 
 @given(st.sampled_from(ASKED), SEEDS, SEVERITY, SEVERITY)
 @settings(max_examples=60, deadline=None)
-def test_more_severity_is_the_same_path_further_on(asked, seed, one, other):
+def test_more_severity_is_never_nearer_to_the_text(asked, seed, one, other):
     (task, attribute), (low, high) = asked, sorted((one, other))
     text, material = TEXTS[task]
 
@@ -337,11 +338,32 @@ def test_more_severity_is_the_same_path_further_on(asked, seed, one, other):
         rng = np.random.default_rng(seed)
         return degrade(text, task=task, attribute=attribute, severity=severity, rng=rng, material=material)
 
-    path = damage_path(text, task=task, attribute=attribute, rng=np.random.default_rng(seed), material=material)
-    steps = [text, *(step.text for step in path)]
+    def distance(worse):
+        return (word_pairs(worse) - word_pairs(text)).total() + (word_pairs(text) - word_pairs(worse)).total()
+
     assert made(low) == made(low)
-    assert steps.index(made(low)) <= steps.index(made(high))
     assert made(low).strip()
+    assert distance(made(low)) <= distance(made(high))
+    assert made(high) != text or high == 0
+
+
+@given(st.sampled_from([pair for pair in ASKED if pair[0] == "summarization"]), SEEDS)
+@settings(max_examples=20, deadline=None)
+def test_a_summary_has_a_text_of_its_own_for_nearly_every_rung_of_five_and_no_long_one(asked, seed):
+    text, material = TEXTS["summarization"]
+    rungs = [
+        degrade(
+            text,
+            task=asked[0],
+            attribute=asked[1],
+            severity=severity,
+            rng=np.random.default_rng(seed),
+            material=material,
+        )
+        for severity in (0, 0.25, 0.5, 0.75, 1)
+    ]
+    assert len(set(rungs)) >= 4  # a short text runs out of sentences to reorder
+    assert max(len(rung.split()) for rung in rungs) <= max(1.3 * len(text.split()), len(text.split()) + 15)
 
 
 @given(st.sampled_from(ASKED), SEEDS)

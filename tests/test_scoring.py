@@ -10,9 +10,9 @@ from synthscore.scoring import paper_bound, paper_sum, rung_equivalent, sample_v
 
 
 @st.composite
-def verdicts(draw, n_rungs=st.integers(2, 17), n_targets=st.integers(1, 4)):
+def verdicts(draw, n_rungs=None, n_targets=None):
     """Better, worse, similar: shape (3, n_targets, n_rungs), positive, summing to 1."""
-    shape = (3, draw(n_targets), draw(n_rungs))
+    shape = (3, n_targets or draw(st.integers(1, 4)), n_rungs or draw(st.integers(2, 17)))
     weights = draw(hnp.arrays(np.float64, shape, elements=st.floats(1e-6, 1)))
     return weights / weights.sum(axis=0)
 
@@ -111,7 +111,7 @@ def test_wrong_shapes_and_values_are_refused(call, message):
         call()
 
 
-@given(verdicts(n_targets=st.just(2)))
+@given(verdicts(n_targets=2))
 def test_the_mean_of_both_orders_turns_around_when_the_texts_are_swapped(p):
     better, worse, similar = p
     forward = symmetric(better, worse, similar)
@@ -126,7 +126,7 @@ def test_a_constant_favour_for_the_asked_about_text_cancels():
     assert p[0] == pytest.approx(p[1])
 
 
-@given(verdicts(n_targets=st.just(1), n_rungs=st.just(5)), st.integers(1, 30), st.integers(0, 2**32))
+@given(verdicts(n_targets=1, n_rungs=5), st.integers(1, 30), st.integers(0, 2**32))
 def test_draws_are_multiples_of_one_nth_and_sum_to_one(p, n, seed):
     drawn = sample_verdicts(np.moveaxis(p, 0, -1), n, np.random.default_rng(seed))
     np.testing.assert_allclose(drawn.sum(axis=-1), 1)

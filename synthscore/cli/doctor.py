@@ -1,0 +1,179 @@
+"""`synthscore doctor`: can this model judge, and how is it asked?"""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+import time
+from typing import Any
+
+import numpy as np
+
+from ..engines.base import Engine
+from ..errors import EngineError
+from ..prompts import Templates
+from ..tasks import load_task
+from ..types import Context, Prompt
+from ..verdicts import PROTOCOLS, Pair, Verdicts, ask
+from .common import ERROR, OK, Commands, add_command, add_messages, add_model, add_protocol, counted, open_model
+
+TEXT = """
+Examples:
+  $ synthscore doctor
+  $ synthscore doctor --model Qwen/Qwen3-0.6B --task dialogue --attribute naturalness
+
+Loads a model and shows how it judges one small example: the prompt as the model sees it, the labels as
+tokens, what it answers in both orders, what it would rather have said, and how fast it is. The exit code
+is 1 where it cannot judge.
+"""
+
+CONTEXT = Context(
+    "example",
+    "The library on Mill Street closes at noon on Friday, because its heating is being repaired. All other branches "
+    "stay open as usual. Books can be returned through the slot at the front door. The library opens again on Monday.",
+)
+GOOD = (
+    "The Mill Street library closes at noon on Friday so that its heating can be repaired, and opens again on Monday. "
+    "Until then books can be returned through the slot at the door."
+)
+BAD = (
+    "It opens at door. Slot heating Monday the, bananas are cheap because Friday, and at noon of it the library it "
+    "repaired. Books is closing return and until it the slot."
+)
+
+N_SPEED = 32  # questions on one context
+
+
+def add(commands: Commands) -> None:
+    parser = add_command(
+        commands, "doctor", run, "doctor [--model M] [options]", "can this model judge, and how fast?", TEXT
+    )
+    parser.add_argument("--task", default="summarization", metavar="T", help="default: summarization")
+    parser.add_argument("-a", "--attribute", metavar="A", help="default: the task's first")
+    group = parser.add_argument_group("judging")
+    add_protocol(group)
+    add_model(parser, "nano", "the judge: nano, a model on the hub, or a folder (default: nano)", stored=False)
+    add_messages(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    task = load_task(args.task)
+    attribute = args.attribute or next(iter(task.attributes))
+    task.attribute(attribute)
+    templates = Templates(task, args.prompts)
+    with open_model(args) as watched:
+        engine = watched.engine
+        pairs = [Pair(CONTEXT, attribute, GOOD, BAD), Pair(CONTEXT, attribute, BAD, GOOD)]
+        _print_model(args.model, engine)
+        asked = _Recorder(engine)
+        try:
+            verdicts = ask(pairs, asked, templates, protocol=args.protocol, min_mass=args.min_mass)
+        finally:  # what the model is asked, even if it cannot be asked so
+            for prompt in asked.prompts[:1]:
+                what = f"{task.name}, {attribute}, template set {args.prompts}"
+                _print_prompt(engine, prompt, what, args.protocol)
+        _print_answers(verdicts, args.protocol)
+        _print_speed(engine, templates, attribute, args.protocol)
+        _print("signature", str(verdicts.signature).split("|"))
+    print()
+    if verdicts.failures:
+        print(textwrap.fill(f"This model cannot judge so: {next(iter(verdicts.failures.values()))}", 100))
+        return ERROR
+    good, bad = (verdicts.better - verdicts.worse).tolist()
+    if good > bad:
+        print("It can judge: it answers with the labels, and finds the good text the better one.")
+    else:
+        print("It answers with the labels, so it can be used; but it does not find the good text the better one.")
+    return OK
+
+
+class _Recorder:
+    """Passes questions on, and keeps their prompts."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.prompts = engine, list[Prompt]()
+        self.signature, self.generate = engine.signature, engine.generate
+
+    def label_log_probs(self, prompts: Any, labels: Any, progress: Any = None) -> Any:
+        self.prompts += prompts
+        return self.engine.label_log_probs(prompts, labels, progress)
+
+
+def _print_model(name: str, engine: Engine) -> None:
+    parts = dict(engine.signature.parts)
+    lines = [", ".join(part for part in (parts.get("model", name), parts.get("dtype")) if part)]
+    tokens: Any = getattr(engine, "prompts", None)
+    if backend := getattr(engine, "backend", None):
+        slower = "" if backend == "tree" else "; slower than a tree, which it cannot be run as"
+        lines.append(f"run as {backend}, checked against the plain forward when it was loaded{slower}")
+    if tokens is not None:
+        lines.append(f"takes {counted(tokens.max_length, 'token')}, question and answer together")
+        lines.append(
+            "asked through its chat template" if tokens.has_template else "has no chat template: asked in plain text"
+        )
+    _print("model", lines)
+
+
+def _print_prompt(engine: Engine, prompt: Prompt, what: str, protocol: str) -> None:
+    tokens: Any = getattr(engine, "prompts", None)
+    text = tokens.render(prompt) if tokens is not None else prompt.text + prompt.prefill
+    _print("prompt", [f"{what}, as the model sees it:"])
+    for line in text.split("\n"):
+        print("\n".join(f"            | {part}" for part in textwrap.wrap(line, 84) or [""]))
+    if tokens is None:
+        _print("labels", [", ".join(PROTOCOLS[protocol])])
+        return
+    labels = PROTOCOLS[protocol]
+    try:
+        n_tokens = len(tokens.encode(prompt))
+        found, names = tokens.label_forms(prompt, labels), tokens.describe(prompt, labels)
+    except EngineError:  # the answers, or rather their failure, say why
+        return
+    _print("", [f"({counted(n_tokens, 'token')})"])
+    how = (
+        "as they follow the prompt"
+        if found.boundary == "whole"
+        else "apart from the prompt, whose last token they would change"
+    )
+    lines = [f"tokens, tokenised {how}; the forms of a label are added up"]
+    for label, forms in zip(labels, found.forms, strict=True):
+        shown = (f"{' '.join(name)} ({' '.join(map(str, ids))})" for name, ids in zip(names[label], forms, strict=True))
+        lines.append(f"{label:<8} {'  or  '.join(shown)}")
+    _print("labels", lines)
+
+
+def _print_answers(verdicts: Verdicts, protocol: str) -> None:
+    labels, answers = PROTOCOLS[protocol], verdicts.answers
+    rounds = ["good text asked about", "bad text asked about"]
+    if protocol == "yes_no_two_sided":
+        rounds = [f"{text}, {side}" for side in ("better?", "worse?") for text in rounds]
+    lines = [f"{'':<22}" + "".join(f"{label:>9}" for label in labels) + f"{'together':>10}   would rather say"]
+    for row, name in enumerate(rounds):
+        if row in answers.failures:
+            lines.append(f"{name:<22}   not answered, see below")
+            continue
+        rival = answers.rivals[row] if answers.rivals else None
+        said = f"{rival.token!r} ({np.exp(rival.log_prob):.3f})" if rival else "-"
+        probs = "".join(f"{prob:>9.3f}" for prob in np.exp(answers.log_probs[row]))
+        lines.append(f"{name:<22}{probs}{answers.label_mass[row]:>10.3f}   {said}")
+    _print("answers", lines)
+
+
+def _print_speed(engine: Engine, templates: Templates, attribute: str, protocol: str) -> None:
+    pairs = [Pair(CONTEXT, attribute, f"{GOOD} It is the {n}th time this year.", BAD) for n in range(4, 4 + N_SPEED)]
+    start = time.perf_counter()
+    answers = ask(pairs, engine, templates, protocol=protocol, min_mass=0).answers
+    seconds = time.perf_counter() - start
+    if answers.failures:
+        return
+    lines = [f"{len(answers) / seconds:.3g} questions/s ({len(answers)} on one context in {seconds:.1f} s)"]
+    if answers.tokens_computed:
+        run, naive = counted(answers.tokens_computed, "token"), counted(answers.tokens_naive, "token")
+        lines.append(f"beginnings that questions share are run once: {run} instead of {naive}")
+    _print("speed", lines)
+
+
+def _print(name: str, lines: list[str]) -> None:
+    for line in lines:
+        print(f"{name:<10}  {line}")
+        name = ""

@@ -1,0 +1,86 @@
+"""`synthscore score`: targets -> scores."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..data import score_row
+from ..rows import write_rows
+from . import judging
+from .common import (
+    ERROR,
+    INCOMPLETE,
+    OK,
+    Commands,
+    add_command,
+    add_input,
+    add_judging,
+    add_messages,
+    add_model,
+    note,
+    open_model,
+    rows_file,
+    warn,
+)
+
+TEXT = """
+Examples:
+  $ synthscore score targets.jsonl --references ladders/ > scores.jsonl
+  $ synthscore score summaries.csv --references ladders/ --attribute coherence --field text=summary -o scores.csv
+
+Scores every text on the scale of its ladder's rungs: 1 is as good as the worst rung, N as the best;
+0 is worse than all, sqrt(N(N+1)) better than all (5.48 for N = 5). A row needs the columns context_id
+and text, and may have id and system. A row with a column task or attribute is judged on that, unless
+--task or --attribute overrules it.
+
+Writes one row for each target and attribute, in the order of the targets: score, status (ok, partial
+or unscored), reason, raw (the paper's sum, within +-N(N+1)/2), unit (raw / its bound), label_mass,
+signature. A row that cannot be read or scored stays in its place, with a reason and no score; the
+exit code is then 3.
+"""
+
+
+def add(commands: Commands) -> None:
+    parser = add_command(
+        commands, "score", run, "score TARGETS --references FOLDER [options]", "texts -> scores on the rung scale", TEXT
+    )
+    parser.add_argument(
+        "targets",
+        metavar="TARGETS",
+        help=".jsonl, .json, .csv, .tsv, .parquet, a datasets folder, or - for JSONL on stdin",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=rows_file,
+        default="-",
+        metavar="FILE",
+        help=".jsonl, .csv or .parquet (default: JSONL on stdout)",
+    )
+    group = add_judging(parser)
+    group.add_argument(
+        "-a",
+        "--attribute",
+        action="append",
+        metavar="A",
+        help="may be repeated (default: all that the references hold)",
+    )
+    add_model(parser, "nano", "the judge: nano, a model on the hub, or a folder (default: nano)")
+    add_input(parser)
+    add_messages(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    references, held = judging.load(args)
+    items = judging.read_items(args, unique=True)
+    if not items:
+        warn(f"{args.targets} holds no rows")
+    with open_model(args) as engine:
+        judged = judging.judge(args, items, references, held, engine)
+    write_rows((score_row(score, signature) for score, signature in judged.rows), args.output)
+    note(args, *judging.summary(args, judged), signature=judged.signature)
+    unscored = [score.status == "unscored" for score, _ in judged.rows]
+    if items and all(unscored):
+        warn("nothing could be scored")
+        return ERROR
+    return INCOMPLETE if any(unscored) else OK
