@@ -13,6 +13,7 @@ demo: $(READY)
 
 test: $(READY)
 	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/pytest
 

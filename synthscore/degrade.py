@@ -286,9 +286,7 @@ _ERROR_ALSO = "story engagement coherence empathy"
 _ORDER = "summarization coherence, story coherence"
 _ORDER_ALSO = "dialogue all, data_to_text fluency, story engagement surprise complexity"
 _CLAIM = "summarization consistency, data_to_text semantics"
-_CLAIM_ALSO = (
-    "summarization relevance, dialogue coherence continuity groundedness understandability overall, story all"
-)
+_CLAIM_ALSO = "summarization relevance, dialogue coherence continuity groundedness understandability overall, story all"
 _SWAPPED_ALSO = _CLAIM_ALSO + ", summarization coherence, data_to_text fluency grammar"
 
 _DAMAGES: tuple[tuple[str, Edit, float, str, str, str], ...] = (

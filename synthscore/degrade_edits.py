@@ -39,13 +39,9 @@ from .degrade_reading import (
 class Material:
     """What damage may draw on, besides the text itself."""
 
-    context: str = (
-        ""  # source article, dialogue history (a turn a line), story idea, triples ("s | p | o", one a line)
-    )
+    context: str = ""  # source article, dialogue history (a turn a line), story idea, triples ("s | p | o", one a line)
     facts: str = ""
-    foreign: tuple[
-        str, ...
-    ] = ()  # texts of other contexts: foreign sentences, turns, names and values come from here
+    foreign: tuple[str, ...] = ()  # texts of other contexts: foreign sentences, turns, names and values come from here
 
 
 Edit = Callable[[str, Generator, Material], "str | None"]
@@ -700,9 +696,7 @@ def other_story(text: str, rng: Generator, material: Material) -> str | None:
 
 
 def _triples(material: Material) -> list[tuple[str, str, str]]:
-    rows = [
-        tuple(part.strip().replace("_", " ") for part in line.split("|")) for line in material.context.splitlines()
-    ]
+    rows = [tuple(part.strip().replace("_", " ") for part in line.split("|")) for line in material.context.splitlines()]
     return [(row[0], row[1], row[2]) for row in rows if len(row) == 3 and all(row)]
 
 

@@ -95,12 +95,8 @@ _LONG = {short: long for long, short in table.CONTRACTIONS if short.endswith(("n
 _EXPAND = _sub(r"(?<![\w'])(" + "|".join(map(re.escape, _LONG)) + r")(?= [a-z])", lambda match: _LONG[match.group(1)])
 _DIGITS = {digits: word for word, digits in table.NUMBER_FORMS.items()}
 _WHEN = (
-    r"(?:[Yy]esterday|[Tt]oday|[Ll]ast (?:week|month|year|night)|[Ii]n (?:"
-    + "|".join(table.MONTHS)
-    + r")(?: \d{4})?|"
-    r"[Ii]n (?:1[5-9]|20)\d\d|[Oo]n (?:"
-    + "|".join(table.DAYS)
-    + r")|[Aa]t (?:the same|that) time|[Dd]uring this time)"
+    r"(?:[Yy]esterday|[Tt]oday|[Ll]ast (?:week|month|year|night)|[Ii]n (?:" + "|".join(table.MONTHS) + r")(?: \d{4})?|"
+    r"[Ii]n (?:1[5-9]|20)\d\d|[Oo]n (?:" + "|".join(table.DAYS) + r")|[Aa]t (?:the same|that) time|[Dd]uring this time)"
 )
 _LINKED = r"[^.]*\b(?:that|which|who|whom|where|and|but|when|while|after|before|until|since|because|of)\b"
 _MAY_BE_LOWERED = "The|He|She|It|They|We|A|An|This|These|His|Her|Their|Its|Our|My|Some|Many|Several|All"

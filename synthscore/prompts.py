@@ -1,9 +1,9 @@
 """Task + texts -> Prompt. Templates are Jinja, sandboxed and strict: an undefined name is an error, never empty.
 
 A text from outside goes into a template as a value, once; it is never a template itself. A template set is a folder
-of five files: `extreme` and `between` write a ladder; `compare` (better / worse / similar), `yes_no` and `choose` (A / B)
-judge. Two sets are built in: `default` (all that is constant before the two texts, a one-word cue after them, both texts
-named alike) and `paper` (the variables and block order of arXiv:2509.05440 and 2307.07889).
+of five files: `extreme` and `between` write a ladder; `compare` (better / worse / similar), `yes_no` and `choose`
+(A / B) judge. Two sets are built in: `default` (all that is constant before the two texts, a one-word cue after them,
+both texts named alike) and `paper` (the variables and block order of arXiv:2509.05440 and 2307.07889).
 """
 
 from __future__ import annotations

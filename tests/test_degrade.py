@@ -94,10 +94,7 @@ WORKED = {  # kind: text, material, all outcomes there can be
     "shuffled-sentences": (
         "Ann ran. Bo sat. Cy fell.",
         Material(),
-        {
-            f"{order}."
-            for order in ("Cy fell. Bo sat. Ann ran", "Ann ran. Cy fell. Bo sat", "Bo sat. Ann ran. Cy fell")
-        }
+        {f"{order}." for order in ("Cy fell. Bo sat. Ann ran", "Ann ran. Cy fell. Bo sat", "Bo sat. Ann ran. Cy fell")}
         | {"Cy fell. Ann ran. Bo sat.", "Bo sat. Cy fell. Ann ran.", None},
     ),
     "repeated-sentence": (
@@ -470,9 +467,7 @@ _NUMBER_WORDS = ("two", "three", "four", "five", "six", "seven", "eight", "nine"
 
 
 def _numbers(text):
-    words = (
-        str(_NUMBER_WORDS.index(word) + 2) if word in _NUMBER_WORDS else word for word in re.findall(r"\w+", text)
-    )
+    words = (str(_NUMBER_WORDS.index(word) + 2) if word in _NUMBER_WORDS else word for word in re.findall(r"\w+", text))
     return sorted(word for word in words if word.isdigit())
 
 
@@ -515,9 +510,7 @@ def test_sentences_lose_nothing_but_space(text):
 
 
 def test_names_are_found_with_their_kind():
-    found = {
-        name.text: name.kind for name in names("In May the German Karl Lund, of New York, left for tea in Rome.")
-    }
+    found = {name.text: name.kind for name in names("In May the German Karl Lund, of New York, left for tea in Rome.")}
     assert found == {"May": "month", "German Karl Lund": "other", "New York": "other", "Rome": "place"}
     assert [name.text for name in names("then karl lund left .", "Today Karl Lund left.")] == ["karl lund"]
 

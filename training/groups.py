@@ -734,9 +734,7 @@ def _triple_base(
 ) -> Base | None:
     parts = [made for p in _paragraphs(text) for s in sentences(p) if (made := _compressed(s))]
     head = (
-        re.match(r"(?:The |A )?([A-Z][\w'.-]*(?: [\w'.-]+){0,5}?),? (?:is|was|are|were) ", parts[0])
-        if parts
-        else None
+        re.match(r"(?:The |A )?([A-Z][\w'.-]*(?: [\w'.-]+){0,5}?),? (?:is|was|are|were) ", parts[0]) if parts else None
     )
     subject = head[1] if head else ""
     openers = Counter(part.split()[0] for part in parts if part.split()[0] in ("He", "She", "It", "They"))

@@ -44,15 +44,13 @@ def main() -> None:
             Rung(level, (level - 1) / (len(row["rungs"]) - 1), text, provenance={"writer": "person"})
             for level, text in enumerate(row["rungs"], start=1)
         )
-        handwritten.append(
-            Ladder(row["context_id"], row["task"], row["attribute"], rungs, contexts[row["context_id"]])
-        )
+        handwritten.append(Ladder(row["context_id"], row["task"], row["attribute"], rungs, contexts[row["context_id"]]))
     save_references(
         degraded,
         args.out / "degraded",
         licence="CC0-1.0",
-        description="Ladders made from good texts by controlled damage of known kind and severity. Their order is known "
-        "by construction; no model wrote or judged them.",
+        description="Ladders made from good texts by controlled damage of known kind and severity. Their order is "
+        "known by construction; no model wrote or judged them.",
         release="demo-1",
         overwrite=True,
     )
@@ -60,8 +58,8 @@ def main() -> None:
         handwritten,
         args.out / "handwritten",
         licence="CC0-1.0",
-        description="Ladders written by hand: a fixture of known order for trying judges. The order is the author's; no "
-        "other reader has confirmed it.",
+        description="Ladders written by hand: a fixture of known order for trying judges. The order is the author's; "
+        "no other reader has confirmed it.",
         release="demo-1",
         overwrite=True,
     )

@@ -36,6 +36,9 @@ from .groups import Group, groups
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 MAX_TOKENS = 1024  # positions of the finished model
 PROTOCOL_SHARES = {"compare": 0.6, "yes_no": 0.2, "choose": 0.2}
+COMPARE_FIRST = (
+    6000  # groups that are all asked with `compare`: the other protocols turn signs around, so they come later
+)
 
 
 def minilm_folder() -> Path:
@@ -54,8 +57,13 @@ def causal_minilm(folder: Path, label_tokens: Sequence[int]) -> BertLMHeadModel:
     """MiniLM as a causal LM of MAX_TOKENS positions; positions from 512 on start as copies of the first ones."""
     encoder = BertModel.from_pretrained(folder, add_pooling_layer=False)
     config = BertConfig.from_pretrained(
-        folder, is_decoder=True, max_position_embeddings=MAX_TOKENS, tie_word_embeddings=True, architectures=None,
-        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,  # the data never repeat
+        folder,
+        is_decoder=True,
+        max_position_embeddings=MAX_TOKENS,
+        tie_word_embeddings=True,
+        architectures=None,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,  # the data never repeat
     )
     config._attn_implementation = "synthscore_tree"
     torch.manual_seed(0)
@@ -118,8 +126,12 @@ class Examples:
         self.seen: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[tuple[Group, Example]]:
-        for group in self.groups:
-            protocol = str(self.rng.choice(list(PROTOCOL_SHARES), p=list(PROTOCOL_SHARES.values())))
+        for index, group in enumerate(self.groups):
+            protocol = (
+                "compare"
+                if index < COMPARE_FIRST
+                else str(self.rng.choice(list(PROTOCOL_SHARES), p=list(PROTOCOL_SHARES.values())))
+            )
             worse = bool(self.rng.random() < 0.5)
             made = example(
                 group, protocol, self.templates[group.task], self.tokenizer, worse=worse, max_tokens=MAX_TOKENS
@@ -195,8 +207,8 @@ class Trained(torch.nn.Module):
 
 
 def loss_of(trained: Trained, batch: Sequence[Example], label_ids: dict[str, Any], rng: np.random.Generator) -> Any:
-    """Cross-entropy over the full vocabulary plus that of severity. A verdict counts the more, the clearer it should be:
-    0.3 for equal texts (or Similar would rule) to 1.3.
+    """Cross-entropy over the full vocabulary plus that of severity. A verdict counts the more, the clearer it should
+    be: 0.3 for equal texts (or Similar would rule) to 1.3.
 
     returns : loss; per example its verdict loss and severity loss; per example the signs that are right, and how many
         there are, among pairs of different severity

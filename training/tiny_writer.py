@@ -1,0 +1,79 @@
+"""A causal model that writes, badly, made in two minutes on a CPU: to try `--writer prompt` where no real one is at hand.
+
+    python -m training.tiny_writer --corpora CORPORA --out runs/tiny-writer
+
+A Llama of 1.6 million parameters with a byte-level vocabulary, trained on next tokens of plain text. Its sentences look
+like English from afar. It has never seen a prompt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from itertools import islice
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from .train import documents
+
+LENGTH = 256
+
+
+def tokenizer_of(texts: list[str]) -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=4096, special_tokens=["<end>"], initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>", pad_token="<end>")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpora", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("runs/tiny-writer"))
+    parser.add_argument("--seconds", type=float, default=120)
+    args = parser.parse_args()
+    texts = [row["text"] for row in islice(documents(args.corpora, seed=0), 4000)]
+    tokenizer = tokenizer_of(texts)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=160,
+        intermediate_size=448,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=4096,
+        tie_word_embeddings=True,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(config)
+    ids = [token for text in texts for token in [*tokenizer(text)["input_ids"], tokenizer.eos_token_id]]
+    rows = torch.tensor(ids[: len(ids) // LENGTH * LENGTH]).view(-1, LENGTH)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
+    generator = torch.Generator().manual_seed(0)
+    began, step, loss = time.time(), 0, torch.tensor(float("nan"))
+    while (left := 1 - (time.time() - began) / args.seconds) > 0:
+        for group in optimizer.param_groups:
+            group["lr"] = 2e-3 * min(1.0, (step + 1) / 20, 0.05 + 2 * left)
+        batch = rows[torch.randint(len(rows), (8,), generator=generator)]
+        loss = model(input_ids=batch, labels=batch).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        step += 1
+    model.eval().save_pretrained(args.out)
+    tokenizer.save_pretrained(args.out)
+    print(f"{step} steps, loss {float(loss):.2f}, {model.num_parameters():,} parameters, in {args.out}")
+
+
+if __name__ == "__main__":
+    main()
