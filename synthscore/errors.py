@@ -52,7 +52,3 @@ class LabelError(EngineError):
 
 class PromptTooLongError(EngineError):
     """A prompt with more tokens than the model takes. Attributes: `n_tokens`, `max_tokens`."""
-
-
-class LowMassError(EngineError):
-    """Labels that together are too improbable to be the answer. Attributes: `label_mass`, `min_mass`."""

@@ -234,14 +234,6 @@ def test_label_mass_is_at_most_one_and_the_rival_is_no_label(engine):
         assert rival.token == engine.prompts.tokenizer.decode([int(log_probs.argmax())])
 
 
-def test_too_little_label_mass_is_a_failure():
-    engine = CausalEngine(*llama(), name="llama", min_mass=0.9)
-    answers = engine.label_log_probs(PROMPTS[:2], LABELS)
-    assert list(answers.failures) == [0, 1]
-    assert "expected at least 0.9" in answers.failures[0]
-    assert np.isnan(answers.log_probs).all()
-
-
 def test_labels_that_collide_or_cannot_be_said_are_refused(engine):
     with pytest.raises(LabelError, match="cannot be told apart"):
         engine.label_log_probs(PROMPTS, ["Better", "Better than"])

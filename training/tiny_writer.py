@@ -1,4 +1,4 @@
-"""A causal model that writes, badly, made in two minutes on a CPU: to try `--writer prompt` where no real one is at hand.
+"""A causal model that writes, badly, made in two minutes on a CPU: for trying `--writer prompt` without a real one.
 
     python -m training.tiny_writer --corpora CORPORA --out runs/tiny-writer
 

@@ -276,7 +276,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("data/nano"), help="the finished model")
     parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--groups", type=int, default=4, help="groups a step")
-    parser.add_argument("--lr", type=float, default=1e-4, help="3e-4 collapses")
+    parser.add_argument("--lr", type=float, default=1.5e-4, help="3e-4 collapses")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
@@ -297,6 +297,8 @@ def main() -> None:
         state = torch.load(checkpoint, weights_only=True)
         trained.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
+        for parameters, fresh in zip(optimizer.param_groups, optimizer_of(trained, args.lr).param_groups, strict=True):
+            parameters["base"] = fresh["base"]
         start = state["step"]
         print(f"goes on from step {start}", flush=True)
     examples = Examples(args.corpora, tokenizer, args.seed)

@@ -16,7 +16,7 @@ __all__ = ["Engine", "Progress", "open_engine"]
 def open_engine(name: str, **options: Any) -> Engine:
     """An engine by name: "nano" (the embedded model), a model folder, or "organisation/model" on the hub.
 
-    options : those of CausalEngine.load (revision, dtype, device, device_map, max_tokens, min_mass, backend)
+    options : those of CausalEngine.load (revision, dtype, device, device_map, max_tokens, backend)
     raises : EngineError, when the name means nothing or the model cannot be loaded
     """
     if re.match(r"https?://", name):

@@ -27,7 +27,7 @@ import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as hf_logging
 
-from ..errors import EngineError, LabelError, LowMassError
+from ..errors import EngineError, LabelError
 from ..types import FloatArray, Generation, LabelLogProbs, Prompt, Rival, Sampling, Signature
 from .base import Progress
 from .tokens import Ids, LabelForms, PromptTokenizer
@@ -36,6 +36,7 @@ from .trie import chunk, pack
 Backend = Literal["tree", "padded", "single"]
 BACKENDS: tuple[Backend, ...] = ("tree", "padded", "single")
 
+_NOT_NUMBERS = "the model answers with NaN, expected numbers. Try dtype float32"
 _MAX_ROWS = 16  # sequences side by side: bounds the logits, (rows, places, vocabulary)
 
 
@@ -48,7 +49,6 @@ class CausalEngine:
 
     name, revision : for the signature
     max_tokens : tokens in one forward; bounds memory, and a longer prompt still gets a forward of its own
-    min_mass : a row whose labels together have less probability than this fails
     backend : "auto" takes the first that the model gets right; a named one is taken, or EngineError
     """
 
@@ -60,11 +60,10 @@ class CausalEngine:
         name: str,
         revision: str = "unknown",
         max_tokens: int = 2048,
-        min_mass: float = 0.0,
         backend: Backend | Literal["auto"] = "auto",
     ) -> None:
         self.model = model.eval()
-        self.name, self.revision, self.max_tokens, self.min_mass = name, revision, max_tokens, min_mass
+        self.name, self.revision, self.max_tokens = name, revision, max_tokens
         self.prompts = PromptTokenizer(tokenizer, _max_length(model.config, tokenizer))
         self._keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
         self._takes_positions = "position_ids" in inspect.signature(model.forward).parameters
@@ -84,7 +83,6 @@ class CausalEngine:
         device: str | None = None,
         device_map: Any = None,
         max_tokens: int = 2048,
-        min_mass: float = 0.0,
         backend: Backend | Literal["auto"] = "auto",
     ) -> CausalEngine:
         """A model from a local folder or the hub.
@@ -134,7 +132,6 @@ class CausalEngine:
             name=name or (Path(source).resolve().name if Path(source).is_dir() else source),
             revision=found[:12] if found else _folder_hash(Path(source)),
             max_tokens=max_tokens,
-            min_mass=min_mass,
             backend=backend,
         )
 
@@ -162,8 +159,7 @@ class CausalEngine:
 
             log P(label) = log sum_form exp( sum_t log p(form_t | prompt, form_<t) )
 
-        returns : rows in the order of prompts; a prompt that is too long, or whose label mass is below min_mass,
-            is a failure with its reason
+        returns : rows in the order of prompts; a prompt that is too long is a failure with its reason
         raises : LabelError, when labels collide or cannot be said
         """
         failures: dict[int, str] = {}
@@ -193,13 +189,13 @@ class CausalEngine:
                 progress(sum(len(questions[question]) for question in done))
         for question, rows in questions.items():
             answer = answers.log_probs(question)
-            reason = self._refusal(answer)
+            if np.isnan(answer).any():
+                failures.update(dict.fromkeys(rows, _NOT_NUMBERS))
+                continue
+            token, log_prob = answers.rival(question)
+            log_probs[rows] = answer
             for row in rows:
-                if reason:
-                    failures[row] = reason
-                else:
-                    token, log_prob = answers.rival(question)
-                    log_probs[row], rivals[row] = answer, Rival(self.prompts.tokenizer.decode([token]), log_prob)
+                rivals[row] = Rival(self.prompts.tokenizer.decode([token]), log_prob)
         return LabelLogProbs(tuple(labels), log_probs, tuple(rivals), failures, tokens_naive, tokens_computed)
 
     def _question(self, prompt: Prompt, labels: Sequence[str]) -> _Question:
@@ -215,22 +211,6 @@ class CausalEngine:
                 stacklevel=3,
             )
         return _Question(tuple(ids), forms)
-
-    def _refusal(self, answer: FloatArray) -> str:
-        """Why an answer cannot be used; "" if it can."""
-        if np.isnan(answer).any():
-            return str(EngineError("the model answers with NaN, expected numbers. Try dtype float32"))
-        mass = float(np.exp(answer).sum())
-        if mass < self.min_mass:
-            return str(
-                LowMassError(
-                    f"the labels together have probability {mass:.2g}, expected at least {self.min_mass:.2g}: the "
-                    "model would rather say something else. Look at its strongest other token and its chat template",
-                    label_mass=mass,
-                    min_mass=self.min_mass,
-                )
-            )
-        return ""
 
     # -------------------------------------------------------------------------------------------- writing
 
@@ -280,7 +260,7 @@ class CausalEngine:
             for row, token, is_number in zip(open_rows, tokens, numbers, strict=True):
                 written[row].append(token)
                 if not is_number:
-                    results[row] = EngineError("the model answers with NaN, expected numbers. Try dtype float32")
+                    results[row] = EngineError(_NOT_NUMBERS)
                 elif token in self._stop_ids:
                     results[row] = Generation(self.prompts.decode(written[row][:-1]), "stop", len(written[row]))
                 elif len(written[row]) == limits[row]:
