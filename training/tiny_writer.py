@@ -2,7 +2,7 @@
 
     python -m training.tiny_writer --corpora CORPORA --out runs/tiny-writer
 
-A Llama of 1.6 million parameters with a byte-level vocabulary, trained on next tokens of plain text. Its sentences look
+A Llama of 1.8 million parameters with a byte-level vocabulary, trained on next tokens of plain text. Its sentences look
 like English from afar. It has never seen a prompt.
 """
 
@@ -72,7 +72,7 @@ def main() -> None:
         step += 1
     model.eval().save_pretrained(args.out)
     tokenizer.save_pretrained(args.out)
-    print(f"{step} steps, loss {float(loss):.2f}, {model.num_parameters():,} parameters, in {args.out}")
+    print(f"{step} steps, loss {float(loss.detach()):.2f}, {model.num_parameters():,} parameters, in {args.out}")
 
 
 if __name__ == "__main__":

@@ -260,13 +260,20 @@ def optimizer_of(model: torch.nn.Module, lr: float) -> torch.optim.AdamW:
     )
 
 
+_CUTTING = ("max_length", "stride", "truncation_side", "truncation_strategy", "pad_to_multiple_of")
+
+
 def save(model: BertLMHeadModel, tokenizer: Any, out: Path) -> None:
     """The finished checkpoint, bfloat16 (half the size; loaded as float32 unless asked otherwise)."""
     out.mkdir(parents=True, exist_ok=True)
     trained = {name: value.clone() for name, value in model.state_dict().items()}
     model.to(torch.bfloat16).save_pretrained(out)
     model.float().load_state_dict(trained)
+    tokenizer.backend_tokenizer.no_truncation()  # MiniLM's files ask for 128 tokens; nothing is ever cut here
+    tokenizer.backend_tokenizer.no_padding()
+    tokenizer.init_kwargs = {key: value for key, value in tokenizer.init_kwargs.items() if key not in _CUTTING}
     tokenizer.save_pretrained(out)
+    (out / "model.safetensors").chmod(0o644)
 
 
 def main() -> None:

@@ -65,7 +65,7 @@ class PromptTokenizer:
 
     tokenizer : a tokenizer of transformers
     max_length : tokens that the model takes, prompt and answer together
-    boundary : how labels are tokenised where the chat template ends; see LabelForms
+    boundary : how labels are tokenised where a prompt ends; see LabelForms
     raises : EngineError, when the chat template does not take one user message
     """
 
@@ -84,8 +84,9 @@ class PromptTokenizer:
         self._skeleton_control = self._controls(self._ids(self._head + "a" + self._tail))
         self._break = self._ids("\n")
         self._forms: dict[object, LabelForms] = {}
-        start = self._ids(self._head + "a" + self._tail)
-        whole = all(self._ids(self._head + "a" + self._tail + form)[: len(start)] == start for form in _USUAL_FORMS)
+        asked = self._head + "a:" + self._tail  # without a chat template, prompts end on a cue such as "Verdict:"
+        start = self._ids(asked)
+        whole = all(self._ids(asked + form)[: len(start)] == start for form in _USUAL_FORMS)
         self.boundary: Literal["whole", "separate"] = "whole" if whole else "separate"
 
     @property
