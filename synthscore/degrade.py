@@ -10,11 +10,13 @@ English only. All functions take raw text and also text in the look of benchmark
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
+from pathlib import Path
 
 from numpy.random import Generator
 
@@ -99,6 +101,15 @@ class Step:
 
 
 NOTHING = Material()
+
+
+@cache
+def revision() -> str:
+    """12 hex digits that change with the code and the word tables of this module: with what it does to a text."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("degrade*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 @cache

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .degrade import Material, centrality, damages_for, degrade, sentences
+from .degrade import Material, centrality, damages_for, degrade, revision, sentences
 from .engines.base import Engine, Progress
 from .errors import DegradeError, InputError, LadderError
 from .prompts import Templates
@@ -418,16 +418,14 @@ class DegradedWriter:
 
     def _rung(self, task: Task, job: Job, good: str, source: str, foreign: tuple[str, ...], taken: set[str]) -> Rung:
         severity = 1.0 - job.fraction
+        made_by = {"writer": self.name, "model": f"degrade@{revision()}", "seed": self.seed}
         same_for_all = _subject(task, job) | {"writer": self.name, "good": good, "seed": self.seed}
-        provenance = {
-            "writer": self.name,
+        provenance = made_by | {
             "source": source,
             "severity": severity,
             "kinds": list(damages_for(task.name, job.attribute.name)),
-            "seed": self.seed,
             "context_sha256": text_hash(job.context.text),
-            "key": _digest(same_for_all | {"foreign": foreign, "fraction": job.fraction}),
-            "created_at": _now(),
+            "key": _digest(same_for_all | made_by | {"foreign": foreign, "fraction": job.fraction}),
         }
         if not good:
             return _failed(job, source, provenance)

@@ -13,7 +13,7 @@ from .prompts import Templates
 from .references import References
 from .scoring import paper_bound, paper_sum, rung_equivalent, sample_verdicts
 from .tasks import load_task
-from .types import FloatArray, Ladder, Score, Scores, Signature, Target
+from .types import FloatArray, Ladder, Score, Scores, Signature, Target, text_hash
 from .verdicts import PROTOCOLS, Pair, Verdicts, ask
 
 
@@ -25,11 +25,14 @@ class Scorer:
     protocol : "compare" (default), "yes_no", "yes_no_two_sided" or "choose"; see synthscore.verdicts.
     both_orders : ask about every pair in both orders and average; twice the questions, no position bias.
     n_samples : None for exact probabilities; n to score from n labels drawn from them (arXiv:2509.05440, Table 2).
+        What is drawn for a text depends on seed and on the text's ids alone.
     partial : what to do where a rung has no verdict. "report": leave it out of the sum and say so in the status;
         "rescale": also stretch the sum by (all rung weights / used rung weights).
+    rung_values : weights other than 1..N, worst rung first; the value is then the weighted sum itself.
     min_mass : the least probability that the labels must have together for an answer to count.
 
-    A score's `value` is the rung equivalent; `details` hold `raw` (the paper's sum), `unit` (raw / its bound, in
+    A score's `value` is the rung equivalent; a partial one has `low` and `high`, the least and the greatest value that
+    the missing verdicts could still give it. `details` hold `raw` (the paper's sum), `unit` (raw / its bound, in
     [-1, 1]) and `label_mass` (the least over its comparisons).
     """
 
@@ -46,10 +49,15 @@ class Scorer:
         n_samples: int | None = None,
         seed: int = 0,
         partial: Literal["report", "rescale"] = "report",
+        rung_values: Sequence[float] | None = None,
         min_mass: float = 0.01,
     ) -> None:
         if protocol not in PROTOCOLS:
             raise ValueError(f"protocol is {protocol!r}, expected one of {', '.join(PROTOCOLS)}")
+        if partial not in ("report", "rescale"):
+            raise ValueError(f"partial is {partial!r}, expected 'report' or 'rescale'")
+        if n_samples is not None and n_samples < 1:
+            raise ValueError(f"n_samples is {n_samples}, expected at least 1, or None for exact probabilities")
         self.references = references
         self.judge = judge
         self.task = load_task(_only(task, references.tasks, "task"))
@@ -58,6 +66,7 @@ class Scorer:
         self.templates = Templates(self.task, templates)
         self.protocol, self.both_orders, self.min_mass = protocol, both_orders, min_mass
         self.n_samples, self.seed, self.partial = n_samples, seed, partial
+        self.rung_values = None if rung_values is None else tuple(map(float, rung_values))
 
     @property
     def signature(self) -> Signature:
@@ -92,13 +101,12 @@ class Scorer:
         by_target: dict[int, list[tuple[int, int]]] = {}
         for pair, (index, level) in enumerate(places):
             by_target.setdefault(index, []).append((pair, level))
-        rng = np.random.default_rng(self.seed)
         rows = []
         for index, (target, ladder) in enumerate(zip(texts, ladders, strict=True)):
             if isinstance(ladder, str):
                 rows.append(self._unscored(target, ladder))
             else:
-                rows.append(self._row(target, ladder, by_target.get(index, []), verdicts, rng))
+                rows.append(self._row(target, ladder, by_target.get(index, []), verdicts))
         return Scores(tuple(rows), self._signed(verdicts))
 
     def _ladder(self, target: Target) -> Ladder | str:
@@ -119,8 +127,8 @@ class Scorer:
         ladder: Ladder,
         asked: list[tuple[int, int]],
         verdicts: Verdicts,
-        rng: np.random.Generator,
     ) -> Score:
+        rng = self._rng(target)
         better, worse = np.full(ladder.n_rungs, np.nan), np.full(ladder.n_rungs, np.nan)
         for pair, level in asked:
             probs = np.array([verdicts.better[pair], verdicts.worse[pair], verdicts.similar[pair]])
@@ -131,24 +139,36 @@ class Scorer:
         missing = [self._why(ladder, level, asked, verdicts) for level in np.flatnonzero(~known).tolist()]
         if not known.any():
             return self._unscored(target, missing[0])
-        raw = paper_sum(better[None], worse[None])
-        bound = paper_bound(ladder.n_rungs)
+        weights = np.arange(1.0, ladder.n_rungs + 1) if self.rung_values is None else np.array(self.rung_values)
+        raw = float(paper_sum(better[None], worse[None], weights)[0])
+        open_ = float(np.abs(weights[~known]).sum())  # what the missing verdicts could add or take away
+        low, high = (self._value(raw - open_, ladder), self._value(raw + open_, ladder)) if missing else (None, None)
         if missing and self.partial == "rescale":
-            raw = raw * bound / (np.flatnonzero(known) + 1).sum()
+            raw *= paper_bound(ladder.n_rungs, weights) / float(np.abs(weights[known]).sum())
         return Score(
             id=target.id,
             context_id=target.context_id,
             attribute=self.attribute,
-            value=float(rung_equivalent(raw, ladder.n_rungs)[0]),
+            value=self._value(raw, ladder),
+            low=low,
+            high=high,
             n_comparisons=int(known.sum()),
             status="partial" if missing else "ok",
             reason="; ".join(missing),
             details={
-                "raw": float(raw[0]),
-                "unit": float(raw[0] / bound),
+                "raw": raw,
+                "unit": raw / paper_bound(ladder.n_rungs, weights),
                 "label_mass": float(np.nanmin([verdicts.label_mass[pair] for pair, _ in asked])),
             },
         )
+
+    def _value(self, raw: float, ladder: Ladder) -> float:
+        return raw if self.rung_values else float(rung_equivalent([raw], ladder.n_rungs)[0])
+
+    def _rng(self, target: Target) -> np.random.Generator:
+        """Its own for every text, so that a sampled score does not depend on its neighbours."""
+        name = text_hash(target.id, target.context_id, self.attribute)
+        return np.random.default_rng([self.seed, int(name[:16], 16)])
 
     def _sampled(self, probs: FloatArray, rng: np.random.Generator) -> FloatArray:
         assert self.n_samples is not None
@@ -171,6 +191,8 @@ class Scorer:
         scoring = "paper" if self.n_samples is None else f"paper,samples={self.n_samples},seed={self.seed}"
         if self.partial == "rescale":
             scoring += ",rescaled"
+        if self.rung_values:
+            scoring += f",rung_values={'/'.join(f'{value:g}' for value in self.rung_values)}"
         return verdicts.signature.with_(
             task=self.task.name, attribute=self.attribute, references=self.references.hash[:12], scoring=scoring
         )

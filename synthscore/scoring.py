@@ -39,11 +39,6 @@ def paper_bound(n_rungs: int, rung_values: npt.ArrayLike | None = None) -> float
     return float(np.abs(_rung_values(n_rungs, rung_values)).sum())
 
 
-def unit(scores: npt.ArrayLike, n_rungs: int) -> FloatArray:
-    """The paper's sum divided by its bound: in [-1, 1], whatever the number of rungs."""
-    return np.asarray(scores, dtype=np.float64) / paper_bound(n_rungs)
-
-
 def rung_equivalent(scores: npt.ArrayLike, n_rungs: int) -> FloatArray:
     """The paper's sum on the scale of the rungs: a text that an ideal judge finds equal to rung k gets exactly k.
 

@@ -208,6 +208,9 @@ class Store:
         return StoreError(message, path=self.path, set_aside=aside)
 
 
+WRITE_BATCH = 16  # texts that are written before they are stored: a text costs as much as hundreds of verdicts
+
+
 class StoredEngine:
     """An engine that is asked only what the store does not hold. Itself an Engine.
 
@@ -246,7 +249,7 @@ class StoredEngine:
                     answers[keys[row]] = {"log_probs": asked.log_probs[i].tolist(), "rival": said}
             return answers
 
-        found = self._answers("labels", keys, ask, progress)
+        found = self._answers("labels", keys, ask, progress, self.batch_size)
         log_probs = np.full((len(keys), len(labels)), np.nan)
         rivals: list[Rival | None] = []
         for row, key in enumerate(keys):
@@ -278,7 +281,7 @@ class StoredEngine:
                     failed[keys[row]] = text
             return answers
 
-        found = self._answers("text", keys, ask, progress)
+        found = self._answers("text", keys, ask, progress, min(self.batch_size, WRITE_BATCH))
         return [Generation(*found[key]) if key in found else failed[key] for key in keys]
 
     def _answers(
@@ -287,6 +290,7 @@ class StoredEngine:
         keys: Sequence[bytes],
         ask: Callable[[Sequence[int], Progress | None], Mapping[bytes, Any]],
         progress: Progress | None,
+        batch_size: int,
     ) -> dict[bytes, Any]:
         """Stored answers, and those that `ask` gives for the first row of each missing key; failures have none."""
         found = self.store.get_many(keys)
@@ -299,8 +303,8 @@ class StoredEngine:
                 first.setdefault(key, row)
         missing = list(first.values())
         engine = str(self.signature)
-        for start in range(0, len(missing), self.batch_size):
-            rows = missing[start : start + self.batch_size]
+        for start in range(0, len(missing), batch_size):
+            rows = missing[start : start + batch_size]
             answers = ask(rows, progress)
             self.store.put_many(Answer(key, kind, value, engine) for key, value in answers.items())
             found.update(answers)

@@ -259,9 +259,9 @@ class LabelLogProbs:
 
     @property
     def probs(self) -> FloatArray:
-        """Probabilities renormalised over the labels (softmax), shape (n_prompts, n_labels)."""
-        shifted = self.log_probs - self.log_probs.max(axis=1, keepdims=True)
-        weights = np.exp(shifted)
+        """Probabilities renormalised over the labels, shape (n_prompts, n_labels). NaN where all are impossible."""
+        top = self.log_probs.max(axis=1, keepdims=True)
+        weights = np.exp(self.log_probs - np.where(np.isneginf(top), np.nan, top))
         probs: FloatArray = weights / weights.sum(axis=1, keepdims=True)
         return probs
 

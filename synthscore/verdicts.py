@@ -90,12 +90,12 @@ def ask(
     labels = PROTOCOLS[protocol]
     answers = engine.label_log_probs(prompts, labels, progress)
     failures = dict(answers.failures)
-    for row in np.flatnonzero(answers.label_mass < min_mass):
+    for row in np.flatnonzero((answers.label_mass < min_mass) | (answers.label_mass == 0)):
         rival = answers.rivals[row] if answers.rivals else None
         said = f"; it would rather have said {rival.token!r} (p = {np.exp(rival.log_prob):.3f})" if rival else ""
         failures[int(row)] = (
             f"the labels {', '.join(labels)} have probability {answers.label_mass[row]:.2g} together, expected at "
-            f"least {min_mass:g}{said}. Look at the prompt with `synthscore doctor`, or lower --min-mass"
+            f"least {min_mass:g}{said}. Look at the prompt with `synthscore doctor`, or lower min_mass"
         )
     probs = answers.probs
     probs[list(failures)] = np.nan

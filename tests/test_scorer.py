@@ -7,6 +7,7 @@ from synthscore.errors import InputError, LadderError, TaskError
 from synthscore.references import References
 from synthscore.scorer import Scorer
 from synthscore.types import Context, Ladder, Rung, Target
+from synthscore.verdicts import PROTOCOLS
 from tests.fakes import FakeEngine
 
 
@@ -124,14 +125,70 @@ def test_the_same_scores_come_from_both_orders_of_a_judge_without_position_bias(
     assert both.values == pytest.approx(one.values)
 
 
-@pytest.mark.parametrize("protocol", ["compare", "yes_no"])
-def test_scores_from_samples_tend_to_the_exact_ones(protocol):
-    exact = scorer(soft_judge, protocol=protocol).score([target(2)])
-    few = scorer(soft_judge, protocol=protocol, n_samples=3).score([target(2)])
-    many = scorer(soft_judge, protocol=protocol, n_samples=10**6).score([target(2)])
+def two_minded_judge(prompt, labels):
+    """Says Yes with .6 to "better?" and .7 to "worse?": the two sides of a question need not add up."""
+    if labels != ("Yes", "No"):
+        return soft_judge(prompt, labels)
+    yes = 0.7 if "less coherently" in prompt.text else 0.6
+    return np.log([0.9 * yes, 0.9 * (1 - yes)])
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("both_orders", [False, True])
+def test_scores_from_samples_tend_to_the_exact_ones(protocol, both_orders):
+    how = {"protocol": protocol, "both_orders": both_orders}
+    exact = scorer(two_minded_judge, **how).score([target(2)])
+    few = scorer(two_minded_judge, n_samples=3, **how).score([target(2)])
+    many = scorer(two_minded_judge, n_samples=10**6, **how).score([target(2)])
     assert many.values == pytest.approx(exact.values, abs=0.01)
     assert few.values != pytest.approx(exact.values, abs=1e-6)
     assert "samples=3,seed=0" in str(few.signature)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_judge_that_cannot_tell_scores_zero_in_every_protocol(protocol):
+    scores = scorer(engine=FakeEngine(), protocol=protocol).score([target(1), target(5)])
+    assert [score.details["raw"] for score in scores] == pytest.approx([0, 0])
+
+
+def test_a_sampled_score_does_not_depend_on_its_neighbours():
+    alone = scorer(soft_judge, n_samples=3).score([target(2)])
+    among = scorer(soft_judge, n_samples=3).score([target(5), target(2), target(1)])
+    assert among[1].value == alone[0].value
+
+
+def test_sampled_scores_are_unbiased_and_spread_as_one_over_root_n():
+    exact = scorer(soft_judge).score([target(3)])[0].details["raw"]
+    spread = {}
+    for n in (4, 64):
+        texts = [Target(f"copy-{i}", "c1", "text of q=3 .") for i in range(2000)]
+        raw = np.array([score.details["raw"] for score in scorer(soft_judge, n_samples=n).score(texts)])
+        spread[n] = raw.std()
+        assert raw.mean() == pytest.approx(exact, abs=5 * raw.std() / np.sqrt(len(raw)))  # five standard errors
+    assert spread[4] / spread[64] == pytest.approx(4, rel=0.1)
+
+
+def test_a_partial_score_says_what_the_missing_verdicts_could_make_of_it():
+    scores = scorer(ladders=[ladder(failed=(2, 3, 4, 5))]).score([target(0)])
+    assert scores[0].details["raw"] == pytest.approx(-1)
+    assert scores[0].low == pytest.approx(0)  # worse than all
+    assert scores[0].high == pytest.approx(np.sqrt(15 - 1 + 14))
+    assert scores[0].low < scores[0].value < scores[0].high
+    assert scorer().score([target(0)])[0].low is None
+
+
+def test_other_rung_values_give_their_weighted_sum():
+    scores = scorer(rung_values=[1, 1, 1, 1, 1]).score([target(5), target(1)])
+    assert scores.values == pytest.approx([4, -4])
+    assert scores[0].details["unit"] == pytest.approx(0.8)
+    assert "rung_values=1/1/1/1/1" in str(scores.signature)
+
+
+def test_an_option_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="'report' or 'rescale'"):
+        scorer(partial="rescaled")
+    with pytest.raises(ValueError, match="at least 1"):
+        scorer(n_samples=0)
 
 
 def test_samples_are_the_same_for_the_same_seed():

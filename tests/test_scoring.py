@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from synthscore.scoring import paper_bound, paper_sum, rung_equivalent, sample_verdicts, symmetric, unit
+from synthscore.scoring import paper_bound, paper_sum, rung_equivalent, sample_verdicts, symmetric
 
 
 @st.composite
@@ -28,7 +28,7 @@ def test_a_worked_example():
     # 1 * .85 + 2 * .5 + 3 * 0 + 4 * -.5 + 5 * -.7
     assert paper_sum(better, worse) == pytest.approx([-3.65])
     assert rung_equivalent([-3.65], 5) == pytest.approx([np.sqrt(11.35)])
-    assert unit([-3.65], 5) == pytest.approx([-3.65 / 15])
+    assert paper_bound(5) == 15
 
 
 @pytest.mark.parametrize("n_rungs", [2, 3, 5, 9])

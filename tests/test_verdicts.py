@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from synthscore.prompts import Templates
 from synthscore.tasks import load_task
@@ -106,12 +109,28 @@ def test_an_unknown_protocol_is_refused():
         ask([], FakeEngine(), TEMPLATES, protocol="better")
 
 
-def test_probabilities_over_the_labels_do_not_depend_on_a_constant():
-    log_probs = np.log([[0.5, 0.2, 0.1]])
-    for shift in (0.0, -3.0, -700.0):
-        answers = LabelLogProbs(("Better", "Worse", "Similar"), log_probs + shift)
-        np.testing.assert_allclose(answers.probs, [[0.625, 0.25, 0.125]])
-    assert LabelLogProbs(("a", "b", "c"), log_probs).label_mass == pytest.approx([0.8])
+LOG_PROBS = hnp.arrays(np.float64, (4, 3), elements=st.floats(-800, -2))
+
+
+@given(LOG_PROBS, st.floats(-700, 0))
+def test_probabilities_over_the_labels_sum_to_one_and_do_not_depend_on_a_constant(log_probs, constant):
+    answers = LabelLogProbs(("Better", "Worse", "Similar"), log_probs)
+    assert (answers.probs >= 0).all()
+    assert (answers.label_mass <= 1).all()
+    np.testing.assert_allclose(answers.probs.sum(axis=1), 1)
+    shifted = LabelLogProbs(("Better", "Worse", "Similar"), log_probs + constant)
+    np.testing.assert_allclose(shifted.probs, answers.probs, rtol=1e-9, atol=1e-12)
+
+
+def test_label_mass_is_the_probability_of_any_label():
+    assert LabelLogProbs(("a", "b", "c"), np.log([[0.5, 0.2, 0.1]])).label_mass == pytest.approx([0.8])
+
+
+def test_labels_that_are_impossible_are_no_answer_even_if_any_mass_will_do():
+    engine = FakeEngine(lambda prompt, labels: [-np.inf] * len(labels))
+    asked = ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, min_mass=0)
+    assert "probability 0 together" in asked.failures[0]
+    assert np.isnan(asked.better[0])
 
 
 def test_a_row_without_an_answer_must_say_why():

@@ -75,7 +75,7 @@ def pairs_part(judge: Judge, made: Sequence[Group]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     everything: dict[str, list[Any]] = defaultdict(list)
     for key in sorted({(group.task, group.attribute) for group in made}):
-        pairs, gaps, swapped = [], [], []
+        pairs, gaps = [], []
         for group in made:
             if (group.task, group.attribute) != key:
                 continue
@@ -87,13 +87,16 @@ def pairs_part(judge: Judge, made: Sequence[Group]) -> dict[str, Any]:
                             pairs.append(Pair(context, group.attribute, group.texts[a], group.texts[b]))
                             gaps.append(group.severities[b] - group.severities[a])
         verdicts = judge(key[0], pairs)
-        margin = verdicts.better - verdicts.worse
-        gap = np.array(gaps)
+        n_failed = len({row // 2 for row in verdicts.failures})
+        whole = np.repeat(~np.isnan(verdicts.better).reshape(-1, 2).any(axis=1), 2)  # both orders were answered
+        better, worse, similar = verdicts.better[whole], verdicts.worse[whole], verdicts.similar[whole]
+        margin = better - worse
+        gap = np.array(gaps)[whole]
         swapped = margin.reshape(-1, 2)
         right = np.sign(margin) == np.sign(gap)
-        labels = np.stack([verdicts.better, verdicts.worse, verdicts.similar], axis=1)
+        labels = np.stack([better, worse, similar], axis=1)
         truth = np.where(gap > 0, 0, np.where(gap < 0, 1, 2))
-        row = {"n": len(pairs)}
+        row: dict[str, float] = {"n": len(gap), "failed": n_failed}
         for low, high in GAPS:
             inside = (np.abs(gap) > max(low, 1e-9)) & (np.abs(gap) <= high)
             row[f"sign@{low}-{min(high, 1.0)}"] = _mean(right[inside])
@@ -104,7 +107,7 @@ def pairs_part(judge: Judge, made: Sequence[Group]) -> dict[str, Any]:
         out["/".join(key)] = row
         everything["labels"].append(labels)
         everything["truth"].append(truth)
-        everything["mass"].append(verdicts.label_mass)
+        everything["mass"].append(verdicts.label_mass[whole])
         everything["swapped"].append(swapped)
         everything["right"].append(right[np.abs(gap) >= 0.5])
     labels, truth = np.concatenate(everything["labels"]), np.concatenate(everything["truth"])
@@ -132,7 +135,6 @@ def calibration_error(probs: np.ndarray, truth: np.ndarray, bins: int = 10) -> f
 
 def damage_part(judge: Judge, made: Sequence[Group], n: int) -> dict[str, Any]:
     """Each kind of damage: one edit against the undamaged text, and half of the full severity; share ranked right."""
-    foreign = tuple(group.texts[0] for group in made)
     out = {}
     for name, damage in DAMAGES.items():
         for task, attributes in sorted(damage.lowers.items()):
@@ -143,7 +145,7 @@ def damage_part(judge: Judge, made: Sequence[Group], n: int) -> dict[str, Any]:
                         continue
                     good = group.texts[int(np.argmin(group.severities))]
                     rng = np.random.default_rng(index)
-                    material = Material(group.context, group.facts, foreign[index - 20 : index] or foreign[-20:])
+                    material = Material(group.context, group.facts, _foreign(made, index))
                     try:
                         path = list(
                             damage_path(good, task=task, attribute=attribute, rng=rng, material=material, kinds=[name])
@@ -163,10 +165,22 @@ def damage_part(judge: Judge, made: Sequence[Group], n: int) -> dict[str, Any]:
                     verdicts = judge(task, pairs)
                     margin = (verdicts.better - verdicts.worse).reshape(-1, 2)
                     margin = (margin[:, 0] - margin[:, 1]) / 2
+                    margin = margin[~np.isnan(margin)]  # a prompt that is too long cannot be asked
                     row[size] = _mean(np.where(margin == 0, 0.5, margin > 0))
                     row[f"{size}_margin"] = float(margin.mean())
                 out[f"{name}/{task}/{attribute}"] = row
     return out
+
+
+def _foreign(made: Sequence[Group], index: int, n: int = 12) -> tuple[str, ...]:
+    """Good texts of the same task, written for other contexts."""
+    group = made[index]
+    others = [
+        other
+        for other in [*made[index + 1 :], *made[:index]]
+        if other.task == group.task and other.context != group.context and not set(other.texts) & set(group.texts)
+    ]
+    return tuple(other.texts[int(np.argmin(other.severities))] for other in others[:n])
 
 
 def surface_part(judge: Judge, made: Sequence[Group], n: int) -> dict[str, Any]:
@@ -182,7 +196,7 @@ def surface_part(judge: Judge, made: Sequence[Group], n: int) -> dict[str, Any]:
                 pairs += [Pair(context, key[1], good, other), Pair(context, key[1], other, good)]
         margin = judge(key[0], pairs)
         both = (margin.better - margin.worse).reshape(-1, 2)
-        out["/".join(key)] = float(((both[:, 0] - both[:, 1]) / 2).mean())
+        out["/".join(key)] = round(float(np.nanmean((both[:, 0] - both[:, 1]) / 2)), 4)
     return out
 
 

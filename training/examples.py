@@ -83,6 +83,7 @@ def example(
     max_tokens: int = 1024,
 ) -> Example | None:
     """The group as one tree, or None when a prompt would be longer than max_tokens (nothing is ever cut)."""
+    worse = worse and protocol == "yes_no"  # the other protocols ask in one way only
     triples = prompts(group, protocol, templates, worse=worse)
     ids: Sequence[Sequence[int]] = tokenizer([text for _, _, text in triples], add_special_tokens=False)["input_ids"]
     if max(map(len, ids)) >= max_tokens:

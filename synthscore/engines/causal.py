@@ -633,14 +633,12 @@ def _stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
 
 
 def _folder_hash(folder: Path) -> str:
-    """12 hex digits that change with a local model: its config, tokenizer and weights (names and sizes of weights;
-    their content too, below 200 MB together)."""
-    weights = sorted([*folder.glob("*.safetensors"), *folder.glob("*.bin")])
-    small = sum(path.stat().st_size for path in weights) < 200e6
-    names = ("config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.txt")
+    """12 hex digits that change with the content of a local model: its config, tokenizer and weights."""
     digest = hashlib.sha256()
-    for path in [folder / name for name in names if (folder / name).exists()] + weights:
+    kinds = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.jinja")
+    for path in sorted({path for kind in kinds for path in folder.glob(kind)}):
         digest.update(f"{path.name}:{path.stat().st_size}:".encode())
-        if small or path not in weights:
-            digest.update(path.read_bytes())
+        with open(path, "rb") as file:
+            while block := file.read(1 << 24):
+                digest.update(block)
     return digest.hexdigest()[:12]
