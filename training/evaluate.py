@@ -188,12 +188,16 @@ def surface_part(judge: Judge, made: Sequence[Group], n: int) -> dict[str, Any]:
     out = {}
     for key in sorted({(group.task, group.attribute) for group in made}):
         pairs = []
-        for index, group in enumerate(made):
+        for group in made:
             if (group.task, group.attribute) == key and len(pairs) < 2 * n:
                 good = group.texts[int(np.argmin(group.severities))]
-                other = surface(good, np.random.default_rng(index))
+                other = surface(good, "ptb")
+                if other == good:  # the group has that look already
+                    continue
                 context = Context("group", group.context, group.facts)
                 pairs += [Pair(context, key[1], good, other), Pair(context, key[1], other, good)]
+        if not pairs:
+            continue
         margin = judge(key[0], pairs)
         both = (margin.better - margin.worse).reshape(-1, 2)
         out["/".join(key)] = round(float(np.nanmean((both[:, 0] - both[:, 1]) / 2)), 4)

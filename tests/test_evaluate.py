@@ -1,0 +1,64 @@
+"""The instrument that measures the embedded judge, on judges whose numbers are known."""
+
+import numpy as np
+import pytest
+
+from tests.fakes import FakeEngine
+from training.evaluate import Judge, bigram_overlap, calibration_error, pairs_part
+from training.groups import Group
+
+TEXTS = {"q=5 .": 0.4, "q=9 .": 0.0, "q=1 .": 1.0, "q=9 , that is .": 0.0}
+GROUPS = [
+    Group("story", "surprise", f"idea {i}", "", tuple(TEXTS), tuple(TEXTS.values()), ("",) * len(TEXTS))
+    for i in range(3)
+]
+
+
+def sharp_judge(favour):
+    """Right about every pair; `favour` (log-odds) is added for whatever text it is asked about."""
+
+    def judge(prompt, labels):
+        reference, target = [float(part.split()[0]) for part in prompt.text.split("q=")[1:]]
+        if target == reference:
+            return np.log([0.05, 0.05, 0.8])
+        p = 1 / (1 + np.exp(-np.sign(target - reference) * 3 - favour))
+        return np.log([0.9 * p, 0.9 * (1 - p), 0.05])
+
+    return judge
+
+
+def test_a_judge_that_is_always_right_measures_as_such():
+    found = pairs_part(Judge(FakeEngine(sharp_judge(0.0))), GROUPS)
+    row = found["by_attribute"]["story/surprise"]
+    assert row["n"] == 3 * 12
+    assert row["sign"] == row["sign@0.3-0.6"] == row["sign@0.6-1.0"] == row["three_way"] == 1
+    assert found["antisymmetry"] == pytest.approx(1)
+    assert found["position"] == pytest.approx(0, abs=1e-12)
+    assert found["label_mass_min"] == pytest.approx(0.9)
+
+
+def test_a_favour_for_what_is_asked_about_shows_as_position():
+    found = pairs_part(Judge(FakeEngine(sharp_judge(1.0))), GROUPS)
+    assert found["position"] > 0.05
+    assert found["by_attribute"]["story/surprise"]["sign"] == 1
+
+
+def test_a_pair_that_cannot_be_asked_is_left_out_and_counted():
+    engine = FakeEngine(sharp_judge(0.0))
+    pairs_part(Judge(engine), GROUPS[:1])
+    engine.failures[engine.judged[0].text] = "too long"
+    found = pairs_part(Judge(engine), GROUPS[:1])
+    assert found["by_attribute"]["story/surprise"]["failed"] == 1
+    assert found["n"] == 10
+    assert np.isfinite(found["antisymmetry"])
+
+
+def test_calibration_error_is_the_gap_between_confidence_and_share_right():
+    probs = np.array([[0.8, 0.2]] * 10)
+    assert calibration_error(probs, np.array([0] * 8 + [1] * 2)) == pytest.approx(0)
+    assert calibration_error(probs, np.array([0] * 5 + [1] * 5)) == pytest.approx(0.3)
+
+
+def test_overlap_is_the_share_of_word_pairs_that_the_source_holds():
+    assert bigram_overlap("the old ferry sank", "The old ferry was late") == pytest.approx(2 / 3)
+    assert bigram_overlap("word", "word") == 0
