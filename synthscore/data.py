@@ -27,7 +27,8 @@ def read_contexts(
 ) -> tuple[list[Context], list[InputError]]:
     """Contexts, each id once, and the rows that hold none. A file of targets that carry their context works too.
 
-    Columns: context_id (or id); context (or, where there is no such column, text); facts, references if any.
+    Columns: context_id (or id); context (or, where there is no such column, and the row is no target, text); facts,
+    references if any.
     """
     contexts: dict[str, Context] = {}
     rows: dict[str, int] = {}  # context id -> the row that it was taken from
@@ -85,6 +86,10 @@ def read_targets(
 def context_from_row(row: Row) -> Context:
     """The context that a row holds. raises: InputError, with source, row, field, value and, where known, id."""
     context_id = _id(row, "context_id" if not _missing(row.values.get("context_id")) else "id", "context_id")
+    if "context" not in row.values and (why := _is_target(row)):
+        seen = f"this row is a target ({why}); its context is missing"
+        remedy = "Add a column context, or say which column holds it: context=COLUMN, or give the file of contexts"
+        raise _row_error(row, "context", None, seen, remedy, id=context_id)
     text = _text(row, "context" if "context" in row.values else "text", id=context_id)
     facts = row.values.get("facts")
     if _missing(facts):
@@ -100,6 +105,18 @@ def target_from_row(row: Row) -> Target:
     known = _known(row)
     text = _text(row, "text", **known)
     return Target(known["id"], context_id, text, known["system"])
+
+
+def _is_target(row: Row) -> str:
+    """What shows that the row's text is a target, not a context; "" where nothing does."""
+    context_id, own, system = (row.values.get(name) for name in ("context_id", "id", "system"))
+    if _missing(context_id):
+        return ""
+    if not _missing(system):
+        return f"its system is {shorten(system)}"
+    if not _missing(own) and str(own) != str(context_id):
+        return f"its id {shorten(own)} is not its context_id {shorten(context_id)}"
+    return ""
 
 
 def _known(row: Row) -> dict[str, Any]:

@@ -345,7 +345,7 @@ class Change:
 
 
 def diff(old: References, new: References) -> list[Change]:
-    """What to do to `old` to get `new`, ladder by ladder; nothing if they hold the same."""
+    """What to do to `old` to get `new`, ladder by ladder; nothing if they hold the same, whenever it was made."""
     before, after = old._by_key, new._by_key
     changes = []
     for key in sorted(before.keys() | after.keys()):
@@ -370,6 +370,6 @@ def _ladder_changes(old: Ladder, new: Ladder) -> Iterator[Change]:
         yield Change("text", *_key(old), texts + rest)
     if levels := tuple(a.level for a, b in pairs if (a.status, a.reason) != (b.status, b.reason)):
         yield Change("status", *_key(old), levels)
-    made = [tuple((r.parents, r.fraction, dict(r.provenance)) for r in pair) for pair in pairs]
+    made = [tuple((r.parents, r.fraction, dict(r.provenance) | {"created_at": None}) for r in pair) for pair in pairs]
     if levels := tuple(level for level, (a, b) in enumerate(made, 1) if a != b):
         yield Change("provenance", *_key(old), levels)

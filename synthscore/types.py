@@ -83,6 +83,10 @@ class Task:
     def __post_init__(self) -> None:
         if not self.attributes:
             raise TaskError(f"task {self.name!r} has no attributes, expected at least one [attributes.NAME] table")
+        if not isinstance(self.max_new_tokens, int) or self.max_new_tokens < 1:
+            raise TaskError(
+                f"task {self.name!r}: max_new_tokens is {self.max_new_tokens!r}, expected a whole number >= 1"
+            )
 
     def attribute(self, name: str) -> Attribute:
         if name not in self.attributes:

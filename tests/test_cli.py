@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,11 @@ import synthscore
 from synthscore import cli, engines
 from synthscore.cli import build_parser, main
 from synthscore.cli.common import ROWS_FILES, clip, counted, reasons, table
+from synthscore.cli.filter import decide
 from synthscore.data import write_rows
 from synthscore.references import load_references, save_references
 from synthscore.resources import resource
-from synthscore.types import Context, Ladder, Rung
+from synthscore.types import Context, Ladder, Rung, Score
 from tests.fakes import FakeEngine
 
 CONTEXTS = {f"c{i}": f"Article {i}. It has a second sentence, and that is about something else." for i in (1, 2, 3)}
@@ -161,6 +163,8 @@ def test_version_and_exit_codes_are_printed(capsys):
         ["score", "x.jsonl", "--references", "y", "--min-mass", "2"],
         ["score", "x.jsonl", "--references", "y", "--field", "text"],
         ["score", "x.jsonl", "--references", "y", "-o", "scores.txt"],
+        ["score", "x.jsonl", "--references", "y", "--seed", "0"],
+        ["filter", "x.jsonl", "--references", "y", "--min-score", "3", "--seed", "1"],
         ["filter", "x.jsonl", "--references", "y", "--min-score", "nan"],
         ["generate", "x.jsonl", "--task", "story", "-a", "coherence", "-o", "z", "--rungs", "1"],
         ["generate", "x.jsonl", "--task", "story", "-a", "coherence", "-o", "z", "--writer", "prompt"],
@@ -221,7 +225,7 @@ def test_score_puts_each_text_on_the_scale_of_its_rungs_in_the_order_of_the_rows
     assert [row["context_id"] for row in rows] == ["c2", "c1", "c3", "c1"]
     assert [row["score"] for row in rows] == pytest.approx([4, 1, math.sqrt(30), 0], abs=0.35)
     assert {row["status"] for row in rows} == {"ok"}
-    assert rows[0]["signature"].startswith("model:fake")
+    assert rows[0]["signature"].startswith(f"synthscore:{synthscore.__version__}|model:fake|")
     shown(err, "4 targets x 5 rungs = 20 questions; 4 scored", "model:fake|backend:fake|template:default/compare")
     assert engine.n_judged == 20
 
@@ -392,14 +396,56 @@ def test_every_protocol_counts_its_questions(engine, references, capsys, protoco
 def test_a_partial_ladder_is_reported_and_rescaled_only_on_request(engine, folder, capsys):
     save_references([ladder("c1", failed=(5,))], folder / "ladders")
     write("targets.jsonl", target("c1", 9))
-    assert score() == 0
+    assert score() == 3
     out, err = capsys.readouterr()
     (row,) = parse(out)
     assert row["status"] == "partial"
     assert row["raw"] == pytest.approx(10, abs=0.5)
+    assert [row["low"], row["high"]] == pytest.approx([math.sqrt(20), math.sqrt(30)], abs=0.1)
     shown(err, "1 target x 4 rungs = 4 questions; 0 scored, 1 partial", "rung 5 has no text: the model refused")
-    assert score("--partial", "rescale") == 0
+    assert score("--partial", "rescale") == 3
     assert parse(capsys.readouterr().out)[0]["raw"] == pytest.approx(15, abs=0.75)
+
+
+def test_a_row_with_another_text_of_its_context_is_not_judged_by_the_ladder(engine, references, capsys):
+    other = "Article 1 as a second newspaper printed it, with much more in it."
+    write(
+        "targets.jsonl",
+        target("c1", 3, id="same", context=f"  {CONTEXTS['c1']}\n"),
+        target("c1", 3, id="none"),
+        target("c1", 3, id="empty", context=""),
+        target("c1", 3, id="other", context=other),
+    )
+    assert score() == 3
+    out, err = capsys.readouterr()
+    rows = {row["id"]: row for row in parse(out)}
+    assert {name: row["status"] for name, row in rows.items()} == {
+        **dict.fromkeys(("same", "none", "empty"), "ok"),
+        "other": "unscored",
+    }
+    reason = rows["other"]["reason"]
+    shown(
+        reason, "made for another text", CONTEXTS["c1"][:40], other[:40], "Generate ladders for this file", "other ids"
+    )
+    assert other[:41] not in reason
+    shown(err, "3 targets x 5 rungs = 15 questions; 3 scored, 1 unscored")
+    write("targets.jsonl", target("c1", 3, article=other))
+    assert score("--field", "context=article") == 1
+    shown(parse(capsys.readouterr().out)[0]["reason"], "made for another text")
+
+
+def test_blank_space_around_a_context_makes_it_no_other_text(engine, folder, capsys):
+    padded = Context("c1", f"\n{CONTEXTS['c1']} ")
+    save_references([replace(ladder("c1"), context=padded)], folder / "ladders")
+    write("targets.jsonl", target("c1", 3, context=f"{CONTEXTS['c1']}\n\n"))
+    assert score() == 0
+
+
+def test_a_ladder_without_its_context_says_so_whatever_the_row_holds(engine, folder, capsys):
+    save_references([replace(ladder("c1"), context=None)], folder / "ladders")
+    write("targets.jsonl", target("c1", 3, context="Any text."))
+    assert score() == 1
+    shown(parse(capsys.readouterr().out)[0]["reason"], "does not carry its context")
 
 
 def test_labels_that_are_no_answer_leave_a_text_unscored_with_the_rival(engine, references, capsys):
@@ -505,6 +551,50 @@ def test_filter_writes_what_it_drops_with_the_reason_and_counts_the_unscored_apa
     shown(lost["synthscore"]["reason"], "c9")
     assert broken["unreadable"].strip() == "not JSON"
     shown(capsys.readouterr().err, "kept 1 of 4", "1 below, 2 unscored")
+
+
+@pytest.mark.parametrize("partial", ["report", "rescale"])
+def test_filter_keeps_a_partial_score_only_where_no_missing_verdict_could_change_that(engine, folder, capsys, partial):
+    save_references([ladder("c1", failed=(2, 3, 4, 5)), ladder("c2", failed=(1,)), ladder("c3")], folder / "ladders")
+    write(
+        "targets.jsonl",
+        target("c1", -9, id="worse than rung 1"),  # 0 .. sqrt(28): nothing is known of four rungs
+        target("c1", 9, id="better than rung 1"),  # sqrt(2) .. sqrt(30)
+        target("c2", 9, id="best"),  # sqrt(28) .. sqrt(30)
+        target("c2", -9, id="worst"),  # 0 .. sqrt(2)
+        target("c3", 5, id="whole"),
+    )
+    argv = ["--min-score", "3.5", "-o", "kept.jsonl", "--dropped", "dropped.jsonl", "--partial", partial]
+    assert keep(*argv) == 3
+    assert [row["id"] for row in read("kept.jsonl")] == ["best", "whole"]
+    dropped = {row["id"]: row["synthscore"] for row in read("dropped.jsonl")}
+    assert {name: row["decision"] for name, row in dropped.items()} == {
+        "worse than rung 1": "undecided",
+        "better than rung 1": "undecided",
+        "worst": "below",
+    }
+    worse = dropped["worse than rung 1"]
+    assert worse["status"] == "partial"
+    assert [worse["low"], worse["high"]] == pytest.approx([0, math.sqrt(28)], abs=0.1)
+    shown(worse["reason"], "rung 2 has no text: the model refused")
+    shown(
+        capsys.readouterr().err,
+        "1 scored, 4 partial undecided: 8 x such as: rung 2 has no text",
+        "kept 2 of 5 at a score of 3.5 or more; 1 below, 2 undecided, 0 unscored",
+    )
+
+
+def test_filter_says_that_scores_were_partial_even_where_it_could_decide(engine, folder, capsys):
+    save_references([ladder("c1", failed=(1,))], folder / "ladders")
+    write("targets.jsonl", target("c1", 9))
+    assert keep("--min-score", "3.5") == 3
+    assert len(parse(capsys.readouterr().out)) == 1
+
+
+def test_a_partial_score_whose_bounds_are_not_known_is_undecided():
+    partial = Score("t", "c1", "coherence", 4.5, status="partial", reason="rung 2 has no text")
+    assert decide(partial, 3.5) == "undecided"
+    assert decide(partial, 5.0) == "undecided"
 
 
 def test_filter_keeps_columns_that_were_renamed_for_reading(engine, references, capsys):
@@ -647,6 +737,43 @@ def test_the_options_of_writing_reach_the_writer(engine, damage):
     assert generate("--rungs", "2", "--seed", "4") == 0
     (damaged,) = load_references("ladders")
     assert {rung.provenance["seed"] for rung in damaged.rungs} == {4}
+
+
+def test_what_no_model_can_decode_with_is_a_usage_error_before_a_model_is_loaded(capsys, monkeypatch):
+    monkeypatch.setattr(engines, "open_engine", lambda name, **options: pytest.fail("a model was loaded"))
+    contexts("c1")
+    for option, value in (("--top-p", "0"), ("--top-p", "1.1"), ("--temperature", "-1"), ("--max-new-tokens", "0")):
+        assert generate("--model", "fake", option, value) == 2
+        shown(capsys.readouterr().err, option)
+    assert not Path("ladders").exists()
+
+
+@pytest.mark.parametrize("writer", [[], ["--writer", "degrade"]])
+def test_options_that_only_a_model_would_use_are_refused_by_name_without_one(damage, capsys, writer):
+    contexts("c1")
+    options = {
+        "--prompts": "paper",
+        "--temperature": "0.7",
+        "--top-p": "0.9",
+        "--max-new-tokens": "9",
+        "--max-attempts": "5",
+        "--dtype": "auto",
+        "--device": "cpu",
+        "--store": "none",
+    }
+    for option, value in options.items():
+        assert generate(*writer, option, value) == 2
+        shown(capsys.readouterr().err, "UsageError", f"so {option} would change nothing")
+    assert generate(*writer, *(word for pair in options.items() for word in pair)) == 2
+    shown(capsys.readouterr().err, *options)
+    assert not Path("ladders").exists()
+    assert generate(*writer, "--prompts", "default", "--rungs", "2", "--seed", "1") == 0
+
+
+def test_a_file_of_targets_without_their_contexts_is_not_taken_for_one_of_contexts(damage, capsys):
+    write("contexts.jsonl", target("c1", 3, system="s1"))
+    assert generate() == 1
+    shown(capsys.readouterr().err, "this row is a target", "holds no context")
 
 
 def test_a_task_of_ones_own_goes_all_the_way(engine, folder, capsys):
@@ -845,6 +972,29 @@ def test_the_demo_runs_to_its_end_and_prints_commands_that_work(engine, capsys, 
     assert Path("out/scores.jsonl").read_bytes() == before
     assert len(read("out/kept.jsonl")) + len(read("out/dropped.jsonl")) == len(read("out/targets.jsonl"))
     shown(out, "Spearman", "summarization", "dialogue", "story", "all")
+
+
+@pytest.mark.skipif(
+    not resource("data/references/handwritten").exists(), reason="the hand-written ladders are not built"
+)
+def test_the_demo_goes_on_over_partial_scores_and_leaves_them_out_of_its_means(engine, capsys):
+    def often_mute(prompt, labels):
+        if len(prompt.text) % 3 == 0:
+            raise ValueError("no answer")
+        return words_judge(prompt, labels)
+
+    engine.judge = often_mute
+    assert main(["demo", "-o", "out"]) == 0
+    out, err = capsys.readouterr()
+    scores = read("out/scores.jsonl")
+    n_left_out = sum(row["status"] != "ok" for row in scores)
+    assert {"ok", "partial"} <= {row["status"] for row in scores}
+    shown(out, f"by system ({n_left_out} partial or unscored texts left out)", "Done in")
+    decisions = [row["synthscore"]["decision"] for row in read("out/dropped.jsonl")]
+    shown(err, f"{decisions.count('undecided')} undecided, {decisions.count('unscored')} unscored")
+    assert re.search(r"^    \d\.\d\d +undecided  [a-z]{3}-\d\d/", out, re.M)
+    careful = [row["score"] for row in scores if row["status"] == "ok" and re.match("sto.*careful", row["id"])]
+    assert re.search(rf"^    careful .* {sum(careful) / len(careful):.2f}$", out, re.M)
 
 
 # ------------------------------------------------------------------------------------------------- what is printed

@@ -329,6 +329,22 @@ def test_contexts_come_from_id_and_text_too_and_references_from_one_text_or_a_li
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("change", [{"system": "s1"}, {"id": "c1/s1"}, {"id": 7}])
+def test_a_target_without_its_context_is_not_taken_for_a_context(change):
+    contexts, (error,) = read_contexts([{"context_id": "c1", "text": "A summary."} | change])
+    assert contexts == []
+    assert (error.row, error.field, error.id) == (1, "context", "c1")
+    assert "this row is a target" in str(error)
+    assert "its context is missing. Add a column context" in str(error)
+
+
+@pytest.mark.parametrize("change", [{}, {"id": "7"}, {"id": 7, "system": None}, {"id": "", "system": ""}])
+def test_a_context_that_has_a_targets_columns_but_nothing_in_them_is_a_context(change):
+    contexts, errors = read_contexts([{"context_id": "7", "text": "An article."} | change])
+    assert errors == []
+    assert contexts == [Context("7", "An article.")]
+
+
 def test_an_id_with_two_different_contexts_is_an_error_of_the_later_row(tmp_path):
     path = jsonl(tmp_path / "b.jsonl", ROW, ROW | {"context": "Another article."}, ROW | {"context_id": "c2"})
     contexts, (error,) = read_contexts(path)

@@ -160,6 +160,7 @@ def test_a_task_of_ones_own_is_a_folder(tmp_path):
         (("length", "lenght"), "unknown .'lenght'"),
         (("[attributes.clarity]", "[atributes.clarity]"), r"\[attributes.NAME\]"),
         (('name = "recipe"', "name = recipe"), "does not parse"),
+        (('length = "five steps"', 'length = "five steps"\nmax_new_tokens = "many"'), "max_new_tokens is 'many'"),
     ],
 )
 def test_a_task_file_that_lacks_something_says_what(tmp_path, change, message):

@@ -365,6 +365,13 @@ def test_diff_lists_what_changed(tmp_path, ladders):
     ]
 
 
+def test_two_runs_of_the_same_generation_do_not_differ():
+    runs = [References((ladder(provenance=FULL | {"created_at": f"2025-01-0{day}T00:00:00+00:00"}),)) for day in (1, 2)]
+    assert diff(*runs) == []
+    other_seed = References((ladder(provenance=FULL | {"seed": 4}),))
+    assert [change.kind for change in diff(runs[0], other_seed)] == ["provenance"]
+
+
 # ------------------------------------------------------------------------------------------------- the card
 
 

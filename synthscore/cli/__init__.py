@@ -34,7 +34,7 @@ exit codes:
   0    all well
   1    an error: nothing, or not everything, could be done
   2    the command line was not understood
-  3    done, but some rows failed or could not be scored
+  3    done, but some rows failed, or could be scored only in part or not at all
   130  interrupted (Ctrl-C): what the model answered is in the store, so run the command again to go on
   141  whoever read the output left early
 """

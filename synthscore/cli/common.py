@@ -127,7 +127,7 @@ def add_judging(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         metavar="N",
         help="score from N labels drawn from the probabilities (default: from the exact probabilities)",
     )
-    group.add_argument("--seed", type=whole(0), default=0, metavar="N", help="of --samples (default: 0)")
+    group.add_argument("--seed", type=whole(0), metavar="N", help="of --samples (default: 0)")
     group.add_argument(
         "--partial",
         choices=("report", "rescale"),

@@ -128,23 +128,28 @@ def _score(demo: _Demo) -> int:
         return ERROR
     tasks = _contexts(demo)
     scores: dict[str, dict[str, list[float]]] = {}
-    for row in _rows(demo, "scores.jsonl"):
-        if row["score"] is not None:
-            system = row["id"].rpartition("/")[2]
-            scores.setdefault(system, {}).setdefault(tasks[row["context_id"]], []).append(row["score"])
-    _say(f"Mean score in {ATTRIBUTE}, by system:")
+    whole, left_out = _whole(demo, "scores.jsonl")
+    for row in whole:
+        system = row["id"].rpartition("/")[2]
+        scores.setdefault(system, {}).setdefault(tasks[row["context_id"]], []).append(row["score"])
+    _say(f"Mean score in {ATTRIBUTE}, by system{left_out}:")
     rows = [(system, *(_mean(by_task.get(task, [])) for task in TASKS)) for system, by_task in scores.items()]
     print(_indent(table(rows, ("system", *TASKS))))
     return OK
 
 
 def _filter(demo: _Demo) -> int:
-    _heading("3  A filter", "Scores are absolute, so a threshold means the same for every context.")
+    _heading(
+        "3  A filter",
+        "Scores are absolute, so a threshold means the same for every context. A text is undecided where the verdicts "
+        "that it lacks could take its score to either side of the threshold; it is not kept.",
+    )
     options = ["--references", demo.path("ladders"), "--attribute", ATTRIBUTE, "--min-score", f"{MIN_SCORE:g}"]
     options += ["-o", demo.path("kept.jsonl"), "--dropped", demo.path("dropped.jsonl")]
     if demo.command("filter", demo.path("targets.jsonl"), *options, judged=True) == ERROR:
         return ERROR
-    kept = {row["id"] for row in _rows(demo, "kept.jsonl")}
+    decisions = {row["id"]: row["synthscore"]["decision"] for row in _rows(demo, "dropped.jsonl")}
+    decisions |= {row["id"]: "kept" for row in _rows(demo, "kept.jsonl")}
     texts = {row["id"]: row["text"] for row in _rows(demo, "targets.jsonl")}
     tasks = _contexts(demo)
     scored = [row for row in _rows(demo, "scores.jsonl") if row["score"] is not None]
@@ -156,7 +161,7 @@ def _filter(demo: _Demo) -> int:
             if row is None:
                 lines.append(("...", "", "", ""))
             else:
-                mark = "kept" if row["id"] in kept else ""
+                mark = decisions[row["id"]].replace("below", "")
                 lines.append((f"{row['score']:.2f}", mark, row["id"], texts[row["id"]]))
         _say(f"{task.capitalize()}, the best and the worst of {len(rows)}:")
         print(_indent(table(lines, ("score", "", "id", "text"), 96)))
@@ -176,7 +181,7 @@ def _check(demo: _Demo) -> int:
     if demo.command("score", demo.path("handwritten.jsonl"), *options, judged=True) == ERROR:
         return ERROR
     levels = {row["id"]: row["level"] for row in rows}
-    scores = [row for row in _rows(demo, "handwritten-scores.jsonl") if row["score"] is not None]
+    scores, left_out = _whole(demo, "handwritten-scores.jsonl")
     tasks = _contexts(demo)
     lines = []
     for task in (*TASKS, "all"):
@@ -185,7 +190,7 @@ def _check(demo: _Demo) -> int:
         lines.append((task, *_agreement(of_task, levels), *by_level))
     _say(
         "Spearman's correlation between rung and score, mean over ladders (1: always rising, 0: unrelated), and the "
-        "mean score of each rung:"
+        f"mean score of each rung{left_out}:"
     )
     print(_indent(table(lines, ("task", "ladders", "Spearman", *(f"rung {level}" for level in range(1, 6))))))
     return OK
@@ -236,6 +241,14 @@ def _rungs_as_targets(references: Any) -> Iterator[dict[str, object]]:
 
 def _rows(demo: _Demo, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (demo.folder / name).read_text(encoding="utf-8").splitlines()]
+
+
+def _whole(demo: _Demo, name: str) -> tuple[list[dict[str, Any]], str]:
+    """The rows whose score lacks no verdict, and how many others a mean over them leaves out, in words."""
+    rows = _rows(demo, name)
+    whole = [row for row in rows if row["status"] == "ok"]
+    n_others = len(rows) - len(whole)
+    return whole, f" ({counted(n_others, 'partial or unscored text')} left out)" if n_others else ""
 
 
 def _contexts(demo: _Demo) -> dict[str, str]:

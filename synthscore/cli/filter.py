@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from ..errors import InputError
 from ..references import References
@@ -30,15 +30,19 @@ from .common import (
     warn,
 )
 
+Decision = Literal["kept", "below", "undecided", "unscored"]
+
 TEXT = """
 Examples:
   $ synthscore filter targets.jsonl --references ladders/ --attribute coherence --min-score 3.5 > kept.jsonl
   $ synthscore filter - --references ladders/ --attribute fluency --min-score 3 --dropped dropped.jsonl
 
 Keeps the rows whose text scores at least --min-score on the rung scale (see `synthscore score --help`):
-as they were, all their columns unchanged, in their order. A row that cannot be scored is not kept, and
-is counted apart; the exit code is then 3. --dropped gets all rows that are not kept, each with a column
-synthscore: its score, status and reason.
+as they were, all their columns unchanged, in their order. Where some rungs have no verdict, a row is
+kept only if it scores enough whatever they had said; if that depends on them it is undecided. Rows that
+are undecided or cannot be scored are not kept, and are counted apart. The exit code is 3 where a row is
+partial or unscored. --dropped gets all rows that are not kept, each with a column synthscore: its
+score, the low and high that it could have, decision (below, undecided or unscored), status and reason.
 """
 
 
@@ -97,23 +101,41 @@ def run(args: argparse.Namespace) -> int:
     with open_model(args) as engine:
         judged = judging.judge(args, items, references, held, engine)
     scores = [of_item[0] for of_item in judged.scores]
-    kept = [score.value is not None and score.value >= args.min_score for score in scores]
+    decisions = [decide(score, args.min_score) for score in scores]
     if args.dropped:
-        write_rows(_dropped(items, scores, kept), args.dropped)
-    rows = (item.row for item, keep in zip(items, kept, strict=True) if keep)
+        write_rows(_dropped(items, scores, decisions), args.dropped)
+    rows = (item.row for item, decision in zip(items, decisions, strict=True) if decision == "kept")
     write_rows((dict(row.values) for row in rows if isinstance(row, Row)), args.output)
-    n_unscored = sum(score.value is None for score in scores)
+    of: dict[Decision, list[Score]] = {"kept": [], "below": [], "undecided": [], "unscored": []}
+    for score, decision in zip(scores, decisions, strict=True):
+        of[decision].append(score)
+    undecided = f"{len(of['undecided'])} undecided, " if of["undecided"] else ""
     note(
         args,
-        *judging.summary(args, judged, why=("unscored",)),
-        f"kept {sum(kept)} of {len(items)} at a score of {args.min_score:g} or more; "
-        f"{len(items) - sum(kept) - n_unscored} below, {n_unscored} unscored",
+        judging.summary(args, judged),
+        *judging.why("undecided", of["undecided"]),
+        *judging.why("unscored", of["unscored"]),
+        f"kept {len(of['kept'])} of {len(items)} at a score of {args.min_score:g} or more; "
+        f"{len(of['below'])} below, {undecided}{len(of['unscored'])} unscored",
         signature=judged.signature,
     )
-    if items and n_unscored == len(items):
+    if items and len(of["unscored"]) == len(items):
         warn("nothing could be scored, so nothing was kept")
         return ERROR
-    return INCOMPLETE if n_unscored else OK
+    return OK if all(score.status == "ok" for score in scores) else INCOMPLETE
+
+
+def decide(score: Score, min_score: float) -> Decision:
+    """Whether a text scores enough. A partial score decides only where no missing verdict could change the answer."""
+    if score.value is None:
+        return "unscored"
+    low = high = score.value
+    if score.status == "partial":
+        low = -math.inf if score.low is None else score.low
+        high = math.inf if score.high is None else score.high
+    if low >= min_score:
+        return "kept"
+    return "below" if high < min_score else "undecided"
 
 
 def _check_attribute(args: argparse.Namespace, held: judging.Held) -> None:
@@ -142,8 +164,9 @@ def _check_threshold(args: argparse.Namespace, references: References, held: jud
         )
 
 
-def _dropped(items: list[judging.Item], scores: list[Score], kept: list[bool]) -> Iterator[dict[str, Any]]:
-    for item, score, keep in zip(items, scores, kept, strict=True):
-        if not keep:
+def _dropped(items: list[judging.Item], scores: list[Score], decisions: list[Decision]) -> Iterator[dict[str, Any]]:
+    for item, score, decision in zip(items, scores, decisions, strict=True):
+        if decision != "kept":
             row = dict(item.row.values) if isinstance(item.row, Row) else {"unreadable": vars(item.row).get("value")}
-            yield row | {"synthscore": {"score": score.value, "status": score.status, "reason": score.reason}}
+            about = {"score": score.value, "low": score.low, "high": score.high, "decision": decision}
+            yield row | {"synthscore": about | {"status": score.status, "reason": score.reason}}

@@ -33,6 +33,9 @@ from .common import (
     whole,
 )
 
+DEFAULT = Sampling()
+MAX_ATTEMPTS = 5
+
 TEXT = """
 Examples:
   $ synthscore generate contexts.jsonl --task summarization --attribute coherence -o ladders/
@@ -92,20 +95,18 @@ def add(commands: Commands) -> None:
     group.add_argument(
         "--temperature",
         type=number(0),
-        default=0.7,
         metavar="X",
-        help="0 always takes the likeliest token (default: 0.7)",
+        help=f"0 always takes the likeliest token (default: {DEFAULT.temperature:g})",
     )
     group.add_argument(
         "--top-p",
         type=number(0, 1),
-        default=0.9,
         metavar="P",
-        help="draw from the likeliest tokens up to P (default: 0.9)",
+        help=f"draw from the likeliest tokens up to P, above 0 (default: {DEFAULT.top_p:g})",
     )
     group.add_argument("--max-new-tokens", type=whole(1), metavar="N", help="tokens in a text (default: the task's)")
     group.add_argument(
-        "--max-attempts", type=whole(1), default=5, metavar="N", help="how often a text is asked for (default: 5)"
+        "--max-attempts", type=whole(1), metavar="N", help=f"how often a text is asked for (default: {MAX_ATTEMPTS})"
     )
     add_templates(group)
     add_model(parser, None, "the writer: a model on the hub, or a folder")
@@ -123,6 +124,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--writer prompt needs a model that can write: name one with --model (nano can only judge)")
     if kind == "degrade" and args.model:
         raise UsageError(f"--writer degrade asks no model: leave --model {args.model} out, or take --writer prompt")
+    if kind == "degrade":
+        _check_unused(args)
+    sampling = _sampling(args, task)
     _check_folder(Path(args.output))
     contexts, errors = read_contexts(args.contexts, encoding=args.encoding, fields=fields(args))
     if errors:
@@ -139,9 +143,9 @@ def run(args: argparse.Namespace) -> int:
             writer = PromptedWriter(
                 engine,
                 templates=args.prompts,
-                sampling=Sampling(args.max_new_tokens or task.max_new_tokens, args.temperature, args.top_p),
+                sampling=sampling,
                 seed=args.seed,
-                max_attempts=args.max_attempts,
+                max_attempts=MAX_ATTEMPTS if args.max_attempts is None else args.max_attempts,
             )
             ladders = _generate(args, contexts, task, attributes, writer)
             signature = str(engine.signature.with_(writer="prompt", templates=args.prompts, seed=args.seed))
@@ -160,6 +164,30 @@ def run(args: argparse.Namespace) -> int:
         warn("not one rung could be written")
         return ERROR
     return INCOMPLETE if failed or errors else OK
+
+
+def _check_unused(args: argparse.Namespace) -> None:
+    """Degrading asks no model. raises : UsageError that names the options that only a model's writing uses"""
+    names = ("temperature", "top_p", "max_new_tokens", "max_attempts", "dtype", "device", "store")
+    given = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name) is not None]
+    given += ["--prompts"] if args.prompts != "default" else []
+    if given:
+        raise UsageError(
+            f"--writer degrade asks no model, so {', '.join(given)} would change nothing: leave them out, or name a "
+            "model that writes with --model"
+        )
+
+
+def _sampling(args: argparse.Namespace, task: Task) -> Sampling:
+    """How to decode, before any model is loaded. raises : UsageError for what no model can decode with"""
+    given = {name: value for name in ("temperature", "top_p") if (value := getattr(args, name)) is not None}
+    max_new_tokens = task.max_new_tokens if args.max_new_tokens is None else args.max_new_tokens
+    try:
+        return Sampling(max_new_tokens, **given)
+    except ValueError as error:
+        raise UsageError(
+            f"cannot write with these options: {error}. Change --max-new-tokens, --temperature or --top-p"
+        ) from error
 
 
 def _check_folder(path: Path) -> None:

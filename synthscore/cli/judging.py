@@ -19,7 +19,7 @@ from ..rows import Row, read_rows
 from ..scorer import Scorer
 from ..tasks import load_task
 from ..types import Score, Signature, Target
-from .common import Watched, bar, counted, fields, reasons
+from .common import UsageError, Watched, bar, counted, fields, reasons
 
 Held = Mapping[str, Sequence[str]]
 """Task -> the attributes to judge on, in order."""
@@ -29,13 +29,15 @@ Held = Mapping[str, Sequence[str]]
 class Item:
     """One row of the input, and the target that it holds or the reason why it holds none.
 
-    row : as it was read, under its own column names. task, attribute : what the row's columns of these names say, or ""
+    row : as it was read, under its own column names. task, attribute, context : what the row's columns of these names
+    say, or ""
     """
 
     row: Row | InputError
     target: Target | InputError
     task: str = ""
     attribute: str = ""
+    context: str = ""
 
     @property
     def known(self) -> Mapping[str, Any]:
@@ -78,7 +80,7 @@ def read_items(args: argparse.Namespace, *, unique: bool = False) -> list[Item]:
             if isinstance(row, InputError):
                 raise row
             ours = _renamed(row, fields(args))
-            item = Item(row, _target(ours), _word(ours, "task"), _word(ours, "attribute"))
+            item = Item(row, _target(ours), *(_word(ours, name) for name in ("task", "attribute", "context")))
             if unique and isinstance(item.target, Target):
                 first = seen.setdefault((item.target.id, item.attribute), row.number)
                 if first != row.number:
@@ -97,8 +99,14 @@ def read_items(args: argparse.Namespace, *, unique: bool = False) -> list[Item]:
 def load(args: argparse.Namespace) -> tuple[References, Held]:
     """The references, and what of them is to be judged on.
 
-    raises : LadderError for a task or attribute of which the references hold no ladder
+    raises : UsageError for options that do nothing together; LadderError for a task or attribute of which the
+        references hold no ladder
     """
+    if args.seed is not None and args.samples is None:
+        raise UsageError(
+            f"--seed {args.seed} changes nothing without --samples N: scores from the exact probabilities are not "
+            "drawn. Leave it out, or add --samples"
+        )
     references = load_references(args.references, revision=args.revision)
     if not len(references):
         raise LadderError(f"{args.references} holds no ladders at all. Make some with `synthscore generate`")
@@ -137,6 +145,7 @@ def judge(
         scores.append([])
         signatures.append([])
         for place, (task, attribute, reason) in enumerate(plan):
+            reason = reason or _other_context(item, task, attribute, references)
             scores[index].append(_unscored(item, attribute, reason))
             signatures[index].append(engine.signature)
             if not reason:
@@ -153,7 +162,7 @@ def judge(
                 protocol=args.protocol,
                 both_orders=args.both_orders,
                 n_samples=args.samples,
-                seed=args.seed,
+                seed=args.seed or 0,
                 partial=args.partial,
                 min_mass=args.min_mass,
             )
@@ -164,8 +173,8 @@ def judge(
     return Judged(scores, signatures, shape, engine.n_judged - before)
 
 
-def summary(args: argparse.Namespace, judged: Judged, why: Sequence[str] = ("partial", "unscored")) -> list[str]:
-    """What was asked and what came of it. why : the statuses whose reasons are listed"""
+def summary(args: argparse.Namespace, judged: Judged) -> str:
+    """What was asked and what came of it."""
     n_targets, n_attributes, n_rungs = judged.shape
     factors = [(n_targets, "target", ""), (n_attributes, "attribute", ""), (n_rungs, "rung", "")]
     factors += [
@@ -185,12 +194,13 @@ def summary(args: argparse.Namespace, judged: Judged, why: Sequence[str] = ("par
     parts = [f"{count['ok']} scored"] + [
         f"{count[status]} {status}" for status in ("partial", "unscored") if count[status]
     ]
-    lines = [f"{asked}; {', '.join(parts)}"]
-    for status in why:
-        if count[status]:
-            whole = (score.reason for score, _ in judged.rows if score.status == status)
-            lines += [f"{status}:", *reasons(reason for text in whole for reason in re.split(r"; (?=rung \d)", text))]
-    return lines
+    return f"{asked}; {', '.join(parts)}"
+
+
+def why(heading: str, scores: Iterable[Score]) -> list[str]:
+    """The reasons of scores that are not whole, under a heading; nothing where there are none."""
+    lines = reasons(reason for score in scores for reason in re.split(r"; (?=rung \d)", score.reason))
+    return [f"{heading}:", *lines] if lines else []
 
 
 def _renamed(row: Row, renaming: Mapping[str, str]) -> Row:
@@ -249,6 +259,22 @@ def _plan(
         )
         return [("", item.attribute, broken or reason)]
     return [(task, attribute, broken) for attribute in held[task]]
+
+
+def _other_context(item: Item, task: str, attribute: str, references: References) -> str:
+    """Why the ladder is not for this row: it was made for another text of the context's id. "" where it is."""
+    try:
+        ladder = references.find(str(item.known["context_id"]), attribute, task)
+    except LadderError:
+        return ""  # the scorer will say so
+    made_for = ladder.context.text.strip() if ladder.context else ""
+    if not (item.context and made_for) or item.context == made_for:
+        return ""
+    return (
+        f"the ladder of context {ladder.context_id!r} was made for another text of that id: it is "
+        f"{made_for[:40]!r}, the row's is {item.context[:40]!r}. Generate ladders for this file, or give its contexts "
+        "other ids"
+    )
 
 
 def _unscored(item: Item, attribute: str, reason: str) -> Score:

@@ -6,6 +6,7 @@ import argparse
 
 from ..data import score_row
 from ..rows import write_rows
+from ..types import Score
 from . import judging
 from .common import (
     ERROR,
@@ -35,8 +36,9 @@ and text, and may have id and system. A row with a column task or attribute is j
 
 Writes one row for each target and attribute, in the order of the targets: score, status (ok, partial
 or unscored), reason, raw (the paper's sum, within +-N(N+1)/2), unit (raw / its bound), label_mass,
-signature. A row that cannot be read or scored stays in its place, with a reason and no score; the
-exit code is then 3.
+signature. Where some rungs have no verdict, the score is partial, and lies between low and high
+whatever they had said. A row that cannot be read or scored stays in its place, with a reason and no
+score. The exit code is 3 where a row is partial or unscored.
 """
 
 
@@ -78,9 +80,12 @@ def run(args: argparse.Namespace) -> int:
     with open_model(args) as engine:
         judged = judging.judge(args, items, references, held, engine)
     write_rows((score_row(score, signature) for score, signature in judged.rows), args.output)
-    note(args, *judging.summary(args, judged), signature=judged.signature)
-    unscored = [score.status == "unscored" for score, _ in judged.rows]
-    if items and all(unscored):
+    by_status: dict[str, list[Score]] = {"ok": [], "partial": [], "unscored": []}
+    for score, _ in judged.rows:
+        by_status[score.status].append(score)
+    lines = [line for status in ("partial", "unscored") for line in judging.why(status, by_status[status])]
+    note(args, judging.summary(args, judged), *lines, signature=judged.signature)
+    if by_status["unscored"] and not (by_status["ok"] or by_status["partial"]):
         warn("nothing could be scored")
         return ERROR
-    return INCOMPLETE if any(unscored) else OK
+    return INCOMPLETE if by_status["partial"] or by_status["unscored"] else OK
