@@ -1,0 +1,83 @@
+"""The embedded judge: it is what its card says, on texts that a person wrote and it has never seen."""
+
+import json
+
+import numpy as np
+import pytest
+
+from synthscore.agreement import per_context
+from synthscore.engines import open_engine
+from synthscore.prompts import Templates
+from synthscore.references import load_references
+from synthscore.resources import resource
+from synthscore.scorer import Scorer
+from synthscore.tasks import load_task
+from synthscore.types import Target
+from synthscore.verdicts import PROTOCOLS, Pair, ask
+
+
+@pytest.fixture(scope="module")
+def nano():
+    return open_engine("nano")
+
+
+@pytest.fixture(scope="module")
+def handwritten():
+    return load_references(resource("data/references/handwritten"))
+
+
+def pairs(references, attribute, step):
+    """Rung against rung, `step` apart, both ways round."""
+    ladders = [ladder for ladder in references if ladder.attribute == attribute and ladder.task == "summarization"]
+    return [
+        Pair(ladder.context, attribute, one.text, other.text)
+        for ladder in ladders
+        for low, high in zip(ladder.rungs, ladder.rungs[step:], strict=False)
+        for one, other in ((low, high), (high, low))
+    ]
+
+
+def test_nano_is_an_ordinary_checkpoint_of_at_most_50_mb():
+    folder = resource("data/nano")
+    assert sum(file.stat().st_size for file in folder.iterdir()) <= 50e6
+    config = json.loads((folder / "config.json").read_text())
+    assert config["architectures"] == ["BertLMHeadModel"]
+    assert config["is_decoder"]
+    assert config["max_position_embeddings"] == 1024
+
+
+def test_nano_shares_prefixes(nano):
+    assert "backend:tree" in str(nano.signature)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_nano_answers_with_the_labels_of_every_protocol(nano, handwritten, protocol):
+    asked = ask(pairs(handwritten, "fluency", 4), nano, Templates(load_task("summarization")), protocol=protocol)
+    assert asked.label_mass.min() > 0.95
+    assert not asked.failures
+
+
+def test_nano_turns_its_verdict_round_when_the_texts_change_places(nano, handwritten):
+    margins = []
+    for attribute in ("fluency", "consistency", "coherence", "relevance"):
+        asked = ask(pairs(handwritten, attribute, 2), nano, Templates(load_task("summarization")))
+        margins.append((asked.better - asked.worse).reshape(-1, 2))
+    low, high = np.concatenate(margins).T
+    assert np.corrcoef(low, -high)[0, 1] > 0.9
+
+
+@pytest.mark.slow
+def test_nano_ranks_the_rungs_of_ladders_written_by_hand(nano, handwritten):
+    ladders = load_references(resource("data/references/degraded"))
+    values, levels, names = [], [], []
+    for task in handwritten.tasks:
+        for attribute in handwritten.filter(task=task).attributes:
+            scorer = Scorer(ladders, nano, task=task, attribute=attribute)
+            for ladder in handwritten.filter(task=task, attribute=attribute):
+                targets = [Target(f"{rung.level}", ladder.context_id, rung.text) for rung in ladder.rungs]
+                values += scorer.score(targets).values.tolist()
+                levels += [rung.level for rung in ladder.rungs]
+                names += [f"{task}/{attribute}/{ladder.context_id}"] * ladder.n_rungs
+    found = per_context(values, levels, names)
+    assert found.n_contexts == 24
+    assert found.value > 0.5
