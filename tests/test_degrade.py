@@ -359,7 +359,8 @@ def test_a_summary_has_a_text_of_its_own_for_nearly_every_rung_of_five_and_no_lo
         )
         for severity in (0, 0.25, 0.5, 0.75, 1)
     ]
-    assert len(set(rungs)) >= 4  # a short text runs out of sentences to reorder
+    least = {"coherence": 3, "relevance": 4}.get(asked[1], 5)  # three sentences can be reordered in few ways
+    assert len(set(rungs)) >= least
     assert max(len(rung.split()) for rung in rungs) <= max(1.3 * len(text.split()), len(text.split()) + 15)
 
 
