@@ -128,11 +128,11 @@ class Scorer:
         asked: list[tuple[int, int]],
         verdicts: Verdicts,
     ) -> Score:
-        rng = self._rng(target)
+        rng = self._rng(target) if self.n_samples is not None else None
         better, worse = np.full(ladder.n_rungs, np.nan), np.full(ladder.n_rungs, np.nan)
         for pair, level in asked:
             probs = np.array([verdicts.better[pair], verdicts.worse[pair], verdicts.similar[pair]])
-            if self.n_samples is not None:
+            if rng is not None:
                 probs = self._sampled(probs, rng)
             better[level], worse[level] = probs[:2]
         known = ~np.isnan(better)
@@ -140,11 +140,12 @@ class Scorer:
         if not known.any():
             return self._unscored(target, missing[0])
         weights = np.arange(1.0, ladder.n_rungs + 1) if self.rung_values is None else np.array(self.rung_values)
+        bound = paper_bound(ladder.n_rungs, weights)
         raw = float(paper_sum(better[None], worse[None], weights)[0])
         open_ = float(np.abs(weights[~known]).sum())  # what the missing verdicts could add or take away
         low, high = (self._value(raw - open_, ladder), self._value(raw + open_, ladder)) if missing else (None, None)
         if missing and self.partial == "rescale":
-            raw *= paper_bound(ladder.n_rungs, weights) / float(np.abs(weights[known]).sum())
+            raw *= bound / float(np.abs(weights[known]).sum())
         return Score(
             id=target.id,
             context_id=target.context_id,
@@ -157,7 +158,7 @@ class Scorer:
             reason="; ".join(missing),
             details={
                 "raw": raw,
-                "unit": raw / paper_bound(ladder.n_rungs, weights),
+                "unit": raw / bound,
                 "label_mass": float(np.nanmin([verdicts.label_mass[pair] for pair, _ in asked])),
             },
         )

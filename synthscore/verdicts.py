@@ -78,7 +78,7 @@ def ask(
 ) -> Verdicts:
     """Ask the judge about every pair.
 
-    both_orders : ask about the reference too, and average: cancels the effect of what is shown first (METHODS: the
+    both_orders : ask about the reference too, and average: cancels the effect of what is shown first (the
         sources never do this for ladders, and judges do favour a position)
     min_mass : labels that together are less probable than this are not an answer: the pair fails with the reason
     raises : TemplateError, TaskError, LabelError. A prompt that is too long fails its pair alone.

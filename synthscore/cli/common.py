@@ -105,8 +105,14 @@ def add_templates(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def add_judging(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """The options that decide what is asked and how answers become scores."""
+JUDGE = "the judge: nano, a model on the hub, or a folder (default: nano)"
+
+
+def add_judging(parser: argparse.ArgumentParser, attribute: str) -> None:
+    """The options of a command that scores rows: what is asked, of whom, and how answers become scores.
+
+    attribute : help of --attribute
+    """
     group = parser.add_argument_group("judging")
     group.add_argument(
         "--references", required=True, metavar="FOLDER|HUB-ID", help="the ladders, as written by `synthscore generate`"
@@ -134,7 +140,10 @@ def add_judging(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         default="report",
         help="where a rung has no verdict: leave it out of the sum, or also stretch the sum (default: report)",
     )
-    return group
+    group.add_argument("-a", "--attribute", action="append", metavar="A", help=attribute)
+    add_model(parser, "nano", JUDGE)
+    add_input(parser)
+    add_messages(parser)
 
 
 def add_protocol(group: argparse._ActionsContainer) -> None:

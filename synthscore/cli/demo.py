@@ -17,7 +17,7 @@ from ..agreement import Agreement, per_context
 from ..data import write_rows
 from ..references import load_references
 from ..resources import resource
-from .common import ERROR, OK, Commands, add_command, add_messages, add_model, counted, open_engine, table
+from .common import ERROR, JUDGE, OK, Commands, add_command, add_messages, add_model, counted, open_engine, table
 
 TEXT = """
 Examples:
@@ -48,7 +48,7 @@ def add(commands: Commands) -> None:
         metavar="FOLDER",
         help="where all files go (default: synthscore-demo)",
     )
-    add_model(parser, "nano", "the judge: nano, a model on the hub, or a folder (default: nano)")
+    add_model(parser, "nano", JUDGE)
     add_messages(parser)
 
 

@@ -15,7 +15,7 @@ from ..prompts import Templates
 from ..tasks import load_task
 from ..types import Context, Prompt
 from ..verdicts import PROTOCOLS, Pair, Verdicts, ask
-from .common import ERROR, OK, Commands, add_command, add_messages, add_model, add_protocol, counted, open_model
+from .common import ERROR, JUDGE, OK, Commands, add_command, add_messages, add_model, add_protocol, counted, open_model
 
 TEXT = """
 Examples:
@@ -52,7 +52,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("-a", "--attribute", metavar="A", help="default: the task's first")
     group = parser.add_argument_group("judging")
     add_protocol(group)
-    add_model(parser, "nano", "the judge: nano, a model on the hub, or a folder (default: nano)", stored=False)
+    add_model(parser, "nano", JUDGE, stored=False)
     add_messages(parser)
 
 

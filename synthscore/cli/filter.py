@@ -19,10 +19,7 @@ from .common import (
     Commands,
     UsageError,
     add_command,
-    add_input,
     add_judging,
-    add_messages,
-    add_model,
     note,
     number,
     open_model,
@@ -78,17 +75,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--dropped", type=rows_file, metavar="FILE", help="where to write the rows that are not kept (default: nowhere)"
     )
-    group = add_judging(parser)
-    group.add_argument(
-        "-a",
-        "--attribute",
-        action="append",
-        metavar="A",
-        help="one; may be left out where the references hold only one",
-    )
-    add_model(parser, "nano", "the judge: nano, a model on the hub, or a folder (default: nano)")
-    add_input(parser)
-    add_messages(parser)
+    add_judging(parser, "one; may be left out where the references hold only one")
 
 
 def run(args: argparse.Namespace) -> int:

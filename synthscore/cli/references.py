@@ -20,6 +20,7 @@ from ..types import Ladder
 from .common import (
     ERROR,
     INCOMPLETE,
+    JUDGE,
     OK,
     Commands,
     add_command,
@@ -151,7 +152,7 @@ def add(commands: Commands) -> None:
     group = check.add_argument_group("judging")
     group.add_argument("--one-order", action="store_true", help="ask about each pair once: half the questions")
     add_protocol(group)
-    add_model(check, "nano", "the judge: nano, a model on the hub, or a folder (default: nano)")
+    add_model(check, "nano", JUDGE)
     for action in actions.choices.values():
         add_messages(action)
 

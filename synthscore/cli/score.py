@@ -14,10 +14,7 @@ from .common import (
     OK,
     Commands,
     add_command,
-    add_input,
     add_judging,
-    add_messages,
-    add_model,
     note,
     open_model,
     rows_file,
@@ -59,17 +56,7 @@ def add(commands: Commands) -> None:
         metavar="FILE",
         help=".jsonl, .csv or .parquet (default: JSONL on stdout)",
     )
-    group = add_judging(parser)
-    group.add_argument(
-        "-a",
-        "--attribute",
-        action="append",
-        metavar="A",
-        help="may be repeated (default: all that the references hold)",
-    )
-    add_model(parser, "nano", "the judge: nano, a model on the hub, or a folder (default: nano)")
-    add_input(parser)
-    add_messages(parser)
+    add_judging(parser, "may be repeated (default: all that the references hold)")
 
 
 def run(args: argparse.Namespace) -> int:
