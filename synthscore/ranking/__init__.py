@@ -1,0 +1,1 @@
+"""Comparisons -> scores and an order. NumPy and SciPy: no model, no files."""
