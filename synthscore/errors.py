@@ -52,3 +52,21 @@ class LabelError(EngineError):
 
 class PromptTooLongError(EngineError):
     """A prompt with more tokens than the model takes. Attributes: `n_tokens`, `max_tokens`."""
+
+
+class ServerError(EngineError):
+    """A request to a model server that failed. Attributes: `status` (of HTTP, or None), `retryable` (the same request
+    may succeed later), `fatal` (no request to this server can), `retry_after` (seconds that it asked for, or None)."""
+
+    status: int | None = None
+    retryable: bool = False
+    fatal: bool = False
+    retry_after: float | None = None
+
+
+class SynthscoreWarning(UserWarning):
+    """Something works, but not as one would expect."""
+
+
+class RankingError(SynthscoreError):
+    """Comparisons that do not determine scores. Attributes where known: `components`, `unbeaten`, `winless` (ids)."""

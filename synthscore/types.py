@@ -18,6 +18,7 @@ from .errors import InputError, LadderError, TaskError
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 
 
 def text_hash(*texts: str) -> str:
@@ -234,6 +235,9 @@ class LabelLogProbs:
     rivals : per prompt, or None for a row that failed
     failures : row index -> reason, for rows that could not be asked
     tokens_naive, tokens_computed : tokens in all prompts, and tokens that the model really ran over
+    censored : bool, shape of log_probs, or None where nothing is; True: a server did not tell this label, and log_probs
+        holds the most that it can be
+    floors : float64, shape of log_probs, or None; the least that a censored label can be, -inf (and None): not known
     """
 
     labels: tuple[str, ...]
@@ -242,6 +246,8 @@ class LabelLogProbs:
     failures: Mapping[int, str] = field(default_factory=dict)
     tokens_naive: int = 0
     tokens_computed: int = 0
+    censored: BoolArray | None = None
+    floors: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if self.log_probs.ndim != 2 or self.log_probs.shape[1] != len(self.labels):
@@ -251,23 +257,54 @@ class LabelLogProbs:
             raise ValueError(f"rows {rows.tolist()} are NaN but failures name rows {sorted(self.failures)}")
         if (self.log_probs > 1e-4).any():
             raise ValueError(f"a log-probability is {np.nanmax(self.log_probs)}, expected at most 0")
+        if self.censored is not None and self.censored.shape != self.log_probs.shape:
+            raise ValueError(f"censored has shape {self.censored.shape}, expected {self.log_probs.shape}")
+        if self.floors is not None and (self.censored is None or self.floors.shape != self.log_probs.shape):
+            raise ValueError(f"floors has shape {self.floors.shape}, expected {self.log_probs.shape}, with censored")
 
     def __len__(self) -> int:
         return len(self.log_probs)
 
     @property
     def label_mass(self) -> FloatArray:
-        """Probability that the answer is any of the labels, shape (n_prompts,). Near 0: wrong template or labels."""
-        mass: FloatArray = np.exp(self.log_probs).sum(axis=1)
+        """Probability that the answer is any of the labels, shape (n_prompts,). Near 0: wrong template or labels.
+
+        With what is censored at its floor: the least that it can be.
+        """
+        mass: FloatArray = (np.exp(self.log_probs) - self._open).sum(axis=1)
         return mass
 
     @property
     def probs(self) -> FloatArray:
-        """Probabilities renormalised over the labels, shape (n_prompts, n_labels). NaN where all are impossible."""
+        """Probabilities renormalised over the labels, shape (n_prompts, n_labels). NaN where all are impossible.
+
+        What is censored counts as the most that it can be; `slack` says how much that matters.
+        """
         top = self.log_probs.max(axis=1, keepdims=True)
         weights = np.exp(self.log_probs - np.where(np.isneginf(top), np.nan, top))
         probs: FloatArray = weights / weights.sum(axis=1, keepdims=True)
         return probs
+
+    @property
+    def slack(self) -> FloatArray:
+        """The most by which any of `probs` can be off for what is censored, shape (n_prompts,); 0 where nothing is.
+
+            sum_l (most_l - least_l) / sum_l most_l
+
+        The difference of two of `probs` can be off by twice this. NaN where a row failed or all labels are impossible.
+        """
+        most = np.exp(self.log_probs).sum(axis=1)
+        slack: FloatArray = self._open.sum(axis=1) / np.where(most == 0, np.nan, most)
+        return slack
+
+    @property
+    def _open(self) -> FloatArray:
+        """How much of each label's probability was not told, shape of log_probs; NaN in rows that failed."""
+        most = np.exp(self.log_probs)
+        if self.censored is None:
+            return np.zeros_like(most) * most
+        least = 0.0 if self.floors is None else np.exp(self.floors)
+        return np.where(self.censored, most - least, 0.0 * most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,15 +318,21 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How to decode. temperature 0 is greedy. Each row has its own seed, so that rows do not depend on each other."""
+    """How to decode. temperature 0 is greedy. Each row has its own seed, so that rows do not depend on each other.
+
+    stop : a text ends before the first of these strings, if it comes to that
+    """
 
     max_new_tokens: int = 256
     temperature: float = 0.7
     top_p: float = 0.9
+    stop: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.max_new_tokens < 1 or self.temperature < 0 or not 0 < self.top_p <= 1:
-            raise ValueError(f"{self}: expected max_new_tokens >= 1, temperature >= 0, 0 < top_p <= 1")
+        if self.max_new_tokens < 1 or self.temperature < 0 or not 0 < self.top_p <= 1 or "" in self.stop:
+            raise ValueError(
+                f"{self}: expected max_new_tokens >= 1, temperature >= 0, 0 < top_p <= 1, stop strings not empty"
+            )
 
 
 # ------------------------------------------------------------------------------------------------- results
@@ -304,6 +347,14 @@ class Signature:
     @classmethod
     def of(cls, **parts: object) -> Signature:
         return cls(tuple((key, str(value)) for key, value in parts.items()))
+
+    @classmethod
+    def parse(cls, line: str) -> Signature:
+        """The signature that prints as this line."""
+        parts = [part.partition(":") for part in line.split("|")]
+        if not all(key and colon for key, colon, _ in parts):
+            raise InputError(f"cannot read the signature {line!r}: expected NAME:VALUE|NAME:VALUE|...", value=line)
+        return cls(tuple((key, value) for key, _, value in parts))
 
     def with_(self, **parts: object) -> Signature:
         """A signature with parts added or replaced."""

@@ -14,7 +14,8 @@ __all__ = ["Engine", "Progress", "open_engine"]
 
 
 def open_engine(name: str, **options: Any) -> Engine:
-    """An engine by name: "nano" (the embedded model), a model folder, or "organisation/model" on the hub.
+    """An engine by name: "nano" (the embedded model), a model folder, "organisation/model" on the hub, or
+    "recorded:FILE" (a store's answers; "recorded:FILE#PART" where it has several engines: part of a signature).
 
     options : those of CausalEngine.load (revision, dtype, device, device_map, max_tokens, backend)
     raises : EngineError, when the name means nothing or the model cannot be loaded
@@ -24,7 +25,9 @@ def open_engine(name: str, **options: Any) -> Engine:
             f"cannot open {name!r}: servers are not supported yet. Expected a folder or a hub id", model=name
         )
     kind, colon, _ = name.partition(":")
-    if colon and kind in ("vllm", "recorded"):
+    if colon and kind == "recorded":
+        return _open_recorded(name, options)
+    if colon and kind == "vllm":
         raise EngineError(
             f"cannot open {name!r}: engines of kind {kind!r} are not supported yet. Expected a folder or a hub id",
             model=name,
@@ -44,3 +47,14 @@ def open_engine(name: str, **options: Any) -> Engine:
     if folder.is_dir():
         return CausalEngine.load(folder, name=folder.resolve().name, **options)
     return CausalEngine.load(name, **options)
+
+
+def _open_recorded(name: str, options: dict[str, Any]) -> Engine:
+    given = [f"{key} {value}" for key, value in options.items() if value is not None]
+    if given:
+        raise EngineError(
+            f"cannot open {name!r} with {', '.join(given)}: its answers are given already. Leave that out", model=name
+        )
+    from .recorded import RecordedEngine
+
+    return RecordedEngine(name.partition(":")[2])

@@ -48,7 +48,7 @@ class Packed:
         return mask
 
 
-def pack(sequences: Sequence[Sequence[int]]) -> Packed:
+def pack(sequences: Sequence[npt.ArrayLike]) -> Packed:
     """Merge token sequences into one tree: n_tokens is the number of distinct prefixes, duplicates cost nothing.
 
     sequences : lists of token ids >= 0, none empty
@@ -66,14 +66,14 @@ def pack(sequences: Sequence[Sequence[int]]) -> Packed:
             path[n_shared : len(row)] = np.arange(n_tokens, n_tokens + n_new)
             above = path[n_shared - 1] if n_shared else -1
             parents.append(np.append(above, path[n_shared : len(row) - 1]))
-            ids.append(row[n_shared:])
+            ids.append(row[n_shared:].astype(np.int64))
             positions.append(np.arange(n_shared, len(row)))
             n_tokens += n_new
         ends[index] = path[len(row) - 1]
     return Packed(_join(ids), _join(positions), _join(parents), ends)
 
 
-def chunk(sequences: Sequence[Sequence[int]], max_tokens: int) -> list[list[int]]:
+def chunk(sequences: Sequence[npt.ArrayLike], max_tokens: int) -> list[list[int]]:
     """Group the sequences so that each group packs into at most max_tokens tokens, and tree neighbours stay together.
 
     A sequence that is longer than max_tokens forms its own group (with its duplicates, which cost nothing).
@@ -94,16 +94,16 @@ def chunk(sequences: Sequence[Sequence[int]], max_tokens: int) -> list[list[int]
     return groups
 
 
-def _sorted(sequences: Sequence[Sequence[int]]) -> tuple[list[IntArray], list[int], list[int]]:
+def _sorted(sequences: Sequence[npt.ArrayLike]) -> tuple[list[npt.NDArray[np.int32]], list[int], list[int]]:
     """The sequences as arrays; their lexicographic order; how many tokens each shares with the one before it there.
 
     In that order a sequence shares more with its neighbour than with any other, and a prefix comes first.
     """
-    rows = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
+    rows = [np.asarray(sequence, dtype=np.int32) for sequence in sequences]
     for index, row in enumerate(rows):
         if row.ndim != 1 or not len(row) or row.min() < 0:
             raise ValueError(f"sequence {index} is {row.tolist()!r:.80}, expected token ids >= 0, at least one")
-    keys = [row.astype(">i8").tobytes() for row in rows]  # big-endian bytes compare like the ids, in C
+    keys = [row.astype(">i4").tobytes() for row in rows]  # big-endian bytes compare like the ids, in C
     order = sorted(range(len(rows)), key=keys.__getitem__)
     shared = [0] * len(rows)
     for place in range(1, len(order)):
@@ -111,7 +111,7 @@ def _sorted(sequences: Sequence[Sequence[int]]) -> tuple[list[IntArray], list[in
     return rows, order, shared
 
 
-def _n_shared(first: IntArray, second: IntArray) -> int:
+def _n_shared(first: npt.NDArray[np.int32], second: npt.NDArray[np.int32]) -> int:
     n = min(len(first), len(second))
     different = np.flatnonzero(first[:n] != second[:n])
     return int(different[0]) if len(different) else n

@@ -1,0 +1,132 @@
+"""A folder or a hub id -> a model of transformers, its tokenizer, and the facts about it that engines need."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from transformers import AutoConfig, AutoTokenizer
+from transformers.utils import logging as hf_logging
+
+from ..errors import EngineError
+
+DType = Literal["auto", "float32", "bfloat16"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loaded:
+    """revision : the commit of a hub model, or a hash of a folder's content."""
+
+    model: Any
+    tokenizer: Any
+    name: str
+    revision: str
+
+
+def load(
+    auto_class: Any,
+    kind: str,
+    path_or_id: str | Path,
+    *,
+    name: str | None = None,
+    revision: str | None = None,
+    dtype: DType = "auto",
+    device: str | None = None,
+    device_map: Any = None,
+) -> Loaded:
+    """A model from a local folder or the hub.
+
+    auto_class, kind : of transformers, and what it is in words
+    dtype : "auto" is bfloat16 for a model that is stored in 16 bits, on hardware that computes with it, else float32
+    device : "cuda" where there is one, else "cpu"; device_map spreads a model over devices instead
+    raises : EngineError, when it cannot be loaded or is of another kind
+    """
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    source = str(path_or_id)
+    show_progress = hf_logging.is_progress_bar_enabled()
+    hf_logging.disable_progress_bar()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision)
+        if dtype == "auto":
+            stored = getattr(AutoConfig.from_pretrained(source, revision=revision).get_text_config(), "dtype", None)
+            on_gpu = device_map is not None or torch.device(device).type == "cuda"
+            halved = stored in (torch.bfloat16, torch.float16)
+            dtype = "bfloat16" if halved and _computes_in_bfloat16(on_gpu) else "float32"
+        model, info = auto_class.from_pretrained(
+            source,
+            revision=revision,
+            dtype=getattr(torch, dtype),
+            device_map=device_map,
+            output_loading_info=True,
+        )
+    except Exception as error:  # the libraries raise OSError, ValueError, KeyError, ImportError, RuntimeError, ...
+        raise EngineError(
+            f"cannot load model {source!r} as {kind}: {error} "
+            "Expected a folder with config.json, weights and tokenizer, or a hub id (organisation/model) "
+            "that is reachable or already downloaded",
+            model=source,
+        ) from error
+    finally:
+        if show_progress:
+            hf_logging.enable_progress_bar()
+    if info["missing_keys"]:
+        raise EngineError(
+            f"model {source!r} lacks weights of {type(model).__name__}: {sorted(info['missing_keys'])[:3]}. "
+            f"They would be random. Take a checkpoint that was trained as {kind}",
+            model=source,
+        )
+    if device_map is None:
+        model = model.to(device)
+    found = getattr(model.config, "_commit_hash", None)
+    return Loaded(
+        model,
+        tokenizer,
+        name or (Path(source).resolve().name if Path(source).is_dir() else source),
+        found[:12] if found else _folder_hash(Path(source)),
+    )
+
+
+def _computes_in_bfloat16(on_gpu: bool) -> bool:
+    if on_gpu and torch.cuda.is_available():
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    flags = [getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported")]
+    return any(flag() for flag in flags if flag is not None)
+
+
+def dtype_name(model: Any) -> str:
+    return str(model.dtype).removeprefix("torch.")
+
+
+def max_length(config: Any, tokenizer: Any) -> int:
+    """Tokens that the model takes: what its config says; else its tokenizer; else a million."""
+    text = config.get_text_config()
+    for name in ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length"):
+        value = getattr(text, name, None)
+        if isinstance(value, int) and value > 0:
+            return value
+    return int(min(tokenizer.model_max_length, 1_000_000))
+
+
+def stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Tokens that end a text, wherever they are named: generation config, config, tokenizer."""
+    found: set[int] = set()
+    for owner in (getattr(model, "generation_config", None), model.config, tokenizer):
+        value = getattr(owner, "eos_token_id", None)
+        found.update(value if isinstance(value, Iterable) else [] if value is None else [value])
+    return frozenset(found)
+
+
+def _folder_hash(folder: Path) -> str:
+    """12 hex digits that change with the content of a local model: its config, tokenizer and weights."""
+    digest = hashlib.sha256()
+    kinds = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.jinja")
+    for path in sorted({path for kind in kinds for path in folder.glob(kind)}):
+        digest.update(f"{path.name}:{path.stat().st_size}:".encode())
+        with open(path, "rb") as file:
+            while block := file.read(1 << 24):
+                digest.update(block)
+    return digest.hexdigest()[:12]
