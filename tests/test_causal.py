@@ -12,9 +12,11 @@ import pytest
 import torch
 import transformers as tf
 
-from synthscore.engines import open_engine
+from synthscore.engines import cascade, open_engine, writing
 from synthscore.engines.base import Engine
 from synthscore.engines.causal import CausalEngine
+from synthscore.engines.plan import plan
+from synthscore.engines.trie import pack
 from synthscore.engines.writing import draw
 from synthscore.errors import EngineError, LabelError, PromptTooLongError, SynthscoreWarning
 from synthscore.types import Generation, Prompt, Sampling
@@ -101,7 +103,9 @@ MODELS = {
     "qwen2": other("Qwen2ForCausalLM", "Qwen2Config", **GQA),
     "qwen3": qwen3,  # tied head, norms of queries and keys
     "mistral": mistral,  # a window shorter than the prompts
-    "gemma2": other("Gemma2ForCausalLM", "Gemma2Config", head_dim=8, sliding_window=16, **GQA),  # soft caps, window
+    "gemma2": other(  # a soft cap that matters, window
+        "Gemma2ForCausalLM", "Gemma2Config", head_dim=8, sliding_window=16, attn_logit_softcapping=0.5, **GQA
+    ),
     "gemma3": other("Gemma3ForCausalLM", "Gemma3TextConfig", head_dim=8, sliding_window=16, layer_types=HYBRID, **GQA),
     "gpt_oss": other(  # sinks, experts, window
         "GptOssForCausalLM",
@@ -280,6 +284,31 @@ def test_stems_within_a_chunk_change_nothing(name):
     assert answers.tokens_computed < 0.35 * answers.tokens_naive
 
 
+@pytest.mark.parametrize(
+    "how", [{"attention_mask": torch.zeros(1, 1, 3, 3)}, {"is_causal": False}, {"position_bias": torch.zeros(3, 3)}, {}]
+)
+def test_attention_of_an_unknown_kind_is_refused(how):
+    tree = pack([[1, 2, 3]])
+    (part,) = plan(tree, 10)
+    layer, states = torch.nn.Identity(), torch.ones(1, 1, 3, 8)
+    current = cascade.Pass(tree, part, np.array([2]), {}, n_layers=2)
+    mark = cascade._PASS.set(current)
+    if not how:  # well the first time; a layer that attends twice is of an unknown kind
+        cascade._attention(layer, states, states, states, None)
+    with pytest.raises(EngineError, match="cannot be shared"):
+        cascade._attention(layer, states, states, states, **{"attention_mask": None} | how)
+    cascade._PASS.reset(mark)
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral", "gemma2", "gpt_oss"])
+@pytest.mark.parametrize("max_tokens", [50, 4096])
+def test_paths_may_be_read_side_by_side_as_on_a_gpu(name, max_tokens, monkeypatch):
+    monkeypatch.setattr(cascade, "_ALONE", frozenset())
+    engine = engine_of(name, max_tokens=max_tokens)
+    answers = engine.label_log_probs(ladder_prompts(), LABELS)
+    np.testing.assert_allclose(answers.log_probs, plain(engine, ladder_prompts(), LABELS), atol=SAME, rtol=0)
+
+
 @pytest.mark.parametrize("name", ["llama", "gpt2", "mistral"])
 @pytest.mark.parametrize("max_tokens", [100, 4096])
 def test_bfloat16_is_as_near_to_float32_as_a_plain_bfloat16_forward(name, max_tokens):
@@ -305,8 +334,8 @@ def test_an_exact_answer_does_not_depend_on_its_neighbours_to_the_last_bit(dtype
 
 def test_positions_that_depend_on_the_length_are_computed_one_prompt_at_a_time():
     factors = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [4.0] * 4, "factor": 4.0}
-    rope = factors | {"rope_theta": 10000.0, "original_max_position_embeddings": 64}
-    model, tokenizer = other("Phi3ForCausalLM", "Phi3Config", **GQA, **ENDS, rope_parameters=rope)()
+    options = {"rope_parameters": factors | {"rope_theta": 10000.0}, "original_max_position_embeddings": 64}
+    model, tokenizer = other("Phi3ForCausalLM", "Phi3Config", **GQA, **ENDS, **options)()
     engine = CausalEngine(model, tokenizer, name="phi3")
     prompts = [*PROMPTS[:2], *(Prompt(prompt.text + " The storm closed the harbour." * 6) for prompt in PROMPTS[:2])]
     lengths = [len(engine.prompts.encode(prompt)) for prompt in prompts]
@@ -443,8 +472,6 @@ def test_a_text_stops_before_a_stop_string(engine):
 def test_prompts_that_begin_alike_are_read_once_and_written_to_as_if_alone(name, monkeypatch):
     engine = engine_of(name, max_tokens=64)  # several chunks
     read = []
-    from synthscore.engines import writing
-
     before = writing._Rows._read_tree
     monkeypatch.setattr(
         writing._Rows, "_read_tree", lambda rows, tree: read.append(tree.n_tokens) or before(rows, tree)
@@ -545,3 +572,30 @@ def test_an_empty_folder_is_no_model(tmp_path):
 def test_engines_are_named_without_importing_torch():
     code = "import sys, synthscore.engines; assert not {'torch', 'transformers'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("options", [{"device_map": "auto"}, {"device_map": {"": "cpu"}}])
+def test_a_model_that_is_spread_over_devices_answers_the_same(folder, options):
+    opened = open_engine(str(folder), **options)
+    np.testing.assert_allclose(
+        opened.label_log_probs(PROMPTS, LABELS).log_probs,
+        open_engine(str(folder), device="cpu").label_log_probs(PROMPTS, LABELS).log_probs,
+        atol=SAME,
+    )
+
+
+def test_exact_is_a_backend_in_float32(folder):
+    assert "dtype:float32|backend:exact" in str(open_engine(str(folder), exact=True).signature)
+    with pytest.raises(EngineError, match="expected one of the two"):
+        open_engine(str(folder), exact=True, backend="tree")
+
+
+def test_a_model_is_as_precise_as_it_was_stored(folder, tmp_path):
+    assert "dtype:float32" in str(open_engine(str(folder)).signature)
+    model, tokenizer = bert()
+    model.to(torch.bfloat16).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    opened = str(open_engine(str(tmp_path), device="cpu").signature)
+    has_bfloat16 = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    assert ("dtype:bfloat16" in opened) == has_bfloat16
+    assert "dtype:float32" in str(open_engine("nano", device="cpu").signature)  # the same numbers on all machines

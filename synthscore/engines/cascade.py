@@ -41,6 +41,7 @@ _HARMLESS = frozenset(
         "return_dict",
     }
 )
+_ALONE = {"cpu"}  # devices whose kernel gains nothing from paths side by side: to gather them costs as much as it does
 _ROWS = 128  # queries at once in _in_blocks, so that their scores stay in the cache
 _BLOCK = 2**24  # scores at once where attention is computed in plain steps: 64 MiB in float32
 
@@ -104,7 +105,7 @@ class _Tables:
                 return slice(int(places[0]), int(places[-1]) + 1)
             return torch.from_numpy(places).to(device)
 
-        matrices = _side_by_side([path.tokens for path in chunk.paths])
+        matrices = _matrices([path.tokens for path in chunk.paths], side_by_side=device.type not in _ALONE)
         flat = np.concatenate([matrix.ravel() for matrix in matrices])
         places = np.empty(len(chunk), dtype=np.int64)
         places[flat[::-1]] = np.arange(len(flat))[::-1]  # the first place: a last token's later ones are padding
@@ -124,11 +125,13 @@ class _Tables:
         )
 
 
-def _side_by_side(paths: list[IntArray]) -> list[IntArray]:
-    """Paths of similar length as rows of one matrix each."""
+def _matrices(paths: list[IntArray], *, side_by_side: bool) -> list[IntArray]:
+    """Each path as a matrix of one row; or paths of similar length as the rows of one."""
+    if not side_by_side:
+        return [path[None] for path in paths]
     batches: list[list[IntArray]] = []
     for path in sorted(paths, key=len, reverse=True):
-        if not batches or len(path) < 0.75 * len(batches[-1][0]):
+        if not batches or len(path) < 0.9 * len(batches[-1][0]):
             batches.append([])
         batches[-1].append(path)
     return [np.stack([np.pad(path, (0, len(rows[0]) - len(path)), mode="edge") for path in rows]) for rows in batches]

@@ -97,6 +97,14 @@ def _computes_in_bfloat16(on_gpu: bool) -> bool:
     return any(flag() for flag in flags if flag is not None)
 
 
+def is_encoder_decoder(path_or_id: str | Path, revision: str | None = None) -> bool:
+    """What the config says; False also where none can be read: `load` then says why."""
+    try:
+        return bool(AutoConfig.from_pretrained(str(path_or_id), revision=revision).is_encoder_decoder)
+    except Exception:
+        return False
+
+
 def dtype_name(model: Any) -> str:
     return str(model.dtype).removeprefix("torch.")
 

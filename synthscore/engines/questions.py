@@ -86,9 +86,7 @@ class Questions:
             self._asked_at.setdefault(self._places[question.ids, ()], []).append(question)
 
     def _question(self, prompt: Prompt) -> _Question:
-        ids = self._tokenizer.encode(prompt)
-        forms = self._tokenizer.label_forms(prompt, self._labels, ids)
-        self._tokenizer.check_room(len(ids), forms.n_longest)
+        ids, forms = self._tokenizer.question(prompt, self._labels)
         return _Question(np.array(ids, dtype=np.int32).tobytes(), forms)
 
     def _place(self, question: _Question, start: Ids) -> int:
