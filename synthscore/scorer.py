@@ -30,10 +30,11 @@ class Scorer:
         "rescale": also stretch the sum by (all rung weights / used rung weights).
     rung_values : weights other than 1..N, worst rung first; the value is then the weighted sum itself.
     min_mass : the least probability that the labels must have together for an answer to count.
+    max_slack : the most by which labels that a server did not tell may change a probability for an answer to count.
 
-    A score's `value` is the rung equivalent; a partial one has `low` and `high`, the least and the greatest value that
-    the missing verdicts could still give it. `details` hold `raw` (the paper's sum), `unit` (raw / its bound, in
-    [-1, 1]) and `label_mass` (the least over its comparisons).
+    A score's `value` is the rung equivalent; a partial one, and one for which a server did not tell all labels, has
+    `low` and `high`, the least and the greatest value that what is missing could still give it. `details` hold `raw`
+    (the paper's sum), `unit` (raw / its bound, in [-1, 1]) and `label_mass` (the least over its comparisons).
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Scorer:
         partial: Literal["report", "rescale"] = "report",
         rung_values: Sequence[float] | None = None,
         min_mass: float = 0.01,
+        max_slack: float = 0.02,
     ) -> None:
         if protocol not in PROTOCOLS:
             raise ValueError(f"protocol is {protocol!r}, expected one of {', '.join(PROTOCOLS)}")
@@ -64,7 +66,8 @@ class Scorer:
         self.attribute = _only(attribute, references.attributes, "attribute")
         self.task.attribute(self.attribute)
         self.templates = Templates(self.task, templates)
-        self.protocol, self.both_orders, self.min_mass = protocol, both_orders, min_mass
+        self.protocol, self.both_orders = protocol, both_orders
+        self.min_mass, self.max_slack = min_mass, max_slack
         self.n_samples, self.seed, self.partial = n_samples, seed, partial
         self.rung_values = None if rung_values is None else tuple(map(float, rung_values))
 
@@ -96,6 +99,7 @@ class Scorer:
             protocol=self.protocol,
             both_orders=self.both_orders,
             min_mass=self.min_mass,
+            max_slack=self.max_slack,
             progress=progress,
         )
         by_target: dict[int, list[tuple[int, int]]] = {}
@@ -130,11 +134,14 @@ class Scorer:
     ) -> Score:
         rng = self._rng(target) if self.n_samples is not None else None
         better, worse = np.full(ladder.n_rungs, np.nan), np.full(ladder.n_rungs, np.nan)
+        slack = np.ones(ladder.n_rungs)
         for pair, level in asked:
             probs = np.array([verdicts.better[pair], verdicts.worse[pair], verdicts.similar[pair]])
             if rng is not None:
                 probs = self._sampled(probs, rng)
             better[level], worse[level] = probs[:2]
+            if not np.isnan(probs[0]):
+                slack[level] = verdicts.slack[pair]
         known = ~np.isnan(better)
         missing = [self._why(ladder, level, asked, verdicts) for level in np.flatnonzero(~known).tolist()]
         if not known.any():
@@ -142,8 +149,11 @@ class Scorer:
         weights = np.arange(1.0, ladder.n_rungs + 1) if self.rung_values is None else np.array(self.rung_values)
         bound = paper_bound(ladder.n_rungs, weights)
         raw = float(paper_sum(better[None], worse[None], weights)[0])
-        open_ = float(np.abs(weights[~known]).sum())  # what the missing verdicts could add or take away
-        low, high = (self._value(raw - open_, ladder), self._value(raw + open_, ladder)) if missing else (None, None)
+        untold = ["the server did not tell all labels"] if slack[known].any() else []
+        low, high = None, None
+        if missing or untold:
+            below, above = _open(np.where(known, better - worse, 0.0), slack, weights)
+            low, high = self._value(raw - below, ladder), self._value(raw + above, ladder)
         if missing and self.partial == "rescale":
             raw *= bound / float(np.abs(weights[known]).sum())
         return Score(
@@ -155,7 +165,7 @@ class Scorer:
             high=high,
             n_comparisons=int(known.sum()),
             status="partial" if missing else "ok",
-            reason="; ".join(missing),
+            reason="; ".join([*missing, *untold]),
             details={
                 "raw": raw,
                 "unit": raw / bound,
@@ -197,6 +207,14 @@ class Scorer:
         return verdicts.signature.with_(
             task=self.task.name, attribute=self.attribute, references=self.references.hash[:12], scoring=scoring
         )
+
+
+def _open(margins: FloatArray, slack: FloatArray, weights: FloatArray) -> tuple[float, float]:
+    """How much a weighted sum of margins, each off by up to 2 x slack within [-1, 1], may be too high and too low."""
+    down, up = np.minimum(2 * slack, 1 + margins), np.minimum(2 * slack, 1 - margins)
+    heavy = np.abs(weights)
+    below, above = np.where(weights < 0, up, down) @ heavy, np.where(weights < 0, down, up) @ heavy
+    return float(below), float(above)
 
 
 def _only(name: str | None, names: Sequence[str], what: str) -> str:

@@ -50,6 +50,8 @@ class Verdicts:
     better, worse, similar : float64, shape (n_pairs,), sum to 1; similar is 0 for protocols without that label
         (yes_no_two_sided: two answers, which need not sum to 1)
     label_mass : float64, shape (n_pairs,): the least over the questions asked about the pair
+    slack : float64, shape (n_pairs,): for labels that a server did not tell, better - worse can be off by at most
+        twice this; the mean of LabelLogProbs.slack over the questions asked about the pair
     failures : pair index -> reason
     answers : what the engine answered; one row a question, all first questions in pair order, then all second ones
     """
@@ -58,6 +60,7 @@ class Verdicts:
     worse: FloatArray
     similar: FloatArray
     label_mass: FloatArray
+    slack: FloatArray
     answers: LabelLogProbs
     signature: Signature
     failures: Mapping[int, str] = field(default_factory=dict)
@@ -74,6 +77,7 @@ def ask(
     protocol: str = "compare",
     both_orders: bool = False,
     min_mass: float = 0.01,
+    max_slack: float = 0.02,
     progress: Progress | None = None,
 ) -> Verdicts:
     """Ask the judge about every pair.
@@ -81,6 +85,7 @@ def ask(
     both_orders : ask about the reference too, and average: cancels the effect of what is shown first (the
         sources never do this for ladders, and judges do favour a position)
     min_mass : labels that together are less probable than this are not an answer: the pair fails with the reason
+    max_slack : a pair fails, too, where labels that a server did not tell could change a probability by more than this
     raises : TemplateError, TaskError, LabelError. A prompt that is too long fails its pair alone.
     """
     if protocol not in PROTOCOLS:
@@ -90,13 +95,9 @@ def ask(
     labels = PROTOCOLS[protocol]
     answers = engine.label_log_probs(prompts, labels, progress)
     failures = dict(answers.failures)
-    for row in np.flatnonzero((answers.label_mass < min_mass) | (answers.label_mass == 0)):
-        rival = answers.rivals[row] if answers.rivals else None
-        said = f"; it would rather have said {rival.token!r} (p = {np.exp(rival.log_prob):.3f})" if rival else ""
-        failures[int(row)] = (
-            f"the labels {', '.join(labels)} have probability {answers.label_mass[row]:.2g} together, expected at "
-            f"least {min_mass:g}{said}. Look at the prompt with `synthscore doctor`, or lower min_mass"
-        )
+    slack = answers.slack
+    for row in np.flatnonzero((answers.label_mass < min_mass) | (answers.label_mass == 0) | (slack > max_slack)):
+        failures[int(row)] = _why_not(answers, int(row), min_mass, max_slack)
     probs = answers.probs
     probs[list(failures)] = np.nan
     by_round = probs.reshape(len(rounds), len(pairs), len(labels))
@@ -106,6 +107,7 @@ def ask(
         worse=worse,
         similar=similar,
         label_mass=answers.label_mass.reshape(len(rounds), len(pairs)).min(axis=0),
+        slack=slack.reshape(len(rounds), len(pairs)).mean(axis=0),
         answers=answers,
         signature=Signature.of(synthscore=__version__, **dict(engine.signature.parts)).with_(
             template=f"{templates.name}/{_TEMPLATE[protocol]}@{templates.hash(_TEMPLATE[protocol])}",
@@ -114,6 +116,25 @@ def ask(
             orders=2 if both_orders else 1,
         ),
         failures={row % len(pairs): reason for row, reason in sorted(failures.items(), reverse=True)},
+    )
+
+
+def _why_not(answers: LabelLogProbs, row: int, min_mass: float, max_slack: float) -> str:
+    """Why a row that was answered is not an answer."""
+    labels, most = answers.labels, np.exp(answers.log_probs[row])
+    if answers.censored is not None and answers.slack[row] > max_slack and most.sum() >= min_mass:
+        untold = answers.censored[row]
+        names = ", ".join(f"{labels[i]} (at most {most[i]:.2g})" for i in np.flatnonzero(untold))
+        return (
+            f"the server did not tell the probability of {names}, by which a verdict can be off by "
+            f"{answers.slack[row]:.2g}, expected at most {max_slack:g}. Take a server that tells chosen tokens, or "
+            "more of the most probable ones (docs/servers.md), or raise max_slack"
+        )
+    rival = answers.rivals[row] if answers.rivals else None
+    said = f"; it would rather have said {rival.token!r} (p = {np.exp(rival.log_prob):.3f})" if rival else ""
+    return (
+        f"the labels {', '.join(labels)} have probability {answers.label_mass[row]:.2g} together, expected at "
+        f"least {min_mass:g}{said}. Look at the prompt with `synthscore doctor`, or lower min_mass"
     )
 
 

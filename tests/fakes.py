@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -95,3 +96,22 @@ class FakeEngine:
             if progress:
                 progress(1)
         return rows
+
+
+class CensoringEngine(FakeEngine):
+    """A FakeEngine of which `untold(prompt)` says what is not told: label index -> share of it that is."""
+
+    def __init__(self, judge: Judge, untold: Callable[[Prompt], Mapping[int, float]]) -> None:
+        super().__init__(judge)
+        self.untold = untold
+
+    def label_log_probs(
+        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
+    ) -> LabelLogProbs:
+        answers = super().label_log_probs(prompts, labels, progress)
+        censored, floors = np.zeros(answers.log_probs.shape, dtype=bool), answers.log_probs.copy()
+        for row, prompt in enumerate(prompts):
+            for label, share in self.untold(prompt).items():
+                censored[row, label] = True
+                floors[row, label] += np.log(share) if share else -np.inf
+        return replace(answers, censored=censored, floors=floors)

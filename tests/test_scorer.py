@@ -5,10 +5,10 @@ import pytest
 
 from synthscore.errors import InputError, LadderError, TaskError
 from synthscore.references import References
-from synthscore.scorer import Scorer
+from synthscore.scorer import Scorer, _open
 from synthscore.types import Context, Ladder, Rung, Target
 from synthscore.verdicts import PROTOCOLS
-from tests.fakes import FakeEngine
+from tests.fakes import CensoringEngine, FakeEngine
 
 
 def quality(prompt):
@@ -225,3 +225,51 @@ def test_mappings_are_taken_for_targets_and_bad_ones_are_named():
 
 def test_no_targets_give_no_scores():
     assert len(scorer().score([])) == 0
+
+
+# ------------------------------------------------------------------------------------------------- labels not told
+
+
+@pytest.mark.parametrize("both_orders", [False, True])
+@pytest.mark.parametrize("rung_values", [None, (-2, -1, 0, 1, 2)])
+def test_a_score_with_labels_not_told_lies_between_low_and_high_whatever_they_were(both_orders, rung_values):
+    how = {"both_orders": both_orders, "rung_values": rung_values}
+    rng = np.random.default_rng(0)
+    probs = {}  # prompt -> the most that each label can be
+
+    def judge(prompt, labels):
+        if prompt.text not in probs:
+            probs[prompt.text] = rng.dirichlet(np.ones(3)) * 0.9
+        return np.log(probs[prompt.text])
+
+    untold = {0: 0.9, 1: 0.5, 2: 0.0}
+    engine = CensoringEngine(judge, lambda prompt: untold)
+    (score,) = scorer(engine=engine, max_slack=1.0, **how).score([target(3)])
+    assert (score.status, score.reason) == ("ok", "the server did not tell all labels")
+    assert score.low < score.value < score.high
+    for _ in range(50):
+        true = {text: p * (1 - (1 - np.array([0.9, 0.5, 0.0])) * rng.random(3)) for text, p in probs.items()}
+        (other,) = scorer(lambda prompt, labels, true=true: np.log(true[prompt.text]), **how).score([target(3)])
+        assert other.low is None
+        assert score.low - 1e-9 <= other.value <= score.high + 1e-9
+
+
+def test_low_and_high_are_twice_the_slack_of_each_rung_times_its_weight():
+    engine = CensoringEngine(lambda prompt, labels: np.log([0.5, 0.39, 0.01]), lambda prompt: {2: 0.0})
+    (score,) = scorer(engine=engine).score([target(3)])
+    s = 0.01 / 0.9
+    raw = score.details["raw"]
+    assert raw == pytest.approx(15 * 0.11 / 0.9)
+    assert score.low == pytest.approx(np.sqrt(raw - 15 * 2 * s + 15))
+    assert score.high == pytest.approx(np.sqrt(raw + 15 * 2 * s + 15))
+
+
+def test_a_negative_weight_turns_what_may_be_too_high_into_too_low():
+    below, above = _open(np.array([1.0, 0.0]), np.array([0.1, 0.0]), np.array([-2.0, 1.0]))
+    assert (below, above) == pytest.approx((0.0, 0.4))  # a margin of 1 can only fall, and -2 times it only rise
+
+
+def test_low_and_high_never_leave_the_scale():
+    engine = CensoringEngine(lambda prompt, labels: np.log([0.98, 0.005, 0.005]), lambda prompt: {1: 0.0, 2: 0.0})
+    (score,) = scorer(engine=engine).score([target(3)])
+    assert score.low < score.value <= score.high <= np.sqrt(30)

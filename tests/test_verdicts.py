@@ -10,7 +10,7 @@ from synthscore.prompts import Templates
 from synthscore.tasks import load_task
 from synthscore.types import Context, LabelLogProbs
 from synthscore.verdicts import PROTOCOLS, Pair, ask
-from tests.fakes import FakeEngine
+from tests.fakes import CensoringEngine, FakeEngine
 
 STORY = Context("s", "A cat finds a key.")
 TEMPLATES = Templates(load_task("story"))
@@ -138,3 +138,43 @@ def test_a_row_without_an_answer_must_say_why():
         LabelLogProbs(("A", "B"), np.array([[np.nan, np.nan]]))
     with pytest.raises(ValueError, match="at most 0"):
         LabelLogProbs(("A", "B"), np.array([[0.1, -1.0]]))
+
+
+# ------------------------------------------------------------------------------------------------- labels not told
+
+
+def constant(*probs):
+    return lambda prompt, labels: np.log(probs)
+
+
+def told_in_part(probs, untold, **options):
+    engine = CensoringEngine(constant(*probs), lambda prompt: untold)
+    return ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, **options)
+
+
+def test_a_little_that_was_not_told_passes_and_is_carried_along():
+    asked = told_in_part([0.8, 0.1, 0.009], {2: 0.0})
+    assert asked.failures == {}
+    assert asked.slack == pytest.approx([0.009 / 0.909])
+    assert asked.label_mass == pytest.approx([0.9])
+    assert ask([Pair(STORY, "surprise", HIGH, LOW)], FakeEngine(), TEMPLATES).slack.tolist() == [0.0]
+
+
+def test_much_that_was_not_told_fails_the_pair_and_names_the_labels():
+    asked = told_in_part([0.6, 0.2, 0.05], {1: 0.5, 2: 0.0})
+    assert np.isnan(asked.better[0])
+    assert "did not tell the probability of Worse (at most 0.2), Similar (at most 0.05)" in asked.failures[0]
+    assert "off by 0.18, expected at most 0.02" in asked.failures[0]
+    assert told_in_part([0.6, 0.2, 0.05], {1: 0.5, 2: 0.0}, max_slack=0.2).failures == {}
+
+
+def test_labels_that_can_be_no_answer_fail_for_that_reason():
+    asked = told_in_part([0.001, 0.001, 0.001], {0: 0.0, 1: 0.0, 2: 0.0})
+    assert "have probability 0 together, expected at least 0.01" in asked.failures[0]
+
+
+def test_slack_is_the_mean_over_the_questions_about_a_pair():
+    first = TEMPLATES.compare(STORY, TEMPLATES.task.attribute("surprise"), target=HIGH, reference=LOW)
+    engine = CensoringEngine(constant(0.8, 0.1, 0.01), lambda prompt: {2: 0.0} if prompt == first else {})
+    asked = ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, both_orders=True)
+    assert asked.slack == pytest.approx([0.01 / 0.91 / 2])

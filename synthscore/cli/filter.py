@@ -104,22 +104,22 @@ def run(args: argparse.Namespace) -> int:
         *judging.why("unscored", of["unscored"]),
         f"kept {len(of['kept'])} of {len(items)} at a score of {args.min_score:g} or more; "
         f"{len(of['below'])} below, {undecided}{len(of['unscored'])} unscored",
+        *judged.cost,
         signature=judged.signature,
     )
     if items and len(of["unscored"]) == len(items):
         warn("nothing could be scored, so nothing was kept")
         return ERROR
-    return OK if all(score.status == "ok" for score in scores) else INCOMPLETE
+    return OK if all(score.status == "ok" for score in scores) and not of["undecided"] else INCOMPLETE
 
 
 def decide(score: Score, min_score: float) -> Decision:
-    """Whether a text scores enough. A partial score decides only where no missing verdict could change the answer."""
+    """Whether a text scores enough: decided only where no missing verdict or untold label could change the answer."""
     if score.value is None:
         return "unscored"
-    low = high = score.value
-    if score.status == "partial":
-        low = -math.inf if score.low is None else score.low
-        high = math.inf if score.high is None else score.high
+    partial = score.status == "partial"
+    low = score.low if score.low is not None else -math.inf if partial else score.value
+    high = score.high if score.high is not None else math.inf if partial else score.value
     if low >= min_score:
         return "kept"
     return "below" if high < min_score else "undecided"

@@ -65,21 +65,22 @@ class PromptTokenizer:
 
     tokenizer : a tokenizer of transformers
     max_length : tokens that the model takes, prompt and answer together
+    framed : the chat template, or the token that texts begin with, is put around a prompt
     boundary : how labels are tokenised where a prompt ends; see LabelForms
     raises : EngineError, when the chat template does not take one user message
     """
 
-    def __init__(self, tokenizer: Any, max_length: int) -> None:
+    def __init__(self, tokenizer: Any, max_length: int, *, framed: bool = True) -> None:
         self.tokenizer = tokenizer
         self.max_length = max_length
         self._head, self._tail, self._strips = "", "", (False, False)
-        self.has_template = bool(tokenizer.chat_template)
+        self.has_template = framed and bool(tokenizer.chat_template)
         if self.has_template:
             self._head, self._tail, self._strips = _skeleton(tokenizer)
         self._unk: int | None = tokenizer.unk_token_id
         self._control = _control_ids(tokenizer) - {self._unk}
         self._bos: list[int] = []
-        if not self.has_template and tokenizer.bos_token_id is not None:
+        if framed and not self.has_template and tokenizer.bos_token_id is not None:
             self._bos = [i for i in tokenizer("a")["input_ids"][:1] if i == tokenizer.bos_token_id]
         self._skeleton_control = self._controls(self._ids(self._head + "a" + self._tail))
         self._break = self._ids("\n")
@@ -142,6 +143,13 @@ class PromptTokenizer:
                 self._forms.clear()
             self._forms[ending] = self._make_forms(text, untrusted, ids, tuple(labels))
         return self._forms[ending]
+
+    def question(self, prompt: Prompt, labels: Sequence[str]) -> tuple[list[int], LabelForms]:
+        """A prompt and what may follow it. raises : PromptTooLongError, unless the longest label fits; LabelError"""
+        ids = self.encode(prompt)
+        forms = self.label_forms(prompt, labels, ids)
+        self.check_room(len(ids), forms.n_longest)
+        return ids, forms
 
     def describe(self, prompt: Prompt, labels: Sequence[str]) -> dict[str, list[list[str]]]:
         """For each label the tokens of each of its forms, for people to look at."""

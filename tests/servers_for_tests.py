@@ -1,0 +1,150 @@
+"""Servers on loopback for tests: ours in its own process, around a small random model; and one that lies at will."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import torch
+import transformers as tf
+
+from synthscore.types import Prompt
+
+from .tokenizers_for_tests import byte_level
+
+LABELS = ("Better", "Worse", "Similar", "No")  # 1 to 4 tokens
+PROMPTS = [
+    Prompt(f"The storm closed {what}. Which of the two summaries is {how}?", prefill)
+    for what in ("the harbour", "a school")
+    for how in ("better", "worse")
+    for prefill in ("", "Answer:")
+]
+
+
+def save_model(folder) -> str:
+    """A Llama with wide random weights (log-probabilities differ by 0.1 to 1 nats between prompts)."""
+    torch.manual_seed(0)
+    config = tf.LlamaConfig(
+        vocab_size=len(byte_level()),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=256,
+        eos_token_id=byte_level().eos_token_id,
+    )
+    model = tf.LlamaForCausalLM(config).eval()
+    with torch.no_grad():
+        for weights in model.parameters():
+            if weights.ndim >= 2:
+                weights.normal_(0, 0.15)
+    model.save_pretrained(folder)
+    byte_level().save_pretrained(folder)
+    return str(folder)
+
+
+@contextmanager
+def served(folder: str) -> Iterator[tuple[str, subprocess.Popen]]:
+    """`synthscore serve` in a process: its URL, and the process."""
+    command = [sys.executable, "-m", "synthscore", "serve", "--model", folder, "--port", "0", "--quiet"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        yield process.stdout.readline().strip(), process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+Reply = "dict | tuple[int, dict] | str | None"
+
+
+class Liar:
+    """An HTTP server whose `answer(method, path, body)` decides what is said.
+
+    returns : a dict (JSON), (status, dict), (status, dict, headers), text as it is, or "cut": the connection breaks off
+    """
+
+    def __init__(self, answer: Callable[[str, str, dict], object]) -> None:
+        self.answer = answer
+        self.asked: list[tuple[str, dict]] = []  # path and body of every POST
+        self.headers: list[dict[str, str]] = []
+        liar = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.reply(liar.answer("GET", self.path, {}))
+
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                liar.asked.append((self.path, body))
+                liar.headers.append({name.lower(): value for name, value in self.headers.items()})
+                self.reply(liar.answer("POST", self.path, body))
+
+            def reply(self, said):
+                if said == "cut":
+                    self.send_response(200)
+                    self.send_header("Content-Type", "application/json")
+                    self.send_header("Content-Length", "1000")
+                    self.end_headers()
+                    self.wfile.write(b'{"choices": [')
+                    self.wfile.flush()
+                    self.connection.shutdown(socket.SHUT_RDWR)
+                    return
+                status, value, more = said if isinstance(said, tuple) and len(said) == 3 else (200, said, {})
+                if isinstance(said, tuple) and len(said) == 2:
+                    status, value = said
+                data = value.encode() if isinstance(value, str) else json.dumps(value).encode()
+                self.send_response(status)
+                for name, text in ({"Content-Type": "application/json"} | more).items():
+                    self.send_header(name, text)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *args):
+                pass
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, request, address):  # a client that timed out has left
+                pass
+
+        self._http = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
+
+    def __enter__(self) -> Liar:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+
+def forward(url: str, method: str, path: str, body: dict) -> object:
+    """What the server at url says."""
+    data = json.dumps(body).encode() if method == "POST" else None
+    request = urllib.request.Request(url.removesuffix("/v1") + path, data, {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            return json.load(reply)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def refusal(status: int, message: str, **headers: str) -> tuple[int, dict, dict[str, str]]:
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    return status, {"error": {"message": message, "type": "Error", "code": status}}, names
