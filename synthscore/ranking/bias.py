@@ -1,0 +1,201 @@
+"""Does the judge prefer the text that is shown first, and how to take that out. Pure NumPy.
+
+P(A) is the share of calls that the first text wins: 1/2 for a judge that does not look at the order, where each pair
+is asked in both orders or in one that a coin chose. Estimates want the calls of a whole run (`pool`), not of a context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from ..errors import InputError
+from ..types import FloatArray, IntArray
+from .comparisons import Comparisons
+
+_Z = 1.959963984540054  # 95 %
+
+
+class Share(NamedTuple):
+    """A mean of numbers in [0, 1] over n calls or pairs, with a 95 % interval; NaN for n = 0."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class PositionBias:
+    """What a judge makes of the order in which it sees two texts.
+
+    first_wins : P(A), of calls; a tie is half
+    mean_prob : mean P(first is better), of calls
+    consistent : of pairs judged in both orders, those with the same decision about the two texts in both, a tie in both
+        included. flipped : those in which the other text wins. What is left was a tie in one order.
+    n_tied_calls : calls without a winner. n_tied_pairs : of those in both orders, pairs with a tie in either.
+    Intervals are Wilson's, at the number of independent answers that the data amount to: of pairs for the last two, and
+    for the first two m (1 - m) / variance, the variance being that over pairs (the calls about one pair are no
+    independent answers), at most the number of calls. Several calls in one order count by majority in the last two.
+    """
+
+    first_wins: Share
+    mean_prob: Share
+    consistent: Share
+    flipped: Share
+    n_calls: int
+    n_pairs: int
+    n_both_orders: int
+    n_tied_calls: int
+    n_tied_pairs: int
+
+
+def pool(contexts: Mapping[str, Comparisons]) -> Comparisons:
+    """The calls of many contexts as one set; a candidate becomes "context/id". Nothing connects the contexts, so this
+    is for what is measured over a whole run, not for ranking."""
+    if not contexts:
+        raise InputError("cannot pool the comparisons of 0 contexts, expected at least 1")
+    sets = list(contexts.values())
+    start = np.cumsum([0] + [each.n_candidates for each in sets])
+    return Comparisons(
+        tuple(f"{name}/{candidate}" for name, each in contexts.items() for candidate in each.ids),
+        np.concatenate([each.first + offset for each, offset in zip(sets, start, strict=False)]),
+        np.concatenate([each.second + offset for each, offset in zip(sets, start, strict=False)]),
+        np.concatenate([each.log_probs for each in sets]),
+        np.concatenate([each.weights for each in sets]),
+        sets[0].signature if all(each.signature == sets[0].signature for each in sets) else None,
+    )
+
+
+def position_bias(comparisons: Comparisons) -> PositionBias:
+    """P(A), mean probability, and what becomes of a decision when the order changes."""
+    n = comparisons.n_candidates
+    low, high = np.minimum(comparisons.first, comparisons.second), np.maximum(comparisons.first, comparisons.second)
+    keys, pair = np.unique(low * np.int64(n) + high, return_inverse=True)
+    decisions, weights = comparisons.decisions, comparisons.weights
+
+    in_order = comparisons.first == low
+    asked = [np.bincount(pair[rows], minlength=len(keys)) > 0 for rows in (in_order, ~in_order)]
+    both = asked[0] & asked[1]
+    votes = weights * (decisions - 0.5)
+    winner, swapped = (np.sign(np.bincount(pair[rows], votes[rows], len(keys)))[both] for rows in (in_order, ~in_order))
+    ones, places = np.ones(len(winner)), np.arange(len(winner))
+    return PositionBias(
+        share(decisions, weights, pair),
+        share(comparisons.probabilities, weights, pair),
+        share((winner == -swapped).astype(np.float64), ones, places),
+        share((winner * swapped > 0).astype(np.float64), ones, places),
+        len(comparisons),
+        len(keys),
+        int(both.sum()),
+        int((decisions == 0.5).sum()),
+        int((winner * swapped == 0).sum()),
+    )
+
+
+def share(values: FloatArray, weights: FloatArray, clusters: IntArray) -> Share:
+    """Weighted mean of values in [0, 1], Wilson's interval at the number of independent values (see PositionBias).
+
+    clusters : int64, shape (n,), 0-based; values of one cluster are not independent
+    source : Wilson (1927); effective size as for cluster samples, Korn & Graubard (1998)
+    """
+    if not len(values):
+        return Share(np.nan, np.nan, np.nan, 0)
+    total = weights.sum()
+    mean = float(np.clip(weights @ values / total, 0.0, 1.0))  # rounding only
+    variance = float((np.bincount(clusters, weights * (values - mean)) ** 2).sum()) / total**2
+    most = total**2 / (weights @ weights)  # the number of values, where all weigh the same
+    n = min(most, mean * (1 - mean) / variance) if variance > 1e-18 else most
+    centre = (mean + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
+    half = _Z / (1 + _Z**2 / n) * np.sqrt(mean * (1 - mean) / n + _Z**2 / (4 * n**2))
+    return Share(mean, float(min(centre - half, mean)), float(max(centre + half, mean)), len(values))
+
+
+# ------------------------------------------------------------------------------------------------- taking it out
+
+
+@dataclass(frozen=True, slots=True)
+class Debiasing:
+    """One number that every first text's log-odds are raised by; estimated on some calls, applied to these or others.
+
+    shift : nats; negative where the judge prefers the first text. gamma of PoE.
+    first_wins : P(A) of the calls it was estimated on, after the shift. Ties at the median keep it from 1/2.
+    n_calls : that it was estimated on. n_certain : of these, with infinite log-odds, which no shift changes.
+    """
+
+    method: Literal["median", "mean"]
+    shift: float
+    first_wins: float
+    n_calls: int
+    n_certain: int
+
+    @property
+    def threshold(self) -> float:
+        """tau: the probability from which on the first text counts as better, 1 / (1 + e^shift)."""
+        return float(np.exp(-np.logaddexp(0, self.shift)))
+
+    @property
+    def alpha(self) -> float:
+        """(1 - tau) / tau: a debiased probability is alpha p / (alpha p + 1 - p)."""
+        return float(np.exp(self.shift))
+
+    def apply(self, comparisons: Comparisons) -> Comparisons:
+        """The same calls, shifted. raises : InputError where all answers are certain, so that nothing would change."""
+        odds = comparisons.log_odds
+        if len(odds) and np.isinf(odds).all():
+            raise InputError(
+                f"cannot take the position bias out of {len(odds)} certain answers (probability 0 or 1): a shift of "
+                f"{self.shift:.3g} nats changes none, expected probabilities. Use a method that fits the bias, or "
+                "both orders, averaged"
+            )
+        return comparisons.shifted(self.shift)
+
+
+def median_debiasing(comparisons: Comparisons) -> Debiasing:
+    """The shift that lets the first text win half of the calls: minus the median log-odds, so that tau is the median p.
+
+        logit p' = logit p - logit tau
+
+    Exact, in log-odds, where probabilities that round to 1 still differ. A certain "similar" has no log-odds and is
+    left out. Needs no labels, but calls in which neither place holds the better texts: both orders, or a coin's.
+    raises : InputError where the median is infinite: half of the answers or more are certain
+    source : arXiv:2307.07889, section 3.5
+    """
+    known = ~np.isnan(comparisons.log_odds)
+    odds, weights = comparisons.log_odds[known], comparisons.weights[known]
+    if not len(odds):
+        raise InputError(f"cannot estimate a threshold: none of {len(comparisons)} calls prefers a text")
+    order = np.argsort(odds, kind="stable")
+    odds, below = odds[order], np.cumsum(weights[order])
+    half = below[-1] / 2
+    middle = odds[[np.searchsorted(below, half * (1 - 1e-12)), np.searchsorted(below, half * (1 + 1e-12))]]
+    if np.isinf(middle).any():
+        raise InputError(
+            f"cannot estimate a threshold: the middle log-odds are {middle[0]} and {middle[1]}, expected finite ones. "
+            f"{int(np.isinf(odds).sum())} of {len(odds)} answers are certain: use probabilities, or a method that "
+            "fits the bias"
+        )
+    return _debiasing("median", -float(middle.mean()), comparisons)
+
+
+def mean_debiasing(comparisons: Comparisons) -> Debiasing:
+    """PoE's shift, gamma = -logit(mean p). Smaller than the judge's bias: p flattens where texts differ clearly.
+
+    raises : InputError where the mean is 0 or 1
+    source : arXiv:2405.05894, section 3.5, with the sign that its model implies
+    """
+    p = comparisons.probabilities
+    mean = float(np.average(p, weights=comparisons.weights)) if len(p) else float("nan")
+    if not 0 < mean < 1:
+        raise InputError(f"cannot estimate gamma: the mean probability of {len(p)} calls is {mean}, expected in (0, 1)")
+    return _debiasing("mean", float(np.log1p(-mean) - np.log(mean)), comparisons)
+
+
+def _debiasing(method: Literal["median", "mean"], shift: float, comparisons: Comparisons) -> Debiasing:
+    certain = int(np.isinf(comparisons.log_odds).sum())
+    estimate = Debiasing(method, shift, float("nan"), len(comparisons), certain)
+    after = comparisons if certain == len(comparisons) else estimate.apply(comparisons)
+    return replace(estimate, first_wins=float(np.average(after.decisions, weights=after.weights)))

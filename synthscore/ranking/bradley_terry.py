@@ -1,0 +1,299 @@
+"""The Bradley-Terry family: scores under which the comparisons are most likely. P(i beats j) = sigma(s_i - s_j).
+
+Symbols: d = s_i - s_j, sigma(d) = 1 / (1 + exp(-d)). Log-likelihoods are in nats.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+
+from ..errors import RankingError, SynthscoreWarning
+from ..types import FloatArray, Signature
+from .comparisons import Comparisons, Pairs, Ranking
+from .counts import Decisions, to_decide
+from .graph import Graph, Information
+from .newton import Everyone, Slopes, maximise
+from .uncertainty import Stderr, standard_errors
+
+Prior = Literal["all", "observed"]
+
+
+def bradley_terry(
+    comparisons: Comparisons,
+    *,
+    decisions: Decisions = "averaged",
+    prior: Prior | None = "all",
+    stderr: Stderr = "auto",
+    tolerance: float = 1e-9,
+    max_iterations: int = 100,
+) -> Ranking:
+    """Bradley-Terry on who won; how sure the judge was does not count.
+
+        maximise  sum over pairs of  W_ij log sigma(d) + W_ji log sigma(-d),   W = wins + ties / 2
+
+    decisions : what a win is, as in win_ratio
+    prior : pseudo-wins of 1 / (N - 1) each way, "all": between all candidates, one win and one loss each, so that
+        scores are finite for any comparisons, linked or not; "observed": for pairs that were compared; or None
+    stderr : see standard_errors
+    tolerance : a score is accepted when |W_i - expected W_i| is at most this share of i's comparisons
+    warns : SynthscoreWarning, if that is not reached in max_iterations; then `converged` is False
+    raises : RankingError, with components, if the scores are not finite or not comparable
+    source : PoE (arXiv 2405.05894) 2.2: its text says "observed", its code does "all".
+    """
+    epsilon = 1 / (comparisons.n_candidates - 1)
+    pairs = to_decide(comparisons, decisions).pairs(decided=True)
+    extra = epsilon if prior == "observed" else 0.0
+    return _ranked(
+        comparisons,
+        pairs,
+        Logistic(pairs.wins + pairs.ties / 2 + extra, pairs.losses + pairs.ties / 2 + extra),
+        method="bt",
+        settings={"decisions": decisions, "prior": prior},
+        prior=Everyone(epsilon) if prior == "all" else None,
+        stderr=stderr,
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+    )
+
+
+def soft_bradley_terry(
+    comparisons: Comparisons,
+    *,
+    bias: float | Literal["mean", "mle"] | None = None,
+    stderr: Stderr = "auto",
+    tolerance: float = 1e-9,
+    max_iterations: int = 100,
+) -> Ranking:
+    """PoE-BT: Bradley-Terry on the judge's probabilities. No prior.
+
+        maximise  sum over calls k of  w_k [p_k log sigma(d_k) + (1 - p_k) log sigma(-d_k)],   d_k = s_i - s_j - gamma
+
+    bias : gamma, nats: < 0 if the judge prefers what it is shown first. A number; "mean": -logit of the mean p, right
+        for candidates that are equal and too near 0 for others; "mle": estimated with the scores; None: 0. Needed
+        where not all pairs are judged in both orders.
+    stderr : see standard_errors, and for what "the model is true" means here:
+
+    The expert (1/Z) sigma(d)^p sigma(-d)^(1-p) is a density of d: the product over calls is a posterior of s under a
+    flat prior, and the model is true of a truth drawn from it. Of p, it is a likelihood for p in {0, 1} only: the one
+    distribution on [0, 1] with cumulant log(1 + exp(d)) is the coin flip, so the model is true of hard answers with
+    P(1) = sigma(d). In both senses stderr "model" (Laplace) is right if there are many calls: 90 % intervals hold the
+    truth in 89 and 90 % of cases with 30 calls for a candidate, of soft answers with 6 in 81 %, the posterior being
+    skewed (benchmarks/coverage.py). Of soft p with mean sigma(d) the scores are right as well, but "model" counts each
+    call as one flip, and p varies less than a coin: intervals are too wide. Of answers that repeat each other they are
+    too narrow. "sandwich" measures the variance and repairs both. If no scores have sigma(d) equal to the mean of p, as
+    for an over- or underconfident judge, the scores converge to other values than the truth, and no standard error
+    makes up for that.
+
+    warns, raises : as bradley_terry; with "mle", RankingError if the comparisons do not tell gamma from the scores
+    source : PoE (arXiv 2405.05894) 2.3 and A.8. log_likelihood leaves out the Z, which do not depend on the scores.
+    """
+    pairs = comparisons.pairs(ordered=bias is not None)
+    wins, losses = pairs.wins + pairs.ties / 2, pairs.losses + pairs.ties / 2
+    gamma: float | None = 0.0
+    if bias == "mean":
+        if wins.sum() == 0 or losses.sum() == 0:
+            raise RankingError(
+                "bias='mean' is -logit of the mean probability, which is 0 or 1: the same place won all comparisons. "
+                "Expected wins in both places. Show some pairs in the other order, or take bias=None"
+            )
+        gamma = float(np.log(losses.sum() / wins.sum()))
+    elif bias == "mle":
+        gamma = None
+    elif bias is not None:
+        gamma = float(bias)
+    return _ranked(
+        comparisons,
+        pairs,
+        Logistic(wins, losses, gamma),
+        method="poe-bt",
+        settings={"bias": bias} if bias in (None, "mle") else {"bias": bias, "gamma": gamma},
+        theta="gamma" if bias == "mle" else None,
+        stderr=stderr,
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+    )
+
+
+def bradley_terry_ties(
+    comparisons: Comparisons,
+    *,
+    stderr: Literal["auto", "model"] | None = "auto",
+    tolerance: float = 1e-9,
+    max_iterations: int = 100,
+) -> Ranking:
+    """Davidson's model: Bradley-Terry in which "similar" is an answer of its own. Soft or hard, as the calls are.
+
+        P(i wins) = e^(d/2) / D,   P(j wins) = e^(-d/2) / D,   P(similar) = 2 nu / D,   D = e^(d/2) + e^(-d/2) + 2 nu
+
+    nu : estimated with the scores; in settings, with log_nu_stderr. 0 if nothing is similar: then this is poe-bt. Equal
+        candidates are similar with probability nu / (1 + nu).
+    warns, raises : as bradley_terry; RankingError also if everything is similar
+    source : Davidson (1970), with nu halved.
+    """
+    if stderr not in ("auto", "model", None):
+        raise ValueError(f"stderr is {stderr!r}, expected 'auto', 'model' or None")
+    pairs = comparisons.pairs()
+    ties, decided = float(pairs.ties.sum()), float((pairs.wins + pairs.losses).sum())
+    if decided == 0 and ties > 0:
+        raise RankingError(
+            "all comparisons are similar, so that nu is infinite and all scores are equal. Expected some wins. "
+            "Take colley or average-probability, or ask the judge for two labels"
+        )
+    if ties == 0:
+        likelihood: Logistic | Davidson = Logistic(pairs.wins, pairs.losses)
+    else:
+        likelihood = Davidson(pairs.wins, pairs.losses, pairs.ties)
+    return _ranked(
+        comparisons,
+        pairs,
+        likelihood,
+        method="bt-ties",
+        settings={} if ties else {"nu": 0.0},
+        theta="log_nu" if ties else None,
+        # Where equal candidates would be as often similar as all are: it keeps the first step short.
+        start=float(np.log(ties / decided)) if ties else 0.0,
+        stderr=stderr,
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+    )
+
+
+class Logistic:
+    """wins log sigma(d - gamma) + losses log sigma(gamma - d); gamma is the shared parameter if None is given."""
+
+    def __init__(self, wins: FloatArray, losses: FloatArray, gamma: float | None = 0.0) -> None:
+        self.wins, self.losses, self.gamma = wins, losses, gamma
+        self.games = wins + losses
+
+    def slopes(self, d: FloatArray, theta: float) -> Slopes:
+        # In place, because memory is what this waits for. exp once, then products: both tails keep full precision, and
+        # where p is nearly 1, a score depends on 1 - p. Beyond 700 nats exp overflows, and low is 0 to 300 digits.
+        x = d - (theta if self.gamma is None else self.gamma)
+        odds = np.exp(np.minimum(x, 700.0, out=x), out=x)
+        low = np.reciprocal(1.0 + odds)
+        high = np.multiply(odds, low, out=odds)
+        curvature = self.games * high
+        curvature *= low
+        low *= self.wins
+        high *= self.losses
+        slope = np.subtract(low, high, out=low)
+        if self.gamma is not None:
+            return Slopes(slope, curvature)
+        return Slopes(slope, curvature, -slope, -curvature, float(curvature.sum()))
+
+    def log_likelihood(self, d: FloatArray, theta: float) -> float:
+        x = d - (theta if self.gamma is None else self.gamma)
+        softplus = np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+        return float(self.wins @ x - self.games @ softplus)
+
+
+class Davidson:
+    """wins log P(i) + losses log P(j) + ties log P(similar); theta is log nu."""
+
+    def __init__(self, wins: FloatArray, losses: FloatArray, ties: FloatArray) -> None:
+        self.wins, self.losses, self.ties = wins, losses, ties
+        self.games = wins + losses + ties
+
+    def _log_probs(self, d: FloatArray, theta: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        similar = np.full_like(d, np.log(2) + theta)
+        total = np.logaddexp(np.logaddexp(d / 2, -d / 2), similar)
+        return d / 2 - total, -d / 2 - total, similar - total
+
+    def slopes(self, d: FloatArray, theta: float) -> Slopes:
+        win, lose, tie = map(np.exp, self._log_probs(d, theta))
+        # Written without differences of large numbers: (wins - games * win - losses + games * lose) / 2.
+        slope = (self.wins * (2 * lose + tie) - self.losses * (2 * win + tie) + self.ties * (lose - win)) / 2
+        theta_slope = self.ties * (win + lose) - (self.wins + self.losses) * tie
+        return Slopes(
+            slope,
+            self.games * (win * lose + tie * (win + lose) / 4),
+            theta_slope,
+            -self.games * tie * (win - lose) / 2,
+            float((self.games * tie * (win + lose)).sum()),
+        )
+
+    def log_likelihood(self, d: FloatArray, theta: float) -> float:
+        win, lose, tie = self._log_probs(d, theta)
+        return float(self.wins @ win + self.losses @ lose + self.ties @ tie)
+
+
+def _ranked(
+    comparisons: Comparisons,
+    pairs: Pairs,
+    likelihood: Logistic | Davidson,
+    *,
+    method: str,
+    settings: dict[str, Any],
+    prior: Everyone | None = None,
+    theta: Literal["gamma", "log_nu"] | None = None,
+    start: float = 0.0,
+    stderr: Stderr,
+    tolerance: float,
+    max_iterations: int,
+) -> Ranking:
+    graph = Graph(comparisons.n_candidates, pairs.i, pairs.j)
+    if prior is None:
+        ties = pairs.ties if isinstance(likelihood, Davidson) else 0.0
+        graph.require_finite(comparisons.ids, likelihood.wins + ties, likelihood.losses + ties)
+    if theta == "gamma":
+        _require_told_apart(graph, pairs.games)
+    fit = maximise(
+        graph,
+        likelihood,
+        likelihood.games,
+        start=_odds_of_winning(graph, likelihood.wins, likelihood.losses),
+        theta=start,
+        prior=prior,
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+    )
+    if not fit.converged:
+        warnings.warn(
+            f"{method} did not converge: {fit.iterations} iterations leave a derivative of {fit.gradient:.2g}, and the "
+            f"scores span {np.ptp(fit.scores):.3g} nats. Expected {tolerance:.0e} for each comparison. If the span is "
+            "large, the comparisons are nearly or fully separable: take bt with prior='all'; else raise max_iterations",
+            SynthscoreWarning,
+            stacklevel=3,
+        )
+    errors = standard_errors(stderr, fit.information, fit.slopes.d)
+    if theta is not None:
+        settings[theta] = fit.theta
+        settings[f"{theta}_stderr"] = errors.theta
+    if theta == "log_nu":
+        settings["nu"] = float(np.exp(settings.pop("log_nu")))
+    return Ranking(
+        comparisons.ids,
+        fit.scores,
+        errors.scores,
+        graph.degrees(pairs.games),
+        method,
+        fit.converged,
+        fit.iterations,
+        fit.gradient,
+        likelihood.log_likelihood(graph.differences(fit.scores), fit.theta),
+        settings,
+        errors.covariance,
+        comparisons.signature or Signature(()),
+    )
+
+
+def _require_told_apart(graph: Graph, games: FloatArray) -> None:
+    """raises : RankingError if scores can move so that every difference changes by the same amount, as gamma does."""
+    pull = graph.divergence(games)
+    fitted = float(pull @ Information(graph, games).solve(pull))
+    if games.sum() - fitted <= 1e-9 * games.sum():
+        raise RankingError(
+            "bias='mle': the comparisons do not tell the effect of the place from the scores, since scores exist that "
+            "give every first text the same lead. Expected a pair in both orders, or a cycle that is not balanced. "
+            "Show some pairs in the other order, or give bias a number or None"
+        )
+
+
+def _odds_of_winning(graph: Graph, wins: FloatArray, losses: FloatArray) -> FloatArray:
+    """Log-odds of each candidate's wins, a half added to both: what scores would be if all opponents were equal."""
+    won = np.bincount(graph.i, wins, graph.n) + np.bincount(graph.j, losses, graph.n)
+    lost = np.bincount(graph.i, losses, graph.n) + np.bincount(graph.j, wins, graph.n)
+    return np.log((won + 0.5) / (lost + 0.5))

@@ -1,0 +1,245 @@
+"""Errors of scores against closed forms and simulations, resampling, and experts fitted from labelled data."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from synthscore.errors import InputError, RankingError, SynthscoreWarning
+from synthscore.ranking.bradley_terry import bradley_terry, bradley_terry_ties, soft_bradley_terry
+from synthscore.ranking.comparisons import Comparisons
+from synthscore.ranking.counts import average_probability, win_ratio
+from synthscore.ranking.gaussian import Table, fit_table, gaussian
+from synthscore.ranking.uncertainty import bootstrap
+
+from .test_solvers import full, judge_with_a_lead, linked, sigmoid
+
+
+def test_the_error_of_a_duel_is_that_of_its_log_odds():
+    c = Comparisons.of([("a", "b", 1.0, 30.0), ("a", "b", 0.0, 10.0)])
+    ranked = bradley_terry(c, decisions="per_call", prior=None)
+    assert 2 * ranked.stderr[0] == pytest.approx(np.sqrt(1 / 30 + 1 / 10))  # Woolf's, of log(30 / 10)
+
+
+@pytest.mark.parametrize("bias", [None, "mle"])
+def test_errors_are_the_curvature_of_the_log_likelihood(bias):
+    c = linked(np.random.default_rng(0), 6, 40)
+    ranked = soft_bradley_terry(c, bias=bias, tolerance=1e-12)
+    p, w, h = c.probabilities, c.weights, 1e-4
+    centre = np.eye(6) - 1 / 6
+    at = np.append(ranked.scores, ranked.settings.get("gamma", 0.0))
+
+    def value(x):
+        d = x[c.first] - x[c.second] - x[6]
+        return -float(w @ (p * np.logaddexp(0, -d) + (1 - p) * np.logaddexp(0, d)))
+
+    step = h * np.eye(7)
+    curvature = -np.array(
+        [[value(at + a + b) - value(at + a - b) - value(at - a + b) + value(at - a - b) for b in step] for a in step]
+    ) / (4 * h * h)
+    used = 7 if bias == "mle" else 6
+    inverse = np.linalg.pinv(curvature[:used, :used], rcond=1e-5)
+    np.testing.assert_allclose(ranked.covariance, centre @ inverse[:6, :6] @ centre, rtol=1e-3, atol=1e-5)
+    if bias == "mle":
+        assert ranked.settings["gamma_stderr"] == pytest.approx(np.sqrt(inverse[6, 6]), rel=1e-3)
+
+
+def test_the_sandwich_is_the_residuals_between_the_curvatures():
+    _, c = judge_with_a_lead(np.random.default_rng(1), 5, 60, 0.5, noise=0.5)
+    for bias in (None, "mle"):
+        ranked = soft_bradley_terry(c, bias=bias, stderr="sandwich", tolerance=1e-12)
+        pairs = c.pairs(ordered=bias is not None)
+        rows = np.zeros((len(pairs.i), 6 if bias else 5))
+        rows[np.arange(len(rows)), pairs.i], rows[np.arange(len(rows)), pairs.j] = 1, -1
+        if bias:
+            rows[:, 5] = -1
+        d = rows @ np.append(ranked.scores, [ranked.settings["gamma"]] if bias else [])
+        slopes = pairs.wins - pairs.games * sigmoid(d)
+        weights = pairs.games * sigmoid(d) * sigmoid(-d)
+        inverse = np.linalg.pinv(rows.T @ (weights[:, None] * rows), rcond=1e-10)
+        leverage = weights * np.einsum("ea,ab,eb->e", rows, inverse, rows)
+        meat = rows.T @ ((slopes**2 / (1 - leverage))[:, None] * rows)
+        expected = inverse @ meat @ inverse
+        np.testing.assert_allclose(ranked.covariance, expected[:5, :5], rtol=1e-7, atol=1e-10)
+
+
+def test_the_sandwich_needs_more_pairs_than_a_tree():
+    tree = Comparisons.of([("a", "b", 0.6), ("b", "c", 0.7), ("b", "a", 0.9)])
+    assert np.isnan(soft_bradley_terry(tree, stderr="sandwich").stderr).all()
+    assert np.isfinite(soft_bradley_terry(tree, stderr="model").stderr).all()
+
+
+def test_the_sandwich_sees_that_answers_repeat_each_other_and_the_model_does_not():
+    c = full(np.random.default_rng(2), 8)
+    again = Comparisons(c.ids, c.first, c.second, c.log_probs, 9 * c.weights)
+    for method in (soft_bradley_terry, gaussian):
+        robust = method(c, stderr="sandwich").stderr
+        np.testing.assert_allclose(method(again, stderr="sandwich").stderr, robust, rtol=1e-6)
+        assert (method(again).stderr < 0.4 * method(c).stderr).all()
+
+
+def test_errors_are_computed_unless_there_are_many_candidates_or_they_are_not_wanted(monkeypatch):
+    c = linked(np.random.default_rng(3), 30, 100, three=True)
+    for method in (soft_bradley_terry, bradley_terry, bradley_terry_ties, gaussian):
+        assert np.isfinite(method(c).stderr).all()
+        assert np.isnan(method(c, stderr=None).stderr).all()
+        assert method(c, stderr=None).covariance is None
+        with pytest.raises(ValueError, match="stderr is 'hessian'"):
+            method(c, stderr="hessian")
+    with pytest.raises(ValueError, match="stderr is 'sandwich', expected 'auto'"):
+        bradley_terry_ties(c, stderr="sandwich")
+    monkeypatch.setattr("synthscore.ranking.uncertainty.AUTOMATIC", 29)
+    assert np.isnan(gaussian(c).stderr).all()
+    assert np.isfinite(gaussian(c, stderr="model").stderr).all()
+    monkeypatch.setattr("synthscore.ranking.graph.MOST_DENSE", 29)
+    with pytest.raises(RankingError, match="bootstrap"):
+        gaussian(c, stderr="model")
+
+
+def test_covariances_are_of_scores_with_mean_zero():
+    c = linked(np.random.default_rng(4), 7, 40)
+    for stderr in ("model", "sandwich"):
+        for method in (soft_bradley_terry, bradley_terry, gaussian):
+            ranked = method(c, stderr=stderr)
+            np.testing.assert_allclose(ranked.covariance.sum(axis=0), 0, atol=1e-10)
+            np.testing.assert_allclose(ranked.covariance, ranked.covariance.T, atol=1e-12)
+            np.testing.assert_allclose(ranked.stderr, np.sqrt(np.diag(ranked.covariance)))
+
+
+def test_ninety_percent_intervals_hold_the_truth_in_ninety_percent_of_cases():
+    """A short form of benchmarks/coverage.py: hard answers for Bradley-Terry, Gaussian noise for PoE-g."""
+    rng, n, inside = np.random.default_rng(5), 8, {"bt": [], "gaussian": []}
+    truth = np.linspace(-1, 1, n)
+    first, second = np.nonzero(~np.eye(n, dtype=bool))
+    first, second = np.tile(first, 3), np.tile(second, 3)
+    ids = [str(k) for k in range(n)]
+    for _ in range(150):
+        won = rng.random(len(first)) < sigmoid(truth[first] - truth[second])
+        hard = Comparisons.from_probabilities(ids, first, second, won.astype(float))
+        ranked = bradley_terry(hard, prior=None, decisions="per_call")
+        inside["bt"].append(np.abs(ranked.scores - truth) < 1.645 * ranked.stderr)
+        p = 0.5 + 0.1 * (truth[first] - truth[second]) + rng.normal(0, 0.05, len(first))
+        ranked = gaussian(Comparisons.from_probabilities(ids, first, second, p), alpha=10.0)
+        inside["gaussian"].append(np.abs(ranked.scores - truth) < 1.645 * ranked.stderr)
+    for name, rows in inside.items():
+        assert 0.86 < np.mean(rows) < 0.94, name  # 1,200 intervals, not independent
+
+
+# ------------------------------------------------------------------------------------------------- resampling
+
+
+def test_the_bootstrap_finds_the_error_of_a_mean():
+    rng = np.random.default_rng(6)
+    p = rng.uniform(0.2, 0.8, 400)
+    c = Comparisons.from_probabilities(["a", "b"], np.zeros(400, dtype=int), np.ones(400, dtype=int), p)
+    sample = bootstrap(average_probability, c, 400, rng, unit="call")
+    assert sample.scores.shape == (400, 2)
+    assert sample.failures == ()
+    assert sample.stderr[0] == pytest.approx(p.std() / 20, rel=0.15)
+    low, high = sample.interval(0.9)[0]
+    assert low == pytest.approx(p.mean() - 1.645 * p.std() / 20, abs=0.003)
+    assert high == pytest.approx(p.mean() + 1.645 * p.std() / 20, abs=0.003)
+    assert np.diff(sample.interval(0.5)[0]) < high - low
+
+
+def test_a_pair_is_drawn_with_all_its_calls():
+    rng = np.random.default_rng(7)
+    c = full(rng, 12)
+    again = Comparisons(
+        c.ids, np.tile(c.first, 5), np.tile(c.second, 5), np.tile(c.log_probs, (5, 1)), np.tile(c.weights, 5)
+    )
+    method = partial(gaussian, stderr=None)
+    by_pair = bootstrap(method, c, 200, np.random.default_rng(8)).stderr
+    np.testing.assert_allclose(bootstrap(method, again, 200, np.random.default_rng(8)).stderr, by_pair)
+    assert (bootstrap(method, again, 200, np.random.default_rng(8), unit="call").stderr < 0.7 * by_pair).all()
+
+
+def test_the_same_seed_gives_the_same_resamples_for_every_method():
+    c = full(np.random.default_rng(9), 12)
+    for method in (win_ratio, partial(bradley_terry, stderr=None), partial(soft_bradley_terry, stderr=None)):
+        ours, theirs = (bootstrap(method, c, 20, np.random.default_rng(10)) for _ in range(2))
+        np.testing.assert_array_equal(ours.scores, theirs.scores)
+
+
+def test_resamples_that_cannot_be_ranked_are_counted_and_left_out():
+    c = Comparisons.of([("a", "b", 0.7), ("b", "c", 0.6), ("c", "d", 0.6), ("a", "d", 0.7)])
+    with pytest.warns(SynthscoreWarning, match="resamples could not be ranked, and are left out: scores are known"):
+        sample = bootstrap(partial(soft_bradley_terry, stderr=None), c, 50, np.random.default_rng(11))
+    unranked = np.isnan(sample.scores).all(axis=1)
+    assert 0 < len(sample.failures) == unranked.sum() < 50
+    ranked = sample.scores[~unranked]
+    np.testing.assert_allclose(sample.stderr, ranked.std(axis=0, ddof=1))
+    np.testing.assert_allclose(sample.interval(0.8), np.quantile(ranked, [0.1, 0.9], axis=0).T)
+
+
+def test_what_cannot_be_ranked_or_asked_for_is_refused():
+    apart = Comparisons.of([("a", "b", 0.7), ("c", "d", 0.6)])
+    with pytest.raises(RankingError, match="2 groups"):
+        bootstrap(soft_bradley_terry, apart, 5, np.random.default_rng(12))
+    with pytest.raises(ValueError, match="unit is 'row'"):
+        bootstrap(win_ratio, apart, 5, np.random.default_rng(12), unit="row")
+    with pytest.raises(ValueError, match="level is 90"):
+        bootstrap(win_ratio, apart, 5, np.random.default_rng(12)).interval(90)
+
+
+# ------------------------------------------------------------------------------------------------- fitted experts
+
+
+def labelled(rng, n=40, k=4000, noise=0.5):
+    truth = rng.normal(size=n)
+    first = rng.integers(0, n, k)
+    second = (first + rng.integers(1, n, k)) % n
+    p = sigmoid(2 * (truth[first] - truth[second]) + noise * rng.normal(size=k))
+    return truth, Comparisons.from_probabilities([str(i) for i in range(n)], first, second, p)
+
+
+def test_a_fitted_expert_says_how_large_differences_are():
+    truth, c = labelled(np.random.default_rng(13))
+    table = fit_table(c, truth, n_bins=20)
+    assert (np.diff(table.mean) >= 0).all()
+    np.testing.assert_allclose(table.mean, -table.mean[::-1], atol=1e-9)  # odd: a call counts both ways
+    np.testing.assert_allclose(table.deviation, table.deviation[::-1], atol=1e-9)
+    inner = (table.p > 0.2) & (table.p < 0.8)
+    expected = np.log(table.p[inner] / (1 - table.p[inner])) / 2
+    np.testing.assert_allclose(table.mean[inner], expected, atol=0.1)
+    np.testing.assert_allclose(table.deviation[inner], 0.25, atol=0.1)  # noise 0.5 nats, two nats a unit
+    ranked = gaussian(c, expert=table)
+    assert np.sqrt(np.mean((ranked.scores - (truth - truth.mean())) ** 2)) < 0.2
+    assert ranked.settings == {"expert": "table"}
+
+
+def test_means_that_fall_are_pooled_with_their_neighbours():
+    c = Comparisons.from_probabilities(
+        ["a", "b", "c"], [0, 0, 0, 0, 1, 1], [1, 1, 2, 2, 2, 2], [0.6, 0.61, 0.7, 0.71, 0.9, 0.91]
+    )
+    scores = np.array([0.0, -3.0, -1.0])  # d: 3, 3, 1, 1, -2, -2 for rising p
+    with pytest.raises(InputError, match="single score difference"):
+        fit_table(c, np.array([0.0, -1.0, -2.0]) * 0, n_bins=6)
+    table = fit_table(c, scores, n_bins=6)
+    np.testing.assert_allclose(table.mean, [-2 / 3] * 3 + [2 / 3] * 3)
+    np.testing.assert_allclose(table.deviation, np.sqrt(np.mean((np.array([3, 1, -2]) - 2 / 3) ** 2)))
+
+
+def test_labels_that_are_missing_are_refused():
+    truth, c = labelled(np.random.default_rng(14), n=5, k=50)
+    with pytest.raises(InputError, match="1 that are not finite"):
+        fit_table(c, np.append(truth[:4], np.nan))
+    with pytest.raises(InputError, match=r"shape \(4,\)"):
+        fit_table(c.subset((c.first < 4) & (c.second < 4)), truth[:4])
+    with pytest.raises(InputError, match="one bin"):
+        fit_table(Comparisons.of([("a", "b", 0.5)]), np.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("p", "mean", "deviation", "words"),
+    [
+        ([0.0, 1.0], [0.0], [1.0, 1.0], "expected G >= 2"),
+        ([0.1, 1.0], [0.0, 1.0], [1.0, 1.0], "from 0 to 1"),
+        ([0.0, 0.5, 0.5, 1.0], [0.0] * 4, [1.0] * 4, "from 0 to 1"),
+        ([0.0, 1.0], [0.0, np.nan], [1.0, 1.0], "not finite"),
+        ([0.0, 1.0], [0.0, 1.0], [1.0, 0.0], "not positive"),
+    ],
+)
+def test_a_table_is_checked_when_it_is_made(p, mean, deviation, words):
+    with pytest.raises(ValueError, match=words):
+        Table(np.array(p), np.array(mean), np.array(deviation))
