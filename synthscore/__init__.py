@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from . import ranking
     from .engines import open_engine
     from .errors import SynthscoreError
     from .ladder import DegradedWriter, PromptedWriter, generate_ladders
     from .prompts import Templates
     from .references import References, load_references, save_references
     from .scorer import Scorer
-    from .store import Store, StoredEngine
+    from .store import Store
+    from .stored import StoredEngine
     from .tasks import load_task, task_names
     from .types import Attribute, Context, Ladder, Rung, Sampling, Score, Scores, Signature, Target, Task
     from .verdicts import Pair, Verdicts, ask
@@ -35,7 +37,8 @@ _HOMES = {
     "prompts": ("Templates",),
     "references": ("References", "load_references", "save_references"),
     "scorer": ("Scorer",),
-    "store": ("Store", "StoredEngine"),
+    "store": ("Store",),
+    "stored": ("StoredEngine",),
     "tasks": ("load_task", "task_names"),
     "types": ("Attribute", "Context", "Ladder", "Rung", "Sampling", "Score", "Scores", "Signature", "Target", "Task"),
     "verdicts": ("Pair", "Verdicts", "ask"),
@@ -69,12 +72,15 @@ __all__ = [
     "load_references",
     "load_task",
     "open_engine",
+    "ranking",
     "save_references",
     "task_names",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "ranking":
+        return import_module(".ranking", __name__)
     if name not in _HOME:
         raise AttributeError(f"module 'synthscore' has no attribute {name!r}")
     return getattr(import_module(f".{_HOME[name]}", __name__), name)

@@ -7,6 +7,7 @@ import math
 import re
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,7 +15,9 @@ from typing import Any
 
 from .. import engines, store
 from ..engines.base import Engine, Progress
+from ..engines.recorded import RecordedEngine
 from ..errors import SynthscoreError
+from ..stored import StoredEngine
 from ..types import Generation, LabelLogProbs, Prompt, Sampling, Signature
 from ..verdicts import PROTOCOLS
 
@@ -83,7 +86,23 @@ def add_model(parser: argparse.ArgumentParser, default: str | None, what: str, *
         help="of the weights (default: auto, which suits the device)",
     )
     group.add_argument(
-        "--device", metavar="D", help="where the model runs: cpu, cuda, cuda:1 (default: a GPU if there is)"
+        "--device",
+        metavar="D",
+        help="where the model runs: cpu, cuda, cuda:1, or auto: spread over all GPUs (default: a GPU if there is)",
+    )
+    group.add_argument(
+        "--exact",
+        action="store_const",
+        const=True,
+        help="one prompt at a time in float32: slow, but no number depends on what else is asked, to the last bit",
+    )
+    group.add_argument(
+        "--tokenizer",
+        metavar="T",
+        help="of a server's model, folder or hub id (default: the one that the server names)",
+    )
+    group.add_argument(
+        "--in-flight", type=whole(1), metavar="N", help="requests at a time, to each server (default: 16)"
     )
     if not stored:
         parser.set_defaults(store="none")
@@ -92,7 +111,7 @@ def add_model(parser: argparse.ArgumentParser, default: str | None, what: str, *
         "--store",
         metavar="FILE",
         help="keeps every answer of the model, so that nothing is asked twice; none: nowhere "
-        f"(default: {_home(store.default_store_path())})",
+        f"(default: {home(store.default_store_path())})",
     )
 
 
@@ -105,7 +124,7 @@ def add_templates(parser: argparse._ActionsContainer) -> None:
     )
 
 
-JUDGE = "the judge: nano, a model on the hub, or a folder (default: nano)"
+JUDGE = "the judge: nano, a model on the hub, a folder, http://HOST:PORT/v1#MODEL, or recorded:STORE (default: nano)"
 
 
 def add_judging(parser: argparse.ArgumentParser, attribute: str) -> None:
@@ -208,14 +227,50 @@ def _field(text: str) -> tuple[str, str]:
 # ------------------------------------------------------------------------------------------------- models
 
 
+class Metered:
+    """An engine that counts the questions that a model is really asked, its tokens and its time."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.generate = engine, engine.generate
+        self.n_asked = self.tokens_naive = self.tokens_computed = 0
+        self.seconds = 0.0
+
+    @property
+    def signature(self) -> Signature:
+        return self.engine.signature
+
+    def label_log_probs(
+        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
+    ) -> LabelLogProbs:
+        start = time.perf_counter()
+        answers = self.engine.label_log_probs(prompts, labels, progress)
+        self.seconds += time.perf_counter() - start
+        self.n_asked += len(prompts) - len(answers.failures)
+        self.tokens_naive += answers.tokens_naive
+        self.tokens_computed += answers.tokens_computed
+        return answers
+
+    @property
+    def cost(self) -> str:
+        """In words; "" where nothing was asked."""
+        if not self.n_asked:
+            return ""
+        rate = self.n_asked / max(self.seconds, 1e-9)
+        asked = f"{counted(self.n_asked, 'question')} asked now, {rate:{',.0f' if rate >= 100 else '.2g'}} a second"
+        if not self.tokens_computed:
+            return asked
+        return f"{asked}: {counted(self.tokens_computed, 'token')} run over instead of {spaced(self.tokens_naive)}"
+
+
 class Watched:
     """An engine whose calls show a progress bar, and that counts what it is asked.
 
+    meter : what the model behind the store was asked; without a store, nothing is counted
     n_judged : questions asked so far, answered from the store or not
     """
 
-    def __init__(self, engine: Engine, args: argparse.Namespace) -> None:
-        self.engine, self._args = engine, args
+    def __init__(self, engine: Engine, args: argparse.Namespace, meter: Metered | None = None) -> None:
+        self.engine, self._args, self.meter = engine, args, meter or Metered(engine)
         self.n_judged = 0
 
     @property
@@ -228,7 +283,7 @@ class Watched:
         self.n_judged += len(prompts)
         if progress is not None:
             return self.engine.label_log_probs(prompts, labels, progress)
-        with bar(self._args, len(prompts), "questions") as shown:
+        with bar(self._args, len(prompts), "questions", self.meter) as shown:
             return self.engine.label_log_probs(prompts, labels, shown)
 
     def generate(
@@ -237,10 +292,20 @@ class Watched:
         return self.engine.generate(prompts, sampling, seeds, progress)
 
 
+_OPTIONS = ("dtype", "device", "exact", "tokenizer", "in_flight")
+
+
 def open_engine(args: argparse.Namespace) -> Engine:
     """The model that the options name."""
-    options = {name: value for name in ("dtype", "device") if (value := getattr(args, name)) is not None}
-    return engines.open_engine(args.model, **options)
+    return engines.open_engine(args.model, **model_options(args))
+
+
+def model_options(args: argparse.Namespace) -> dict[str, Any]:
+    """How to open the model, as far as the options say."""
+    options = {name: value for name in _OPTIONS if (value := getattr(args, name, None)) is not None}
+    if options.get("device") == "auto":
+        options["device_map"] = options.pop("device")
+    return options
 
 
 @contextmanager
@@ -248,9 +313,16 @@ def open_model(args: argparse.Namespace) -> Iterator[Watched]:
     """The model that the options name (args.engine: one that is open already), behind the store that they name."""
     with ExitStack() as stack:
         engine = getattr(args, "engine", None) or open_engine(args)
-        if args.store != "none":
+        if isinstance(engine, RecordedEngine):
+            if args.store not in (None, "none"):
+                raise UsageError(
+                    f"--store {args.store} does nothing with --model {args.model}, which asks nothing. Leave one out"
+                )
+        elif args.store != "none":
             answers = stack.enter_context(store.Store(args.store or store.default_store_path()))
-            engine = store.StoredEngine(engine, answers)
+            meter = Metered(engine)
+            yield Watched(StoredEngine(meter, answers), args, meter)
+            return
         yield Watched(engine, args)
 
 
@@ -270,20 +342,31 @@ def warn(text: str) -> None:
 
 
 @contextmanager
-def bar(args: argparse.Namespace, total: int, unit: str) -> Iterator[Progress]:
-    """A progress bar on stderr where that is a terminal; it leaves nothing behind."""
+def bar(args: argparse.Namespace, total: int, unit: str, meter: Metered | None = None) -> Iterator[Progress]:
+    """A progress bar on stderr where that is a terminal; it leaves nothing behind. meter : shows the tokens saved."""
     if args.quiet or not total or not sys.stderr.isatty():
         yield lambda n: None
         return
     from tqdm import tqdm
 
     with tqdm(total=total, unit=f" {unit}", leave=False, dynamic_ncols=True) as shown:
-        yield lambda n: (shown.update(n), None)[1]
+
+        def update(n: int) -> None:
+            if meter is not None and meter.tokens_computed:
+                saved = 1 - meter.tokens_computed / meter.tokens_naive
+                shown.set_postfix_str(f"{saved:.0%} of tokens saved", refresh=False)
+            shown.update(n)
+
+        yield update
 
 
 def counted(n: int, noun: str, plural: str = "") -> str:
     """1 rung, 2 rungs, 12 000 rungs."""
-    return f"{n:,} ".replace(",", " ") + (noun if n == 1 else plural or f"{noun}s")
+    return f"{spaced(n)} " + (noun if n == 1 else plural or f"{noun}s")
+
+
+def spaced(n: int) -> str:
+    return f"{n:,}".replace(",", " ")
 
 
 def reasons(texts: Iterable[str], most: int = 5) -> list[str]:
@@ -328,7 +411,7 @@ def _cell(value: object) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-def _home(path: Path | str) -> str:
+def home(path: Path | str) -> str:
     """The path as people write it: ~ for their home."""
     try:
         return f"~/{Path(path).relative_to(Path.home())}"

@@ -104,10 +104,10 @@ def _print_model(name: str, engine: Engine) -> None:
     lines = [", ".join(part for part in (parts.get("model", name), parts.get("dtype")) if part)]
     tokens: Any = getattr(engine, "prompts", None)
     if backend := getattr(engine, "backend", None):
-        slower = "" if backend == "tree" else "; slower than a tree, which it cannot be run as"
-        lines.append(f"run as {backend}, checked against the plain forward when it was loaded{slower}")
+        lines.append(f"run as {backend}, checked against the plain forward when it was loaded")
     if tokens is not None:
-        lines.append(f"takes {counted(tokens.max_length, 'token')}, question and answer together")
+        together = f"takes {counted(tokens.max_length, 'token')}, question and answer together"
+        lines.append(getattr(tokens, "takes", together))
         lines.append(
             "asked through its chat template" if tokens.has_template else "has no chat template: asked in plain text"
         )
@@ -167,7 +167,7 @@ def _print_speed(engine: Engine, templates: Templates, attribute: str, protocol:
     if answers.failures:
         return
     lines = [f"{len(answers) / seconds:.3g} questions/s ({len(answers)} on one context in {seconds:.1f} s)"]
-    if answers.tokens_computed:
+    if 0 < answers.tokens_computed < answers.tokens_naive:
         run, naive = counted(answers.tokens_computed, "token"), counted(answers.tokens_naive, "token")
         lines.append(f"beginnings that questions share are run once: {run} instead of {naive}")
     _print("speed", lines)

@@ -55,6 +55,7 @@ class Judged:
     signatures: list[list[Signature]]
     shape: tuple[int, int, int]  # targets asked about, attributes, rungs of each ladder (0: ladders differ)
     n_questions: int
+    cost: list[str]  # what the model was asked, in a line; none where the store held all
 
     @property
     def rows(self) -> Iterable[tuple[Score, Signature]]:
@@ -151,7 +152,7 @@ def judge(
             if not reason:
                 groups.setdefault((task, attribute), []).append((index, place))
     before, (shape, n_pairs) = engine.n_judged, _shape(items, groups, references)
-    with bar(args, n_pairs * _per_pair(args), "questions") as progress:
+    with bar(args, n_pairs * _per_pair(args), "questions", engine.meter) as progress:
         for (task, attribute), places in groups.items():
             scorer = Scorer(
                 references,
@@ -170,7 +171,7 @@ def judge(
             result = scorer.score(targets, progress)
             for (index, place), score in zip(places, result, strict=True):
                 scores[index][place], signatures[index][place] = score, result.signature
-    return Judged(scores, signatures, shape, engine.n_judged - before)
+    return Judged(scores, signatures, shape, engine.n_judged - before, [cost] if (cost := engine.meter.cost) else [])
 
 
 def summary(args: argparse.Namespace, judged: Judged) -> str:

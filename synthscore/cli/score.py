@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     for score, _ in judged.rows:
         by_status[score.status].append(score)
     lines = [line for status in ("partial", "unscored") for line in judging.why(status, by_status[status])]
-    note(args, judging.summary(args, judged), *lines, signature=judged.signature)
+    note(args, judging.summary(args, judged), *lines, *judged.cost, signature=judged.signature)
     if by_status["unscored"] and not (by_status["ok"] or by_status["partial"]):
         warn("nothing could be scored")
         return ERROR

@@ -1,0 +1,273 @@
+"""Do the papers' claims about ranking hold, on a judge that can be checked, and on a real one?
+
+A simulated judge: 100 contexts of 16 texts; quality q ~ N(0, 1);
+
+    log-odds that the first is better = q_i - q_j + pair noise + call noise + bias
+
+pair noise ~ N(0, 1) is what the judge thinks of the pair, the same in both orders; call noise ~ N(0, 0.5); bias 1 nat
+for the first text (0 for the unbiased judge, with the same noise). Truth: q. K calls in each context are drawn from all
+240; 20 draws, the same ones for all methods; Spearman's correlation inside each context, mean over contexts. Ceiling:
+all 240 calls, where every method does the same.
+
+The real one: ChatGPT's choices between 11 pairs of SummEval's systems, both orders, 50 articles, 4 attributes. The
+pairs are a chain over 12 systems, so that one inconsistent answer decides where half of them go: agreement with people
+is far below what a judge can do.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.ranking_claims [--draws 20] [--real FOLDER]
+
+FOLDER holds summeval.jsonl.gz and judge_outputs/summeval_pairwise_chatgpt.jsonl.gz; without it, the results of the last
+run with one are kept.
+Writes benchmarks/results/ranking_claims.txt and .json, and docs/figures/ranking-claims.svg.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from synthscore.agreement import Agreement, per_context
+from synthscore.comparison_rows import read_comparisons
+from synthscore.errors import RankingError
+from synthscore.ranking import METHODS, pool
+from synthscore.ranking.asking import ask_in_rounds
+from synthscore.ranking.bias import median_debiasing
+from synthscore.ranking.bradley_terry import bradley_terry, soft_bradley_terry
+from synthscore.ranking.comparisons import Comparisons, Ranking
+from synthscore.ranking.counts import average_probability, win_ratio
+from synthscore.ranking.curves import Curve, efficiency_curves, t_interval
+from synthscore.ranking.gaussian import gaussian, hard_gaussian
+from synthscore.ranking.plot import Line, Panel, figure
+from synthscore.rows import read_rows
+
+N, N_CONTEXTS, BIAS = 16, 100, 1.0
+BUDGETS = (32, 48, 64, 96, 144, 192, 240)
+RESULTS = Path(__file__).parent / "results"
+FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "ranking-claims.svg"
+FIRST, SECOND = np.nonzero(~np.eye(N, dtype=bool))
+IDS = tuple(f"c{place}" for place in range(N))
+
+poe_bt = partial(soft_bradley_terry, stderr=None)
+poe_g = partial(gaussian, stderr=None)
+METHODS_COMPARED: Mapping[str, Callable[[Comparisons], Ranking]] = {
+    "win-ratio": win_ratio,
+    "bt": partial(bradley_terry, stderr=None),
+    "poe-g-hard": partial(hard_gaussian, stderr=None),
+    "average-probability": average_probability,
+    "poe-g": poe_g,
+    "poe-bt": poe_bt,
+}
+
+
+def contexts(bias: float) -> tuple[list[Comparisons], list[np.ndarray]]:
+    """All calls of each context, and the qualities. The noise does not depend on the bias."""
+    rng = np.random.default_rng(0)
+    judged, truth = [], []
+    for _ in range(N_CONTEXTS):
+        q = rng.normal(size=N)
+        pair = np.triu(rng.normal(size=(N, N)), 1)
+        pair -= pair.T
+        call = 0.5 * rng.normal(size=len(FIRST))
+        odds = q[FIRST] - q[SECOND] + pair[FIRST, SECOND] + call + bias
+        judged.append(Comparisons.from_probabilities(IDS, FIRST, SECOND, 1 / (1 + np.exp(-odds))))
+        truth.append(q)
+    return judged, truth
+
+
+def sequential(judged: list[Comparisons], truth: list[np.ndarray], budget: int, draws: int) -> np.ndarray:
+    """One value a draw: poe-bt on calls chosen in rounds from the answers so far."""
+    answers = [np.full((N, N, 3), np.nan) for _ in judged]
+    for table, calls in zip(answers, judged, strict=True):
+        table[calls.first, calls.second] = calls.log_probs
+
+    def answer(calls: Sequence[tuple[int, int, int]]) -> np.ndarray:
+        return np.array([answers[k][i, j] for k, i, j in calls])
+
+    names = [str(k) for k in range(len(judged)) for _ in IDS]
+    values = []
+    for draw in range(draws):
+        rngs = [np.random.default_rng([draw, k]) for k in range(len(judged))]
+        asked = ask_in_rounds([IDS] * len(judged), answer, [budget] * len(judged), rngs)
+        scores = [poe_bt(calls).scores for calls in asked]
+        values.append(per_context(np.concatenate(scores), np.concatenate(truth), names).value)
+    return np.array(values)
+
+
+# ------------------------------------------------------------------------------------------------- a real judge
+
+
+def real(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
+    """Method -> attribute -> agreement inside articles, and of all articles together (system level)."""
+    source = folder / "judge_outputs" / "summeval_pairwise_chatgpt.jsonl.gz"
+    fields = {"first": "system_a", "second": "system_b", "outcome": "choice"}
+    human: dict[tuple[str, str], dict[str, float]] = {}
+    for row in read_rows(folder / "summeval.jsonl.gz"):
+        human[row.values["context_id"], row.values["system"]] = row.values["human"]  # type: ignore[union-attr]
+    apart = read_comparisons(source, fields=fields).groups
+    together = read_comparisons(source, fields=fields, by=("attribute",)).groups
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for name in METHODS:
+        if name == "pairs":  # asks for pairs that are not there
+            continue
+        found[name] = {}
+        for attribute in sorted({group[1] for group in apart}):
+            groups = {group[0]: calls for group, calls in apart.items() if group[1] == attribute}
+            scores = {context: _scores(METHODS[name], calls) for context, calls in groups.items()}
+            people = [human[context, system][attribute] for context, calls in groups.items() for system in calls.ids]
+            names = [context for context, calls in groups.items() for _ in calls.ids]
+            inside = per_context(np.concatenate(list(scores.values())), people, names)
+            calls = together[attribute,]
+            means = [np.mean([r[attribute] for (_, s), r in human.items() if s == system]) for system in calls.ids]
+            systems: Agreement = per_context(_scores(METHODS[name], calls), means, ["all"] * len(calls.ids))
+            found[name][attribute] = {
+                "inside": inside.value, "stderr": inside.stderr, "n_contexts": inside.n_contexts,
+                "n_not_ranked": sum(bool(np.isnan(s).all()) for s in scores.values()), "system": systems.value,
+            }  # fmt: skip
+    return found
+
+
+def _scores(method: Callable[[Comparisons], Ranking], calls: Comparisons) -> np.ndarray:
+    try:
+        return np.round(method(calls).scores, 9)
+    except RankingError:
+        return np.full(calls.n_candidates, np.nan)
+
+
+# ------------------------------------------------------------------------------------------------- report
+
+
+def difference(one: np.ndarray, other: np.ndarray) -> str:
+    """Mean difference over draws, with its 95 % interval."""
+    low, high = t_interval(one - other)
+    return f"{(one - other).mean():+.3f} ({low:+.3f} to {high:+.3f})"
+
+
+def at(curve: Curve, budget: int) -> np.ndarray:
+    values: np.ndarray = curve.values[BUDGETS.index(budget)]
+    return values
+
+
+def line(curve: Curve, name: str = "") -> Line:
+    low, high = curve.interval().T.tolist()
+    return Line(name or curve.method, curve.n_calls.tolist(), curve.mean.tolist(), low, high)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--real", type=Path, metavar="FOLDER")
+    args = parser.parse_args()
+    biased, truth = contexts(BIAS)
+    unbiased, _ = contexts(0.0)
+
+    draw = partial(efficiency_curves, human=truth, budgets=BUDGETS, n_draws=args.draws)
+    symmetric = draw(biased, METHODS_COMPARED)
+    greedy = draw(biased, {"poe-bt": poe_bt, "poe-g": poe_g}, design="greedy")
+    single = partial(draw, design="random")  # hardly a pair in both orders
+    tau = median_debiasing(pool({str(k): calls for k, calls in enumerate(biased)}))
+    fair = single(unbiased, {"unbiased judge": poe_bt, "unbiased judge, poe-g": poe_g})
+    shifted = single([tau.apply(calls) for calls in biased], {"biased, threshold": poe_bt})
+    repaired = single(
+        biased,
+        {
+            "biased, gamma": partial(poe_bt, bias="mean"),
+            "biased, mle": partial(poe_bt, bias="mle"),
+            "biased, nothing done": poe_bt,
+            "biased, beta, poe-g": partial(poe_g, bias="mean"),
+            "biased, nothing done, poe-g": poe_g,
+        },
+    )
+    ordered = [fair[0], *repaired[:2], *shifted, repaired[2]]
+    gaussian_ordered = [fair[1], *repaired[3:]]
+    adaptive = sequential(unbiased, truth, 48, args.draws)
+
+    by = {curve.method: curve for curve in symmetric}
+    lines = [
+        f"simulated judge: {N} candidates, {N_CONTEXTS} contexts, bias {BIAS:g} nat; Spearman inside contexts, mean",
+        f"and sd of {args.draws} draws of K calls",
+        "",
+        f"{'random pairs, both orders':30s}" + "".join(f"{f'K = {k}':>16s}" for k in (48, 96, 240)),
+    ]
+
+    def table(curves: list[Curve]) -> list[str]:
+        return [
+            f"  {curve.method:28s}"
+            + "".join(f"{at(curve, k).mean():9.3f} ± {at(curve, k).std(ddof=1):.3f}" for k in (48, 96, 240))
+            for curve in curves
+        ]
+
+    lines += [*table(symmetric), "greedy pairs, both orders", *table(greedy)]
+    lines += ["any calls, mostly in one order", *table(ordered), *table(gaussian_ordered)]
+    full = {name: at(curve, 240).mean() for name, curve in by.items()}
+    none, gamma, best = (at(ordered[k], 48) for k in (4, 1, 0))
+    lines += ["", "differences at K = 48, with 95 % intervals over draws"]
+    claims = {
+        "poe-bt - average-probability": difference(at(by["poe-bt"], 48), at(by["average-probability"], 48)),
+        "poe-g - average-probability": difference(at(by["poe-g"], 48), at(by["average-probability"], 48)),
+        "average-probability - win-ratio": difference(at(by["average-probability"], 48), at(by["win-ratio"], 48)),
+        "poe-bt - poe-g": difference(at(by["poe-bt"], 48), at(by["poe-g"], 48)),
+        "greedy - random pairs, poe-bt": difference(at(greedy[0], 48), at(by["poe-bt"], 48)),
+        "greedy - random pairs, poe-g": difference(at(greedy[1], 48), at(by["poe-g"], 48)),
+        "one order, unbiased judge: sequential - random": difference(adaptive, at(ordered[0], 48)),
+        "K = 240: poe-bt - average-probability": f"{full['poe-bt'] - full['average-probability']:+.3f}",
+        "K = 240: poe-bt - win-ratio": f"{full['poe-bt'] - full['win-ratio']:+.3f}",
+        "of what the bias costs poe-bt, recovered by gamma": f"{(gamma - none).mean() / (best - none).mean():.0%}",
+        "by mle": f"{(at(ordered[2], 48) - none).mean() / (best - none).mean():.0%}",
+        "by threshold": f"{(at(ordered[3], 48) - none).mean() / (best - none).mean():.0%}",
+        "of what it costs poe-g, by beta": "{:.0%}".format(
+            (at(gaussian_ordered[1], 48) - at(gaussian_ordered[2], 48)).mean()
+            / (at(gaussian_ordered[0], 48) - at(gaussian_ordered[2], 48)).mean()
+        ),
+    }
+    lines += [f"  {name:50s} {value}" for name, value in claims.items()]
+
+    stored = RESULTS / "ranking_claims.json"
+    before = json.loads(stored.read_text())["chatgpt"] if stored.exists() else {}
+    chatgpt = real(args.real) if args.real else before
+    if chatgpt:
+        attributes = list(next(iter(chatgpt.values())))
+        lines += [
+            "",
+            "ChatGPT on SummEval, 12 systems, 22 calls an article, against experts: Spearman inside 50 articles",
+        ]
+        lines += ["± standard error [articles that the method could not rank], and of systems over all articles"]
+        lines.append(f"  {'':20s}" + "".join(f"{attribute:>26s}" for attribute in attributes))
+        for name, row in chatgpt.items():
+            cells = [
+                ("-" if not cell["n_contexts"] else f"{cell['inside']:.2f} ± {cell['stderr']:.2f}")
+                + (f" [{cell['n_not_ranked']}]" if cell["n_not_ranked"] else "")
+                + (f"  {cell['system']:.2f}" if cell["system"] == cell["system"] else "     -")
+                for cell in row.values()
+            ]
+            lines.append(f"  {name:20s}" + "".join(f"{cell:>26s}" for cell in cells))
+    print("\n".join(lines))
+
+    FIGURE.parent.mkdir(exist_ok=True)
+    calls = "calls in a context (K)"
+    panels = [
+        Panel("Random pairs, both orders", [line(curve) for curve in symmetric], calls, "Spearman with the truth"),
+        Panel("poe-bt: which pairs", [line(greedy[0], "greedy pairs"), line(by["poe-bt"], "random pairs")], calls, ""),
+        Panel("poe-bt: calls mostly in one order", [line(curve) for curve in ordered], calls, ""),
+    ]
+    FIGURE.write_text(figure(panels))
+    curves = {
+        f"{what}: {curve.method}": {"k": BUDGETS, "mean": curve.mean.tolist(), "sd": curve.sd.tolist()}
+        for what, some in (
+            ("symmetric", symmetric), ("greedy", greedy), ("one order, poe-bt", ordered),
+            ("one order, poe-g", gaussian_ordered),
+        )
+        for curve in some
+    }  # fmt: skip
+    result = {"draws": args.draws, "claims": claims, "curves": curves, "chatgpt": chatgpt}
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "ranking_claims.txt").write_text("\n".join(lines) + "\n")
+    stored.write_text(json.dumps(result) + "\n")
+    print(json.dumps({"claims": claims}))
+
+
+if __name__ == "__main__":
+    main()

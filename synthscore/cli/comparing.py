@@ -1,0 +1,341 @@
+"""Where `synthscore rank` has its comparisons from: a file, or a judge that is asked. And people's ratings."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..agreement import per_context
+from ..comparison_rows import GROUPS, Group, comparison_rows, read_comparisons
+from ..data import _known, _missing, _row_error, context_from_row, read_contexts, target_from_row
+from ..errors import InputError
+from ..prompts import Templates
+from ..ranking import selection
+from ..ranking.asking import ask_in_rounds, merge_sort
+from ..ranking.comparisons import Comparisons, Ranking
+from ..ranking.judge import Judge, Problem
+from ..rows import Row, read_rows, write_rows
+from ..tasks import load_task
+from ..types import Context, FloatArray, IntArray, Target, text_hash
+from .common import counted, open_model, reasons, warn
+
+
+@dataclass(slots=True)
+class Found:
+    """by : the columns that tell groups apart. left_out : rows of candidates that are in no group, with the reason.
+    lines : what was done, in words. complete : every row was read and every call answered."""
+
+    by: tuple[str, ...]
+    groups: dict[Group, Comparisons]
+    left_out: list[tuple[dict[str, Any], str]] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    complete: bool = True
+
+
+# ------------------------------------------------------------------------------------------------- from a file
+
+
+def stored(args: argparse.Namespace) -> Found:
+    """The comparisons of a file."""
+    by = None if args.by is None else tuple(name for name in args.by if name != "none")
+    names: dict[str, list[str]] | None = _names(args) if args.candidates else None
+
+    def candidates(group: Mapping[str, str]) -> Iterable[str]:
+        assert names is not None
+        if "context_id" in group:
+            return names.get(group["context_id"], ())
+        return [name for of_context in names.values() for name in of_context]
+
+    read = read_comparisons(
+        args.comparisons,
+        encoding=args.encoding,
+        fields=_fields(args),
+        by=by,
+        candidates=None if names is None else candidates,
+    )
+    n_calls = sum(len(calls) for calls in read.groups.values())
+    n_texts = sum(calls.n_candidates for calls in read.groups.values())
+    found = Found(read.by, read.groups, complete=not read.errors)
+    found.lines = [
+        f"{counted(n_calls, 'comparison')} of {counted(n_texts, 'candidate')} in {counted(len(read.groups), 'group')}"
+    ]
+    if read.errors:
+        found.lines += [f"{counted(len(read.errors), 'row')} left out:", *reasons(map(str, read.errors))]
+    if names is not None and "context_id" in read.by:
+        compared = {group[read.by.index("context_id")] for group in read.groups}
+        for context_id, of_context in names.items():
+            if context_id not in compared:
+                reason = "there are no comparisons of its context"
+                found.left_out += [({"id": name, "context_id": context_id}, reason) for name in of_context]
+        found.complete = found.complete and not found.left_out
+    return found
+
+
+def _fields(args: argparse.Namespace) -> dict[str, str]:
+    """Columns of what is ranked; those of --human are apart."""
+    return {name: column for name, column in args.field if name != "human"}
+
+
+def _names(args: argparse.Namespace) -> dict[str, list[str]]:
+    """Context id ("" for none) -> ids of its candidates."""
+    names: dict[str, dict[str, None]] = {}
+    for row in read_rows(args.candidates, encoding=args.encoding):
+        if isinstance(row, InputError):
+            raise row
+        if not _missing(row.values.get("context_id")):
+            known = _known(row)
+            names.setdefault(known["context_id"], {})[known["id"]] = None
+        else:
+            names.setdefault("", {})[_known(_in_context(row))["id"]] = None
+    return {context_id: list(of_context) for context_id, of_context in names.items()}
+
+
+def _in_context(row: Row) -> Row:
+    return Row(row.number, {**row.values, "context_id": "all"}, row.source, row.fields)
+
+
+# ------------------------------------------------------------------------------------------------- from a judge
+
+
+def judged(args: argparse.Namespace) -> Found:
+    """The answers of a judge about the candidates of a file."""
+    task = load_task(args.task)
+    attributes = [task.attribute(name).name for name in dict.fromkeys(args.attribute)]
+    templates = Templates(task, args.prompts)
+    found = Found(GROUPS, {})
+    problems, designs = _planned(args, _problems(args, attributes, found), found)
+    args.model = args.model or "nano"
+    with open_model(args) as engine:
+        protocol = args.protocol or ("compare" if args.method == "bt-ties" else "choose")
+        mass = 0.01 if args.min_mass is None else args.min_mass
+        judge = Judge(problems, engine, templates, protocol=protocol, min_mass=mass)
+        if args.method == "pairs":
+            merge_sort(
+                [problem.ids for problem in problems],
+                judge,
+                gap=args.gap or 0.0,
+                beam_size=args.beam_size or 1,
+                calibrate=_both_orders(args),
+                seed=args.seed or 0,
+            )
+        elif args.selection == "sequential":
+            budgets = [min(args.budget, len(p.ids) * (len(p.ids) - 1)) for p in problems]
+            ask_in_rounds([p.ids for p in problems], judge, budgets, [_rng(args, problem) for problem in problems])
+        else:
+            judge([(k, i, j) for k, calls in enumerate(designs) for i, j in calls.tolist()])
+        cost = engine.meter.cost
+    how = ",".join(
+        [
+            "pairs" if args.method == "pairs" else _selection(args),
+            *([f"budget={args.budget}"] if args.budget else []),
+            "both-orders" if _both_orders(args) else "one-order",
+            f"seed={args.seed or 0}",
+        ]
+    )
+    signature = judge.signature.with_(selection=how)
+    for problem, calls in zip(problems, judge.comparisons(), strict=True):
+        found.groups[problem.context.id, problem.attribute] = replace(calls, signature=signature)
+    n_calls = sum(len(calls) for calls in found.groups.values())
+    asked = f"{counted(len(problems), 'ranking')} of {counted(sum(len(p.ids) for p in problems), 'candidate')}"
+    found.lines.append(f"{asked}: {counted(n_calls + len(judge.failures), 'call')} ({how}), {n_calls} answered")
+    if judge.failures:
+        found.lines += ["not answered:", *reasons(failure.reason for failure in judge.failures)]
+        found.complete = False
+    if cost:
+        found.lines.append(cost)
+    if args.save_comparisons:
+        write_rows(comparison_rows(found.by, found.groups), args.save_comparisons)
+    return found
+
+
+def _selection(args: argparse.Namespace) -> str:
+    return args.selection or ("greedy" if args.budget else "all")
+
+
+def _both_orders(args: argparse.Namespace) -> bool:
+    """Whether each pair is asked about in both; a sort does so only when told."""
+    if args.method == "pairs":
+        return bool(args.orders == "both")
+    return _selection(args) == "symmetric" or (_selection(args) in ("all", "greedy") and args.orders != "one")
+
+
+def _rng(args: argparse.Namespace, problem: Problem) -> np.random.Generator:
+    """Its own for every problem, so that what is asked about it does not depend on its neighbours."""
+    name = text_hash(problem.context.id, problem.attribute)
+    return np.random.default_rng([args.seed or 0, int(name[:16], 16)])
+
+
+def _planned(
+    args: argparse.Namespace, problems: Sequence[Problem], found: Found
+) -> tuple[list[Problem], list[IntArray]]:
+    """The problems that can be asked about with this budget, and what to ask; the others are left out."""
+    if args.method == "pairs":
+        return list(problems), []
+    planned: list[tuple[Problem, IntArray]] = []
+    n_small = 0
+    for problem in problems:
+        n, kind = len(problem.ids), _selection(args)
+        most = n * (n - 1) // (2 if kind == "no-repeat" or (kind == "all" and not _both_orders(args)) else 1)
+        budget = min(args.budget or most, most)
+        n_small += bool(args.budget) and budget < args.budget
+        try:
+            planned.append((problem, _design(args, n, budget, _rng(args, problem))))
+        except InputError as error:
+            names = {"context_id": problem.context.id, "attribute": problem.attribute}
+            found.left_out += [({"id": name, **names}, str(error)) for name in problem.ids]
+            found.complete = False
+    if n_small:
+        found.lines.append(f"{counted(n_small, 'ranking')} cannot have {args.budget} calls: all there are were asked")
+    return [problem for problem, _ in planned], [calls for _, calls in planned]
+
+
+def _design(args: argparse.Namespace, n: int, n_calls: int, rng: np.random.Generator) -> IntArray:
+    kind, both = _selection(args), _both_orders(args)
+    if kind == "all":
+        return selection.all_pairs(n, both_orders=both)
+    if kind == "greedy":
+        return selection.greedy(n, n_calls, rng, both_orders=both)
+    if kind == "sequential":  # what it begins with
+        return selection.greedy(n, n_calls, rng, both_orders=False)[: n - 1]
+    draw = {"random": selection.random_calls, "no-repeat": selection.no_repeat, "symmetric": selection.symmetric}
+    return draw[kind](n, n_calls, rng)
+
+
+def _problems(args: argparse.Namespace, attributes: Sequence[str], found: Found) -> list[Problem]:
+    """The candidates of each context, on each attribute; rows that hold none are left out, with the reason."""
+    contexts = _contexts(args) if args.contexts else None
+    by_context: dict[str, tuple[Context, list[Target]]] = {}
+    seen: dict[str, int] = {}
+    for row in read_rows(args.candidates, encoding=args.encoding, fields=_fields(args)):
+        try:
+            if isinstance(row, InputError):
+                raise row
+            target = target_from_row(row)
+            context = context_from_row(row) if contexts is None else _context(row, target, contexts)
+            known, texts = by_context.setdefault(target.context_id, (context, []))
+            if context != known:
+                raise _refused(row, f"context {context.id!r} has another text, facts or references in an earlier row")
+            if seen.setdefault(target.id, row.number) != row.number:
+                raise _refused(row, f"target id {target.id!r} was already used by row {seen[target.id]}")
+            texts.append(target)
+        except InputError as error:
+            about = vars(error)
+            names = {name: about[name] for name in GROUPS if name in about}
+            found.left_out.append(({"id": about.get("id", f"row {about.get('row')}"), **names}, str(error)))
+            found.complete = False
+    problems = []
+    for context, texts in by_context.values():
+        for attribute in attributes:
+            if len(texts) > 1:
+                ids, words = zip(*((target.id, target.text) for target in texts), strict=True)
+                problems.append(Problem(context, attribute, ids, words))
+                continue
+            names = {"id": texts[0].id, "context_id": context.id, "attribute": attribute} if texts else {}
+            if texts:
+                found.left_out.append(
+                    (names, "it is the only candidate of its context, expected at least 2 to compare")
+                )
+                found.complete = False
+    if not problems:
+        warn(f"{args.candidates} holds no context with two candidates")
+    return problems
+
+
+def _contexts(args: argparse.Namespace) -> dict[str, Context]:
+    contexts, errors = read_contexts(args.contexts, encoding=args.encoding)
+    for error in errors:
+        warn(str(error))
+    return {context.id: context for context in contexts}
+
+
+def _context(row: Row, target: Target, contexts: Mapping[str, Context]) -> Context:
+    if target.context_id not in contexts:
+        raise _refused(row, f"its context {target.context_id!r} is not in the file of contexts")
+    return contexts[target.context_id]
+
+
+def _refused(row: Row, seen: str) -> InputError:
+    known = _known(row)
+    return _row_error(row, "id", known["id"], seen, "Mend or remove the row", **known)
+
+
+# ------------------------------------------------------------------------------------------------- people
+
+
+Ratings = Mapping[tuple[str, str], list[Any]]
+"""(context id, or "" for all of them, name of a candidate) -> what people said: a number, or one an attribute."""
+
+
+def read_ratings(args: argparse.Namespace) -> Ratings:
+    """Ratings of a file. A candidate goes by its id, its system, or both its context's id and its system."""
+    ratings: dict[tuple[str, str], list[Any]] = {}
+    renamed = {name: column for name, column in args.field if name == "human"}
+    for row in read_rows(args.human, encoding=args.encoding, fields=renamed):
+        if isinstance(row, InputError):
+            raise row
+        human = row.values.get("human")
+        if isinstance(human, str):
+            human = json.loads(human) if human.lstrip().startswith("{") else float(human)
+        if not isinstance(human, Mapping | int | float) or isinstance(human, bool):
+            seen = f"human is {human!r}, expected a number, or a number for each attribute"
+            raise _row_error(row, "human", human, seen, "Name the column with --field human=COLUMN")
+        known = _known(row if not _missing(row.values.get("context_id")) else _in_context(row))
+        context_id = str(row.values.get("context_id", ""))
+        for name in {known["id"], known["system"]} - {None}:
+            ratings.setdefault((context_id, name), []).append(human)
+            if context_id:
+                ratings.setdefault(("", name), []).append(human)
+    return ratings
+
+
+def rated(
+    args: argparse.Namespace, by: Sequence[str], group: Group, ids: Sequence[str], ratings: Ratings
+) -> FloatArray:
+    """People's ratings of a group's candidates, means over rows, NaN where there are none."""
+    names = dict(zip(by, group, strict=True))
+    attribute = names.get("attribute") or (args.attribute[0] if args.attribute else None)
+    means = []
+    for name in ids:
+        said = ratings.get((names.get("context_id", ""), name)) or ratings.get(("", name), [])
+        values = [_rating(human, attribute, args.human) for human in said]
+        means.append(float(np.mean(values)) if values else np.nan)
+    return np.array(means)
+
+
+def _rating(human: Any, attribute: str | None, source: str) -> float:
+    if not isinstance(human, Mapping):
+        return float(human)
+    if attribute is None and len(human) == 1:
+        return float(next(iter(human.values())))
+    if attribute not in human:
+        raise InputError(
+            f"{source} rates {', '.join(map(repr, human))}, and {attribute!r} was asked for. Name one with --attribute"
+        )
+    return float(human[attribute])
+
+
+def agreement(
+    args: argparse.Namespace, found: Found, ranked: Mapping[Group, Ranking | str], ratings: Ratings
+) -> list[str]:
+    """Lines: Spearman's correlation inside each group, its mean over groups, for each attribute."""
+    by_attribute: dict[str, list[tuple[Group, FloatArray, FloatArray]]] = {}
+    for group, result in ranked.items():
+        ids = found.groups[group].ids
+        scores = np.full(len(ids), np.nan) if isinstance(result, str) else np.round(result.scores, 9)
+        attribute = dict(zip(found.by, group, strict=True)).get("attribute", "")
+        by_attribute.setdefault(attribute, []).append((group, scores, rated(args, found.by, group, ids, ratings)))
+    lines = []
+    for attribute, rows in by_attribute.items():
+        names = ["/".join(group) for group, scores, _ in rows for _ in scores]
+        found_ = per_context(np.concatenate([r[1] for r in rows]), np.concatenate([r[2] for r in rows]), names)
+        text = f"agreement with people{f', {attribute}' if attribute else ''}: Spearman {found_.value:.3f}"
+        text += f" ± {found_.stderr:.3f}" if found_.n_contexts > 1 else ""
+        text += f", {counted(found_.n_contexts, 'group')}"
+        text += f", {found_.n_skipped} skipped" if found_.n_skipped else ""
+        lines.append(text)
+    return lines
