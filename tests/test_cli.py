@@ -118,8 +118,9 @@ COMMANDS = {" ".join(path): parser for path, parser in parsers(build_parser())}
 
 def test_the_commands_are_those_that_were_promised():
     assert set(COMMANDS) == {
-        *("demo", "doctor", "filter", "generate", "references", "score"),
+        *("demo", "doctor", "filter", "generate", "rank", "references", "score", "serve", "store", "verify"),
         *(f"references {action}" for action in ("card", "check", "diff", "list", "show", "verify")),
+        *(f"store {action}" for action in ("info", "merge", "prune", "show")),
     }
 
 
@@ -595,6 +596,11 @@ def test_a_partial_score_whose_bounds_are_not_known_is_undecided():
     partial = Score("t", "c1", "coherence", 4.5, status="partial", reason="rung 2 has no text")
     assert decide(partial, 3.5) == "undecided"
     assert decide(partial, 5.0) == "undecided"
+
+
+def test_a_score_with_labels_that_a_server_did_not_tell_decides_only_where_they_do_not_matter():
+    score = Score("t", "c", "coherence", 3.0, low=2.9, high=3.1)
+    assert [decide(score, least) for least in (2.8, 3.0, 3.05, 3.2)] == ["kept", "undecided", "undecided", "below"]
 
 
 def test_filter_keeps_columns_that_were_renamed_for_reading(engine, references, capsys):

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 
 from .. import __version__
 from ..errors import SynthscoreError
-from . import demo, doctor, filter, generate, references, score
+from . import demo, doctor, filter, generate, rank, references, score, serve, store, verify
 from .common import BROKEN_PIPE, ERROR, INTERRUPTED, USAGE, Help, UsageError
 
-COMMANDS = (demo, generate, score, filter, references, doctor)
+COMMANDS = (demo, generate, score, filter, rank, references, doctor, serve, store, verify)
 
 TEXT = """
 Examples:
@@ -23,10 +23,11 @@ Examples:
   $ synthscore generate contexts.jsonl --task summarization --attribute coherence -o ladders/
   $ synthscore score targets.jsonl --references ladders/ > scores.jsonl
   $ synthscore filter targets.jsonl --references ladders/ --min-score 3.5 > kept.jsonl
+  $ synthscore rank candidates.jsonl --task summarization -a coherence --budget 48 > ranking.jsonl
 
 Absolute quality scores for generated texts: a judge model compares each text with a ladder of synthetic
-references. Results go to stdout or -o; progress, counts, warnings and the signature of the numbers go
-to stderr.
+references; or an order of texts that are compared with each other. Results go to stdout or -o;
+progress, counts, warnings and the signature of the numbers go to stderr.
 """
 
 EXIT_CODES = """

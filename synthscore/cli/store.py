@@ -1,0 +1,223 @@
+"""`synthscore store`: look at stored answers, join them, bound them."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ..answers import Answer, Batch
+from ..errors import StoreError
+from ..rows import write_rows
+from ..store import FORMAT, MIN_BYTES, Store, default_store_path
+from .common import ERROR, OK, Commands, add_command, add_messages, counted, home, note, rows_file, table, warn, whole
+
+TEXT = """
+Examples:
+  $ synthscore store info
+  $ synthscore store show --kind labels --limit 3
+  $ synthscore store merge part-*.sqlite --store answers.sqlite
+  $ synthscore store prune --max-size 2GB
+
+Looks at the answers that are kept so that nothing is asked twice. Each action has a --help of its own.
+"""
+
+INFO = """
+Example:
+  $ synthscore store info --store answers.sqlite
+
+Prints how large the store is, and a table of its answers by engine and kind: how many, how many of them
+are kept with their question, and the days of the first and the last (UTC).
+"""
+
+SHOW = """
+Examples:
+  $ synthscore store show --limit 3
+  $ synthscore store show --store answers.sqlite --engine Qwen3-8B --kind text -o texts.jsonl
+
+Writes one row for each answer, in the order in which they came into the store: key, kind, engine,
+created_at (UTC), question (null where it was not kept) and answer. Log-probabilities are in nats; that of
+an impossible label is "-inf".
+"""
+
+MERGE = """
+Example:
+  $ synthscore store merge part-1.sqlite part-2.sqlite --store answers.sqlite
+
+Takes all answers of the parts, with their questions, into the store; the parts stay. An answer that the
+store holds already stays as it is. The store is made where there is none.
+"""
+
+PRUNE = """
+Example:
+  $ synthscore store prune --max-size 2GB
+
+Drops the oldest answers, with their questions, a batch at a time, until the file is no larger; the newest
+batch stays. A run that needs them asks the model again. Other processes may use the store meanwhile.
+"""
+
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
+def add(commands: Commands) -> None:
+    parser = add_command(
+        commands, "store", run_info, "store info|show|merge|prune ...", "look at stored answers, join them", TEXT
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    add_command(actions, "info", run_info, "store info [--store FILE]", "what is in it", INFO)
+    show = add_command(actions, "show", run_show, "store show [options]", "answers and questions as rows", SHOW)
+    merge = add_command(actions, "merge", run_merge, "store merge PARTS... [options]", "join stores", MERGE)
+    prune = add_command(actions, "prune", run_prune, "store prune --max-size SIZE", "drop the oldest answers", PRUNE)
+
+    show.add_argument("--engine", default="", metavar="PART", help="only answers whose signature contains this")
+    show.add_argument("--kind", choices=("labels", "text"), help="only verdicts (labels), or only texts")
+    show.add_argument("--limit", type=whole(1), metavar="N", help="at most so many rows (default: all)")
+    show.add_argument(
+        "-o",
+        "--output",
+        type=rows_file,
+        default="-",
+        metavar="FILE",
+        help=".jsonl, .csv or .parquet (default: JSONL on stdout)",
+    )
+    merge.add_argument("parts", nargs="+", metavar="PARTS", help="stores to take answers from")
+    prune.add_argument(
+        "--max-size",
+        type=_size,
+        required=True,
+        metavar="SIZE",
+        help="of the file: 500MB, 2GB, or a number of bytes; at least 1MB",
+    )
+    for action in actions.choices.values():
+        action.add_argument(
+            "--store", dest="file", metavar="FILE", help=f"the store (default: {home(default_store_path())})"
+        )
+        add_messages(action)
+
+
+def run_info(args: argparse.Namespace) -> int:
+    path = _path(args)
+    with Store(path, create=False) as store:
+        batches, size = store.batches(), store.size_bytes
+    n_answers = sum(batch.n_answers for batch in batches)
+    print(f"{path}: {_bytes(size)}, format {FORMAT}, {counted(n_answers, 'answer')}")
+    groups: dict[tuple[str, str], list[Batch]] = {}
+    for batch in batches:
+        groups.setdefault((batch.kind, batch.engine), []).append(batch)
+    rows = [
+        (
+            kind,
+            sum(batch.n_answers for batch in group),
+            sum(batch.n_answers for batch in group if batch.has_questions),
+            _time(min(batch.created_at for batch in group))[:10],
+            _time(max(batch.created_at for batch in group))[:10],
+            engine,
+        )
+        for (kind, engine), group in groups.items()
+    ]
+    if rows:
+        print()
+        print(table(rows, ("kind", "answers", "with question", "first", "last", "engine"), width=10**6))
+    return OK
+
+
+def run_show(args: argparse.Namespace) -> int:
+    with Store(_path(args), create=False) as store:
+        n_written = write_rows(islice(_rows(args, store), args.limit), args.output)
+    if not n_written:
+        warn("no answer in the store is like that")
+    return OK
+
+
+def run_merge(args: argparse.Namespace) -> int:
+    missing = [part for part in args.parts if not Path(part).is_file()]
+    if missing:
+        raise StoreError(
+            f"cannot merge {', '.join(missing)}: there is no such file. Nothing was merged; check the path"
+        )
+    path = _path(args)
+    with Store(path) as store:
+        for part in args.parts:
+            n_new = store.merge(part)
+            note(args, f"{part}: {counted(n_new, 'new answer')}")
+        note(args, f"{path}: {counted(len(store), 'answer')}")
+    return OK
+
+
+def run_prune(args: argparse.Namespace) -> int:
+    path = _path(args)
+    with Store(path, create=False) as store:
+        before = store.size_bytes
+        n_dropped = store.prune(args.max_size)
+        left, size = len(store), store.size_bytes
+    note(args, f"{counted(n_dropped, 'answer')} dropped, {left} left; {_bytes(before)} before, {_bytes(size)} now")
+    if size > args.max_size:
+        warn(f"the newest batch, which stays, is larger than {_bytes(args.max_size)}")
+        return ERROR
+    return OK
+
+
+def _rows(args: argparse.Namespace, store: Store) -> Iterator[dict[str, Any]]:
+    for batch in store.batches():
+        if args.engine in batch.engine and args.kind in (None, batch.kind):
+            for answer in store.read(batch):
+                yield _row(answer, batch)
+
+
+def _row(answer: Answer, batch: Batch) -> dict[str, Any]:
+    question: dict[str, Any] | None = None
+    if answer.question is not None:
+        prompt, sampling = answer.question.prompt, answer.question.sampling
+        question = {"text": prompt.text, "prefill": prompt.prefill}
+        if sampling is None:
+            question["labels"] = list(answer.question.labels)
+        else:
+            question |= {name: getattr(sampling, name) for name in ("max_new_tokens", "temperature", "top_p")}
+            question["seed"] = answer.question.seed
+    return {
+        "key": answer.key.hex(),
+        "kind": answer.kind,
+        "engine": answer.engine,
+        "created_at": _time(batch.created_at),
+        "question": question,
+        "answer": _spelled(answer.value),
+    }
+
+
+def _spelled(value: Any) -> Any:
+    """The value, with -inf, which JSON does not have, as a text: a label may be impossible."""
+    if isinstance(value, float) and math.isinf(value):
+        return str(value)
+    if isinstance(value, list):
+        return [_spelled(item) for item in value]
+    return {name: _spelled(item) for name, item in value.items()} if isinstance(value, dict) else value
+
+
+def _path(args: argparse.Namespace) -> Path:
+    return Path(args.file).expanduser() if args.file else default_store_path()
+
+
+def _time(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _size(text: str) -> int:
+    """Bytes from 500MB, 2 GB, 1.5GB or 1000000."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?B|)", text.strip().upper())
+    size = int(float(found[1]) * UNITS[found[2]]) if found else 0
+    if size < MIN_BYTES:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size of at least 1MB, such as 500MB or 2GB")
+    return size
+
+
+def _bytes(size: int) -> str:
+    for unit in ("GB", "MB", "kB"):
+        factor = UNITS[unit.upper()]
+        if size >= factor:
+            return f"{size / factor:.3g} {unit}"
+    return f"{size} bytes"
