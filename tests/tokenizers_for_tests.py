@@ -89,3 +89,32 @@ def metaspace(chat: bool = True) -> PreTrainedTokenizerFast:
         eos_token="</s>",
         chat_template=LLAMA2 if chat else None,
     )
+
+
+@cache
+def sentence_piece() -> PreTrainedTokenizerFast:
+    """Unigram pieces, every word with U+2581 in front, and the end token behind a text, as T5 has it."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")]
+    )
+    tokenizer.decoder = decoders.Metaspace(prepend_scheme="always")
+    special = ["<pad>", "</s>", "<unk>", "<extra_id_0>"]
+    trainer = trainers.UnigramTrainer(
+        vocab_size=260,
+        special_tokens=special,
+        unk_token="<unk>",
+        initial_alphabet=list("<>/_|0123456789"),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([*TEXT.splitlines() * 3, "Summary A. Summary B."], trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", tokenizer.token_to_id("</s>"))]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        unk_token="<unk>",
+        eos_token="</s>",
+        pad_token="<pad>",
+        additional_special_tokens=["<extra_id_0>"],
+    )

@@ -14,24 +14,28 @@ __all__ = ["Engine", "Progress", "open_engine"]
 
 
 def open_engine(name: str, **options: Any) -> Engine:
-    """An engine by name: "nano" (the embedded model), a model folder, "organisation/model" on the hub, or
+    """An engine by name: "nano" (the embedded model), a model folder, "organisation/model" on the hub,
+    "http://HOST:PORT/v1#MODEL" (a server, or several with commas between), "vllm:organisation/model", or
     "recorded:FILE" (a store's answers; "recorded:FILE#PART" where it has several engines: part of a signature).
 
-    options : those of CausalEngine.load (revision, dtype, device, device_map, max_tokens, backend)
+    options : those of CausalEngine.load and Seq2SeqEngine.load (revision, dtype, device, device_map, max_tokens,
+        backend, exact), of ServerPool.open
+        (in_flight, retry, method, tokenizer, top_k, timeout_s), or of VLLMEngine.load
     raises : EngineError, when the name means nothing or the model cannot be loaded
     """
     if re.match(r"https?://", name):
-        raise EngineError(
-            f"cannot open {name!r}: servers are not supported yet. Expected a folder or a hub id", model=name
-        )
+        from .pool import ServerPool
+
+        return ServerPool.open(name, **options)
     kind, colon, _ = name.partition(":")
     if colon and kind == "recorded":
         return _open_recorded(name, options)
     if colon and kind == "vllm":
-        raise EngineError(
-            f"cannot open {name!r}: engines of kind {kind!r} are not supported yet. Expected a folder or a hub id",
-            model=name,
-        )
+        from .vllm import VLLMEngine
+
+        return VLLMEngine.load(name.partition(":")[2], **options)
+    if name == "nano":  # small, so there is nothing to gain from other numbers on other machines
+        options = {"dtype": "float32", **options}
     folder = resource("data/nano") if name == "nano" else Path(name).expanduser()
     if not folder.is_dir():
         if name == "nano":
@@ -42,11 +46,18 @@ def open_engine(name: str, **options: Any) -> Engine:
                 "Expected 'nano', a folder with config.json, weights and tokenizer, or organisation/model",
                 model=name,
             )
-    from .causal import CausalEngine  # imports torch
+    from .loading import is_encoder_decoder  # imports torch
 
+    source: str | Path = name
     if folder.is_dir():
-        return CausalEngine.load(folder, name=folder.resolve().name, **options)
-    return CausalEngine.load(name, **options)
+        source, options = folder, {"name": folder.resolve().name, **options}
+    if is_encoder_decoder(source, options.get("revision")):
+        from .seq2seq import Seq2SeqEngine
+
+        return Seq2SeqEngine.load(source, **options)
+    from .causal import CausalEngine
+
+    return CausalEngine.load(source, **options)
 
 
 def _open_recorded(name: str, options: dict[str, Any]) -> Engine:

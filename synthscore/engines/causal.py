@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 from ..errors import EngineError
 from ..types import Generation, LabelLogProbs, Prompt, Sampling, Signature
 from .base import Progress
-from .forward import Backend, Forward
+from .forward import Backend, Forward, tell
 from .loading import DType, dtype_name, load, max_length, stop_ids
 from .questions import Questions, TokenIds
 from .tokens import PromptTokenizer
@@ -133,14 +133,7 @@ class CausalEngine:
             if not group:
                 questions.tokens_computed += n_tokens
                 continue
-            rows, tokens, n_top = questions.needed(group)
-            best = log_probs.topk(min(n_top, log_probs.shape[-1]))
-            questions.add(
-                group,
-                log_probs[torch.tensor(rows), torch.tensor(tokens)].tolist(),
-                zip(best.indices.tolist(), best.values.tolist(), strict=True),
-                n_tokens,
-            )
+            tell(questions, group, log_probs, n_tokens)
         return questions.answers()
 
     def generate(

@@ -28,7 +28,7 @@ from ..errors import EngineError, SynthscoreWarning
 from ..types import IntArray
 from .cascade import Memory, Pass, Whole, cascading
 from .plan import plan
-from .questions import NOT_NUMBERS, TokenIds
+from .questions import NOT_NUMBERS, Questions, TokenIds
 from .trie import Packed, chunk, pack
 
 Backend = Literal["cascade", "tree", "padded", "single", "exact"]
@@ -244,21 +244,7 @@ class Forward:
         finally:
             self.max_tokens = before
         plain = self.table(self.check_sequences, "exact")
-        return next((problem for table in found if (problem := self.disagreement(table, plain))), "")
-
-    def disagreement(self, found: torch.Tensor, plain: torch.Tensor) -> str:
-        """In words, if log-probabilities differ by more than rounding; "" if they do not.
-
-        Looks at the 50 most probable tokens of each row. Rounding is below 1e-4 nats in float32. Below float32 it grows
-        with the numbers, 5 % of the largest at most; a wrong mask or position changes log-probabilities by nats.
-        """
-        top = plain.topk(min(50, plain.shape[-1])).indices
-        found, plain = found.gather(-1, top), plain.gather(-1, top)
-        difference = float((found - plain).abs().max())
-        tolerance = 1e-4 if self.model.dtype == torch.float32 else max(0.1, 0.05 * float(plain.abs().max()))
-        if difference <= tolerance:
-            return ""
-        return f"log-probabilities differ by {difference:.2g} nats from the plain forward, expected {tolerance:.2g}"
+        return next((problem for table in found if (problem := disagreement(table, plain, self.model.dtype))), "")
 
     def _check_causal(self) -> None:
         """raises : EngineError, if the plain forward gives NaN, or what follows a token changes the logits there."""
@@ -266,13 +252,41 @@ class Forward:
         start = prompt[: max(1, len(prompt) // 2)]
         if self.table([prompt], "exact").isnan().any():
             raise EngineError(f"{self.name}: {NOT_NUMBERS}", model=self.name)
-        problem = self.disagreement(self.table([start, prompt], "single")[:1], self.table([start], "exact"))
+        found, plain = self.table([start, prompt], "single")[:1], self.table([start], "exact")
+        problem = disagreement(found, plain, self.model.dtype)
         if problem:
             raise EngineError(
                 f"{self.name} looks ahead: {problem}. Expected a causal model. "
                 "For a BERT checkpoint trained as one, set is_decoder to true in its config.json",
                 model=self.name,
             )
+
+
+def tell(questions: Questions, group: Sequence[int], log_probs: torch.Tensor, n_tokens: int) -> None:
+    """Answer a group of sequences. log_probs : of the token after each, shape (n_sequences, vocabulary)"""
+    rows, tokens, n_top = questions.needed(group)
+    best = log_probs.topk(min(n_top, log_probs.shape[-1]))
+    questions.add(
+        group,
+        log_probs[torch.tensor(rows), torch.tensor(tokens)].tolist(),
+        zip(best.indices.tolist(), best.values.tolist(), strict=True),
+        n_tokens,
+    )
+
+
+def disagreement(found: torch.Tensor, plain: torch.Tensor, dtype: torch.dtype) -> str:
+    """In words, if log-probabilities differ by more than rounding; "" if they do not.
+
+    Looks at the 50 most probable tokens of each row. Rounding is below 1e-4 nats in float32. Below float32 it grows
+    with the numbers, 5 % of the largest at most; a wrong mask or position changes log-probabilities by nats.
+    """
+    top = plain.topk(min(50, plain.shape[-1])).indices
+    found, plain = found.gather(-1, top), plain.gather(-1, top)
+    difference = float((found - plain).abs().max())
+    tolerance = 1e-4 if dtype == torch.float32 else max(0.1, 0.05 * float(plain.abs().max()))
+    if difference <= tolerance:
+        return ""
+    return f"log-probabilities differ by {difference:.2g} nats from the plain forward, expected {tolerance:.2g}"
 
 
 def _check_sequences(ids: Sequence[int], max_length: int) -> list[TokenIds]:

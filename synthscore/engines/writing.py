@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from transformers import DynamicCache
 
 from ..errors import EngineError, SynthscoreWarning
 from ..types import Generation, Sampling
-from .forward import MAX_ROWS, Forward, position_grid, window_of
+from .forward import MAX_ROWS, Forward, disagreement, position_grid, window_of
 from .questions import NOT_NUMBERS, TokenIds
 from .trie import pack
 
@@ -54,42 +54,11 @@ class Writer:
     def write(
         self, prompts: Sequence[TokenIds], sampling: Sampling, seeds: Sequence[int]
     ) -> list[Generation | Exception]:
-        """One text a prompt, all side by side. One uniform number a token decides: rows do not depend on each other
-        beyond rounding."""
+        """One text a prompt, all side by side; see `write`."""
         limits = [min(sampling.max_new_tokens, self._forward.max_length - len(ids)) for ids in prompts]
-        generators = [torch.Generator().manual_seed(seed % 2**63) for seed in seeds]
-        written: list[list[int]] = [[] for _ in prompts]
-        results: dict[int, Generation | Exception] = {}
         rows = _Rows(self._forward, prompts)
         logits = rows.start(shared=self._shares)
-        open_rows = list(range(len(prompts)))
-        while True:
-            uniform = torch.stack([torch.rand((), generator=generators[row], dtype=torch.float64) for row in open_rows])
-            numbers = (~logits.isnan().any(dim=-1)).tolist()
-            tokens = draw(logits.nan_to_num().float(), sampling, uniform)
-            for row, token, is_number in zip(open_rows, tokens, numbers, strict=True):
-                written[row].append(token)
-                ended = self._ended(written[row], limits[row], sampling) if is_number else EngineError(NOT_NUMBERS)
-                if ended:
-                    results[row] = ended
-            if len(results) == len(prompts):
-                return [results[row] for row in range(len(prompts))]
-            still_open = [place for place, row in enumerate(open_rows) if row not in results]
-            if len(still_open) < len(open_rows):  # a finished row would run past the end of the context
-                rows.keep(still_open)
-            logits = rows.step([tokens[place] for place in still_open])
-            open_rows = [open_rows[place] for place in still_open]
-
-    def _ended(self, tokens: list[int], limit: int, sampling: Sampling) -> Generation | None:
-        """The text, if it ends here: at a token that ends it, at a stop string, or cut at its limit."""
-        if tokens[-1] in self._stop_ids:
-            return Generation(self._decode(tokens[:-1]), "stop", len(tokens))
-        if sampling.stop:
-            text = self._decode(tokens)
-            places = [place for word in sampling.stop if (place := text.find(word)) >= 0]
-            if places:
-                return Generation(text[: min(places)], "stop", len(tokens))
-        return Generation(self._decode(tokens), "length", len(tokens)) if len(tokens) == limit else None
+        return write(rows, logits, limits, sampling, seeds, self._stop_ids, self._decode)
 
     @torch.inference_mode()
     def _check(self) -> None:
@@ -106,7 +75,7 @@ class Writer:
                 steps = [rows.start(shared=shared)]
                 rows.keep([1, 2])
                 steps.append(rows.step([token] * 2))
-                return forward.disagreement(torch.cat(steps).float().log_softmax(-1), plain)
+                return disagreement(torch.cat(steps).float().log_softmax(-1), plain, forward.model.dtype)
             except Exception as error:
                 return f"its forward fails on them ({type(error).__name__}: {str(error)[:200]})"
 
@@ -123,6 +92,66 @@ class Writer:
                 SynthscoreWarning,
                 stacklevel=5,
             )
+
+
+class Rows(Protocol):
+    """Texts side by side, as far as they are written."""
+
+    def keep(self, rows: list[int]) -> None:
+        """Go on with these rows only."""
+        ...
+
+    def step(self, tokens: Sequence[int]) -> torch.Tensor:
+        """Logits of the token after these, shape (n_rows, vocabulary)."""
+        ...
+
+
+def write(
+    rows: Rows,
+    logits: torch.Tensor,
+    limits: Sequence[int],
+    sampling: Sampling,
+    seeds: Sequence[int],
+    stop_ids: frozenset[int],
+    decode: Callable[[Sequence[int]], str],
+) -> list[Generation | Exception]:
+    """One text a row. One uniform number a token decides: rows do not depend on each other beyond rounding.
+
+    logits : of the first token of each text, shape (n_rows, vocabulary)
+    limits : tokens that each may have
+    """
+
+    def ended(tokens: list[int], limit: int) -> Generation | None:
+        """The text, if it ends here: at a token that ends it, at a stop string, or cut at its limit."""
+        if tokens[-1] in stop_ids:
+            return Generation(decode(tokens[:-1]), "stop", len(tokens))
+        if sampling.stop:
+            text = decode(tokens)
+            places = [place for word in sampling.stop if (place := text.find(word)) >= 0]
+            if places:
+                return Generation(text[: min(places)], "stop", len(tokens))
+        return Generation(decode(tokens), "length", len(tokens)) if len(tokens) == limit else None
+
+    generators = [torch.Generator().manual_seed(seed % 2**63) for seed in seeds]
+    written: list[list[int]] = [[] for _ in seeds]
+    results: dict[int, Generation | Exception] = {}
+    open_rows = list(range(len(seeds)))
+    while True:
+        uniform = torch.stack([torch.rand((), generator=generators[row], dtype=torch.float64) for row in open_rows])
+        numbers = (~logits.isnan().any(dim=-1)).tolist()
+        tokens = draw(logits.nan_to_num().float(), sampling, uniform)
+        for row, token, is_number in zip(open_rows, tokens, numbers, strict=True):
+            written[row].append(token)
+            result = ended(written[row], limits[row]) if is_number else EngineError(NOT_NUMBERS)
+            if result:
+                results[row] = result
+        if len(results) == len(seeds):
+            return [results[row] for row in range(len(seeds))]
+        still_open = [place for place, row in enumerate(open_rows) if row not in results]
+        if len(still_open) < len(open_rows):  # a finished row would run past the end of the context
+            rows.keep(still_open)
+        logits = rows.step([tokens[place] for place in still_open])
+        open_rows = [open_rows[place] for place in still_open]
 
 
 class _Rows:
