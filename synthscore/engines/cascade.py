@@ -307,34 +307,35 @@ def _in_blocks(
     The fused kernel is no faster in bfloat16 than in float32 there, and slow for short paths (docs/engines.md).
     """
     n_heads, n_tokens, d_head = query.shape[1:]
-    n_groups = key.shape[1]
-    merged = query.new_zeros(n_tokens, n_heads, value.shape[-1])
+    n_groups, d_value = key.shape[1], value.shape[-1]
+    merged = query.new_zeros(n_tokens, n_heads, d_value)
     for stem, paths in tables.blocks.items():
         n_stem = sum(b - a for a, b in stem)
-        n_most = max(n for _, n, _ in paths)
-        n_keys = _round_up(n_stem + n_most)
+        n_keys = _round_up(n_stem + max(n for _, n, _ in paths))
         keys = key.new_zeros(n_groups, d_head, n_keys)  # transposed: the product wants them so
-        values = value.new_zeros(n_groups, n_keys, value.shape[-1])
+        values = value.new_zeros(n_groups, n_keys, d_value)
         if stem:
             stem_keys, stem_values = stem_of(stem)
             keys[:, :, :n_stem], values[:, :n_stem] = stem_keys[0].transpose(1, 2), stem_values[0]
-        buffers = [query.new_empty(n_heads * min(_ROWS, n_most) * n_keys) for _ in range(2)]
+        buffers = [query.new_empty(n_heads * _ROWS * n_keys) for _ in range(2)]
         for places, n, reads in paths:
             keys[:, :, n_stem : n_stem + n] = _rows(key, places, 1)[0].transpose(1, 2)
             values[:, n_stem : n_stem + n] = _rows(value, places, 1)[0]
-            q, out = _rows(query, places, 1)[0], query.new_zeros(n, n_heads, value.shape[-1])
-            for rows in _blocks(n, reads if only_reads else None):
-                places_of = torch.arange(n)[rows]
-                width = _round_up(n_stem + int(places_of[-1]) + 1)
-                first = n_stem + int(places_of[0])
-                shape = (n_groups, n_heads // n_groups * len(places_of), width)
+            q, out = _rows(query, places, 1)[0], query.new_zeros(n, n_heads, d_value)
+            chosen = reads if only_reads else torch.arange(n)
+            for rows in (chosen[start : start + _ROWS] for start in range(0, len(chosen), _ROWS)):
+                n_rows, width = _round_up(len(rows)), _round_up(n_stem + int(rows[-1]) + 1)
+                first = n_stem + int(rows[0])
+                shape = (n_groups, n_heads // n_groups * n_rows, width)
                 scores, weights = (buffer[: math.prod(shape)].view(shape) for buffer in buffers)
-                block = q[:, rows].reshape(n_groups, -1, d_head)
+                padded = torch.cat([rows, rows[-1:].expand(n_rows - len(rows))])
+                block = q.index_select(1, padded).reshape(n_groups, -1, d_head)
                 torch.baddbmm(scores, block, keys[:, :, :width], beta=0, alpha=scale, out=scores)
-                ahead = torch.arange(first, width) > n_stem + places_of[:, None]
-                scores.view(n_heads, len(places_of), width)[:, :, first:].masked_fill_(ahead, -math.inf)
+                ahead = torch.arange(first, width) > n_stem + padded[:, None]
+                scores.view(n_heads, n_rows, width)[:, :, first:].masked_fill_(ahead, -math.inf)
                 torch.softmax(scores, dim=-1, out=weights)
-                out[rows] = torch.bmm(weights, values[:, :width]).view(n_heads, len(places_of), -1).transpose(0, 1)
+                seen = torch.bmm(weights, values[:, :width]).view(n_heads, n_rows, d_value)
+                out.index_copy_(0, rows, seen[:, : len(rows)].transpose(0, 1))
             if isinstance(places, slice):
                 merged[places] = out
             else:
@@ -342,15 +343,8 @@ def _in_blocks(
     return merged
 
 
-def _blocks(n: int, reads: torch.Tensor | None) -> list[Places]:
-    """Rows of a path of n tokens in blocks: those that are read, or all."""
-    if reads is not None:
-        return [reads[start : start + _ROWS] for start in range(0, len(reads), _ROWS)]
-    return [slice(start, min(start + _ROWS, n)) for start in range(0, n, _ROWS)]
-
-
 def _round_up(n: int) -> int:
-    return -(-n // 32) * 32  # products of other sizes are slower
+    return -(-n // 32) * 32  # other sizes are slower, and each new one is compiled and kept by the library
 
 
 @dataclass(frozen=True, slots=True)

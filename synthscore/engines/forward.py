@@ -16,6 +16,7 @@ about, and `exact` is taken only when asked for.
 
 from __future__ import annotations
 
+import ctypes
 import inspect
 import warnings
 from collections.abc import Iterator, Sequence
@@ -40,6 +41,11 @@ _SLOWER = {
     "padded": "side by side and do not share their beginnings, which is slower",
     "single": "one at a time, which is slow",
 }
+
+try:
+    _LIBC: Any = ctypes.CDLL(None)
+except (OSError, TypeError):  # not on Windows
+    _LIBC = None
 
 MAX_ROWS = 16  # sequences side by side: bounds the logits, (rows, places, vocabulary)
 
@@ -128,7 +134,7 @@ class Forward:
         order = np.argsort(tree.ends, kind="stable")
         ends = tree.ends[order]
         memory: Memory = {}
-        for part in plan(tree, self.max_tokens):
+        for n_chunks, part in enumerate(plan(tree, self.max_tokens)):
             first, last = np.searchsorted(ends, [part.start, part.stop])
             reads, back = np.unique(ends[first:last] - part.start, return_inverse=True)
             current = Pass(tree, part, reads, memory, self._n_layers, keep_all)
@@ -139,6 +145,8 @@ class Forward:
                     position_ids=torch.from_numpy(tree.positions[part.start : part.stop])[None].to(self.model.device),
                 )
             memory = current.next_memory
+            if n_chunks % 8 == 7:
+                _give_back()
             yield order[first:last].tolist(), logits[0, torch.from_numpy(back)], len(part), current.whole
 
     def _run_tree(self, sequences: Sequence[TokenIds]) -> Iterator[Answer]:
@@ -260,6 +268,13 @@ class Forward:
                 "For a BERT checkpoint trained as one, set is_decoder to true in its config.json",
                 model=self.name,
             )
+
+
+def _give_back() -> None:
+    """Free memory back to the system: chunks differ in size, and glibc's heap would grow with their number."""
+    trim = getattr(_LIBC, "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def tell(questions: Questions, group: Sequence[int], log_probs: torch.Tensor, n_tokens: int) -> None:
