@@ -161,10 +161,10 @@ def _combine(protocol: str, both_orders: bool, probs: FloatArray) -> tuple[Float
         better, worse, similar = probs[..., 0], probs[..., 1], probs[..., 2]
     elif protocol == "yes_no_two_sided":  # rounds alternate: better?, worse?
         better, worse = probs[0::2, :, 0], probs[1::2, :, 0]
-        similar = np.zeros_like(better)
+        similar = 0 * better  # NaN where there is no answer
     else:  # yes_no: Yes is better; choose: the target is shown second, so B is better
         better, worse = (probs[..., 0], probs[..., 1]) if protocol == "yes_no" else (probs[..., 1], probs[..., 0])
-        similar = np.zeros_like(better)
+        similar = 0 * better  # NaN where there is no answer
     if both_orders:
         better, worse, similar = symmetric(better, worse, similar)
         return better, worse, similar

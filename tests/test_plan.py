@@ -69,7 +69,8 @@ def test_what_many_prompts_share_is_a_stem_and_what_few_share_is_read_again():
 
 
 @pytest.mark.parametrize("max_tokens", [500, 1024, 2048])
-def test_chunks_are_well_filled(max_tokens):
+def test_all_chunks_but_the_last_are_full(max_tokens):
     tree = pack(ladder(n_targets=40))
-    chunks = list(plan(tree, max_tokens))
-    assert len(chunks) <= np.ceil(tree.n_tokens / max_tokens / 0.75)
+    sizes = [len(chunk) for chunk in plan(tree, max_tokens)]
+    assert set(sizes[:-1]) == {max_tokens}
+    assert sum(sizes) == tree.n_tokens

@@ -145,7 +145,7 @@ class Forward:
                     position_ids=torch.from_numpy(tree.positions[part.start : part.stop])[None].to(self.model.device),
                 )
             memory = current.next_memory
-            if n_chunks % 8 == 7:
+            if n_chunks % 4 == 3:
                 _give_back()
             yield order[first:last].tolist(), logits[0, torch.from_numpy(back)], len(part), current.whole
 
@@ -271,7 +271,7 @@ class Forward:
 
 
 def _give_back() -> None:
-    """Free memory back to the system: chunks differ in size, and glibc's heap would grow with their number."""
+    """Free memory back to the system: glibc's heap would grow with the number of chunks."""
     trim = getattr(_LIBC, "malloc_trim", None)
     if trim is not None:
         trim(0)

@@ -23,8 +23,6 @@ from .trie import Packed
 Range = tuple[int, int]
 """Tokens of the tree, [start, stop)."""
 
-_FULL = 0.75  # a chunk that is less full than this cuts a node rather than end before it
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Path:
@@ -59,7 +57,7 @@ class Chunk:
 
 
 def plan(tree: Packed, max_tokens: int) -> Iterator[Chunk]:
-    """The chunks of a tree, in depth-first order, each of at most max_tokens tokens; together every token once."""
+    """The chunks of a tree, in depth-first order, each of max_tokens tokens, the last of at most so many."""
     n = tree.n_tokens
     branches = np.flatnonzero(tree.parents != np.arange(-1, n - 1))
     # Nodes start at each branch, and right behind the token that it branches from.
@@ -67,7 +65,7 @@ def plan(tree: Packed, max_tokens: int) -> Iterator[Chunk]:
     above: tuple[Range, ...] = ()
     start = 0
     while start < n:
-        stop = _end(cuts, start, max_tokens, n)
+        stop = min(start + max_tokens, n)  # all alike: libraries compile and keep something for each new size
         inner = cuts[np.searchsorted(cuts, start, side="right") : np.searchsorted(cuts, stop)].tolist()
         nodes = list(zip([start, *inner], [*inner, stop], strict=True))
         kept = above
@@ -76,15 +74,6 @@ def plan(tree: Packed, max_tokens: int) -> Iterator[Chunk]:
         kept = kept[:-1] if stop < n else ()
         yield _chunk(tree, nodes, above, kept)
         above, start = kept, stop
-
-
-def _end(cuts: IntArray, start: int, max_tokens: int, n_tokens: int) -> int:
-    """Where the chunk that begins at `start` ends: between two nodes, or inside one that is long."""
-    limit = start + max_tokens
-    if limit >= n_tokens:
-        return n_tokens
-    border = int(cuts[np.searchsorted(cuts, limit, side="right") - 1])
-    return border if border - start >= _FULL * max_tokens else limit
 
 
 def _chunk(tree: Packed, nodes: list[Range], above: tuple[Range, ...], kept: tuple[Range, ...]) -> Chunk:
