@@ -47,7 +47,7 @@ def test_nano_is_an_ordinary_checkpoint_of_at_most_50_mb():
 
 
 def test_nano_shares_prefixes(nano):
-    assert "backend:tree" in str(nano.signature)
+    assert "backend:cascade" in str(nano.signature)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
