@@ -170,7 +170,7 @@ def cascading(model: Any, current: Pass) -> Iterator[None]:
 
 
 def _last_linears(model: Any, n_layers: int) -> list[torch.nn.Module]:
-    """The linear maps in the last layer of the longest list of n_layers layers that the model has."""
+    """The linear maps in the last layer of the first list of n_layers layers that the model has."""
     lists = [m for m in model.modules() if isinstance(m, torch.nn.ModuleList) and len(m) == n_layers]
     return [m for layers in lists[:1] for m in layers[-1].modules() if isinstance(m, (torch.nn.Linear, Conv1D))]
 
