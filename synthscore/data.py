@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -193,11 +194,17 @@ def _references(row: Row, context_id: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def score_row(score: Score, signature: Signature) -> dict[str, Any]:
-    """One flat row: the score, its error, its details, and the signature that makes the number citable."""
+def score_row(score: Score, signature: Signature, *, verdicts: bool = False) -> dict[str, Any]:
+    """One row: the score, its error, its details, and the signature that makes the number citable.
+
+    verdicts : also a column of what the judge said, as lists [level, swapped, better, worse, similar]
+    """
     row = {name: plain(getattr(score, name)) for name in ("id", "context_id", "attribute")}
     row |= {"score": score.value, "stderr": score.stderr, "low": score.low, "high": score.high}
     row |= {"n_comparisons": score.n_comparisons, "status": score.status, "reason": score.reason}
     if clash := sorted(row.keys() & score.details.keys()):
         raise ValueError(f"score {score.id!r}: details {clash} have the names of columns; rename them")
-    return {name: plain(value) for name, value in (row | dict(score.details)).items()} | {"signature": str(signature)}
+    row |= dict(score.details)
+    if verdicts:
+        row["verdicts"] = [list(astuple(verdict)) for verdict in score.verdicts]
+    return {name: plain(value) for name, value in row.items()} | {"signature": str(signature)}

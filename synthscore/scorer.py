@@ -13,7 +13,7 @@ from .prompts import Templates
 from .references import References
 from .scoring import paper_bound, paper_sum, rung_equivalent, sample_verdicts
 from .tasks import load_task
-from .types import FloatArray, Ladder, Score, Scores, Signature, Target, text_hash
+from .types import FloatArray, Ladder, Score, Scores, Signature, Target, Verdict, text_hash
 from .verdicts import PROTOCOLS, Pair, Verdicts, ask
 
 
@@ -171,6 +171,12 @@ class Scorer:
                 "unit": raw / bound,
                 "label_mass": float(np.nanmin([verdicts.label_mass[pair] for pair, _ in asked])),
             },
+            verdicts=tuple(
+                Verdict(level + 1, bool(order), *said)
+                for pair, level in asked
+                for order, said in enumerate(verdicts.by_order[:, pair].tolist())
+                if not np.isnan(said[0])
+            ),
         )
 
     def _value(self, raw: float, ladder: Ladder) -> float:

@@ -57,16 +57,6 @@ def rung_equivalent(scores: npt.ArrayLike, n_rungs: int) -> FloatArray:
     return np.sqrt(shifted)
 
 
-def symmetric(better: npt.ArrayLike, worse: npt.ArrayLike, similar: npt.ArrayLike) -> FloatArray:
-    """The mean of both orders: target asked about against the rung, and rung asked about against the target.
-
-    better, worse, similar : shape (2, ...); [0] said of the target, [1] said of the rung
-    returns : shape (3, ...); better, worse, similar, said of the target. A pair answered in one order only is NaN.
-    """
-    better, worse, similar = (np.asarray(p, dtype=np.float64) for p in (better, worse, similar))
-    return np.stack([(better[0] + worse[1]) / 2, (worse[0] + better[1]) / 2, (similar[0] + similar[1]) / 2])
-
-
 def sample_verdicts(probs: npt.ArrayLike, n: int, rng: np.random.Generator) -> FloatArray:
     """What asking n times would give: frequencies of n labels drawn from the stored probabilities, without a model.
 

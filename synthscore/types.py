@@ -366,11 +366,26 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the judge said of a text held against one rung of its ladder: probabilities, which sum to 1.
+
+    swapped : asked the other way round, about the rung; better is said of the text all the same
+    """
+
+    level: int
+    swapped: bool
+    better: float
+    worse: float
+    similar: float
+
+
+@dataclass(frozen=True, slots=True)
 class Score:
     """One text's score. value is None where status is not "ok"; higher is better.
 
     status : "ok"; "partial" (scored against fewer rungs than the ladder has; not renormalised); or "unscored"
     details : the scoring's own further numbers (raw, unit, label_mass, ...)
+    verdicts : what the judge said, where the text was held against a ladder: the score can be computed from them again
     """
 
     id: str
@@ -384,6 +399,7 @@ class Score:
     status: Literal["ok", "partial", "unscored"] = "ok"
     reason: str = ""
     details: Mapping[str, float] = field(default_factory=dict)
+    verdicts: tuple[Verdict, ...] = ()
 
     def __post_init__(self) -> None:
         scored = self.value is not None and np.isfinite(self.value)

@@ -19,7 +19,6 @@ import numpy as np
 from . import __version__
 from .engines.base import Engine, Progress
 from .prompts import Templates
-from .scoring import symmetric
 from .types import Context, FloatArray, LabelLogProbs, Prompt, Signature
 
 PROTOCOLS: Mapping[str, tuple[str, ...]] = {
@@ -50,6 +49,8 @@ class Verdicts:
     better, worse, similar : float64, shape (n_pairs,), sum to 1; similar is 0 for protocols without that label
         (yes_no_two_sided: two answers, which need not sum to 1)
     label_mass : float64, shape (n_pairs,): the least over the questions asked about the pair
+    by_order : float64, shape (n_orders, n_pairs, 3): better, worse, similar as said in each order; the second, where
+        it was asked for, has the reference where the target was
     slack : float64, shape (n_pairs,): for labels that a server did not tell, better - worse can be off by at most
         twice this; the mean of LabelLogProbs.slack over the questions asked about the pair
     failures : pair index -> reason
@@ -59,6 +60,7 @@ class Verdicts:
     better: FloatArray
     worse: FloatArray
     similar: FloatArray
+    by_order: FloatArray
     label_mass: FloatArray
     slack: FloatArray
     answers: LabelLogProbs
@@ -101,11 +103,13 @@ def ask(
     probs = answers.probs
     probs[list(failures)] = np.nan
     by_round = probs.reshape(len(rounds), len(pairs), len(labels))
-    better, worse, similar = _combine(protocol, both_orders, by_round)
+    by_order = _said_of_targets(protocol, by_round)
+    better, worse, similar = _mean(by_order)
     return Verdicts(
         better=better,
         worse=worse,
         similar=similar,
+        by_order=by_order,
         label_mass=answers.label_mass.reshape(len(rounds), len(pairs)).min(axis=0),
         slack=slack.reshape(len(rounds), len(pairs)).mean(axis=0),
         answers=answers,
@@ -155,8 +159,8 @@ def _prompt(pair: Pair, templates: Templates, protocol: str, swapped: bool, wors
     return templates.yes_no(pair.context, attribute, target=target, reference=reference, worse=worse)
 
 
-def _combine(protocol: str, both_orders: bool, probs: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Label probabilities, shape (n_rounds, n_pairs, n_labels), -> better, worse, similar of the targets."""
+def _said_of_targets(protocol: str, probs: FloatArray) -> FloatArray:
+    """Label probabilities, shape (n_rounds, n_pairs, n_labels), -> by_order of Verdicts."""
     if protocol == "compare":
         better, worse, similar = probs[..., 0], probs[..., 1], probs[..., 2]
     elif protocol == "yes_no_two_sided":  # rounds alternate: better?, worse?
@@ -165,7 +169,12 @@ def _combine(protocol: str, both_orders: bool, probs: FloatArray) -> tuple[Float
     else:  # yes_no: Yes is better; choose: the target is shown second, so B is better
         better, worse = (probs[..., 0], probs[..., 1]) if protocol == "yes_no" else (probs[..., 1], probs[..., 0])
         similar = 0 * better  # NaN where there is no answer
-    if both_orders:
-        better, worse, similar = symmetric(better, worse, similar)
-        return better, worse, similar
-    return better[0], worse[0], similar[0]
+    said = np.stack([better, worse, similar], axis=-1)
+    said[1:] = said[1:, :, [1, 0, 2]]  # the second order asks about the reference
+    return said
+
+
+def _mean(by_order: FloatArray) -> FloatArray:
+    """Of the orders, shape (3, n_pairs); a pair answered in one order only is NaN."""
+    mean: FloatArray = by_order[0].T if len(by_order) == 1 else by_order.sum(axis=0).T / len(by_order)
+    return mean

@@ -56,6 +56,15 @@ def test_an_ideal_judge_puts_a_text_on_its_own_rung():
     assert scores[0].n_comparisons == 5
 
 
+def test_the_score_can_be_computed_again_from_the_verdicts_that_it_carries():
+    score = scorer(soft_judge, [ladder(failed=(2,))], both_orders=True).score([target(3.5)])[0]
+    assert [(verdict.level, verdict.swapped) for verdict in score.verdicts] == [
+        (level, swapped) for level in (1, 3, 4, 5) for swapped in (False, True)
+    ]
+    raw = sum(verdict.level * (verdict.better - verdict.worse) / 2 for verdict in score.verdicts)
+    assert raw == pytest.approx(score.details["raw"])
+
+
 def test_worse_and_better_than_all_rungs_are_the_ends_of_the_scale():
     scores = scorer().score([target(0), target(9)])
     assert scores.values == pytest.approx([0, np.sqrt(30)])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from synthscore.scoring import paper_bound, paper_sum, rung_equivalent, sample_verdicts, symmetric
+from synthscore.scoring import paper_bound, paper_sum, rung_equivalent, sample_verdicts
 
 
 @st.composite
@@ -109,21 +109,6 @@ def test_a_missing_verdict_adds_nothing_and_all_missing_is_no_score():
 def test_wrong_shapes_and_values_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-@given(verdicts(n_targets=2))
-def test_the_mean_of_both_orders_turns_around_when_the_texts_are_swapped(p):
-    better, worse, similar = p
-    forward = symmetric(better, worse, similar)
-    backward = symmetric(better[::-1], worse[::-1], similar[::-1])
-    np.testing.assert_allclose(backward, forward[[1, 0, 2]])
-    np.testing.assert_allclose(forward.sum(axis=0), 1)
-
-
-def test_a_constant_favour_for_the_asked_about_text_cancels():
-    favour = 0.2  # of equal texts, the judge calls whichever is asked about better with .6 and worse with .4
-    p = symmetric([0.4 + favour, 0.4 + favour], [0.4, 0.4], [0.0, 0.0])
-    assert p[0] == pytest.approx(p[1])
 
 
 @given(verdicts(n_targets=1, n_rungs=5), st.integers(1, 30), st.integers(0, 2**32))

@@ -62,6 +62,16 @@ def test_both_orders_average_a_favour_for_a_position_away(protocol):
     assert both.better[0] == pytest.approx(both.worse[0])
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_what_each_order_said_is_said_of_the_target_and_its_mean_is_the_verdict(protocol):
+    verdicts = verdict(HIGH, LOW, protocol=protocol, both_orders=True, favour=0.5)
+    assert verdicts.by_order.shape == (2, 1, 3)
+    assert (verdicts.by_order[:, 0, 0] > verdicts.by_order[:, 0, 1]).all()  # better than worse, in both
+    assert abs(verdicts.by_order[0, 0, 0] - verdicts.by_order[1, 0, 0]) > 0.02  # but the favour shows
+    mean = verdicts.by_order.mean(axis=0)[0]
+    assert mean == pytest.approx([verdicts.better[0], verdicts.worse[0], verdicts.similar[0]])
+
+
 @pytest.mark.parametrize(
     ("protocol", "both_orders", "n_questions"),
     [("compare", False, 1), ("compare", True, 2), ("yes_no_two_sided", False, 2), ("yes_no_two_sided", True, 4)],

@@ -56,6 +56,11 @@ def add(commands: Commands) -> None:
         metavar="FILE",
         help=".jsonl, .csv or .parquet (default: JSONL on stdout)",
     )
+    parser.add_argument(
+        "--verdicts",
+        action="store_true",
+        help="also write a column verdicts: of every rung and order asked, [level, swapped, better, worse, similar]",
+    )
     add_judging(parser, "may be repeated (default: all that the references hold)")
 
 
@@ -66,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         warn(f"{args.targets} holds no rows")
     with open_model(args) as engine:
         judged = judging.judge(args, items, references, held, engine)
-    write_rows((score_row(score, signature) for score, signature in judged.rows), args.output)
+    write_rows((score_row(score, signature, verdicts=args.verdicts) for score, signature in judged.rows), args.output)
     by_status: dict[str, list[Score]] = {"ok": [], "partial": [], "unscored": []}
     for score, _ in judged.rows:
         by_status[score.status].append(score)
