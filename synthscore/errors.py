@@ -70,3 +70,8 @@ class SynthscoreWarning(UserWarning):
 
 class RankingError(SynthscoreError):
     """Comparisons that do not determine scores. Attributes where known: `components`, `unbeaten`, `winless` (ids)."""
+
+
+class BenchmarkError(SynthscoreError):
+    """A benchmark that is not known, or whose files are missing, incomplete, or in a form that is not known.
+    Attributes where known: `benchmark`, `folder`, `file`."""
