@@ -1,14 +1,18 @@
 """Task + texts -> Prompt. Templates are Jinja, sandboxed and strict: an undefined name is an error, never empty.
 
 A text from outside goes into a template as a value, once; it is never a template itself. A template set is a folder
-of five files: `extreme` and `between` write a ladder; `compare` (better / worse / similar), `yes_no` and `choose`
-(A / B) judge. Two sets are built in: `default` (all that is constant before the two texts, a one-word cue after them,
-both texts named alike) and `paper` (the variables and block order of arXiv:2509.05440 and 2307.07889).
+of files: `extreme` and `between` write a ladder; `compare` (better / worse / similar), `yes_no`, `choose` (A / B),
+`rate` (a number) and `boolean` (Yes / No, of one text) judge; `likelihood` and `paraphrase` ask for a text, to see how
+probable a given one is. Two sets are built in: `default` (all that is constant before the texts, a one-word cue after
+them, both texts named alike) and `paper` (the variables and block order of arXiv:2509.05440 and 2307.07889; `rate` is
+laid out as in 2303.16634, `rate_s1` and `rate_s2` as the two prompts of 2307.07889, `likelihood` and `paraphrase` as in
+2302.04166, `boolean` as in 2210.07197).
 """
 
 from __future__ import annotations
 
 import hashlib
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 
@@ -20,7 +24,10 @@ from .resources import resource
 from .types import Attribute, Context, Prompt, Task
 
 TEMPLATE_SETS = ("default", "paper")
-TEMPLATE_NAMES = ("extreme", "between", "compare", "yes_no", "choose")
+TEMPLATE_NAMES = (
+    *("extreme", "between", "compare", "yes_no", "choose", "rate"),
+    *("likelihood", "paraphrase", "boolean"),
+)
 
 
 class Templates:
@@ -31,8 +38,9 @@ class Templates:
 
     Every template sees `task`, `attribute`, `context` and `facts`; `compare` and `yes_no` see `target` (the text that
     is asked about) and `reference`; `choose` sees `first` and `second`; `between` sees `worse` and `better`; `extreme`
-    sees `extreme` ("best" or "worst"); `yes_no` sees `prediction`. The papers' names (article, col_title, ...) hold the
-    same values. A template may set `prefill`: how the answer starts.
+    sees `extreme` ("best" or "worst"); `yes_no` sees `prediction`; `rate` sees `text`, `low` and `high`; `paraphrase`
+    sees `given`; `boolean` sees `text`, `noun`, `source`, `knowledge` and `reference`. The papers' names (article,
+    col_title, ...) hold the same values. A template may set `prefill`: how the answer starts.
     """
 
     def __init__(self, task: Task, templates: str | Path = "default") -> None:
@@ -73,6 +81,36 @@ class Templates:
         """Asks which of two texts is better, A (shown first) or B."""
         return self._render("choose", context, attribute, first=first, second=second)
 
+    def rate(
+        self, context: Context, attribute: Attribute, *, text: str, low: int, high: int, template: str = "rate"
+    ) -> Prompt:
+        """Asks for a whole number from `low` to `high`, the best. template : "rate", or another file of the set."""
+        return self._render(template, context, attribute, text=text, low=str(low), high=str(high))
+
+    def likelihood(self, context: Context, attribute: Attribute) -> Prompt:
+        """Asks for a good text, so that how probable a given one is says how good it is."""
+        return self._render("likelihood", context, attribute)
+
+    def paraphrase(self, context: Context, attribute: Attribute, *, given: str) -> Prompt:
+        """The same, behind a text that says what it should say."""
+        return self._render("paraphrase", context, attribute, given=given)
+
+    def boolean(
+        self,
+        context: Context,
+        attribute: Attribute,
+        *,
+        text: str,
+        noun: str,
+        source: str = "",
+        knowledge: str = "",
+        reference: str = "",
+    ) -> Prompt:
+        """Asks whether a text, a `noun`, has the attribute, Yes or No. It shows the source (the context's text), its
+        knowledge (facts) and a reference, as far as they are given."""
+        shown = {"source": source, "knowledge": knowledge, "reference": reference}
+        return self._render("boolean", context, attribute, text=text, noun=noun, **shown)
+
     def hash(self, name: str) -> str:
         """12 hex digits that change when any prompt of this template would: wording, nouns, attribute phrases."""
         digest = hashlib.sha256()
@@ -83,6 +121,25 @@ class Templates:
                 prompt = self._render(name, probe, attribute, **texts)
                 digest.update(repr((prompt.text, prompt.prefill)).encode())
         return digest.hexdigest()[:12]
+
+    def source(self, name: str) -> str:
+        """A template as it was written. raises : TemplateError where there is none"""
+        loader = self._environment.loader
+        assert loader is not None
+        try:
+            return loader.get_source(self._environment, f"{name}.jinja")[0]
+        except jinja2.TemplateNotFound as error:
+            raise self._missing(name) from error
+
+    def replaced(self, name: str, source: str, label: str) -> Templates:
+        """The same set with another template of this name. label : what its own name gets added"""
+        other = copy(self)
+        other.name = f"{self.name}+{label}"
+        own = jinja2.DictLoader({f"{name}.jinja": source})
+        other._environment = self._environment.overlay(
+            loader=jinja2.ChoiceLoader([own, jinja2.FileSystemLoader(self._folders)])
+        )
+        return other
 
     @cached_property
     def _nouns(self) -> dict[str, str]:
@@ -114,11 +171,7 @@ class Templates:
             module = self._environment.get_template(f"{name}.jinja").make_module(values)
             return Prompt(text=str(module), prefill=str(getattr(module, "prefill", "")))
         except jinja2.TemplateNotFound as error:
-            raise TemplateError(
-                f"template set {self.name!r} has no {error.name} for task {self.task.name!r}. Looked in: "
-                f"{', '.join(self._folders)}. Copy one from {resource('prompts') / '_shared' / 'default'}",
-                template=name,
-            ) from error
+            raise self._missing(str(error.name).removesuffix(".jinja")) from error
         except jinja2.UndefinedError as error:
             raise TemplateError(
                 f"template {self.name}/{name}.jinja (task {self.task.name!r}): {error.message}. It may use: "
@@ -130,10 +183,18 @@ class Templates:
                 f"template {self.name}/{name}.jinja (task {self.task.name!r}) failed: {error}", template=name
             ) from error
 
+    def _missing(self, name: str) -> TemplateError:
+        return TemplateError(
+            f"template set {self.name!r} has no {name}.jinja for task {self.task.name!r}. Looked in: "
+            f"{', '.join(self._folders)}. Copy one from {resource('prompts') / '_shared' / 'default'}",
+            template=name,
+        )
+
 
 _TEXTS = (
     *("target", "reference", "target_summary", "icl_summary", "first", "second", "prediction"),
-    *("worse", "better", "worse_summary", "better_summary", "extreme", "worst_best"),
+    *("worse", "better", "worse_summary", "better_summary", "extreme", "worst_best", "text", "low", "high"),
+    *("given", "noun", "source", "knowledge"),
 )
 
 

@@ -96,10 +96,8 @@ def ask(
     prompts = [_prompt(pair, templates, protocol, *question) for question in rounds for pair in pairs]
     labels = PROTOCOLS[protocol]
     answers = engine.label_log_probs(prompts, labels, progress)
-    failures = dict(answers.failures)
+    failures = unanswered(answers, min_mass, max_slack)
     slack = answers.slack
-    for row in np.flatnonzero((answers.label_mass < min_mass) | (answers.label_mass == 0) | (slack > max_slack)):
-        failures[int(row)] = _why_not(answers, int(row), min_mass, max_slack)
     probs = answers.probs
     probs[list(failures)] = np.nan
     by_round = probs.reshape(len(rounds), len(pairs), len(labels))
@@ -121,6 +119,15 @@ def ask(
         ),
         failures={row % len(pairs): reason for row, reason in sorted(failures.items(), reverse=True)},
     )
+
+
+def unanswered(answers: LabelLogProbs, min_mass: float, max_slack: float) -> dict[int, str]:
+    """Row -> why it counts as no answer: it failed, or its labels are too improbable or too little told (see ask)."""
+    failures = dict(answers.failures)
+    mass = answers.label_mass
+    for row in np.flatnonzero((mass < min_mass) | (mass == 0) | (answers.slack > max_slack)).tolist():
+        failures[row] = _why_not(answers, row, min_mass, max_slack)
+    return failures
 
 
 def _why_not(answers: LabelLogProbs, row: int, min_mass: float, max_slack: float) -> str:

@@ -27,7 +27,7 @@ EXPECTED = {
     "summarization": "coherence consistency fluency relevance",
     "dialogue": "naturalness engagingness coherence continuity understandability groundedness overall",
     "story": "relevance coherence empathy surprise engagement complexity",
-    "data_to_text": "fluency grammar semantics",
+    "data_to_text": "fluency grammar semantics overall",
     "question": "difficulty",
 }
 
@@ -47,9 +47,14 @@ def test_every_template_renders_for_every_attribute_and_holds_each_text_once(tas
             "compare": templates.compare(ARTICLE, attribute, target="<T>", reference="<R>"),
             "yes_no": templates.yes_no(ARTICLE, attribute, target="<T>", reference="<R>"),
             "choose": templates.choose(ARTICLE, attribute, first="<F>", second="<S>"),
+            "rate": templates.rate(ARTICLE, attribute, text="<X>", low=1, high=5),
+            "likelihood": templates.likelihood(ARTICLE, attribute),
+            "paraphrase": templates.paraphrase(ARTICLE, attribute, given="<G>"),
+            "boolean": templates.boolean(ARTICLE, attribute, text="<X>", noun="claim", source="<S>", reference="<R>"),
         }
         assert set(rendered) == set(TEMPLATE_NAMES)
-        for name, marks in {"between": "WB", "compare": "TR", "yes_no": "TR", "choose": "FS"}.items():
+        marks_of = {"between": "WB", "compare": "TR", "yes_no": "TR", "choose": "FS", "rate": "X"}
+        for name, marks in (marks_of | {"paraphrase": "G", "boolean": "XSR"}).items():
             assert all(rendered[name].text.count(f"<{mark}>") == 1 for mark in marks), name
         assert "worst" in rendered["extreme"].text
         assert "best" not in rendered["extreme"].text
@@ -112,6 +117,22 @@ def test_a_template_with_an_undefined_name_says_which_and_what_there_is(tmp_path
     templates = Templates(load_task("story"), tmp_path)
     with pytest.raises(TemplateError, match=r"'taget' is undefined.*article|'taget' is undefined.*target"):
         templates.compare(ARTICLE, templates.task.attribute("empathy"), target="t", reference="r")
+
+
+def test_one_template_of_a_set_can_be_replaced(tmp_path):
+    own = Templates(load_task("story"))
+    other = own.replaced("choose", own.source("choose").replace("Verdict:", "{{ target }}"), "mine")
+    attribute = own.task.attribute("empathy")
+    assert (own.name, other.name) == ("default", "default+mine")
+    assert own.choose(ARTICLE, attribute, first="f", second="s").text.endswith("Verdict:")
+    assert own.hash("choose") != other.hash("choose")
+    assert other.yes_no(ARTICLE, attribute, target="t", reference="r") == own.yes_no(
+        ARTICLE, attribute, target="t", reference="r"
+    )
+    with pytest.raises(TemplateError, match=r"template default\+mine/choose.jinja .* 'target' is undefined"):
+        other.choose(ARTICLE, attribute, first="f", second="s")
+    with pytest.raises(TemplateError, match=r"has no choose.jinja for task 'story'"):
+        Templates(load_task("story"), tmp_path).source("choose")
 
 
 def test_a_template_cannot_leave_its_sandbox(tmp_path):

@@ -29,6 +29,25 @@ def _pairs_of(calls):
 # ------------------------------------------------------------------------------------------------- promises
 
 
+@pytest.mark.parametrize(("name", "most"), [("random", 20), ("no-repeat", 10), ("symmetric", 20), ("greedy", 20)])
+def test_a_design_by_name_is_that_design_of_as_many_calls_as_there_are(name, most):
+    made = {"random": random_calls, "no-repeat": no_repeat, "symmetric": symmetric, "greedy": greedy}[name]
+    for n_calls, asked in ((8, 8), (most, most), (most + 2, most), (None, most)):
+        np.testing.assert_array_equal(selection.design(name, 5, n_calls, _rng(3)), made(5, asked, _rng(3)))
+    with pytest.raises(InputError, match="cannot choose 2 calls"):
+        selection.design(name, 5, 2, _rng())
+
+
+def test_the_orders_of_a_design_by_name_are_chosen_where_it_does_not_choose_them():
+    for both in (True, False):
+        np.testing.assert_array_equal(
+            selection.design("all", 5, None, _rng(), both_orders=both), all_pairs(5, both_orders=both)
+        )
+        np.testing.assert_array_equal(
+            selection.design("greedy", 5, 8, _rng(), both_orders=both), greedy(5, 8, _rng(), both_orders=both)
+        )
+
+
 @given(st.integers(2, 15))
 def test_all_pairs_are_all_pairs_and_no_text_is_first_more_often_than_it_must(n):
     both = all_pairs(n)

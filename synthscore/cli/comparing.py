@@ -21,7 +21,7 @@ from ..ranking.comparisons import Comparisons, Ranking
 from ..ranking.judge import Judge, Problem
 from ..rows import Row, read_rows, write_rows
 from ..tasks import load_task
-from ..types import Context, FloatArray, IntArray, Target, text_hash
+from ..types import Context, FloatArray, IntArray, Target
 from .common import counted, open_model, reasons, warn
 
 
@@ -125,7 +125,9 @@ def judged(args: argparse.Namespace) -> Found:
             )
         elif args.selection == "sequential":
             budgets = [min(args.budget, len(p.ids) * (len(p.ids) - 1)) for p in problems]
-            ask_in_rounds([p.ids for p in problems], judge, budgets, [_rng(args, problem) for problem in problems])
+            ask_in_rounds(
+                [p.ids for p in problems], judge, budgets, [problem.rng(args.seed or 0) for problem in problems]
+            )
         else:
             judge([(k, i, j) for k, calls in enumerate(designs) for i, j in calls.tolist()])
         cost = engine.meter.cost
@@ -164,12 +166,6 @@ def _both_orders(args: argparse.Namespace) -> bool:
     return _selection(args) == "symmetric" or (_selection(args) in ("all", "greedy") and args.orders != "one")
 
 
-def _rng(args: argparse.Namespace, problem: Problem) -> np.random.Generator:
-    """Its own for every problem, so that what is asked about it does not depend on its neighbours."""
-    name = text_hash(problem.context.id, problem.attribute)
-    return np.random.default_rng([args.seed or 0, int(name[:16], 16)])
-
-
 def _planned(
     args: argparse.Namespace, problems: Sequence[Problem], found: Found
 ) -> tuple[list[Problem], list[IntArray]]:
@@ -179,12 +175,12 @@ def _planned(
     planned: list[tuple[Problem, IntArray]] = []
     n_small = 0
     for problem in problems:
-        n, kind = len(problem.ids), _selection(args)
-        most = n * (n - 1) // (2 if kind == "no-repeat" or (kind == "all" and not _both_orders(args)) else 1)
-        budget = min(args.budget or most, most)
-        n_small += bool(args.budget) and budget < args.budget
+        kind = "greedy" if _selection(args) == "sequential" else _selection(args)  # which begins like it
+        rng, both = problem.rng(args.seed or 0), _both_orders(args)
         try:
-            planned.append((problem, _design(args, n, budget, _rng(args, problem))))
+            calls = selection.design(kind, len(problem.ids), args.budget, rng, both_orders=both)
+            planned.append((problem, calls))
+            n_small += len(calls) < (args.budget or 0)
         except InputError as error:
             names = {"context_id": problem.context.id, "attribute": problem.attribute}
             found.left_out += [({"id": name, **names}, str(error)) for name in problem.ids]
@@ -192,18 +188,6 @@ def _planned(
     if n_small:
         found.lines.append(f"{counted(n_small, 'ranking')} cannot have {args.budget} calls: all there are were asked")
     return [problem for problem, _ in planned], [calls for _, calls in planned]
-
-
-def _design(args: argparse.Namespace, n: int, n_calls: int, rng: np.random.Generator) -> IntArray:
-    kind, both = _selection(args), _both_orders(args)
-    if kind == "all":
-        return selection.all_pairs(n, both_orders=both)
-    if kind == "greedy":
-        return selection.greedy(n, n_calls, rng, both_orders=both)
-    if kind == "sequential":  # what it begins with
-        return selection.greedy(n, n_calls, rng, both_orders=False)[: n - 1]
-    draw = {"random": selection.random_calls, "no-repeat": selection.no_repeat, "symmetric": selection.symmetric}
-    return draw[kind](n, n_calls, rng)
 
 
 def _problems(args: argparse.Namespace, attributes: Sequence[str], found: Found) -> list[Problem]:

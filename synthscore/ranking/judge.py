@@ -15,7 +15,7 @@ import numpy as np
 from ..engines.base import Engine
 from ..errors import InputError
 from ..prompts import Templates
-from ..types import Context, FloatArray, Signature
+from ..types import Context, FloatArray, Signature, text_hash
 from ..verdicts import Pair, ask
 from .asking import Call, compared
 from .comparisons import Comparisons
@@ -44,6 +44,11 @@ class Problem:
                 f"{len(self.texts)} texts, expected at least 2, each with an id of its own and a text",
                 value=self.ids,
             )
+
+    def rng(self, seed: int) -> np.random.Generator:
+        """For what is drawn about this problem, whatever its neighbours are."""
+        name = text_hash(self.context.id, self.attribute)
+        return np.random.default_rng([seed, int(name[:16], 16)])
 
 
 class Failure(NamedTuple):

@@ -31,7 +31,7 @@ class Panel(NamedTuple):
 def figure(panels: Sequence[Panel], width: int = 380, height: int = 320) -> str:
     """Panels side by side, all with the same y axis; a legend in each. NaN: a gap at the end of a line."""
     values = [v for p in panels for line in p.lines for v in (*line.low, *line.high) if not math.isnan(v)]
-    y_ticks = _ticks(min(values, default=0.0), max(values, default=1.0))
+    y_ticks = ticks(min(values, default=0.0), max(values, default=1.0))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width * len(panels)}" height="{height}" '
         f'viewBox="0 0 {width * len(panels)} {height}" font-family="sans-serif" font-size="11" fill="#222">',
@@ -45,7 +45,7 @@ def figure(panels: Sequence[Panel], width: int = 380, height: int = 320) -> str:
 def _panel(panel: Panel, y_ticks: Sequence[float], width: int, height: int) -> list[str]:
     left, right, top, bottom = 52, width - 14, 30, height - 44
     x_values = [x for line in panel.lines for x in line.x]
-    x_ticks = [t for t in _ticks(min(x_values), max(x_values)) if min(x_values) <= t <= max(x_values)]
+    x_ticks = [t for t in ticks(min(x_values), max(x_values)) if min(x_values) <= t <= max(x_values)]
 
     def across(x: float) -> float:
         span = max(x_values) - min(x_values) or 1
@@ -92,7 +92,7 @@ def _panel(panel: Panel, y_ticks: Sequence[float], width: int, height: int) -> l
     return parts
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def ticks(low: float, high: float) -> list[float]:
     """Round numbers, 4 to 9 of them, from below `low` to above `high`."""
     span = (high - low) or 1.0
     power = 10 ** math.floor(math.log10(span / 4))

@@ -10,6 +10,7 @@ method can put them on one scale.
     symmetric       of the pairs, each in both orders
     greedy          the pairs that tell most about the scores, before any answer is known
     next_pairs      the same after some answers: pairs that are close as well as little known
+    design          one of the first five by name
 """
 
 from __future__ import annotations
@@ -126,6 +127,24 @@ def greedy(n: int, n_calls: int, rng: np.random.Generator, *, both_orders: bool 
     asked = set(map(tuple, first_time.tolist()))
     again = [(j, i) if (i, j) in asked else (i, j) for i, j in pairs[all_once:].tolist()]
     return np.concatenate([first_time, np.array(again, dtype=np.int64).reshape(-1, 2)])
+
+
+DESIGNS = ("all", "random", "no-repeat", "symmetric", "greedy")
+
+
+def design(name: str, n: int, n_calls: int | None, rng: np.random.Generator, *, both_orders: bool = True) -> IntArray:
+    """A design by name, of n_calls, or of all there are where they are fewer. n_calls : None for "all"
+
+    both_orders : of "all" and "greedy"; the others decide that themselves
+    raises : InputError where the calls cannot connect all candidates
+    """
+    if name == "all":
+        return all_pairs(n, both_orders=both_orders)
+    most = n * (n - 1) // (2 if name == "no-repeat" else 1)
+    n_calls = most if n_calls is None else min(n_calls, most)
+    if name == "greedy":
+        return greedy(n, n_calls, rng, both_orders=both_orders)
+    return {"random": random_calls, "no-repeat": no_repeat, "symmetric": symmetric}[name](n, n_calls, rng)
 
 
 def _require(n: int, n_calls: int, most: int | None = None, both_orders: bool = False) -> None:
