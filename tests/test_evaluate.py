@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.fakes import FakeEngine
-from training.evaluate import Judge, bigram_overlap, calibration_error, pairs_part
+from training.evaluate import Judge, calibration_error, pairs_part
 from training.groups import Group
 
 TEXTS = {"q=5 .": 0.4, "q=9 .": 0.0, "q=1 .": 1.0, "q=9 , that is .": 0.0}
@@ -57,8 +57,3 @@ def test_calibration_error_is_the_gap_between_confidence_and_share_right():
     probs = np.array([[0.8, 0.2]] * 10)
     assert calibration_error(probs, np.array([0] * 8 + [1] * 2)) == pytest.approx(0)
     assert calibration_error(probs, np.array([0] * 5 + [1] * 5)) == pytest.approx(0.3)
-
-
-def test_overlap_is_the_share_of_word_pairs_that_the_source_holds():
-    assert bigram_overlap("the old ferry sank", "The old ferry was late") == pytest.approx(2 / 3)
-    assert bigram_overlap("word", "word") == 0

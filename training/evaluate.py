@@ -16,13 +16,13 @@ import lzma
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from synthscore.agreement import per_context
+from synthscore.baselines.floors import source_overlap
 from synthscore.degrade import DAMAGES, Material, damage_path, surface
 from synthscore.engines import open_engine
 from synthscore.engines.base import Engine
@@ -207,14 +207,6 @@ def surface_part(judge: Judge, made: Sequence[Group], n: int) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------ people
 
 
-def bigram_overlap(text: str, source: str) -> float:
-    """Share of the text's word pairs that the source holds."""
-    words, seen = text.lower().split(), source.lower().split()
-    known = set(pairwise(seen))
-    mine = list(pairwise(words))
-    return sum(pair in known for pair in mine) / max(1, len(mine))
-
-
 def benchmark(file: Path, n_contexts: int | None) -> list[dict[str, Any]]:
     with gzip.open(file, "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
@@ -237,7 +229,8 @@ def people_part(judge: Judge, folder: Path, name: str, task: str, n_contexts: in
         methods = {
             "floor: length": [len(row["text"].split()) for row in rows],
             "floor: bigram overlap": [
-                bigram_overlap(row["text"], row["context"] + " " + (row.get("facts") or "")) for row in rows
+                source_overlap(row["text"], f"{row['context']} {row.get('facts') or ''}", words="spaces")
+                for row in rows
             ],
         }
         if rows[0]["references"]:

@@ -1,6 +1,6 @@
 """Methods that cost nothing: counts of words, and two rows that show what a table's figures are worth.
 
-What a method is worth is by how much it agrees better with people than the best of these does.
+What any other method adds is how much better than the best of these it agrees with people.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ def _held_against_source(share: Callable[[str, str], float | str]) -> Callable[[
 
 
 def _mostly_other_letters(text: str) -> bool:
-    letters = [character.isascii() for character in text if character.isalpha()]
-    return 2 * sum(letters) < len(letters)
+    a_to_z = [character.isascii() for character in text if character.isalpha()]
+    return 2 * sum(a_to_z) < len(a_to_z)
 
 
 def _runs(words: list[str], n: int) -> list[tuple[str, ...]]:
