@@ -26,8 +26,8 @@ Examples:
 
 Runs the whole flow on small texts that come along (34 contexts of three tasks), with the embedded judge
 and without a network, in about a minute on two CPU cores: writes ladders, scores texts against them,
-filters by a threshold, and checks the scores against ladders written by hand. Prints each step as
-the command that one would type, and keeps all files.
+filters by a threshold, checks the scores against ladders written by hand, and writes a report to open
+in a browser. Prints each step as the command that one would type, and keeps all files.
 """
 
 TASKS = ("summarization", "dialogue", "story")
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     for name in ("dtype", "device", "store"):
         judge += [f"--{name}", getattr(args, name)] if getattr(args, name) else []
     demo = _Demo(args, folder, judge)
-    for step in (_generate, _score, _filter, _check):
+    for step in (_generate, _score, _filter, _check, _report):
         if step(demo) == ERROR:
             return ERROR
     _print_end(demo, time.perf_counter() - start)
@@ -119,11 +119,12 @@ def _score(demo: _Demo) -> int:
     _heading(
         "2  Scores",
         f"{counted(len(_rows(demo, 'targets.jsonl')), 'text')} by three made-up systems: careful, hasty, and broken in "
-        "one of four ways. The judge compares each text with "
-        f"the rungs of its context; the score is on their scale: 1 is like the worst rung, {N_RUNGS} like the best, "
+        "one of four ways. The judge compares each text with the rungs of its context, in both orders, so that no "
+        f"place is favoured; the score is on their scale: 1 is like the worst rung, {N_RUNGS} like the best, "
         f"and {math.sqrt(N_RUNGS * (N_RUNGS + 1) / 2):.2f} is what a judge gives that cannot tell texts apart.",
     )
-    options = ["--references", demo.path("ladders"), "--attribute", ATTRIBUTE, "-o", demo.path("scores.jsonl")]
+    options = ["--references", demo.path("ladders"), "--attribute", ATTRIBUTE, "--both-orders"]
+    options += ["--verdicts", "-o", demo.path("scores.jsonl")]
     if demo.command("score", demo.path("targets.jsonl"), *options, judged=True) == ERROR:
         return ERROR
     tasks = _contexts(demo)
@@ -144,8 +145,8 @@ def _filter(demo: _Demo) -> int:
         "Scores are absolute, so a threshold means the same for every context. A text is undecided where the verdicts "
         "that it lacks could take its score to either side of the threshold; it is not kept.",
     )
-    options = ["--references", demo.path("ladders"), "--attribute", ATTRIBUTE, "--min-score", f"{MIN_SCORE:g}"]
-    options += ["-o", demo.path("kept.jsonl"), "--dropped", demo.path("dropped.jsonl")]
+    options = ["--references", demo.path("ladders"), "--attribute", ATTRIBUTE, "--both-orders"]
+    options += ["--min-score", f"{MIN_SCORE:g}", "-o", demo.path("kept.jsonl"), "--dropped", demo.path("dropped.jsonl")]
     if demo.command("filter", demo.path("targets.jsonl"), *options, judged=True) == ERROR:
         return ERROR
     decisions = {row["id"]: row["synthscore"]["decision"] for row in _rows(demo, "dropped.jsonl")}
@@ -177,7 +178,7 @@ def _check(demo: _Demo) -> int:
         "before in one "
         "attribute. Scored like any other texts, against the ladders of step 1: do the scores rise too?",
     )
-    options = ["--references", demo.path("ladders"), "-o", demo.path("handwritten-scores.jsonl")]
+    options = ["--references", demo.path("ladders"), "--verdicts", "-o", demo.path("handwritten-scores.jsonl")]
     if demo.command("score", demo.path("handwritten.jsonl"), *options, judged=True) == ERROR:
         return ERROR
     levels = {row["id"]: row["level"] for row in rows}
@@ -196,6 +197,11 @@ def _check(demo: _Demo) -> int:
     return OK
 
 
+def _report(demo: _Demo) -> int:
+    _heading("5  A report", "One page with all of this to look at: open it in a browser, it needs no network.")
+    return demo.command("report", str(demo.folder), "--min-score", f"{MIN_SCORE:g}")
+
+
 def _agreement(rows: Sequence[Mapping[str, Any]], levels: Mapping[str, int]) -> tuple[int, str]:
     found: Agreement = per_context(
         [row["score"] for row in rows],
@@ -208,6 +214,7 @@ def _agreement(rows: Sequence[Mapping[str, Any]], levels: Mapping[str, int]) -> 
 def _print_end(demo: _Demo, seconds: float) -> None:
     _heading(f"Done in {seconds:.0f} s", f"All of it is in {demo.folder}/:")
     files = (
+        ("report.html", "the report: open it in a browser"),
         ("ladders/", "the ladders: a dataset with a card, ladders/README.md"),
         ("scores.jsonl", "a row a text: score, status, signature"),
         ("kept.jsonl", f"the texts that score {MIN_SCORE:g} or more, unchanged; the others: dropped.jsonl"),
@@ -264,7 +271,7 @@ def _shell(argv: Sequence[str]) -> str:
     """The command as one would type it, broken at 100 columns; an option stays with its value."""
     lines = [""]
     for index, word in enumerate(map(shlex.quote, argv)):
-        option = argv[index - 1].startswith("-") if index else False
+        option = index > 0 and argv[index - 1].startswith("-") and not word.startswith("-")
         value = argv[index + 1] if word.startswith("-") and index + 1 < len(argv) else ""
         if not option and len(lines[-1]) + len(word) + len(value) > 90:
             lines.append("     ")

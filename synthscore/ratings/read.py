@@ -167,6 +167,8 @@ def _ratings(row: Row, attribute: str | None, scales: Mapping[str, tuple[float, 
     values = _by_attribute(row, attribute, bool(raw))
     said: dict[str, Said] = {}
     n_null = 0
+    if values:  # groups of people, such as experts and a crowd: what `human` says is the rating that counts
+        raw = {name: single for name, single in raw.items() if not isinstance(single, Mapping)}
     for name in dict.fromkeys((*values, *raw)):
         mean, single, nulls = _numbers(row, name, values.get(name))
         n_null += nulls

@@ -1,0 +1,6 @@
+"""A run -> one HTML page: `read_run` finds what is there, `page` shows it."""
+
+from .page import page
+from .read import Run, read_run
+
+__all__ = ["Run", "page", "read_run"]

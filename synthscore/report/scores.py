@@ -1,0 +1,177 @@
+"""Scores -> the sections that show them: their distribution, and one ladder to read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from markupsafe import Markup
+
+from . import figures as draw
+from .figures import Mark, clip
+from .layout import ROWS, Card, Section, Step, Table, View, counted, cut, number, percent, spaced
+from .numbers import Group, LadderView, decisions, ladder_views, rung_top, thresholds
+from .read import Run
+from .score_row import ScoreRow
+
+VIEW = 40  # texts on one ladder
+CHARACTERS, REASON = 4000, 600  # of a text to read, of a reason
+
+
+def titles(group: Group) -> tuple[str, str]:
+    return group.attribute or "no attribute", f"{group.name}, {counted(len(group.rows), 'text')}"
+
+
+def score_marks(group: Group) -> list[Mark]:
+    return draw.number_marks(*group.span) if group.n_rungs is None else draw.rung_marks(group.n_rungs)
+
+
+# ------------------------------------------------------------------------------------------------- distribution
+
+
+def scores(run: Run, groups: Sequence[Group]) -> Section | str:
+    shown = [group for group in groups if group.scored.any()]
+    if not shown:
+        return "No text has a score: no distribution is shown."
+    section = Section("scores", "Scores", [])
+    sizes = sorted({group.n_rungs for group in shown if group.n_rungs is not None})
+    if sizes:
+        n = sizes[0]
+        best, blind = (str(n), number(math.sqrt(n * (n + 1) / 2))) if len(sizes) == 1 else ("N", "√(N(N+1)/2)")
+        about = f"A score of 1 is as good as the worst rung of the ladder, {best} as the best."
+        if not any(row.part("scoring").startswith("anchored") for row in run.rows):
+            about += f" 0 is worse than all; a judge that cannot tell texts apart gives {blind}."
+        section.intro.append(about)
+    if any(group.count["partial"] for group in shown):
+        section.legend = (("fill-a", "whole"), ("fill-a part", "partial: a rung has no verdict"))
+    if run.filtered:
+        counts = ", ".join(f"{spaced(n)} {name}" for name, n in sorted(run.filtered.items()))
+        section.intro.append(f"The files of synthscore filter hold: {counts}.")
+    return section.add_cards(shown, _distribution)
+
+
+def _distribution(group: Group) -> Card:
+    partial = np.array([row.status == "partial" for row in group.rows])
+    n_rungs, (low, high) = group.n_rungs, group.span
+    figure = draw.histogram(
+        group.values[group.scored & ~partial],
+        group.values[group.scored & partial],
+        group.span,
+        score_marks(group),
+        n_bins=20 if n_rungs is None or n_rungs > 6 else max(4, round((high - low) * 4)),
+        label="score" if n_rungs is None else f"score, in rungs (1 worst, {n_rungs} best)",
+        lines=[] if group.min_score is None else [Mark(group.min_score, f"{group.min_score:g}")],
+        title=f"Distribution of scores, {group.attribute}",
+    )
+    quarters = np.quantile(group.values[group.scored], (0.25, 0.75)).tolist()
+    notes = [f"median {number(group.median)}, middle half {number(quarters[0])} to {number(quarters[1])}"]
+    if group.min_score is not None:
+        at = decisions(group, group.min_score)
+        undecided = f", {spaced(at.undecided)} undecided" if at.undecided else ""
+        notes.append(f"{percent(at.kept, len(group.rows))} reach {at.threshold:g}: {spaced(at.kept)}{undecided}")
+    return Card(*titles(group), figure, notes, _kept(group))
+
+
+def _kept(group: Group) -> Table:
+    at = thresholds(group)
+    if group.min_score is not None and all(one.threshold != group.min_score for one in at):
+        at = sorted([*at, decisions(group, group.min_score)])
+    rows = [
+        (
+            f"{one.threshold:.4g}", spaced(one.kept), percent(one.kept, len(group.rows)), spaced(one.undecided),
+            spaced(one.below),
+        )
+        for one in at
+    ]  # fmt: skip
+    headers = ("threshold", "kept", "of all", "undecided", "below")
+    return Table(headers, rows, "How many a threshold keeps", words=0, folded=True)
+
+
+# ------------------------------------------------------------------------------------------------- one ladder
+
+
+def ladder(run: Run, groups: Sequence[Group], min_score: float | None, context_id: str | None) -> Section | str:
+    if run.references is None:
+        return "No ladders in the run: no ladder is shown (--references FOLDER)."
+    views = ladder_views(run, groups, context_id)
+    if not views:
+        of = "" if context_id is None else f" of context {context_id!r}"
+        return f"No score{of} is of a text on a ladder of the run: no ladder is shown."
+    section = Section("ladder", "One ladder", ["Where texts stand between the rungs of the ladder of their context."])
+    named = {row.part("references") for row in run.rows} - {""}
+    if named and run.references.hash[:12] not in named:
+        section.intro.append(
+            f"These are not the ladders of the scores: their hash is {run.references.hash[:12]}, the signatures name "
+            f"{', '.join(sorted(named)[:3])}."
+        )
+    if any(row.verdicts for view in views for row in view.rows):
+        section.intro.append("The columns beside a text show what the judge said of it against each rung, worst first.")
+        section.legend = (("fill-a", "better"), ("fill-c", "similar"), ("fill-b", "worse"))
+    section.views = [_view(run, view, min_score) for view in views]
+    return section
+
+
+def _view(run: Run, view: LadderView, min_score: float | None) -> View:
+    n_rungs, of = view.ladder.n_rungs, f"{view.ladder.context_id}, {view.ladder.attribute}"
+    scored = [(row.value, row) for row in view.rows if row.value is not None]
+    shown = scored if len(scored) <= VIEW else [*scored[: VIEW // 2], *scored[-VIEW // 2 :]]
+    dots = [draw.Dot(_short(row), value, *_ends(row)) for value, row in shown]
+    ends = [end for dot in dots for end in dot[1:] if not math.isnan(end)]
+    figure = draw.dots(
+        dots,
+        (min([0.0, *ends]), max([rung_top(n_rungs), *ends])),
+        draw.rung_marks(n_rungs),
+        label=f"score, in rungs (1 worst, {n_rungs} best)",
+        title=f"Texts on the ladder {of}",
+        class_="rule",
+        cut=math.nan if min_score is None else min_score,
+    )
+    steps = [(float(level), 0, _rung(view, level)) for level in range(1, n_rungs + 1)]
+    steps += [(value, 1, _text(run, row, number(value), n_rungs)) for value, row in shown]
+    unscored = [_text(run, row, "unscored", n_rungs) for row in view.rows if row.value is None]
+    return View(
+        of,
+        f"{view.name}, {counted(len(view.rows), 'text')}",
+        figure,
+        clipped(view.ladder.context.text) if view.ladder.context else "",
+        [step for *_, step in sorted(steps, key=lambda step: step[:2], reverse=True)] + unscored[:ROWS],
+        cut("text", VIEW, len(scored), "best and worst,"),
+    )
+
+
+def _ends(row: ScoreRow) -> tuple[float, float]:
+    """Its low and high, or else its 95 % interval; NaN where neither is known."""
+    if row.low is not None and row.high is not None:
+        return row.low, row.high
+    if row.stderr is not None and row.value is not None:
+        return row.value - 1.96 * row.stderr, row.value + 1.96 * row.stderr
+    return math.nan, math.nan
+
+
+def _rung(view: LadderView, level: int) -> Step:
+    rung = view.ladder.rungs[level - 1]
+    end = " (worst)" if level == 1 else " (best)" if level == view.ladder.n_rungs else ""
+    return Step(f"rung {level}{end}", str(level), clipped(rung.text), True, clip(rung.reason, REASON))
+
+
+def _text(run: Run, row: ScoreRow, place: str, n_rungs: int) -> Step:
+    figure: Markup | None = None
+    if row.verdicts:
+        figure = draw.said(row.verdicts, n_rungs, title=f"What the judge said of {row.id} against each rung")
+    low, high = _ends(row)
+    can_be = "" if math.isnan(low) else f"between {number(low)} and {number(high)}"
+    note = "; ".join(part for part in (can_be, clip(row.reason, REASON)) if part)
+    text = clipped(run.texts[row.id].text) if row.id in run.texts else ""
+    return Step(clip(_short(row), 100), place, text, False, note, figure)
+
+
+def _short(row: ScoreRow) -> str:
+    """A text's id without that of its context, under which it is shown."""
+    return row.id.removeprefix(f"{row.context_id}/") or row.id
+
+
+def clipped(text: str) -> str:
+    if len(text) <= CHARACTERS:
+        return text
+    return f"{text[:CHARACTERS]} … ({spaced(CHARACTERS)} of {spaced(len(text))} characters)"
