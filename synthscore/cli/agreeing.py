@@ -1,0 +1,187 @@
+"""An evaluation as lines for people: tables of agreement, and below each what its figures leave out."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from ..agreement import ALIASES, NAN_POLICIES, Agreement
+from ..evaluation.result import Evaluation, Place
+from .common import clip, counted, reasons
+
+WIDTH = 100  # of a table that is not shown in a terminal
+_MOST = 120
+_NAME = 34  # characters of a method's name
+_LEVELS = {
+    "per_context": "mean over contexts of the correlation inside each",
+    "pooled": "one correlation over all texts",
+    "system": "one correlation over the means of systems",
+}
+
+
+def width() -> int:
+    return min(shutil.get_terminal_size().columns, _MOST) if sys.stdout.isatty() else WIDTH
+
+
+def lines(evaluation: Evaluation, levels: Sequence[str], statistics: Sequence[str], width: int) -> Iterator[str]:
+    """A table for each level and statistic; what its figures leave out; and what was left out before."""
+    for line in _lines(evaluation, levels, statistics, width):
+        yield from _wrapped(line, width)
+
+
+def _lines(e: Evaluation, levels: Sequence[str], statistics: Sequence[str], width: int) -> Iterator[str]:
+    systems = f" by {counted(e.n_systems, 'system')}" if e.n_systems else ""
+    yield f"{e.name}: {counted(e.n_texts, 'text')} of {counted(e.n_contexts, 'context')}{systems}"
+    for level in levels:
+        for statistic in statistics:
+            yield ""
+            yield from _heading(e, level, statistic)
+            yield from _table(e, level, statistic, width)
+            yield from _notes(e, level, statistic)
+            yield from _contrasts(e, level, statistic, width)
+    yield from _unscored(e)
+    if e.left_out:
+        yield from ("", "left out:", *(f"  {line}" for line in e.left_out))
+
+
+def _wrapped(line: str, width: int) -> Sequence[str]:
+    """Further lines of a long one are further in."""
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def _heading(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
+    names: dict[str, list[str]] = {}
+    for paper, name in ALIASES[level].items():  # type: ignore[index]
+        names.setdefault(name, []).append(paper)
+    yield f"{statistic.capitalize()}, {level}: {_LEVELS[level]}"
+    if names:
+        yield "  called " + "; ".join(f"{name} in {', '.join(papers)}" for name, papers in names.items())
+    if e.settings.n_resamples:
+        yield f"  [95 % interval, from {e.settings.n_resamples} draws of {counted(e.n_contexts, 'context')}]"
+
+
+def _table(e: Evaluation, level: str, statistic: str, width: int) -> Iterator[str]:
+    several = len(e.attributes) > 1
+    heads = [*e.attributes, *(["mean"] if several else [])]
+    rows = []
+    for method in e.methods:
+        found = [e.at(method, attribute, level, statistic) for attribute in e.attributes]
+        mean = [_number(e.means[method, level, statistic].value)] if several else []
+        rows.append((method, [*(_cell(each.value, each.low, each.high) for each in found), *mean]))
+    people = [e.people.get((attribute, level, statistic)) for attribute in e.attributes]
+    if any(people):
+        ceilings = ["-" if each is None else _cell(each.ceiling, each.low, each.high) for each in people]
+        rows.append(("people's ceiling", [*ceilings, *([""] if several else [])]))
+    yield from _blocks(heads, rows, width)
+
+
+def _blocks(heads: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]], width: int) -> Iterator[str]:
+    """Columns that do not fit beside each other come below each other, with the names again."""
+    name_size = max(len(clip(name, _NAME)) for name, _ in rows)
+    sizes = [max(map(len, column)) for column in zip(heads, *(cells for _, cells in rows), strict=True)]
+    blocks: list[list[int]] = [[]]
+    for place, size in enumerate(sizes):
+        if blocks[-1] and name_size + sum(sizes[p] + 2 for p in blocks[-1]) + size + 2 > width:
+            blocks.append([])
+        blocks[-1].append(place)
+    for block in blocks:
+        yield ""
+        for name, cells in (("", heads), *rows):
+            shown = "".join(f"  {cells[place]:>{sizes[place]}}" for place in block)
+            yield f"{clip(name, _NAME):<{name_size}}{shown}".rstrip()
+
+
+def _cell(value: float, low: float | None, high: float | None) -> str:
+    return _number(value) if low is None or high is None else f"{_number(value)} [{_number(low)}, {_number(high)}]"
+
+
+def _number(value: float) -> str:
+    """Two decimals, without the 0 before them: no correlation is more than 1."""
+    return "-" if math.isnan(value) else f"{value:.2f}".replace("0.", ".", 1).replace("-.00", ".00")
+
+
+def _notes(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
+    """What the figures of a table leave out or make up; said once of all attributes and methods that it is true of."""
+    seen: dict[str, dict[str, list[str]]] = {}  # what -> attribute -> methods
+    for method in e.methods:
+        for attribute in e.attributes:
+            if e.columns[method, attribute].n_scored:
+                for text in _left_out(e, e.at(method, attribute, level, statistic), level):
+                    seen.setdefault(text, {}).setdefault(attribute, []).append(method)
+    for what, places in seen.items():
+        by_methods: dict[tuple[str, ...], list[str]] = {}
+        for attribute, methods in places.items():
+            by_methods.setdefault(tuple(methods), []).append(attribute)
+        for names, attributes in by_methods.items():
+            where = "" if attributes == list(e.attributes) else f"{', '.join(attributes)}: "
+            who = "" if names == e.methods else f" ({', '.join(names)})"
+            yield f"  {where}{what}{who}"
+
+
+def _left_out(e: Evaluation, found: Agreement, level: str) -> Iterator[str]:
+    policy = NAN_POLICIES[e.settings.nan_policy]
+    sides = {"all ratings": policy.equal_ratings, "all scores": policy.equal_scores}
+    of = f"of {counted(e.n_contexts, 'context')}"
+    if equal := found.n_skipped - found.n_short:
+        skipped = " or ".join(side for side, counts_as in sides.items() if counts_as is None)
+        yield f"{equal} {of} skipped, where {skipped} are equal"
+    if found.n_short:
+        few = "fewer than two texts have" if level == "per_context" else "no text has"
+        yield f"{found.n_short} {of} skipped, where {few} both score and rating"
+    if found.n_constant and level == "per_context":
+        counts = {side: f"{value:g}" for side, value in sides.items() if value is not None}
+        values = " or ".join(dict.fromkeys(counts.values()))
+        yield f"{found.n_constant} {of} where {' or '.join(counts)} are equal count {values}"
+    if found.note:
+        yield found.note
+
+
+def _contrasts(e: Evaluation, level: str, statistic: str, width: int) -> Iterator[str]:
+    """How much better each method is than the one that it is held against."""
+    found = {each.place: each for each in e.contrasts if each.place[2:] == (level, statistic)}
+    if not found:
+        return
+    yield ""
+    yield f"More than {e.settings.against}, over texts that both score; * p < .05, Holm's correction for {len(found)}"
+    rows = []
+    for method in e.methods:
+        if method == e.settings.against:
+            continue
+        cells = []
+        for attribute in e.attributes:
+            contrast = found[Place(method, attribute, level, statistic)]
+            gap = contrast.found
+            star = "*" if contrast.p_holm is not None and contrast.p_holm < 0.05 else " "
+            cells.append(_cell(gap.value, gap.low, gap.high) + star)
+        rows.append((method, cells))
+    yield from _blocks([f"{attribute} " for attribute in e.attributes], rows, width)
+    if n_left_out := sum(each.found.n_left_out for each in found.values()):
+        yield f"  {counted(n_left_out, 'score')} not used: only one of the two methods scores that text"
+
+
+def _unscored(e: Evaluation) -> Iterator[str]:
+    if any(column.n_unscored or column.n_partial for column in e.columns.values()):
+        yield ""
+    for method in e.methods:
+        columns = [e.columns[method, attribute] for attribute in e.attributes]
+        why = [reason for column in columns for reason in column.reasons]
+        if n_partial := sum(column.n_partial for column in columns):
+            yield f"{method}: {counted(n_partial, 'score')} of {len(columns) * e.n_texts} partial"
+        if why:
+            yield f"{method}: {counted(len(why), 'score')} of {len(columns) * e.n_texts} missing"
+            yield from reasons(why)
+
+
+def signatures(e: Evaluation) -> Iterator[str]:
+    """A line a method; where attributes differ in a part, its values are listed."""
+    for method in e.methods:
+        parts: dict[str, dict[str, None]] = {}
+        for attribute in e.attributes:
+            for part in e.columns[method, attribute].signature.split("|"):
+                name, _, value = part.partition(":")
+                parts.setdefault(name, {})[value] = None
+        yield f"{method}: " + "|".join(f"{name}:{','.join(values)}" for name, values in parts.items())
