@@ -1,0 +1,25 @@
+"""Methods held against people's ratings: what each says, how far it agrees, and the papers' tables of that.
+
+    >>> from synthscore.baselines import Tools, method
+    >>> from synthscore.evaluation import evaluate
+    >>> found = evaluate(ratings, {name: method(name) for name in ("length", "g-eval")}, Tools(judge), against="length")
+    >>> found.at("g-eval", "coherence").value
+
+Tables: synthscore.evaluation.tables.
+"""
+
+from .folder import RunFolder
+from .result import Column, Contrast, Evaluation, Mean, Place, Settings
+from .run import evaluate, evaluate_columns
+
+__all__ = [
+    "Column",
+    "Contrast",
+    "Evaluation",
+    "Mean",
+    "Place",
+    "RunFolder",
+    "Settings",
+    "evaluate",
+    "evaluate_columns",
+]
