@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -197,7 +196,7 @@ def _references(row: Row, context_id: str) -> tuple[str, ...]:
 def score_row(score: Score, signature: Signature, *, verdicts: bool = False) -> dict[str, Any]:
     """One row: the score, its error, its details, and the signature that makes the number citable.
 
-    verdicts : also a column of what the judge said, as lists [level, swapped, better, worse, similar]
+    verdicts : also a column of what the judge said, as lists [level, swapped (1 or 0), better, worse, similar]
     """
     row = {name: plain(getattr(score, name)) for name in ("id", "context_id", "attribute")}
     row |= {"score": score.value, "stderr": score.stderr, "low": score.low, "high": score.high}
@@ -206,5 +205,5 @@ def score_row(score: Score, signature: Signature, *, verdicts: bool = False) -> 
         raise ValueError(f"score {score.id!r}: details {clash} have the names of columns; rename them")
     row |= dict(score.details)
     if verdicts:
-        row["verdicts"] = [list(astuple(verdict)) for verdict in score.verdicts]
+        row["verdicts"] = [[v.level, int(v.swapped), v.better, v.worse, v.similar] for v in score.verdicts]
     return {name: plain(value) for name, value in row.items()} | {"signature": str(signature)}

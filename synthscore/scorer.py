@@ -1,12 +1,18 @@
-"""Targets + references + judge -> Scores: every target is asked about against every rung of its ladder."""
+"""Targets + references + judge -> Scores: every target is asked about against every rung of its ladder.
+
+scoring="paper" is the paper's sum; scoring="anchored" places targets by a model of the judge (synthscore.anchored).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations, permutations
 from typing import Any, Literal
 
 import numpy as np
 
+from .anchored.scale import Scale
+from .anchored.scores import LEVEL, Asked, fitted, lengths, placed, why_none
 from .engines.base import Engine, Progress
 from .errors import InputError, LadderError
 from .prompts import Templates
@@ -31,10 +37,21 @@ class Scorer:
     rung_values : weights other than 1..N, worst rung first; the value is then the weighted sum itself.
     min_mass : the least probability that the labels must have together for an answer to count.
     max_slack : the most by which labels that a server did not tell may change a probability for an answer to count.
+    scoring : "paper", or "anchored": positions on the rung scale with errors (docs/anchored.md). n_samples, partial and
+        rung_values are of "paper" alone.
+    scale : for "anchored": scales fitted before, of this task and attribute, one for each length of ladder; each text
+        is then placed alone. None: the scale is fitted to the texts of each call, which should be many.
+    rungs_too : for "anchored": also ask about the rungs of each ladder against each other, N (N - 1) questions.
 
-    A score's `value` is the rung equivalent; a partial one, and one for which a server did not tell all labels, has
-    `low` and `high`, the least and the greatest value that what is missing could still give it. `details` hold `raw`
-    (the paper's sum), `unit` (raw / its bound, in [-1, 1]) and `label_mass` (the least over its comparisons).
+    debias : for "anchored": "length" takes out what the judge makes of length, as rungs of one level tell it.
+
+    An anchored score is a posterior mean; `stderr` and `low` to `high` (90 %) say how sure it is; a rung without a
+    verdict only makes it less sure: status "ok", the reason names the rung. `details` hold `n_rungs`, `label_mass` and
+    `extrapolated`, 1.0 where the value lies outside 1..N. `scales` are those of the last call of `score`.
+
+    A paper score's `value` is the rung equivalent; a partial one, and one for which a server did not tell all labels,
+    has `low` and `high`, the least and the greatest value that what is missing could still give it. `details` hold
+    `raw` (the paper's sum), `unit` (raw / its bound, in [-1, 1]) and `label_mass` (the least over its comparisons).
     """
 
     def __init__(
@@ -53,6 +70,10 @@ class Scorer:
         rung_values: Sequence[float] | None = None,
         min_mass: float = 0.01,
         max_slack: float = 0.02,
+        scoring: Literal["paper", "anchored"] = "paper",
+        scale: Scale | Sequence[Scale] | None = None,
+        rungs_too: bool = True,
+        debias: Literal["length"] | None = None,
     ) -> None:
         if protocol not in PROTOCOLS:
             raise ValueError(f"protocol is {protocol!r}, expected one of {', '.join(PROTOCOLS)}")
@@ -60,6 +81,14 @@ class Scorer:
             raise ValueError(f"partial is {partial!r}, expected 'report' or 'rescale'")
         if n_samples is not None and n_samples < 1:
             raise ValueError(f"n_samples is {n_samples}, expected at least 1, or None for exact probabilities")
+        if scoring not in ("paper", "anchored"):
+            raise ValueError(f"scoring is {scoring!r}, expected 'paper' or 'anchored'")
+        if scoring == "anchored" and (n_samples is not None or partial == "rescale" or rung_values is not None):
+            raise ValueError("n_samples, partial='rescale' and rung_values are of scoring='paper', not of 'anchored'")
+        if debias not in (None, "length"):
+            raise ValueError(f"debias is {debias!r}, expected 'length' or None")
+        if scoring == "paper" and (scale is not None or debias is not None):
+            raise ValueError("a scale and debias are for scoring='anchored', not for 'paper'")
         self.references = references
         self.judge = judge
         self.task = load_task(_only(task, references.tasks, "task"))
@@ -70,6 +99,9 @@ class Scorer:
         self.min_mass, self.max_slack = min_mass, max_slack
         self.n_samples, self.seed, self.partial = n_samples, seed, partial
         self.rung_values = None if rung_values is None else tuple(map(float, rung_values))
+        self.scoring, self.rungs_too, self.debias = scoring, rungs_too, debias
+        self.scale = self._own([scale] if isinstance(scale, Scale) else scale)
+        self.scales: tuple[Scale, ...] = ()
 
     @property
     def signature(self) -> Signature:
@@ -92,6 +124,8 @@ class Scorer:
             for rung in ladder.usable:
                 pairs.append(Pair(ladder.context, self.attribute, target.text, rung.text))
                 places.append((index, rung.level - 1))
+        among, names = self._among_rungs(ladders)
+        pairs += among
         verdicts = ask(
             pairs,
             self.judge,
@@ -105,6 +139,8 @@ class Scorer:
         by_target: dict[int, list[tuple[int, int]]] = {}
         for pair, (index, level) in enumerate(places):
             by_target.setdefault(index, []).append((pair, level))
+        if self.scoring == "anchored":
+            return self._anchored(texts, ladders, by_target, names, verdicts)
         rows = []
         for index, (target, ladder) in enumerate(zip(texts, ladders, strict=True)):
             if isinstance(ladder, str):
@@ -123,7 +159,7 @@ class Scorer:
             return f"ladder {ladder.context_id}/{ladder.attribute} does not carry its context's text"
         if not ladder.usable:
             return f"ladder {ladder.context_id}/{ladder.attribute}: all rungs failed. {ladder.rungs[0].reason}"
-        return ladder
+        return self._off_scale(ladder) or ladder
 
     def _row(
         self,
@@ -171,12 +207,7 @@ class Scorer:
                 "unit": raw / bound,
                 "label_mass": float(np.nanmin([verdicts.label_mass[pair] for pair, _ in asked])),
             },
-            verdicts=tuple(
-                Verdict(level + 1, bool(order), *said)
-                for pair, level in asked
-                for order, said in enumerate(verdicts.by_order[:, pair].tolist())
-                if not np.isnan(said[0])
-            ),
+            verdicts=_said(asked, verdicts),
         )
 
     def _value(self, raw: float, ladder: Ladder) -> float:
@@ -204,8 +235,144 @@ class Scorer:
     def _unscored(self, target: Target, reason: str) -> Score:
         return Score(target.id, target.context_id, self.attribute, None, status="unscored", reason=reason)
 
+    # ------------------------------------------------------------------------------------------------- anchored
+
+    def _own(self, scales: Sequence[Scale] | None) -> dict[int, Scale] | None:
+        """Length of ladder -> its scale. raises : InputError where none is of this task and attribute"""
+        if scales is None:
+            return None
+        own = {s.n_rungs: s for s in scales if (s.task, s.attribute) == (self.task.name, self.attribute)}
+        if not own:
+            names = ", ".join(sorted({f"{s.task}/{s.attribute}" for s in scales})) or "none at all"
+            raise InputError(
+                f"there is no scale of {self.task.name}/{self.attribute} among those given, expected one. They are of: "
+                f"{names}. Fit one with --save-scale"
+            )
+        for each in own.values():
+            if (each.judge.length_effect is not None) != (self.debias == "length"):
+                without = "without" if self.debias else "with"
+                raise InputError(
+                    f"the scale of {self.task.name}/{self.attribute} was fitted {without} debias='length', expected "
+                    "what is asked for now. Use it as it was fitted, or fit one anew",
+                    field="debias",
+                )
+        return own
+
+    def _off_scale(self, ladder: Ladder) -> str:
+        """Why the ladder cannot be used with the scale given; "" where it can."""
+        if self.scale is None:
+            return ""
+        name = f"ladder {ladder.context_id}/{ladder.attribute}"
+        if ladder.n_rungs not in self.scale:
+            lengths = ", ".join(map(str, sorted(self.scale)))
+            return f"{name} has {ladder.n_rungs} rungs, and there is only a scale for {lengths}. Fit one for its length"
+        anchors = self.scale[ladder.n_rungs].ladders.get(ladder.context_id)
+        if anchors is not None and anchors.ladder not in ("", ladder.hash):
+            return f"{name} is not the one that the scale was fitted on: its texts have changed. Fit the scale anew"
+        return ""
+
+    def _among_rungs(self, ladders: Sequence[Ladder | str]) -> tuple[list[Pair], list[tuple[str, int, int]]]:
+        """Questions about rungs against each other, and of each its context and two rungs, 0-based: every rung is asked
+        about against every other, of each ladder that no scale has placed yet."""
+        if self.scoring != "anchored" or not self.rungs_too:
+            return [], []
+        pairs, names = [], []
+        for ladder in {ladder.context_id: ladder for ladder in ladders if not isinstance(ladder, str)}.values():
+            if self.scale is not None and ladder.context_id in self.scale[ladder.n_rungs].ladders:
+                continue
+            assert ladder.context is not None
+            # In both orders, the question about (b, a) is that about (a, b) the other way round.
+            for one, other in (combinations if self.both_orders else permutations)(ladder.usable, 2):
+                pairs.append(Pair(ladder.context, self.attribute, one.text, other.text))
+                names.append((ladder.context_id, one.level - 1, other.level - 1))
+        return pairs, names
+
+    def _anchored(
+        self,
+        texts: Sequence[Target],
+        ladders: Sequence[Ladder | str],
+        by_target: Mapping[int, list[tuple[int, int]]],
+        names: Sequence[tuple[str, int, int]],
+        verdicts: Verdicts,
+    ) -> Scores:
+        """names : of the last pairs, those of rungs against each other (_among_rungs)"""
+        rows = {i: self._unscored(texts[i], reason) for i, reason in enumerate(ladders) if isinstance(reason, str)}
+        by_length: dict[int, list[int]] = {}
+        for index, ladder in enumerate(ladders):
+            if isinstance(ladder, Ladder):
+                by_length.setdefault(ladder.n_rungs, []).append(index)
+        scales = []
+        for n, members in sorted(by_length.items()):
+            found = {ladder.context_id: ladder for i in members if isinstance(ladder := ladders[i], Ladder)}
+            contexts = {name: place for place, name in enumerate(found)}
+            pair, of = [], []
+            for target, index in enumerate(members):
+                for asked, level in by_target[index]:
+                    pair.append((contexts[texts[index].context_id], n + target, level))
+                    of.append(asked)
+            for asked, (name, one, other) in enumerate(names, len(verdicts) - len(names)):
+                if name in contexts:
+                    pair.append((contexts[name], one, other))
+                    of.append(asked)
+            place = np.array([contexts[texts[i].context_id] for i in members], dtype=np.int64)
+            length = lengths(list(found.values()), [texts[i].text for i in members], place) if self.debias else ()
+            judged = Asked(n, tuple(contexts), place, np.array(pair, dtype=np.int64), verdicts.by_order[:, of], *length)
+            if self.scale is None:
+                scale, posterior = fitted(judged, found, self.task.name, self.attribute, verdicts.signature)
+            else:
+                signature = verdicts.signature.with_(task=self.task.name, attribute=self.attribute)
+                self.scale[n].check(signature)
+                scale, posterior = placed(judged, found, self.scale[n])
+            scales.append(scale)
+            low, high = posterior.interval(LEVEL)
+            numbers = np.stack([posterior.mean, posterior.sd, low, high, posterior.extrapolated()], axis=1)
+            for index, values in zip(members, numbers.tolist(), strict=True):
+                rows[index] = self._position(texts[index], found, by_target[index], verdicts, values, why_none(scale))
+        self.scales = tuple(scales)
+        return Scores(tuple(rows[index] for index in range(len(texts))), self._signed(verdicts))
+
+    def _position(
+        self,
+        target: Target,
+        ladders: Mapping[str, Ladder],
+        asked: list[tuple[int, int]],
+        verdicts: Verdicts,
+        values: Sequence[float],
+        none: str,
+    ) -> Score:
+        ladder = ladders[target.context_id]
+        said = _said(asked, verdicts)
+        known = {verdict.level - 1 for verdict in said}
+        missing = [self._why(ladder, k, asked, verdicts) for k in range(ladder.n_rungs) if k not in known]
+        if none or not known:
+            return self._unscored(target, none or missing[0])
+        untold = any(verdicts.slack[pair] > 0 for pair, level in asked if level in known)
+        mass = verdicts.answers.label_mass.reshape(-1, len(verdicts))
+        value, stderr, low, high, extrapolated = values
+        return Score(
+            id=target.id,
+            context_id=target.context_id,
+            attribute=self.attribute,
+            value=value,
+            stderr=stderr,
+            low=low,
+            high=high,
+            n_comparisons=len(known),
+            reason="; ".join([*missing, *["the server did not tell all labels"] * untold]),
+            details={
+                "n_rungs": float(ladder.n_rungs),
+                "extrapolated": extrapolated,
+                "label_mass": float(np.nanmin(mass[:, [pair for pair, _ in asked]])),
+            },
+            verdicts=said,
+        )
+
     def _signed(self, verdicts: Verdicts) -> Signature:
         scoring = "paper" if self.n_samples is None else f"paper,samples={self.n_samples},seed={self.seed}"
+        if self.scoring == "anchored":
+            scales = self.scales if self.scale is None else tuple(self.scale.values())
+            debiased = f",debias={self.debias}" if self.debias else ""
+            scoring = ",scale=".join([f"anchored{debiased}", *sorted(scale.hash[:12] for scale in scales)])
         if self.partial == "rescale":
             scoring += ",rescaled"
         if self.rung_values:
@@ -213,6 +380,16 @@ class Scorer:
         return verdicts.signature.with_(
             task=self.task.name, attribute=self.attribute, references=self.references.hash[:12], scoring=scoring
         )
+
+
+def _said(asked: Sequence[tuple[int, int]], verdicts: Verdicts) -> tuple[Verdict, ...]:
+    """What was said of a target, by rung and order. asked : (pair, level from 0) of each rung"""
+    return tuple(
+        Verdict(level + 1, bool(order), *said)
+        for pair, level in asked
+        for order, said in enumerate(verdicts.by_order[:, pair].tolist())
+        if not np.isnan(said[0])
+    )
 
 
 def _open(margins: FloatArray, slack: FloatArray, weights: FloatArray) -> tuple[float, float]:

@@ -1,7 +1,20 @@
 """Answers against ladders -> positions on the rung scale, with errors: docs/anchored.md has the model."""
 
 from .fit import fit
-from .model import Answers, JudgeModel, Posterior
+from .model import Answers, JudgeModel, Posterior, Prior
 from .positions import positions
+from .scale import Anchors, Scale, load_scales, save_scales, three_way
 
-__all__ = ["Answers", "JudgeModel", "Posterior", "fit", "positions"]
+__all__ = [
+    "Anchors",
+    "Answers",
+    "JudgeModel",
+    "Posterior",
+    "Prior",
+    "Scale",
+    "fit",
+    "load_scales",
+    "positions",
+    "save_scales",
+    "three_way",
+]

@@ -16,8 +16,12 @@ from .positions import log_odds, positions, solve
 
 _ROUNDS = 300
 _TOLERANCE = 1e-4
+_LEAST_STRETCH = 0.05  # below: the judge sees the rungs upside down
+_LEAST_NATS = 0.2  # between the worst and the best rung, or it sees them as one
+_MOST_ANSWERS = 50_000
 _FEW_LADDERS, _FEW_TARGETS, _FEW_ANSWERS = 2.0, 2.0, 20.0  # how many of each the priors of the variances count as
 _RUNG_SD = (0.3, 0.2, 0.3)  # prior: shift and unevenness in rungs of N = 5, stretch relative
+_LENGTH_SD = 0.5  # prior: rungs of N = 5 by which a text seems better that is twice as long
 _NOISE, _SPREAD = 0.05, 0.7  # prior: logit noise of about 0.8 nats
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -28,7 +32,57 @@ def fit(answers: Answers) -> tuple[JudgeModel, Posterior]:
 
     The position bias is told from its opposite sign in the two orders, or from rungs against each other; where there
     are neither, it counts as 0. Not converging is part of the result: JudgeModel.converged.
+    Of more than 50,000 answers, the parameters are fitted on those about some of the targets, spread over all ladders;
+    which ones depends on their number alone. The positions are of all.
     """
+    judge = _fit(_some(answers))
+    return judge, positions(answers, judge)
+
+
+def _some(answers: Answers, most: int = _MOST_ANSWERS) -> Answers:
+    """The answers about as many targets as have `most` together, a target of every ladder before a second of any."""
+    if len(answers) <= most:
+        return answers
+    rng = np.random.default_rng(0)
+    n, ladder_of = answers.n_rungs, answers.target_ladder
+    order = np.lexsort((rng.random(answers.n_targets), ladder_of))
+    starts = np.searchsorted(ladder_of[order], ladder_of[order])
+    turn = np.empty(answers.n_targets, dtype=np.int64)
+    turn[order] = np.arange(answers.n_targets) - starts
+    order = np.lexsort((rng.permutation(answers.n_ladders)[ladder_of], turn))
+    targets = [np.where(codes >= n, codes - n, -1) for codes in (answers.first, answers.second)]
+    about = np.maximum(*targets)
+    costs = np.bincount(about[about >= 0], minlength=answers.n_targets)[order]
+    among_rungs = np.bincount(answers.ladder[about < 0], minlength=answers.n_ladders)
+    costs = costs + np.where(turn[order] == 0, among_rungs[ladder_of[order]], 0)
+    kept = np.zeros(answers.n_targets + 1, dtype=bool)  # and one more place, for answers about rungs alone
+    kept[order[: max(1, int(np.searchsorted(np.cumsum(costs), most, "right")))]] = True
+    ladders = np.zeros(answers.n_ladders, dtype=bool)
+    ladders[ladder_of[kept[:-1]]] = True
+    rows = ladders[answers.ladder]
+    for each in targets:
+        rows &= kept[each] | (each < 0)
+    new_ladder, new_target = np.cumsum(ladders) - 1, np.cumsum(kept[:-1]) - 1
+    first, second = (
+        np.where(each < 0, old, n + new_target[each])[rows]
+        for each, old in zip(targets, (answers.first, answers.second), strict=True)
+    )
+    return Answers(
+        n_ladders=int(ladders.sum()),
+        n_rungs=n,
+        target_ladder=new_ladder[ladder_of[kept[:-1]]],
+        ladder=new_ladder[answers.ladder[rows]],
+        first=first,
+        second=second,
+        sign=answers.sign[rows],
+        probs=answers.probs[rows],
+        rung_length=None if answers.rung_length is None else answers.rung_length[ladders],
+        target_length=None if answers.target_length is None else answers.target_length[kept[:-1]],
+    )
+
+
+def _fit(answers: Answers) -> JudgeModel:
+    """The judge's parameters by all of these answers."""
     n = answers.n_rungs
     unit = (n - 1) / 4  # N = 5 is where the priors are stated
     judge = JudgeModel(
@@ -46,6 +100,7 @@ def fit(answers: Answers) -> tuple[JudgeModel, Posterior]:
         n_targets=answers.n_targets,
         bias_known=bool(_tells_bias(answers).any()),
         converged=False,
+        length_effect=None if answers.rung_length is None else 0.0,
     )
     posterior: Posterior | None = None
     for _ in range(_ROUNDS):
@@ -53,12 +108,25 @@ def fit(answers: Answers) -> tuple[JudgeModel, Posterior]:
         before = judge
         judge = _answering(answers, judge, posterior, differences)
         judge = _noise(answers, judge, posterior, differences)
-        judge, posterior = _gauge(judge, posterior)
+        stretch = _stretch(posterior)
+        if stretch < _LEAST_STRETCH or judge.discrimination * stretch * (n - 1) < _LEAST_NATS:
+            judge = replace(judge, rungs_rise=False)
+            break
+        judge, posterior = _gauge(judge, posterior, stretch)
+        judge, posterior = _length(answers, judge, posterior)
         judge = _spreads(answers, judge, posterior)
         if _change(before, judge) < _TOLERANCE:
             judge = replace(judge, converged=True)
             break
-    return judge, positions(answers, judge)
+    return _contexts(judge)
+
+
+def _contexts(judge: JudgeModel) -> JudgeModel:
+    """Answers do not tell a low ladder from good texts: ladders differ as wholes by no more than the prior says, and
+    what contexts differ by beyond that is their texts'."""
+    shift, stretch, uneven = judge.rung_sd
+    ladders = min(shift, _RUNG_SD[0] * (judge.n_rungs - 1) / 4)
+    return replace(judge, rung_sd=(ladders, stretch, uneven), context_sd=float(np.sqrt(shift**2 - ladders**2)))
 
 
 def _tells_bias(answers: Answers) -> FloatArray:
@@ -123,21 +191,26 @@ def _noise(answers: Answers, judge: JudgeModel, posterior: Posterior, difference
     return replace(judge, noise=float(max(found[0], 1e-4)), spread=float(found[1]))
 
 
-def _gauge(judge: JudgeModel, posterior: Posterior) -> tuple[JudgeModel, Posterior]:
+def _stretch(posterior: Posterior) -> float:
+    """How far the median ladder's rungs are apart, as the judge sees them; 1 on the scale."""
+    if not len(posterior.rungs):
+        return 1.0
+    level = np.arange(posterior.rungs.shape[1]) - (posterior.rungs.shape[1] - 1) / 2
+    return float(np.median(posterior.rungs @ level / (level @ level)))
+
+
+def _gauge(judge: JudgeModel, posterior: Posterior, stretch: float) -> tuple[JudgeModel, Posterior]:
     """The scale on which the median ladder is 1..N: nothing in the answers says where a scale begins, or its unit."""
     n = judge.n_rungs
-    level = np.arange(n) - (n - 1) / 2
     centre = posterior.rungs.mean(axis=1)
-    stretch = float(np.median(posterior.rungs @ level / (level @ level))) if len(centre) else 1.0
-    if stretch < 0.05:  # the judge does not see a difference between the rungs, or sees it upside down
-        stretch = 1.0
     shift = float(np.median(centre)) if len(centre) else (n + 1) / 2
     rungs = (n + 1) / 2 + (posterior.rungs - shift) / stretch
     mean = (n + 1) / 2 + (posterior.mean - shift) / stretch
     moved = replace(
         posterior, rungs=rungs, mean=mean, sd=posterior.sd / stretch, rung_cov=posterior.rung_cov / stretch**2
     )
-    return replace(judge, discrimination=judge.discrimination * stretch), moved
+    length = None if judge.length_effect is None else judge.length_effect / stretch
+    return replace(judge, discrimination=judge.discrimination * stretch, length_effect=length), moved
 
 
 def _spreads(answers: Answers, judge: JudgeModel, posterior: Posterior) -> JudgeModel:
@@ -161,6 +234,31 @@ def _spreads(answers: Answers, judge: JudgeModel, posterior: Posterior) -> Judge
     return replace(judge, rung_sd=rung_sd, target_mean=mean, target_sd=float(np.sqrt(target)))
 
 
+def _length(answers: Answers, judge: JudgeModel, posterior: Posterior) -> tuple[JudgeModel, Posterior]:
+    """By how much a text seems better that is twice as long, told by rungs of one level alone.
+
+    Rungs of one level are taken to be equally good in all ladders, however long. Texts do not tell it: the better ones
+    may well be the longer ones.
+    """
+    if answers.rung_length is None or answers.target_length is None or judge.length_effect is None:
+        return judge, posterior
+    precision = judge.rung_precision()
+    length = answers.rung_length
+    among = length - length.mean(axis=0)  # what levels have in common is left to the levels
+    seen = posterior.rungs + judge.length_effect * length
+    prior = (_LENGTH_SD * (judge.n_rungs - 1) / 4) ** -2
+    weighed = among @ precision
+    effect = float((weighed * (seen - np.arange(1.0, judge.n_rungs + 1))).sum() / ((weighed * among).sum() + prior))
+    # What the answers leave open of the rungs is missing from what they say of length.
+    told = (weighed * among).sum() - np.einsum("cn,cnm,cm->", weighed, posterior.rung_cov, weighed)
+    change = effect - judge.length_effect
+    moved = replace(
+        posterior, rungs=posterior.rungs - change * length, mean=posterior.mean - change * answers.target_length
+    )
+    told = max(float(told), 0.0)  # below 0 only before the scale has settled
+    return replace(judge, length_effect=effect, length_stderr=float(1 / np.sqrt(told + prior))), moved
+
+
 def _pooled(squares: FloatArray, prior: float, n_prior: float) -> float:
     return float((squares.sum() + n_prior * prior) / (len(squares) + n_prior))
 
@@ -169,5 +267,6 @@ def _change(before: JudgeModel, after: JudgeModel) -> float:
     """Largest change, relative where a value has a unit of its own."""
     names = ("discrimination", "position_bias", "log_tie", "noise", "spread", "target_mean", "target_sd")
     pairs = [(getattr(before, name), getattr(after, name)) for name in names]
+    pairs.append((before.length_effect or 0.0, after.length_effect or 0.0))
     pairs += zip(before.rung_sd, after.rung_sd, strict=True)
     return float(max(abs(b - a) / max(1.0, abs(a)) for a, b in pairs if np.isfinite(a)))

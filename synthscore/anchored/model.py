@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..types import FloatArray, IntArray
+
+_BY_ANSWER = ("ladder", "first", "second", "sign", "probs")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,6 +29,8 @@ class Answers:
         0..n_rungs - 1 is a rung of the ladder, n_rungs + k is target k
     sign : float64, shape (n_answers,); +1 where the question was asked as usual, -1 where the other way round
     probs : float64, shape (n_answers, 3); better, worse, similar, said of `first`; sum to 1
+    rung_length, target_length : float64, shape (n_ladders, n_rungs) and (n_targets,), or None; log2 of the number of
+        words, less its mean over the rungs of the ladder: with them, the judge's liking for length is in the model
     raises : InputError for shapes that do not match, or numbers that are no probabilities
     """
 
@@ -38,6 +42,8 @@ class Answers:
     second: IntArray
     sign: FloatArray
     probs: FloatArray
+    rung_length: FloatArray | None = None
+    target_length: FloatArray | None = None
 
     def __post_init__(self) -> None:
         n = len(self.ladder)
@@ -66,16 +72,14 @@ class Answers:
 
     def take(self, rows: npt.NDArray[Any]) -> Answers:
         """Some of the answers, over the same ladders and targets."""
-        arrays = (getattr(self, name)[rows] for name in ("ladder", "first", "second", "sign", "probs"))
-        return Answers(self.n_ladders, self.n_rungs, self.target_ladder, *arrays)
+        return replace(self, **{name: getattr(self, name)[rows] for name in _BY_ANSWER})
 
     def join(self, other: Answers) -> Answers:
         """These and more, over the same ladders and targets."""
-        arrays = (
-            np.concatenate([getattr(self, name), getattr(other, name)])
-            for name in ("ladder", "first", "second", "sign", "probs")
-        )
-        return Answers(self.n_ladders, self.n_rungs, self.target_ladder, *arrays)
+        both: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _BY_ANSWER
+        }
+        return replace(self, **both)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,8 @@ class JudgeModel:
     """What a judge's answers on one (task, attribute) are worth, pooled over contexts.
 
         P(better, worse, similar) ~ exp(d/2), exp(-d/2), nu      d = discrimination * (x_first - x_second) + sign * bias
+
+    with x + length_effect * length in place of x, where length is in the model.
 
     n_rungs : of the ladders that it was fitted on; positions are on 1..n_rungs
     discrimination : nats for each rung of difference, > 0. position_bias : nats in favour of the text asked about
@@ -94,6 +100,10 @@ class JudgeModel:
     n_answers, n_ladders, n_targets : that it was fitted on
     bias_known : False where the questions could not tell the bias, which then counts as 0
     converged : whether the last round changed no parameter by more than 1e-4
+    context_sd : by how much the texts of a context, all of them, are better or worse than those of others, in rungs
+    length_effect, length_stderr : by how many rungs a text seems better if it is twice as long; None: not in the model
+    rungs_rise : False where the judge sees the median ladder upside down, or all its rungs alike: positions by such a
+        judge mean nothing, and fitting stopped there
     """
 
     n_rungs: int
@@ -110,12 +120,23 @@ class JudgeModel:
     n_targets: int = 0
     bias_known: bool = True
     converged: bool = True
+    rungs_rise: bool = True
+    context_sd: float = 0.0
+    length_effect: float | None = None
+    length_stderr: float | None = None
+
+    @property
+    def text_sd(self) -> float:
+        """Of a text of which nothing is known, its context's other texts included."""
+        return math.hypot(self.target_sd, self.context_sd)
 
     def probs(self, d: FloatArray) -> FloatArray:
         """P(better, worse, similar), shape (*d.shape, 3). d : log-odds of better against worse"""
-        logits = np.stack([d / 2, -d / 2, np.full_like(d, self.log_tie)], axis=-1)
-        weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
-        probs: FloatArray = weights / weights.sum(axis=-1, keepdims=True)
+        top = np.maximum(np.abs(d) / 2, self.log_tie)
+        probs: FloatArray = np.empty((*d.shape, 3))
+        for column, logit in enumerate((d / 2, -d / 2, self.log_tie)):
+            np.exp(logit - top, out=probs[..., column])
+        probs /= (probs[..., 0] + probs[..., 1] + probs[..., 2])[..., None]
         return probs
 
     def weight(self, probs: FloatArray) -> FloatArray:
@@ -132,6 +153,16 @@ class JudgeModel:
         precision: FloatArray = np.linalg.inv(covariance).astype(np.float64)
         return precision
 
+    def prior(self, n_ladders: int, n_targets: int) -> Prior:
+        """What is known of ladders and targets before any answer."""
+        n = self.n_rungs
+        level = np.arange(1.0, n + 1)
+        return Prior(
+            np.broadcast_to(level, (n_ladders, n)),
+            np.broadcast_to(self.rung_precision(), (n_ladders, n, n)),
+            np.full(n_targets, self.target_mean),
+        )
+
     def scale_variance(self, x: FloatArray) -> FloatArray:
         """How uncertain the scale itself is at positions x, rungs squared: it is that of the median of n_ladders."""
         shift, stretch, _ = self.rung_sd
@@ -147,6 +178,19 @@ class JudgeModel:
         """From `to_dict`."""
         log_tie = -math.inf if values["log_tie"] is None else values["log_tie"]
         return cls(**{**values, "log_tie": log_tie, "rung_sd": tuple(values["rung_sd"])})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prior:
+    """Where texts are expected before any answer: normal distributions on the rung scale.
+
+    rungs, precision : float64, shape (n_ladders, N) and (n_ladders, N, N); mean and inverse covariance
+    targets : float64, shape (n_targets,); means, each with the deviation JudgeModel.target_sd
+    """
+
+    rungs: FloatArray
+    precision: FloatArray
+    targets: FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)

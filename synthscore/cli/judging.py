@@ -10,10 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
+from ..anchored.scale import Scale, load_scales
 from ..data import target_from_row
 from ..errors import InputError, LadderError
+from ..judge_bias import JudgeBias, judge_bias
 from ..references import References, load_references
 from ..rows import Row, read_rows
 from ..scorer import Scorer
@@ -56,6 +58,7 @@ class Judged:
     shape: tuple[int, int, int]  # targets asked about, attributes, rungs of each ladder (0: ladders differ)
     n_questions: int
     cost: list[str]  # what the model was asked, in a line; none where the store held all
+    scales: list[Scale]  # that the scores are on, with --scoring anchored
 
     @property
     def rows(self) -> Iterable[tuple[Score, Signature]]:
@@ -70,6 +73,29 @@ class Judged:
             for key, value in signature.parts if score.status != "unscored" else ():
                 merged.setdefault(key, {})[value] = None
         return "|".join(f"{key}:{','.join(values)}" for key, values in merged.items())
+
+
+def add_scoring(parser: argparse.ArgumentParser) -> None:
+    """The options of anchored scoring."""
+    group = parser.add_argument_group("scoring")
+    group.add_argument(
+        "--scoring",
+        choices=("paper", "anchored"),
+        default="paper",
+        help="the paper's sum, or positions on the rung scale with errors, by a model of the judge (default: paper)",
+    )
+    group.add_argument(
+        "--scale",
+        metavar="FILE",
+        help="with anchored: the judge and ladders that --save-scale wrote; each text is then placed alone "
+        "(default: fitted to the texts at hand)",
+    )
+    group.add_argument("--save-scale", metavar="FILE", help="with anchored: write the judge and ladders, JSON")
+    group.add_argument(
+        "--debias",
+        choices=("length",),
+        help="with anchored: take out what the judge makes of a text's length, as rungs of one level tell it",
+    )
 
 
 def read_items(args: argparse.Namespace, *, unique: bool = False) -> list[Item]:
@@ -108,6 +134,7 @@ def load(args: argparse.Namespace) -> tuple[References, Held]:
             f"--seed {args.seed} changes nothing without --samples N: scores from the exact probabilities are not "
             "drawn. Leave it out, or add --samples"
         )
+    _check_scoring(args)
     references = load_references(args.references, revision=args.revision)
     if not len(references):
         raise LadderError(f"{args.references} holds no ladders at all. Make some with `synthscore generate`")
@@ -133,6 +160,17 @@ def load(args: argparse.Namespace) -> tuple[References, Held]:
     return references, {task: attributes for task, attributes in chosen.items() if attributes}
 
 
+def _check_scoring(args: argparse.Namespace) -> None:
+    anchored = getattr(args, "scoring", "paper") == "anchored"
+    for name in ("samples",) if anchored else ("scale", "save_scale", "debias"):
+        if getattr(args, name, None) is not None:
+            option = f"--{name.replace('_', '-')}"
+            other = "paper" if anchored else "anchored"
+            raise UsageError(f"{option} changes nothing without --scoring {other}. Leave it out, or add that")
+    if anchored and args.partial == "rescale":
+        raise UsageError("--partial rescale stretches the paper's sum. Leave it out with --scoring anchored")
+
+
 def judge(
     args: argparse.Namespace, items: Sequence[Item], references: References, held: Held, engine: Watched
 ) -> Judged:
@@ -151,8 +189,12 @@ def judge(
             signatures[index].append(engine.signature)
             if not reason:
                 groups.setdefault((task, attribute), []).append((index, place))
-    before, (shape, n_pairs) = engine.n_judged, _shape(items, groups, references)
-    with bar(args, n_pairs * _per_pair(args), "questions", engine.meter) as progress:
+    scoring: Literal["paper", "anchored"] = getattr(args, "scoring", "paper")
+    known = load_scales(args.scale) if scoring == "anchored" and args.scale else None
+    scales: list[Scale] = []
+    before, (shape, n_pairs, n_among) = engine.n_judged, _shape(items, groups, references, known)
+    n_among *= (scoring == "anchored") * (2 if args.protocol == "yes_no_two_sided" else 1)
+    with bar(args, n_among + n_pairs * _per_pair(args), "questions", engine.meter) as progress:
         for (task, attribute), places in groups.items():
             scorer = Scorer(
                 references,
@@ -166,12 +208,36 @@ def judge(
                 seed=args.seed or 0,
                 partial=args.partial,
                 min_mass=args.min_mass,
+                scoring=scoring,
+                scale=known,
+                debias=getattr(args, "debias", None),
             )
             targets = [target for index, _ in places if isinstance(target := items[index].target, Target)]
             result = scorer.score(targets, progress)
+            scales += scorer.scales
             for (index, place), score in zip(places, result, strict=True):
                 scores[index][place], signatures[index][place] = score, result.signature
-    return Judged(scores, signatures, shape, engine.n_judged - before, [cost] if (cost := engine.meter.cost) else [])
+    cost = [engine.meter.cost] if engine.meter.cost else []
+    return Judged(scores, signatures, shape, engine.n_judged - before, cost, scales)
+
+
+def biases(judged: Judged, items: Sequence[Item], references: References) -> dict[str, JudgeBias]:
+    """ "task/attribute" -> what the judge favoured, of all that were scored."""
+    groups: dict[tuple[str, str], list[tuple[Score, Target]]] = {}
+    models: dict[tuple[str, str], str] = {}
+    for item, scores, signatures in zip(items, judged.scores, judged.signatures, strict=True):
+        for score, signature in zip(scores, signatures, strict=True):
+            if score.verdicts and isinstance(item.target, Target):
+                parts = dict(signature.parts)
+                key = parts["task"], score.attribute
+                groups.setdefault(key, []).append((score, item.target))
+                models[key] = parts.get("model", "")
+    return {
+        "/".join(key): judge_bias(
+            [score for score, _ in group], [target for _, target in group], references, task=key[0], judge=models[key]
+        )
+        for key, group in groups.items()
+    }
 
 
 def summary(args: argparse.Namespace, judged: Judged) -> str:
@@ -292,10 +358,16 @@ def _unscored(item: Item, attribute: str, reason: str) -> Score:
 
 
 def _shape(
-    items: Sequence[Item], groups: Mapping[tuple[str, str], Sequence[tuple[int, int]]], references: References
-) -> tuple[tuple[int, int, int], int]:
-    """Targets, attributes and rungs (0: ladders differ) that are asked about, and pairs of target and rung."""
+    items: Sequence[Item],
+    groups: Mapping[tuple[str, str], Sequence[tuple[int, int]]],
+    references: References,
+    scales: Sequence[Scale] | None,
+) -> tuple[tuple[int, int, int], int, int]:
+    """Targets, attributes and rungs (0: ladders differ) that are asked about; pairs of target and rung; and pairs of
+    rungs, each in both orders, of ladders that are not on a scale yet."""
     targets, attributes, rungs = set(), set(), Counter[int]()
+    placed = {(s.task, s.attribute, s.n_rungs, name) for s in scales or () for name in s.ladders}
+    among: dict[tuple[str, str, str], int] = {}
     for (task, attribute), places in groups.items():
         for index, _ in places:
             try:
@@ -304,9 +376,12 @@ def _shape(
                 continue
             targets.add(index)
             attributes.add(attribute)
-            rungs[len(ladder.usable)] += 1
+            n = len(ladder.usable)
+            rungs[n] += 1
+            new = (task, attribute, ladder.n_rungs, ladder.context_id) not in placed
+            among[task, attribute, ladder.context_id] = n * (n - 1) * new
     shape = (len(targets), len(attributes), next(iter(rungs)) if len(rungs) == 1 else 0)
-    return shape, sum(size * count for size, count in rungs.items())
+    return shape, sum(size * count for size, count in rungs.items()), sum(among.values())
 
 
 def _per_pair(args: argparse.Namespace) -> int:

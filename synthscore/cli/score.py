@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 
+from .. import judge_bias
+from ..anchored.scale import save_scales
+from ..anchored.scores import lines as about
 from ..data import score_row
-from ..rows import write_rows
+from ..rows import replacing, write_rows
 from ..types import Score
 from . import judging
 from .common import (
@@ -36,6 +40,12 @@ or unscored), reason, raw (the paper's sum, within +-N(N+1)/2), unit (raw / its 
 signature. Where some rungs have no verdict, the score is partial, and lies between low and high
 whatever they had said. A row that cannot be read or scored stays in its place, with a reason and no
 score. The exit code is 3 where a row is partial or unscored.
+
+With --scoring anchored the score is a position on the rung scale, by a model of the judge that is fitted
+to all answers: it may lie outside 1..N (extrapolated is then 1), has a stderr, and is with 90 % between
+low and high. The rungs of each ladder are asked about against each other, too: N (N - 1) questions.
+
+What the judge favours besides quality (a position, a length) is printed at the end; --bias writes it.
 """
 
 
@@ -61,6 +71,10 @@ def add(commands: Commands) -> None:
         action="store_true",
         help="also write a column verdicts: of every rung and order asked, [level, swapped, better, worse, similar]",
     )
+    parser.add_argument(
+        "--bias", metavar="FILE", help="write what the judge favours besides quality, by attribute, JSON"
+    )
+    judging.add_scoring(parser)
     add_judging(parser, "may be repeated (default: all that the references hold)")
 
 
@@ -72,11 +86,27 @@ def run(args: argparse.Namespace) -> int:
     with open_model(args) as engine:
         judged = judging.judge(args, items, references, held, engine)
     write_rows((score_row(score, signature, verdicts=args.verdicts) for score, signature in judged.rows), args.output)
+    if args.save_scale:
+        save_scales(judged.scales, args.save_scale)
+    found = judging.biases(judged, items, references)
+    if args.bias:
+        with replacing(args.bias) as file:
+            content = {name: bias.to_dict() for name, bias in found.items()}
+            file.write(json.dumps(content, indent=1).encode() + b"\n")
+    favoured = [line for name, bias in found.items() for line in judge_bias.lines(name, bias)]
     by_status: dict[str, list[Score]] = {"ok": [], "partial": [], "unscored": []}
     for score, _ in judged.rows:
         by_status[score.status].append(score)
     lines = [line for status in ("partial", "unscored") for line in judging.why(status, by_status[status])]
-    note(args, judging.summary(args, judged), *lines, *judged.cost, signature=judged.signature)
+    note(
+        args,
+        judging.summary(args, judged),
+        *lines,
+        *about(judged.scales),
+        *favoured,
+        *judged.cost,
+        signature=judged.signature,
+    )
     if by_status["unscored"] and not (by_status["ok"] or by_status["partial"]):
         warn("nothing could be scored")
         return ERROR
