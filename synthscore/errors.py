@@ -75,3 +75,8 @@ class RankingError(SynthscoreError):
 class BenchmarkError(SynthscoreError):
     """A benchmark that is not known, or whose files are missing, incomplete, or in a form that is not known.
     Attributes where known: `benchmark`, `folder`, `file`."""
+
+
+class CertificateError(SynthscoreError):
+    """A certificate that cannot be made, read or used. Attributes where known: `differs` (part of the signature ->
+    (certified, now)), `needed` (labelled texts), `seen`."""

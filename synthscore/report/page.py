@@ -17,6 +17,7 @@ from ..agreement import ALIASES, Level
 from . import figures as draw
 from . import judge
 from .agreement import Figure, with_people
+from .calibration import calibration
 from .figures import clip
 from .layout import ROWS, Card, Section, Table, counted, cut, number, percent, points, spaced, span
 from .numbers import Group, decisions, failures, groups, merged_signature, overall
@@ -37,6 +38,7 @@ def page(run: Run, *, title: str | None = None, min_score: float | None = None, 
     found = groups(run, min_score)
     made = (
         scores(run, found),
+        run.calibration and calibration(run.calibration),
         ladder(run, found, min_score, context_id),
         judge.verdicts(found),
         judge.position_bias(found),

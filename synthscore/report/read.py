@@ -22,6 +22,7 @@ from ..references import References, load_references
 from ..release import DATA
 from ..rows import Row, read_rows, shorten
 from ..types import Target
+from .calibration import CALIBRATION, Calibration, read_calibration
 from .score_row import ScoreRow, broken, number, score_row, word
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".csv", ".tsv", ".parquet")
@@ -63,6 +64,7 @@ class Run:
     references: References | None = None
     ratings: Ratings | None = None
     evaluation: Mapping[str, Any] | None = None
+    calibration: Calibration | None = None
     curves: dict[str, list[CurvePoint]] = field(default_factory=dict)
     filtered: Counter[str] = field(default_factory=Counter)
     files: list[File] = field(default_factory=list)
@@ -126,6 +128,9 @@ def _read_folder(run: Run, folder: Path) -> None:
             if name == EVALUATION:
                 run.evaluation = _evaluation(path)
                 run.files.append(File(name, "agreement with people", 1))
+            elif name == CALIBRATION:
+                run.calibration = read_calibration(path)
+                run.files.append(File(name, "a certificate", 1))
             elif name.lower().endswith(SUFFIXES) and name != DATA and not name.startswith("."):
                 _read_file(run, str(path), name)
         except InputError as error:
