@@ -18,11 +18,11 @@ import synthscore
 from synthscore import cli, engines
 from synthscore.cli import build_parser, main
 from synthscore.cli.common import ROWS_FILES, clip, counted, reasons, table
-from synthscore.cli.filter import decide
 from synthscore.data import write_rows
 from synthscore.references import load_references, save_references
 from synthscore.resources import resource
-from synthscore.types import Context, Ladder, Rung, Score
+from synthscore.thresholds import Certificate, Certified, Guarantee
+from synthscore.types import Context, Ladder, Rung, Signature
 from tests.fakes import FakeEngine
 
 CONTEXTS = {f"c{i}": f"Article {i}. It has a second sentence, and that is about something else." for i in (1, 2, 3)}
@@ -118,9 +118,10 @@ COMMANDS = {" ".join(path): parser for path, parser in parsers(build_parser())}
 
 def test_the_commands_are_those_that_were_promised():
     assert set(COMMANDS) == {
-        *("demo", "doctor", "filter", "generate", "rank", "references", "score", "serve", "store", "verify"),
+        *("calibrate", "demo", "doctor", "evaluate", "filter", "generate", "rank", "references", "report", "score"),
+        *("serve", "store", "verify"),
         *(f"references {action}" for action in ("card", "check", "diff", "list", "show", "verify")),
-        *(f"store {action}" for action in ("info", "merge", "prune", "show")),
+        *(f"store {action}" for action in ("import", "info", "merge", "prune", "show")),
     }
 
 
@@ -535,7 +536,7 @@ def test_filter_keeps_the_rows_as_they_were_in_their_order(engine, references, c
     out, err = capsys.readouterr()
     assert parse(out) == [rows[0], rows[2], rows[3]]
     assert [list(row) for row in parse(out)] == [list(row) for row in (rows[0], rows[2], rows[3])]
-    shown(err, "4 scored", "kept 3 of 4 at a score of 3.5 or more; 1 below, 0 unscored", "model:fake")
+    shown(err, "4 scored", "kept 3 of 4 at a score of 3.5 or more; 1 dropped, 0 unscored", "model:fake")
 
 
 def test_filter_writes_what_it_drops_with_the_reason_and_counts_the_unscored_apart(engine, references, capsys):
@@ -551,7 +552,7 @@ def test_filter_writes_what_it_drops_with_the_reason_and_counts_the_unscored_apa
     assert lost["synthscore"]["score"] is None
     shown(lost["synthscore"]["reason"], "c9")
     assert broken["unreadable"].strip() == "not JSON"
-    shown(capsys.readouterr().err, "kept 1 of 4", "1 below, 2 unscored")
+    shown(capsys.readouterr().err, "kept 1 of 4", "1 dropped, 2 unscored")
 
 
 @pytest.mark.parametrize("partial", ["report", "rescale"])
@@ -570,9 +571,9 @@ def test_filter_keeps_a_partial_score_only_where_no_missing_verdict_could_change
     assert [row["id"] for row in read("kept.jsonl")] == ["best", "whole"]
     dropped = {row["id"]: row["synthscore"] for row in read("dropped.jsonl")}
     assert {name: row["decision"] for name, row in dropped.items()} == {
-        "worse than rung 1": "undecided",
-        "better than rung 1": "undecided",
-        "worst": "below",
+        "worse than rung 1": "unsure",
+        "better than rung 1": "unsure",
+        "worst": "dropped",
     }
     worse = dropped["worse than rung 1"]
     assert worse["status"] == "partial"
@@ -580,8 +581,8 @@ def test_filter_keeps_a_partial_score_only_where_no_missing_verdict_could_change
     shown(worse["reason"], "rung 2 has no text: the model refused")
     shown(
         capsys.readouterr().err,
-        "1 scored, 4 partial undecided: 8 x such as: rung 2 has no text",
-        "kept 2 of 5 at a score of 3.5 or more; 1 below, 2 undecided, 0 unscored",
+        "1 scored, 4 partial unsure: 8 x such as: rung 2 has no text",
+        "kept 2 of 5 at a score of 3.5 or more; 1 dropped, 2 unsure, 0 unscored",
     )
 
 
@@ -592,15 +593,44 @@ def test_filter_says_that_scores_were_partial_even_where_it_could_decide(engine,
     assert len(parse(capsys.readouterr().out)) == 1
 
 
-def test_a_partial_score_whose_bounds_are_not_known_is_undecided():
-    partial = Score("t", "c1", "coherence", 4.5, status="partial", reason="rung 2 has no text")
-    assert decide(partial, 3.5) == "undecided"
-    assert decide(partial, 5.0) == "undecided"
+def test_filter_writes_what_is_unsure_apart_by_the_error_of_each_score(engine, references, capsys):
+    write("targets.jsonl", target("c1", -9, id="bad"), target("c1", 3.5, id="middle"), target("c2", 9, id="good"))
+    argv = ["--min-score", "3.5", "--alpha", "0.1", "--scoring", "anchored", "-o", "kept.jsonl"]
+    assert keep(*argv, "--dropped", "dropped.jsonl", "--unsure", "unsure.jsonl") == 3
+    kept, dropped, unsure = (read(f"{name}.jsonl") for name in ("kept", "dropped", "unsure"))
+    assert {row["id"] for rows in (kept, dropped, unsure) for row in rows} == {"bad", "middle", "good"}
+    assert unsure[0]["synthscore"]["decision"] == "unsure"
+    shown(unsure[0]["synthscore"]["why"], "P(score >= 3.5) = ")
+    shown(capsys.readouterr().err, "each with probability 0.9")
 
 
-def test_a_score_with_labels_that_a_server_did_not_tell_decides_only_where_they_do_not_matter():
-    score = Score("t", "c", "coherence", 3.0, low=2.9, high=3.1)
-    assert [decide(score, least) for least in (2.8, 3.0, 3.05, 3.2)] == ["kept", "undecided", "undecided", "below"]
+def test_filter_decides_by_a_certificate_and_refuses_it_for_other_scores(engine, references, capsys):
+    write("targets.jsonl", target("c1", 1, id="bad"), target("c2", 5, id="good"))
+    main(["score", "targets.jsonl", "--references", "ladders", "-a", "coherence", "-o", "scores.jsonl"])
+    signature = Signature.parse(read("scores.jsonl")[0]["signature"])
+    certified = (Certified(Guarantee.parse("precision>=0.9"), 3.5, 40, 40, 1.0, 0.92, 0.9),)
+    Certificate(certified, 0.9, 3.5, 3.5, 40, 20, 0, signature).save("good.json")
+    Certificate(certified, 0.9, 3.5, 3.5, 40, 20, 0, signature.with_(model="another")).save("stale.json")
+    assert keep("-a", "coherence", "-o", "kept.jsonl", "--certificate", "good.json") == 0
+    assert [row["id"] for row in read("kept.jsonl")] == ["good"]
+    shown(capsys.readouterr().err, "kept 1 of 2 with precision>=0.9, confidence 0.9; 1 dropped")
+    assert keep("-a", "coherence", "--certificate", "stale.json") == 1
+    shown(capsys.readouterr().err, "CertificateError", "model was another")
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ([], "give one of them"),
+        (["--min-score", "3", "--certificate", "x.json"], "give one of them"),
+        (["--min-score", "3", "--alpha", "0.1"], "add --scoring anchored"),
+        (["--certificate", "x.json", "--alpha", "0.1"], "Leave it out"),
+    ],
+)
+def test_filter_refuses_options_that_do_not_go_together(engine, references, capsys, argv, message):
+    write("targets.jsonl", target("c1", 1))
+    assert keep(*argv) == 2
+    shown(capsys.readouterr().err, message)
 
 
 def test_filter_keeps_columns_that_were_renamed_for_reading(engine, references, capsys):
@@ -966,7 +996,9 @@ def test_the_demo_runs_to_its_end_and_prints_commands_that_work(engine, capsys, 
     assert err.count("model:") == 0
     assert max(map(len, out.splitlines())) <= 100
     commands = [shlex.split(line) for line in re.findall(r"^  \$ (.*)$", re.sub(r" \\\n +", " ", out), re.M)]
-    assert [command[1] for command in commands] == ["generate", "generate", "generate", "score", "filter", "score"]
+    steps = ["generate", "generate", "generate", "score", "filter", "score", "report"]
+    assert [command[1] for command in commands] == steps
+    assert Path("out/report.html").is_file()
     asked = engine.n_judged
     before = Path("out/scores.jsonl").read_bytes()
     for command in commands:
@@ -991,8 +1023,8 @@ def test_the_demo_goes_on_over_partial_scores_and_leaves_them_out_of_its_means(e
     assert {"ok", "partial"} <= {row["status"] for row in scores}
     shown(out, f"by system ({n_left_out} partial or unscored texts left out)", "Done in")
     decisions = [row["synthscore"]["decision"] for row in read("out/dropped.jsonl")]
-    shown(err, f"{decisions.count('undecided')} undecided, {decisions.count('unscored')} unscored")
-    assert re.search(r"^    \d\.\d\d +undecided  [a-z]{3}-\d\d/", out, re.M)
+    shown(err, f"{decisions.count('unsure')} unsure, 0 unscored")
+    assert re.search(r"^    \d\.\d\d +unsure  [a-z]{3}-\d\d/", out, re.M)
     careful = [row["score"] for row in scores if row["status"] == "ok" and re.match("sto.*careful", row["id"])]
     assert re.search(rf"^    careful .* {sum(careful) / len(careful):.2f}$", out, re.M)
 

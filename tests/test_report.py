@@ -18,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.cli import main
-from synthscore.cli.filter import decide
 from synthscore.data import score_row
 from synthscore.errors import InputError
 from synthscore.references import save_references
@@ -28,6 +27,7 @@ from synthscore.report.score_row import ScoreRow
 from synthscore.report.score_row import score_row as score_row_of
 from synthscore.rows import Row, write_rows
 from synthscore.scoring import paper_bound, paper_sum, rung_equivalent
+from synthscore.thresholds import MinScore
 from synthscore.types import Context, Ladder, Rung, Score, Signature, Verdict
 
 N_RUNGS = 5
@@ -111,7 +111,7 @@ def make_run(folder, n_contexts=8, favour=0.05, hash_=None):
     write_rows(ratings, folder / "ratings.jsonl")
     write_rows(targets[:9], folder / "kept.jsonl")
     about = {"score": 2.0, "low": None, "high": None, "status": "ok", "reason": ""}
-    dropped = [{**row, "synthscore": {**about, "decision": "below"}} for row in targets[9:]]
+    dropped = [{**row, "synthscore": {**about, "decision": "dropped"}} for row in targets[9:]]
     write_rows(dropped, folder / "dropped.jsonl")
     curve = [
         {"method": method, "n_calls": k, "mean": top - 1 / k, "sd": 0.1, "low": top - 1.4 / k, "high": top - 0.6 / k,
@@ -165,7 +165,7 @@ def test_files_are_known_by_their_columns(run):
         "curve.jsonl": ("curve", 8),
         "ladders/": ("ladders", 16),
     }
-    assert run.filtered == {"kept": 9, "below": 23}
+    assert run.filtered == {"kept": 9, "dropped": 23}
     assert (run.left_out, run.unused) == ([], [])
     assert set(run.scores) == {"scores"}
     assert len(run.texts) == 32
@@ -302,12 +302,9 @@ def test_a_threshold_decides_as_filter_does(tmp_path_factory, rows, threshold):
     from synthscore.report.numbers import Group
 
     found = decisions(Group("scores", "a", tuple(rows), 5), threshold)
-    slow = [
-        decide(Score("t", "c", "a", r.value, low=r.low, high=r.high, status=r.status, reason=r.reason), threshold)
-        for r in rows
-    ]
+    slow = ["unscored" if r.value is None else decide_row(r, threshold) for r in rows]
     assert (found.kept, found.below, found.undecided, found.unscored) == tuple(
-        slow.count(decision) for decision in ("kept", "below", "undecided", "unscored")
+        slow.count(decision) for decision in ("kept", "dropped", "unsure", "unscored")
     )
 
 
@@ -510,14 +507,15 @@ def test_the_page_says_in_short_what_it_shows(run_folder, run):
     assert f"{kept.count('kept')} ({100 * kept.count('kept') / 65:.0f} %) reach 3.5" in shown
     assert re.search(r"The judge gives the text that it is asked about \+4\.\d points", shown)
     assert "1 is as good as the worst rung and 5 as the best" in shown
-    assert "The files of synthscore filter hold: 23 below, 9 kept." in shown
+    assert "The files of synthscore filter hold: 23 dropped, 9 kept." in shown
     assert (
         "8 partial rung 2 has no text: the model refused scores c1/careful, c1/plain, c1/hasty, c1/broken, …" in shown
     )
 
 
 def decide_row(r, threshold):
-    return decide(Score("t", "c", "a", r.value, low=r.low, high=r.high, status=r.status, reason=r.reason), threshold)
+    score = Score("t", "c", "a", r.value, low=r.low, high=r.high, status=r.status, reason=r.reason)
+    return MinScore(threshold).decide(score)[0]
 
 
 def test_the_numbers_behind_a_figure_can_be_read(tmp_path):

@@ -142,7 +142,7 @@ def _score(demo: _Demo) -> int:
 def _filter(demo: _Demo) -> int:
     _heading(
         "3  A filter",
-        "Scores are absolute, so a threshold means the same for every context. A text is undecided where the verdicts "
+        "Scores are absolute, so a threshold means the same for every context. A text is unsure where the verdicts "
         "that it lacks could take its score to either side of the threshold; it is not kept.",
     )
     options = ["--references", demo.path("ladders"), "--attribute", ATTRIBUTE, "--both-orders"]
@@ -162,7 +162,7 @@ def _filter(demo: _Demo) -> int:
             if row is None:
                 lines.append(("...", "", "", ""))
             else:
-                mark = decisions[row["id"]].replace("below", "")
+                mark = decisions[row["id"]].replace("dropped", "")
                 lines.append((f"{row['score']:.2f}", mark, row["id"], texts[row["id"]]))
         _say(f"{task.capitalize()}, the best and the worst of {len(rows)}:")
         print(_indent(table(lines, ("score", "", "id", "text"), 96)))

@@ -53,7 +53,7 @@ class Run:
     """What a report is made of.
 
     scores : name of the file or method -> its rows. texts : id -> text. curves : name of the file -> points
-    filtered : "kept", "below", "undecided", "unscored" -> how many rows `synthscore filter` sorted there
+    filtered : "kept", "dropped", "unsure" -> how many rows `synthscore filter` sorted there
     evaluation : as evaluation.json holds it
     unused : files that hold nothing that a report shows. left_out : what could not be read, and why
     """
