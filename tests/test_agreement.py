@@ -253,7 +253,7 @@ def test_scores_that_are_null_are_counted_not_zero():
     for level in LEVELS:
         found = agreement([None] * 4, [1, 2, 3, 4], list("aabb"), list("stst"), level=level)
         assert np.isnan(found.value)
-        assert (found.n_unscored, found.n_contexts, found.n_skipped) == (4, 0, 2)
+        assert (found.n_unscored, found.n_contexts, found.n_skipped, found.n_short) == (4, 0, 2, 2)
         assert found.note.startswith({"per_context": "none of 2 contexts", "pooled": "0 texts"}.get(level, "0 systems"))
 
 
@@ -289,6 +289,7 @@ def test_constant_ratings_have_no_correlation_and_it_is_said(level):
     found = agreement(*columns, level=level)
     assert np.isnan(found.value)
     assert "all ratings" in found.note
+    assert found.n_constant == 0  # it is left out
     assert agreement(columns[1], columns[0], *columns[2:], level=level).value == 0  # equal scores
     assert agreement(*columns, level=level, nan_policy="one").value == 1
 

@@ -125,7 +125,8 @@ def test_one_context_has_no_interval_and_it_is_said():
         [1, 2, 3, 5, 5], [1, 3, 2, 1, 1], list("aaabb"), draws=draw_contexts("aaabb", np.random.default_rng())
     )
     assert (found.n_contexts, found.low) == (1, None)  # ratings in b are equal
-    assert pair_accuracy([1, 2], [1, 2], "aa", draws=draws).note.startswith("no interval: 1 context")
+    found = pair_accuracy([1, 2, 1, 2], [1, 2, 3, 3], "aabb", draws=draw_contexts("ab", np.random.default_rng(0)))
+    assert (found.low, found.note) == (None, "no interval: 1 context, and contexts are what is drawn")
     assert difference([1, 2], [2, 1], [1, 2], "aa", draws=draws).note.startswith("no interval: 1 context")
 
 
@@ -160,6 +161,7 @@ def test_draws_of_other_contexts_are_refused_and_of_more_are_not():
 
 def test_pair_accuracy_has_the_interval_of_its_resamples():
     values, _, human, contexts, _ = simulated(np.random.default_rng(0), 12, 4)
+    human[:11] = np.nan  # contexts of different size
     draws = draw_contexts(contexts, np.random.default_rng(1), 40)
     found = pair_accuracy(values, human, contexts, draws=draws)
     table = values, human, contexts, contexts
@@ -232,6 +234,8 @@ def test_methods_are_compared_over_the_texts_that_both_score():
 def test_a_difference_from_a_method_without_agreement_is_not_a_number():
     _, other, human, contexts, _ = simulated(np.random.default_rng(0))
     draws = draw_contexts(contexts, np.random.default_rng(1), 100)
+    assert np.isnan(difference(other, np.zeros(180), human, contexts, nan_policy="skip", draws=draws).value)
+    assert difference(other, np.zeros(180), human, contexts, nan_policy="skip", draws=draws).note.startswith("none of")
     found = difference([None] * len(other), other, human, contexts, draws=draws)
     assert np.isnan(found.value)
     assert (found.p, found.low, found.n, found.n_left_out) == (None, None, 0, 180)

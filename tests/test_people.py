@@ -85,7 +85,7 @@ def test_the_ceiling_holds_where_texts_have_different_numbers_of_people():
     assert reliability(some, "a", level="pooled", statistic="pearson").ceiling == pytest.approx(reached, abs=0.015)
 
 
-def test_a_place_in_the_lists_counts_as_often_as_texts_have_it():
+def test_each_place_in_the_lists_weighs_as_many_texts_as_have_it():
     single = [[1, 2, 1], [2, 2, 4], [3, 5, 3], [5, 4, 4], [1, 3], [4, 4], [2, 1], [5, 5]]
     found = reliability(ratings_of(single, "c" * 8), "a", level="pooled", statistic="pearson")
     sides = [

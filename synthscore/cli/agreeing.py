@@ -136,7 +136,7 @@ def _left_out(e: Evaluation, found: Agreement, level: str) -> Iterator[str]:
         counts = {side: f"{value:g}" for side, value in sides.items() if value is not None}
         values = " or ".join(dict.fromkeys(counts.values()))
         yield f"{found.n_constant} {of} where {' or '.join(counts)} are equal count {values}"
-    if found.note:
+    if found.note and (found.n_contexts or level != "per_context"):  # or else all contexts were skipped
         yield found.note
 
 
@@ -179,9 +179,10 @@ def _unscored(e: Evaluation) -> Iterator[str]:
 def signatures(e: Evaluation) -> Iterator[str]:
     """A line a method; where attributes differ in a part, its values are listed."""
     for method in e.methods:
+        found = dict.fromkeys(filter(None, (e.columns[method, attribute].signature for attribute in e.attributes)))
         parts: dict[str, dict[str, None]] = {}
-        for attribute in e.attributes:
-            for part in e.columns[method, attribute].signature.split("|"):
-                name, _, value = part.partition(":")
-                parts.setdefault(name, {})[value] = None
-        yield f"{method}: " + "|".join(f"{name}:{','.join(values)}" for name, values in parts.items())
+        for part in "|".join(found).split("|") if len(found) > 1 else ():
+            name, _, value = part.partition(":")
+            parts.setdefault(name, {})[value] = None
+        merged = "|".join(f"{name}:{','.join(values)}" for name, values in parts.items())
+        yield f"{method}: {merged or next(iter(found), 'no signature')}"

@@ -27,11 +27,13 @@ class RunFolder:
     """Where a run writes, and what of an earlier run still holds.
 
     Scores hold as long as the ratings' texts and numbers, the judge, the ladders, the templates and the version of this
-    package are the same, and every text was scored: what failed is tried again.
+    package are the same, and every text was scored: what failed is tried again. Into folders that a method's options
+    name, nobody looks: remove its file of scores where one has changed.
     """
 
     def __init__(self, path: Path, ratings: Ratings) -> None:
         self.path = path
+        self._task = ratings.task
         self._ids = [text.id for text in ratings]
         self._ratings = ratings_hash(ratings)
         self._rows: dict[str, dict[str, Rows]] = {}  # method -> attribute -> rows
@@ -39,7 +41,7 @@ class RunFolder:
 
     def state(self, tools: Tools) -> str:
         """What scores depend on, beside their method and attribute."""
-        return text_hash(self._ratings, _tools_hash(tools), __version__)
+        return text_hash(self._ratings, _tools_hash(tools, self._task), __version__)
 
     def scores(self, method: str, attribute: str, state: str) -> Rows | None:
         """The rows of an earlier run, where they hold."""
@@ -105,12 +107,11 @@ def _rating_rows(ratings: Ratings) -> Iterator[dict[str, Any]]:
         yield row | ({"human_raw": plain(text.annotators)} if text.annotators else {})
 
 
-def _tools_hash(tools: Tools) -> str:
-    """Changes with the judge, the ladders and the wording of any prompt."""
+def _tools_hash(tools: Tools, task: str) -> str:
+    """Changes with the judge, the ladders and the wording of any prompt, which a user's own task may have, too."""
     digest = hashlib.sha256()
-    own = Path(tools.templates)
-    for root in [resource("prompts"), *([own] if own.is_dir() else [])]:
-        for file in sorted(root.rglob("*")):
+    for root in (resource("prompts"), Path(tools.templates), Path(task or "-")):
+        for file in sorted(root.rglob("*")) if root.is_dir() else ():
             if file.suffix in (".jinja", ".toml"):
                 digest.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
     judge = str(tools.judge.signature) if tools.judge else ""

@@ -47,7 +47,7 @@ def evaluate(
     tools: Tools | None = None,
     *,
     attributes: Sequence[str] | None = None,
-    folder: Path | None = None,
+    folder: str | Path | None = None,
     progress: Progress | None = None,
     **how: Any,
 ) -> Evaluation:
@@ -61,7 +61,7 @@ def evaluate(
     """
     tools, settings = tools or Tools(), Settings(**how)
     require_method(settings.against, methods)
-    run = RunFolder(folder, ratings) if folder else None
+    run = RunFolder(Path(folder), ratings) if folder else None
     columns = score_columns(ratings, methods, tools, attributes_of(ratings, attributes), run, progress)
     evaluation = evaluate_columns(ratings, columns, settings)
     if run:
@@ -143,13 +143,14 @@ def joined_columns(
 def _joined_rows(name: str, joined: Joined, ratings: Ratings, attribute: str) -> Iterator[dict[str, Any]]:
     unscored = dict(joined.unscored[attribute])
     unscored |= dict.fromkeys(joined.without_score[attribute], "it has no row of scores")
+    partial = joined.partial[attribute]
     signature = " and ".join(joined.signatures[attribute])
     for text, value in zip(ratings, joined.values[attribute].tolist(), strict=True):
-        reason = unscored.get(text.id, "")
+        status = "unscored" if text.id in unscored else "partial" if text.id in partial else "ok"
         yield {
             "method": name, "id": text.id, "context_id": text.context_id, "system": text.system, "attribute": attribute,
-            "score": None if reason else value, "status": "unscored" if reason else "ok", "reason": reason,
-            "signature": signature,
+            "score": None if status == "unscored" else value, "status": status,
+            "reason": unscored.get(text.id) or partial.get(text.id, ""), "signature": signature,
         }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,6 +23,7 @@ class Joined:
     unscored : attribute -> id of a text whose row holds no score -> the reason that it gives
     without_score : attribute -> ids of the texts that no row is about
     unmatched_scores : rows that are about no rated text, or about an attribute on which nobody rated
+    partial : attribute -> id of a text whose score is partial -> the reason that its row gives
     signatures : attribute -> the signatures of its rows
     errors : rows that could not be read
     Attributes on which there are only ratings are in none of these.
@@ -34,6 +35,7 @@ class Joined:
     unmatched_scores: tuple[str, ...]
     signatures: Mapping[str, tuple[str, ...]]
     errors: tuple[InputError, ...] = ()
+    partial: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def lines(self) -> list[str]:
@@ -76,6 +78,7 @@ def join(
     """
     values: dict[str, FloatArray] = {}
     unscored: dict[str, dict[str, str]] = {}
+    partial: dict[str, dict[str, str]] = {}
     signatures: dict[str, dict[str, None]] = {}
     seen: dict[tuple[str, int], int] = {}
     unmatched: list[str] = []
@@ -103,6 +106,8 @@ def join(
             unscored.setdefault(name, {})[text.id] = str(reason)
         else:
             column[place] = score
+            if row.values.get("status") == "partial":
+                partial.setdefault(name, {})[text.id] = str(row.values.get("reason") or "partial")
         if signature := row.values.get("signature"):
             signatures.setdefault(name, {})[str(signature)] = None
     if not seen:
@@ -121,6 +126,7 @@ def join(
         unmatched_scores=tuple(unmatched),
         signatures={name: tuple(signatures.get(name, ())) for name in values},
         errors=tuple(errors),
+        partial={name: partial.get(name, {}) for name in values},
     )
 
 

@@ -1,0 +1,130 @@
+"""How long does `synthscore evaluate` take, and how much memory, where all answers are stored?
+
+    OMP_NUM_THREADS=1 python -m benchmarks.evaluate FOLDER [--repeats 3]
+
+FOLDER holds summeval.jsonl.gz: 50 articles, 16 summaries of each, 4 attributes. A judge that draws its answers from the
+hash of the prompt fills a store: ladders of 5 rungs (16 000 questions), grades (3 200), all pairs in both orders
+(48 000). Then each command is a process of its own that asks nothing, with 9 figures an attribute and their intervals
+from 1000 resamples of the articles. Floor: `synthscore --version`. A second run must give the same JSON.
+
+Writes benchmarks/results/evaluate.txt and .json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from synthscore.baselines import Tools, method
+from synthscore.engines.base import Progress
+from synthscore.ratings import Ratings, load_benchmark
+from synthscore.references import References, save_references
+from synthscore.store import Store
+from synthscore.stored import StoredEngine
+from synthscore.types import LabelLogProbs, Ladder, Prompt, Rung, Signature
+
+RESULTS = Path(__file__).parent / "results"
+RUNS = ("length,overlap,type-token-ratio", "ladder", "g-eval,direct", "poe-bt", "ladder,g-eval,direct,poe-bt")
+MEASURE = (
+    "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, check=True); "
+    "used = resource.getrusage(resource.RUSAGE_CHILDREN); "
+    "print(used.ru_utime + used.ru_stime, used.ru_maxrss, file=sys.stderr); sys.stdout.buffer.write(done.stdout)"
+)
+
+
+class HashJudge:
+    """Answers with the hash of the prompt."""
+
+    signature = Signature.of(model="hash", backend="none")
+
+    def label_log_probs(
+        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
+    ) -> LabelLogProbs:
+        digests = [hashlib.sha256(prompt.text.encode()).digest() for prompt in prompts]
+        weights = np.stack([np.frombuffer(digest, np.uint16)[: len(labels)] + 1.0 for digest in digests])
+        return LabelLogProbs(tuple(labels), np.log(0.9 * weights / weights.sum(axis=1, keepdims=True)))
+
+    def generate(self, *asked: Any) -> list[Any]:
+        raise NotImplementedError
+
+    token_log_probs = generate
+
+
+def ladders(ratings: Ratings) -> References:
+    return References(
+        tuple(
+            Ladder(
+                c.id, ratings.task, a, tuple(Rung(k, (k - 1) / 4, f"{k} {a}: {c.text[:300]}") for k in range(1, 6)), c
+            )
+            for c in ratings.contexts.values()
+            for a in ratings.attributes
+        )
+    )
+
+
+def timed(command: Sequence[str]) -> tuple[float, float, float, bytes]:
+    """Seconds, seconds of CPU, peak MB, and what it printed."""
+    began = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", MEASURE, *command], capture_output=True, check=True)
+    cpu, peak = done.stderr.decode().splitlines()[-1].split()
+    return time.perf_counter() - began, float(cpu), int(peak) / 1024, done.stdout
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", metavar="FOLDER")
+    parser.add_argument("--repeats", type=int, default=3)
+    args = parser.parse_args()
+    load = os.getloadavg()[0]
+    lines = [
+        "evaluate: SummEval, 50 articles x 16 summaries x 4 attributes, answers stored, 1000 resamples",
+        f"{os.cpu_count()} vCPU, shared; load before {load:.1f}; median of {args.repeats} runs (range)",
+        "",
+    ]
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        ratings = load_benchmark("summeval", args.data)
+        references, store = f"{folder}/ladders", f"{folder}/store.sqlite"
+        save_references(ladders(ratings), references)
+        with Store(store) as answers:
+            tools = Tools(StoredEngine(HashJudge(), answers), ladders(ratings))
+            for spec in ("ladder", "g-eval", "poe-bt"):
+                for attribute in ratings.attributes:
+                    method(spec)(ratings, attribute, tools)
+        for methods in ("", *RUNS):
+            command = [sys.executable, "-m", "synthscore"]
+            command += (
+                ["evaluate", "--benchmark", "summeval", "--data", args.data, "--json"] if methods else ["--version"]
+            )
+            command += ["--methods", methods] if methods else []
+            command += ["--references", references] if "ladder" in methods else []
+            command += ["--model", f"recorded:{store}"] if methods in RUNS[1:] else []
+            runs = [timed(command) for _ in range(args.repeats)]
+            assert len({printed for *_, printed in runs}) == 1, "two runs gave different figures"
+            wall, cpu, peak = (statistics.median(run[k] for run in runs) for k in range(3))
+            spread = f"({min(run[0] for run in runs):.1f}-{max(run[0] for run in runs):.1f})"
+            name = methods or "synthscore --version"
+            lines.append(f"{name:<32}{wall:6.1f} s {spread:<12}{cpu:6.1f} s of CPU{peak:8.0f} MB")
+            results.append({"what": name, "s": round(wall, 2), "cpu_s": round(cpu, 2), "peak_mb": round(peak)})
+    print("\n".join(lines))
+    found = {"results": results, "load_before": load, "cpus": os.cpu_count(), "python": platform.python_version()}
+    print(json.dumps(found))
+    (RESULTS / "evaluate.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (RESULTS / "evaluate.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
