@@ -13,20 +13,24 @@ from .types import Prompt, Sampling, text_hash
 
 _JSON = json.JSONEncoder(separators=(",", ":"))
 
-Kind = Literal["labels", "text"]
+Kind = Literal["labels", "text", "tokens"]
+KINDS: tuple[Kind, ...] = ("labels", "text", "tokens")
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What was asked: a prompt, and which labels to judge, or how to write and from which seed."""
+    """What was asked: a prompt, and which labels to judge, or how to write and from which seed, or what to read."""
 
     prompt: Prompt
     labels: tuple[str, ...] = ()
     sampling: Sampling | None = None
     seed: int = 0
+    continuation: str | None = None
 
     @property
     def kind(self) -> Kind:
+        if self.continuation is not None:
+            return "tokens"
         return "labels" if self.sampling is None else "text"
 
     def key(self, engine: str) -> bytes:
@@ -35,6 +39,8 @@ class Question:
         if self.sampling is not None:
             sampling = self.sampling
             how = (*map(repr, (sampling.max_new_tokens, sampling.temperature, sampling.top_p)), str(self.seed))
+        if self.continuation is not None:
+            how = (self.continuation,)
         return bytes.fromhex(text_hash(self.kind, engine, self.prompt.text, self.prompt.prefill, *how))
 
 
@@ -100,7 +106,9 @@ def pack(questions: Sequence[Question]) -> bytes:
         prompt, sampling = question.prompt, question.sampling
         kept = n_shared(before, prompt.text)
         row = (kept, prompt.text[kept:], prompt.prefill)
-        if sampling is None:
+        if question.continuation is not None:
+            rows.append((*row, question.continuation))
+        elif sampling is None:
             rows.append((*row, question.labels))
         else:
             rows.append((*row, (sampling.max_new_tokens, sampling.temperature, sampling.top_p), question.seed))
@@ -115,7 +123,10 @@ def unpack(packed: bytes) -> list[Question]:
         for kept, rest, prefill, how, *seed in json.loads(zlib.decompress(packed)):
             before = before[:kept] + rest
             prompt = Prompt(before, prefill)
-            questions.append(Question(prompt, (), Sampling(*how), *seed) if seed else Question(prompt, tuple(how)))
+            if isinstance(how, str):
+                questions.append(Question(prompt, continuation=how))
+            else:
+                questions.append(Question(prompt, (), Sampling(*how), *seed) if seed else Question(prompt, tuple(how)))
         return questions
     except (zlib.error, ValueError, TypeError) as error:
         raise sqlite3.DatabaseError(f"questions cannot be read: {error}") from error

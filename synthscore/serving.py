@@ -5,6 +5,7 @@ beginnings. No streaming, no tools, no keys: a judge for programs on the same ma
 
     GET  /health, /v1/models
     POST /v1/label_log_probs     exact log P(label | prompt), over the whole vocabulary: what synthscore asks for
+    POST /v1/token_log_probs     log P of each token of a text behind a prompt
     POST /v1/chat/completions    one user message, maybe the beginning of the answer; texts, or one token's log-probs
     POST /v1/completions         text or token ids, no chat template; also logprob_token_ids, as vLLM has it
     POST /tokenize
@@ -142,6 +143,7 @@ class ModelServer:
     def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         paths = {
             "/v1/label_log_probs": self._label_log_probs,
+            "/v1/token_log_probs": self._token_log_probs,
             "/v1/chat/completions": self._chat,
             "/v1/completions": self._complete,
             "/tokenize": self._tokenize,
@@ -164,12 +166,9 @@ class ModelServer:
         }
 
     def _label_log_probs(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        prompts, labels = body.get("prompts"), body.get("labels")
-        if not isinstance(prompts, list) or not all(_is_prompt(prompt) for prompt in prompts):
-            raise Refused(400, 'prompts: expected a list of {"text": ..., "prefill": ...}')
+        asked, labels = _prompts(body), body.get("labels")
         if not isinstance(labels, list) or not labels or not all(isinstance(label, str) for label in labels):
             raise Refused(400, "labels: expected a list of words")
-        asked = [Prompt(prompt["text"], prompt.get("prefill", "")) for prompt in prompts]
         return {"rows": self._model.ask(("labels", *labels), asked, lambda items: self._rows(items, labels))}
 
     def _rows(self, prompts: list[Prompt], labels: list[str]) -> list[dict[str, Any]]:
@@ -185,13 +184,26 @@ class ModelServer:
             rival = told.rivals[row] if told.rivals else None
             rows.append(
                 {
-                    "log_probs": [value if math.isfinite(value) else None for value in told.log_probs[row].tolist()],
+                    "log_probs": _in_json(told.log_probs[row].tolist()),
                     "rival": {"token": rival.token, "log_prob": rival.log_prob} if rival else None,
                     "n_tokens": naive[row],
                     "n_computed": computed[row],
                 }
             )
         return rows
+
+    def _token_log_probs(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        asked, texts = _prompts(body), body.get("continuations")
+        if not isinstance(texts, list) or [type(text) for text in texts] != [str] * len(asked):
+            raise Refused(400, f"continuations: expected a list of {len(asked)} texts, one a prompt")
+        return {"rows": self._model.ask(("tokens",), list(zip(asked, texts, strict=True)), self._read)}
+
+    def _read(self, items: list[tuple[Prompt, str]]) -> list[dict[str, Any]]:
+        found = self.engine.token_log_probs([prompt for prompt, _ in items], [text for _, text in items])
+        return [
+            {"error": str(row)} if isinstance(row, Exception) else {"log_probs": _in_json(row.tolist())}
+            for row in found
+        ]
 
     def _chat(self, body: Mapping[str, Any]) -> dict[str, Any]:
         _check(body, _CHAT)
@@ -320,8 +332,20 @@ def _check_first_token(sampling: Sampling) -> None:
         raise Refused(400, "logprobs are told of the first token only. Set max_tokens 1 and temperature 0")
 
 
+def _prompts(body: Mapping[str, Any]) -> list[Prompt]:
+    prompts = body.get("prompts")
+    if not isinstance(prompts, list) or not all(_is_prompt(prompt) for prompt in prompts):
+        raise Refused(400, 'prompts: expected a list of {"text": ..., "prefill": ...}')
+    return [Prompt(prompt["text"], prompt.get("prefill", "")) for prompt in prompts]
+
+
 def _is_prompt(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("text"), str) and isinstance(value.get("prefill", ""), str)
+
+
+def _in_json(log_probs: list[float]) -> list[float | None]:
+    """JSON has no infinity: what is impossible is null."""
+    return [value if math.isfinite(value) else None for value in log_probs]
 
 
 def _prompt(body: Mapping[str, Any]) -> Prompt:

@@ -12,10 +12,10 @@ import numpy as np
 from .answers import Answer, Question
 from .engines.base import Engine, Progress
 from .store import Store
-from .types import Generation, LabelLogProbs, Prompt, Rival, Sampling, Signature
+from .types import FloatArray, Generation, LabelLogProbs, Prompt, Rival, Sampling, Signature
 
 BATCH_S = 15.0  # how long a batch should take: what a killed run loses
-LEAST = {"labels": 256, "text": 16}  # questions in a batch; a text costs as much as tens of verdicts
+LEAST = {"labels": 256, "text": 16, "tokens": 256}  # questions in a batch; a text costs as much as tens of verdicts
 MOST = 8192
 _GROWTH = 4  # a batch is at most so many times as large as the one before: a pace may have been luck
 
@@ -78,6 +78,25 @@ class StoredEngine:
         questions = [Question(prompt, (), sampling, int(seed)) for prompt, seed in zip(prompts, seeds, strict=True)]
         values, first = self._values("text", questions, ask, progress)
         return [failed[first[row]] if value is None else Generation(*value) for row, value in enumerate(values)]
+
+    def token_log_probs(
+        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
+    ) -> list[FloatArray | Exception]:
+        """As the inner engine's."""
+        failed: dict[int, Exception] = {}
+
+        def ask(rows: Sequence[int], told: Progress | None) -> dict[int, Any]:
+            read = self.engine.token_log_probs(
+                [prompts[row] for row in rows], [continuations[row] for row in rows], told
+            )
+            failed.update({row: found for row, found in zip(rows, read, strict=True) if isinstance(found, Exception)})
+            return {
+                row: found.tolist() for row, found in zip(rows, read, strict=True) if not isinstance(found, Exception)
+            }
+
+        questions = [Question(prompt, continuation=text) for prompt, text in zip(prompts, continuations, strict=True)]
+        values, first = self._values("tokens", questions, ask, progress)
+        return [failed[first[row]] if value is None else np.array(value) for row, value in enumerate(values)]
 
     def _values(
         self,

@@ -14,7 +14,7 @@ from .engines.base import Engine, Progress
 from .errors import StoreError
 from .store import Store
 from .stored import label_log_probs
-from .types import BoolArray, Generation, LabelLogProbs, Sampling, Signature
+from .types import BoolArray, FloatArray, Generation, LabelLogProbs, Sampling, Signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,15 @@ class Drift:
 
     stored, now : the two engines
     n_stored : stored answers of this kind that have their question; n_replayed : how many of them were asked again
-    n_beyond : answers with a label that differs by more than the tolerance; texts that are not identical
-    max_diff, mean_diff : |log P(label) now - stored|, nats, over the labels of all answers; NaN where there are none
+    n_beyond : answers with a label or token that differs by more than the tolerance; texts that are not identical;
+        continuations that are other tokens now
+    max_diff, mean_diff : |log P(label) now - stored|, nats, over the labels of all answers, or the same of tokens; NaN
+        where there are none
     max_mass_diff : |label mass now - stored|, a probability
     n_censored : labels left out of all this, because a server did not tell them then or now
     worst : key of the answer with the largest difference, "" where there is none
     failures : why answers could not be given now
-    texts : where texts differ, one line each
+    texts : where texts, or numbers of tokens, differ, one line each
     """
 
     stored: Signature
@@ -96,9 +98,9 @@ def replay(
 ) -> Drift:
     """Ask an engine what was asked before. answers : of one kind and one engine, with their questions; at least one.
 
-    tolerance : most that the log-probability of a label may differ, nats
+    tolerance : most that the log-probability of a label or token may differ, nats
     """
-    compare = _labels if answers[0].kind == "labels" else _texts
+    compare = {"labels": _labels, "text": _texts, "tokens": _tokens}[answers[0].kind]
     return compare(answers, n_stored, engine, tolerance, progress)
 
 
@@ -123,8 +125,7 @@ def _labels(
                 continue
             one, other = was.log_probs[row, told[row]], now.log_probs[row, told[row]]
             n_censored += int((~told[row]).sum())
-            with np.errstate(invalid="ignore"):  # -inf - -inf: equal
-                diff = np.where(one == other, 0.0, np.abs(one - other))
+            diff = _distance(one, other)
             if len(diff):
                 diffs += diff.tolist()
                 worst.append((float(diff.max()), answer.key.hex()))
@@ -175,6 +176,46 @@ def _texts(
         failures=tuple(failures),
         texts=tuple(texts),
     )
+
+
+def _tokens(
+    answers: Sequence[Answer], n_stored: int, engine: Engine, tolerance: float, progress: Progress | None
+) -> Drift:
+    questions = [_question(answer) for answer in answers]
+    read = engine.token_log_probs([q.prompt for q in questions], [q.continuation or "" for q in questions], progress)
+    diffs: list[float] = []  # of tokens
+    worst = [(-1.0, "")]  # (largest difference, key) of each row
+    failures: list[str] = []
+    texts: list[str] = []
+    for answer, now in zip(answers, read, strict=True):
+        if isinstance(now, Exception):
+            failures.append(str(now))
+        elif len(now) != len(answer.value):
+            texts.append(f"{answer.key.hex()[:12]}: {len(answer.value)} tokens is now {len(now)}")
+        else:
+            diff = _distance(np.array(answer.value), now)
+            diffs += diff.tolist()
+            worst.append((float(diff.max()), answer.key.hex()))
+    largest, key = max(worst)
+    return Drift(
+        stored=Signature.parse(answers[0].engine),
+        now=engine.signature,
+        kind="tokens",
+        n_stored=n_stored,
+        n_replayed=len(answers),
+        n_beyond=len(texts) + sum(diff > tolerance for diff, _ in worst),
+        max_diff=largest if diffs else math.nan,
+        mean_diff=float(np.mean(diffs)) if diffs else math.nan,
+        worst=key if largest > 0 else "",
+        failures=tuple(failures),
+        texts=tuple(texts),
+    )
+
+
+def _distance(one: FloatArray, other: FloatArray) -> FloatArray:
+    """|one - other|; 0 where both are -inf."""
+    with np.errstate(invalid="ignore"):
+        return np.where(one == other, 0.0, np.abs(one - other))
 
 
 def _question(answer: Answer) -> Question:

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from synthscore.engines.base import Progress
-from synthscore.types import Generation, LabelLogProbs, Prompt, Rival, Sampling, Signature
+from synthscore.types import FloatArray, Generation, LabelLogProbs, Prompt, Rival, Sampling, Signature
 
 Judge = Callable[[Prompt, tuple[str, ...]], Sequence[float]]
 Writer = Callable[[Prompt, int], "str | Generation | Exception"]
+Reader = Callable[[Prompt, str], Sequence[float]]
 
 
 def even_judge(prompt: Prompt, labels: tuple[str, ...]) -> Sequence[float]:
@@ -24,13 +25,19 @@ def seed_writer(prompt: Prompt, seed: int) -> str:
     return f"Text {seed} of {len(prompt.text)} characters."
 
 
+def length_reader(prompt: Prompt, continuation: str) -> Sequence[float]:
+    """Each word is a token, the less probable the longer it is."""
+    return [-len(word) / 10 for word in continuation.split()]
+
+
 class FakeEngine:
-    """Implements the contract of engines/base.py with two functions, and counts what it is asked.
+    """Implements the contract of engines/base.py with three functions, and counts what it is asked.
 
     judge(prompt, labels) -> log-probability of each label (nats). A row whose judge raises is a failure.
     writer(prompt, seed) -> a text, a Generation, or an exception (returned or raised) for a row that fails.
-    n_judged, n_written : prompts asked so far; calls : ("judge" | "write", n_prompts) of every call, in order;
-    judged, written : the prompts themselves.
+    reader(prompt, continuation) -> log-probability of each of its tokens (nats), or an exception, raised.
+    n_judged, n_written : prompts asked so far; calls : ("judge" | "write" | "read", n_prompts) of every call, in order;
+    judged, written : the prompts themselves; read : pairs of prompt and continuation.
     """
 
     def __init__(
@@ -39,12 +46,14 @@ class FakeEngine:
         writer: Writer = seed_writer,
         name: str = "fake",
         failures: Mapping[str, str] | None = None,
+        reader: Reader = length_reader,
     ) -> None:
-        self.judge, self.writer, self.name = judge, writer, name
+        self.judge, self.writer, self.reader, self.name = judge, writer, reader, name
         self.failures = dict(failures or {})  # prompt text -> reason
         self.calls: list[tuple[str, int]] = []
         self.judged: list[Prompt] = []
         self.written: list[Prompt] = []
+        self.read: list[tuple[Prompt, str]] = []
 
     @property
     def signature(self) -> Signature:
@@ -93,6 +102,21 @@ class FakeEngine:
             except Exception as error:
                 text = error
             rows.append(Generation(text, "stop", len(text.split())) if isinstance(text, str) else text)
+            if progress:
+                progress(1)
+        return rows
+
+    def token_log_probs(
+        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
+    ) -> list[FloatArray | Exception]:
+        self.calls.append(("read", len(prompts)))
+        rows: list[FloatArray | Exception] = []
+        for prompt, text in zip(prompts, continuations, strict=True):
+            self.read.append((prompt, text))
+            try:
+                rows.append(np.array(self.reader(prompt, text), dtype=np.float64))
+            except Exception as error:
+                rows.append(error)
             if progress:
                 progress(1)
         return rows

@@ -42,3 +42,4 @@ def test_an_installed_wheel_works_from_another_folder(tmp_path):
     )
     assert run.returncode == 0, run.stderr
     assert (site / "synthscore/_resources/data/nano/NOTICE").is_file()
+    assert (site / "synthscore/report/page.html.jinja").is_file()

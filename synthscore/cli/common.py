@@ -18,7 +18,7 @@ from ..engines.base import Engine, Progress
 from ..engines.recorded import RecordedEngine
 from ..errors import SynthscoreError
 from ..stored import StoredEngine
-from ..types import Generation, LabelLogProbs, Prompt, Sampling, Signature
+from ..types import FloatArray, Generation, LabelLogProbs, Prompt, Sampling, Signature
 from ..verdicts import PROTOCOLS
 
 OK, ERROR, USAGE, INCOMPLETE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
@@ -77,9 +77,12 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_model(parser: argparse.ArgumentParser, default: str | None, what: str, *, stored: bool = True) -> None:
+def add_model(
+    parser: argparse.ArgumentParser, default: str | None, what: str, *, stored: bool = True, several: bool = False
+) -> None:
+    """several : --model may be repeated, and is a list"""
     group = parser.add_argument_group("model")
-    group.add_argument("--model", default=default, metavar="M", help=what)
+    group.add_argument("--model", action="append" if several else "store", default=default, metavar="M", help=what)
     group.add_argument(
         "--dtype",
         choices=("auto", "float32", "bfloat16"),
@@ -250,6 +253,15 @@ class Metered:
         self.tokens_computed += answers.tokens_computed
         return answers
 
+    def token_log_probs(
+        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
+    ) -> list[FloatArray | Exception]:
+        start = time.perf_counter()
+        answers = self.engine.token_log_probs(prompts, continuations, progress)
+        self.seconds += time.perf_counter() - start
+        self.n_asked += sum(not isinstance(answer, Exception) for answer in answers)
+        return answers
+
     @property
     def cost(self) -> str:
         """In words; "" where nothing was asked."""
@@ -290,6 +302,15 @@ class Watched:
         self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int], progress: Progress | None = None
     ) -> list[Generation | Exception]:
         return self.engine.generate(prompts, sampling, seeds, progress)
+
+    def token_log_probs(
+        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
+    ) -> list[FloatArray | Exception]:
+        self.n_judged += len(prompts)
+        if progress is not None:
+            return self.engine.token_log_probs(prompts, continuations, progress)
+        with bar(self._args, len(prompts), "texts", self.meter) as shown:
+            return self.engine.token_log_probs(prompts, continuations, shown)
 
 
 _OPTIONS = ("dtype", "device", "exact", "tokenizer", "in_flight")

@@ -93,6 +93,7 @@ class _Recorder:
     def __init__(self, engine: Engine) -> None:
         self.engine, self.prompts = engine, list[Prompt]()
         self.signature, self.generate = engine.signature, engine.generate
+        self.token_log_probs = engine.token_log_probs
 
     def label_log_probs(self, prompts: Any, labels: Any, progress: Any = None) -> Any:
         self.prompts += prompts

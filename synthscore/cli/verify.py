@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import engines
+from ..answers import KINDS
 from ..engines.base import Engine
 from ..errors import EngineError, StoreError
 from ..store import Store
@@ -47,16 +48,14 @@ Asks a sample of what is stored again, of the model itself, and prints how far i
 
   stored       answers of that kind that are kept with their question, so that they can be asked again
   replayed     how many were, drawn at random; failed: how many could not be answered now
-  beyond       answers with a label beyond the tolerance; texts that are not identical
-  max, mean    |difference| of the labels' log-probabilities, nats
+  beyond       answers with a label or token beyond the tolerance; texts that are not identical
+  max, mean    |difference| of the log-probabilities of labels or tokens, nats
   mass         largest |difference| of the probability that the labels have together
 
 The model is the one that the stored signature names, in its dtype and backend; --model, --dtype and
 --backend replace them, and the parts of the signatures that then differ are listed. The exit code is 3
 where something is beyond the tolerance or could not be answered.
 """
-
-KINDS = ("labels", "text")
 
 
 def add(commands: Commands) -> None:
@@ -66,7 +65,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("path", metavar="STORE|FOLDER", help="a store, or a folder with one or more *.sqlite")
     group = parser.add_argument_group("sample")
     group.add_argument("--engine", default="", metavar="PART", help="only answers whose signature contains this")
-    group.add_argument("--kind", choices=KINDS, help="only verdicts (labels), or only texts (default: both)")
+    group.add_argument("--kind", choices=KINDS, help="only verdicts (labels), texts, or texts that were read (tokens)")
     group.add_argument(
         "--sample", type=whole(1), default=100, metavar="N", help="answers of each engine and kind (default: 100)"
     )
@@ -76,7 +75,7 @@ def add(commands: Commands) -> None:
         type=number(0),
         default=1e-3,
         metavar="NATS",
-        help="most that a label's log-probability may differ (default: 0.001)",
+        help="most that the log-probability of a label or token may differ (default: 0.001)",
     )
     group.add_argument("--json", action="store_true", help="print JSON instead of a table")
     add_model(parser, None, "asked instead of the model that the signature names", stored=False)

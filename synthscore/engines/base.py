@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
-from ..types import Generation, LabelLogProbs, Prompt, Sampling, Signature
+from ..types import FloatArray, Generation, LabelLogProbs, Prompt, Sampling, Signature
 
 Progress = Callable[[int], None]
 """Called with the number of prompts that have just been answered."""
@@ -38,4 +38,16 @@ class Engine(Protocol):
         self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int], progress: Progress | None = None
     ) -> list[Generation | Exception]:
         """One text a prompt; row i is drawn with seeds[i] alone. A row that fails holds its EngineError."""
+        ...
+
+    def token_log_probs(
+        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
+    ) -> list[FloatArray | Exception]:
+        """log P(token | prompt, tokens before it) of each token of continuations[i] as the answer to prompts[i], nats,
+        float64, over the full vocabulary, without the token that ends a text.
+
+        A continuation is plain text: no control token arises from it. Prompt and continuation are tokenised as one
+        string; where the tokenizer merges across their border, the continuation by itself, with a warning. A row that
+        fails holds its EngineError: an empty continuation, or one for which there is no room behind its prompt.
+        """
         ...

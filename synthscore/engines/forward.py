@@ -20,13 +20,14 @@ import ctypes
 import inspect
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from ..errors import EngineError, SynthscoreWarning
-from ..types import IntArray
+from ..types import FloatArray, IntArray
 from .cascade import Memory, Pass, Whole, cascading
 from .plan import plan
 from .questions import NOT_NUMBERS, Questions, TokenIds
@@ -48,6 +49,7 @@ except (OSError, TypeError):  # not on Windows
     _LIBC = None
 
 MAX_ROWS = 16  # sequences side by side: bounds the logits, (rows, places, vocabulary)
+MOST_LOGITS = 2**25  # at once, where they are read at many places: 128 MiB in float32
 
 Answer = tuple[list[int], torch.Tensor, int]
 """Indices of sequences; log-probabilities of the token after each, float32, shape (n, vocabulary); tokens run over."""
@@ -118,6 +120,51 @@ class Forward:
             rows.update(zip(group, log_probs, strict=True))
         return torch.stack([rows[index] for index in range(len(sequences))])
 
+    def token_log_probs(
+        self, sequences: Sequence[TokenIds], n_starts: Sequence[int]
+    ) -> Iterator[tuple[int, FloatArray]]:
+        """Every sequence once, in any order: its index, log-probabilities of its tokens from n_start (>= 1) on.
+
+        A cascade runs over what sequences begin with in common once; any other way, over one sequence a forward.
+        """
+        shares = [self.backend == "cascade" and len(sequence) <= self._n_same for sequence in sequences]
+        together = [index for index, shared in enumerate(shares) if shared]
+        if together:
+            starts = [n_starts[index] for index in together]
+            for index, log_probs in self._read_cascade([sequences[index] for index in together], starts):
+                yield together[index], log_probs
+        for index, shared in enumerate(shares):
+            if not shared:
+                ids, n_start = sequences[index].astype(np.int64), n_starts[index]
+                logits = self._logits(torch.from_numpy(ids[None]), torch.arange(n_start - 1, len(ids) - 1))
+                yield index, chosen(logits[0], np.arange(len(ids) - n_start), ids[n_start:])
+
+    def _read_cascade(self, sequences: Sequence[TokenIds], n_starts: Sequence[int]) -> Iterator[tuple[int, FloatArray]]:
+        tree = pack([ids[:-1] for ids in sequences])
+        bounds = np.cumsum([0, *(len(ids) - n for ids, n in zip(sequences, n_starts, strict=True))])
+        nodes = np.empty(bounds[-1], dtype=np.int64)  # of the tree: where each token that is asked for is read
+        for end, first, last in zip(tree.ends, bounds, bounds[1:], strict=False):
+            node = end
+            for place in range(last - 1, first - 1, -1):
+                nodes[place], node = node, tree.parents[node]
+        tokens = np.concatenate([ids[n:] for ids, n in zip(sequences, n_starts, strict=True)]).astype(np.int64)
+        reads, rows = np.unique(nodes, return_inverse=True)
+        order, by_end = np.argsort(rows, kind="stable"), np.argsort(tree.ends, kind="stable")
+        vocabulary = self.model.config.get_text_config().vocab_size
+        values = np.empty(len(nodes))
+        n_told = 0
+        for group, logits, _, _ in self.cascade(
+            replace(tree, ends=reads), keep_all=False, max_tokens=min(self.max_tokens, MOST_LOGITS // vocabulary)
+        ):
+            if not group:
+                continue
+            asked = order[np.searchsorted(rows[order], group[0]) : np.searchsorted(rows[order], group[-1], "right")]
+            values[asked] = chosen(logits, rows[asked] - group[0], tokens[asked])
+            while n_told < len(by_end) and tree.ends[by_end[n_told]] <= reads[group[-1]]:
+                index = by_end[n_told]
+                yield int(index), values[bounds[index] : bounds[index + 1]]
+                n_told += 1
+
     # -------------------------------------------------------------------------------------------- the five ways
 
     def _run_cascade(self, sequences: Sequence[TokenIds]) -> Iterator[Answer]:
@@ -126,15 +173,18 @@ class Forward:
             yield group, logits, n_tokens
 
     @torch.inference_mode()
-    def cascade(self, tree: Packed, *, keep_all: bool) -> Iterator[tuple[list[int], torch.Tensor, int, Whole]]:
+    def cascade(
+        self, tree: Packed, *, keep_all: bool, max_tokens: int | None = None
+    ) -> Iterator[tuple[list[int], torch.Tensor, int, Whole]]:
         """The chunks of a tree: sequences that end in it, their logits, its number of tokens, keys and values.
 
         keep_all : give the keys and values of the whole chunk, by attention module
+        max_tokens : of a chunk, instead of the usual
         """
         order = np.argsort(tree.ends, kind="stable")
         ends = tree.ends[order]
         memory: Memory = {}
-        for n_chunks, part in enumerate(plan(tree, self.max_tokens)):
+        for n_chunks, part in enumerate(plan(tree, max_tokens or self.max_tokens)):
             first, last = np.searchsorted(ends, [part.start, part.stop])
             reads, back = np.unique(ends[first:last] - part.start, return_inverse=True)
             current = Pass(tree, part, reads, memory, self._n_layers, keep_all)
@@ -147,7 +197,10 @@ class Forward:
             memory = current.next_memory
             if n_chunks % 4 == 3:
                 _give_back()
-            yield order[first:last].tolist(), logits[0, torch.from_numpy(back)], len(part), current.whole
+            logits = logits[0]
+            if not np.array_equal(back, np.arange(len(logits))):
+                logits = logits[torch.from_numpy(back)]
+            yield order[first:last].tolist(), logits, len(part), current.whole
 
     def _run_tree(self, sequences: Sequence[TokenIds]) -> Iterator[Answer]:
         budget = self.max_tokens
@@ -287,6 +340,19 @@ def tell(questions: Questions, group: Sequence[int], log_probs: torch.Tensor, n_
         zip(best.indices.tolist(), best.values.tolist(), strict=True),
         n_tokens,
     )
+
+
+def chosen(logits: torch.Tensor, rows: IntArray, tokens: IntArray) -> FloatArray:
+    """log P of tokens[i] by logits[rows[i]], nats. In blocks: the logits in float32 would take as much memory again."""
+    found = []
+    for start in range(0, len(rows), _BLOCK):
+        row, token = (torch.from_numpy(all_[start : start + _BLOCK]).to(logits.device) for all_ in (rows, tokens))
+        found.append(logits[row].float().log_softmax(-1).gather(-1, token[:, None])[:, 0])
+    values: FloatArray = torch.cat(found).double().cpu().numpy()
+    return values
+
+
+_BLOCK = 64  # rows
 
 
 def disagreement(found: torch.Tensor, plain: torch.Tensor, dtype: torch.dtype) -> str:

@@ -37,12 +37,14 @@ def load(
     dtype: DType = "auto",
     device: str | None = None,
     device_map: Any = None,
+    unread: str = "",
 ) -> Loaded:
     """A model from a local folder or the hub.
 
     auto_class, kind : of transformers, and what it is in words
     dtype : "auto" is bfloat16 for a model that is stored in 16 bits, on hardware that computes with it, else float32
     device : "cuda" where there is one, else "cpu"; device_map spreads a model over devices instead
+    unread : how the names of weights begin that may be missing, because nobody reads what they give
     raises : EngineError, when it cannot be loaded or is of another kind
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -73,9 +75,10 @@ def load(
     finally:
         if show_progress:
             hf_logging.enable_progress_bar()
-    if info["missing_keys"]:
+    missing = sorted(key for key in info["missing_keys"] if not (unread and key.startswith(unread)))
+    if missing:
         raise EngineError(
-            f"model {source!r} lacks weights of {type(model).__name__}: {sorted(info['missing_keys'])[:3]}. "
+            f"model {source!r} lacks weights of {type(model).__name__}: {missing[:3]}. "
             f"They would be random. Take a checkpoint that was trained as {kind}",
             model=source,
         )

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import EngineError, ServerError, SynthscoreWarning
-from ..types import Generation, LabelLogProbs, Prompt, Rival, Sampling, Signature
+from ..types import FloatArray, Generation, LabelLogProbs, Prompt, Rival, Sampling, Signature
 from .base import Progress
 from .server import Answer, Server
 
@@ -174,6 +174,17 @@ class ServerPool:
             return [server.write(prompts[row], sampling, seeds[row]) for row in rows]
 
         return list(self._run(prompts, 1, write, progress))
+
+    def token_log_probs(
+        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
+    ) -> list[FloatArray | Exception]:
+        """As the contract has it, where the server offers it; else each row has the EngineError that says so."""
+        self._check_prefill(prompts)
+
+        def read(server: Server, rows: list[int]) -> list[FloatArray | EngineError]:
+            return server.read([prompts[row] for row in rows], [continuations[row] for row in rows])
+
+        return list(self._run(prompts, self._members[0].server.max_rows, read, progress))
 
     def _check_prefill(self, prompts: Sequence[Prompt]) -> None:
         begun = next((prompt.prefill for prompt in prompts if prompt.prefill), "")

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import EngineError
 from ..store import Store
 from ..stored import StoredEngine
-from ..types import Generation, LabelLogProbs, Prompt, Sampling, Signature
+from ..types import FloatArray, Generation, LabelLogProbs, Prompt, Sampling, Signature
 from .base import Progress
 
 
@@ -54,6 +54,12 @@ class RecordedEngine:
         with Store(self.path, create=False) as store:
             return StoredEngine(_Silent(self), store).generate(prompts, sampling, seeds, progress)
 
+    def token_log_probs(
+        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
+    ) -> list[FloatArray | Exception]:
+        with Store(self.path, create=False) as store:
+            return StoredEngine(_Silent(self), store).token_log_probs(prompts, continuations, progress)
+
 
 class _Silent:
     """What a store asks for the answers that it does not hold: it says that they are missing."""
@@ -77,6 +83,16 @@ class _Silent:
         return [
             EngineError(self._missing(prompt, f"{sampling}, seed {seed}"))
             for prompt, seed in zip(prompts, seeds, strict=True)
+        ]
+
+    def token_log_probs(
+        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
+    ) -> list[FloatArray | Exception]:
+        if progress:
+            progress(len(prompts))
+        return [
+            EngineError(self._missing(prompt, f"the continuation {text[:60]!r}"))
+            for prompt, text in zip(prompts, continuations, strict=True)
         ]
 
     def _missing(self, prompt: Prompt, how: str) -> str:

@@ -30,11 +30,12 @@ from transformers import AutoModelForSeq2SeqLM, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
 from ..errors import EngineError, SynthscoreWarning
-from ..types import Generation, LabelLogProbs, Prompt, Sampling, Signature
+from ..types import FloatArray, Generation, IntArray, LabelLogProbs, Prompt, Sampling, Signature
 from .base import Progress
-from .forward import MAX_ROWS, disagreement, tell
+from .forward import MAX_ROWS, MOST_LOGITS, chosen, disagreement, tell
 from .loading import DType, dtype_name, load, stop_ids
 from .questions import NOT_NUMBERS, Questions, TokenIds
+from .reading import Readings
 from .seq2seq_tokens import Seq2SeqTokenizer
 from .tokens import Ids
 from .writing import write
@@ -219,6 +220,35 @@ class Seq2SeqEngine:
                     progress(len(batch))
         return results
 
+    def token_log_probs(
+        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
+    ) -> list[FloatArray | Exception]:
+        """As the contract has it: each prompt is encoded once, and its continuations are the decoder's text."""
+        readings = Readings(prompts, continuations, self.prompts, self.name, progress)
+        asked: dict[bytes, list[int]] = {}  # prompt -> sequences
+        for place, (ids, n_start) in enumerate(zip(readings.sequences, readings.n_starts, strict=True)):
+            asked.setdefault(self.prompts.split(ids[:n_start])[0].tobytes(), []).append(place)
+        texts = [np.frombuffer(encoder, dtype=np.int32) for encoder in asked]
+        self._warn_of_length(texts)
+        groups = list(asked.values())
+        for batch in self._batches(texts):
+            encoded = _Encoded(self, [texts[index] for index in batch])
+            answers = [
+                (row, readings.sequences[place][len(texts[index]) :].astype(np.int64), place)
+                for row, index in enumerate(batch)
+                for place in groups[index]
+            ]
+            answers.sort(key=lambda answer: len(answer[1]))
+            width = max(max(len(texts[index]) for index in batch), len(answers[-1][1]))
+            n_rows = 1 if self.backend == "single" else max(1, min(MAX_ROWS, self.max_tokens // width))
+            for start in range(0, len(answers), n_rows):
+                part = answers[start : start + n_rows]
+                n_starts = [readings.n_starts[place] - len(texts[batch[row]]) for row, _, place in part]
+                found = encoded.answers([row for row, _, _ in part]).chosen([ids for _, ids, _ in part], n_starts)
+                for (_, _, place), log_probs in zip(part, found, strict=True):
+                    readings.tell(place, log_probs)
+        return readings.answers()
+
     def _batches(self, texts: Sequence[TokenIds]) -> Iterator[list[int]]:
         """Which texts to read side by side: those of similar length, the longest first, because memory fails early."""
         order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
@@ -352,6 +382,21 @@ class _Answers:
         self._cache = output.past_key_values
         logits: torch.Tensor = output.logits
         return logits
+
+    def chosen(self, texts: Sequence[IntArray], n_starts: Sequence[int]) -> list[FloatArray]:
+        """Log-probabilities of the tokens of each row's text from n_start on; some columns at a time, for memory."""
+        width = max(map(len, texts)) - 1
+        grid = np.stack([np.pad(ids[:-1], (0, width + 1 - len(ids)), mode="edge") for ids in texts])
+        vocabulary = self._engine.model.config.get_text_config(decoder=True).vocab_size
+        n_columns = max(1, MOST_LOGITS // (vocabulary * len(texts)))
+        found: list[list[FloatArray]] = [[] for _ in texts]
+        for first in range(0, width, n_columns):
+            logits = self.read(grid[:, first : first + n_columns].tolist())
+            for row, (ids, n_start) in enumerate(zip(texts, n_starts, strict=True)):
+                places = np.arange(max(first, n_start - 1), min(first + n_columns, len(ids) - 1))
+                if len(places):
+                    found[row].append(chosen(logits[row], places - first, ids[places + 1]))
+        return [np.concatenate(pieces) for pieces in found]
 
     def step(self, tokens: Sequence[int]) -> torch.Tensor:
         """Logits of the token after these, shape (n_rows, vocabulary)."""

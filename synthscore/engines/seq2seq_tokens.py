@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import EngineError, PromptTooLongError
 from ..types import Prompt
 from .questions import TokenIds
-from .tokens import Ids, LabelForms, PromptTokenizer
+from .tokens import Boundary, Ids, LabelForms, PromptTokenizer
 
 _ANY_LENGTH = 1_000_000
 
@@ -114,6 +114,12 @@ class Seq2SeqTokenizer(PromptTokenizer):
         """A prompt and what may follow it. raises : PromptTooLongError, unless the longest label fits; LabelError"""
         forms = self.label_forms(prompt, labels)
         return self.encode(prompt, forms.n_longest), forms
+
+    def continuation(self, prompt: Prompt, text: str) -> tuple[list[int], Ids, Boundary]:
+        """The same, of a text that goes on from the beginning of the answer."""
+        start = Prompt(prompt.prefill)
+        added, boundary = self._decoder.added(start, text, self._decoder.encode(start))
+        return self.encode(prompt, len(added)), added, boundary
 
 
 def _n_positions(config: Any, own: str) -> int:

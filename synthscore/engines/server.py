@@ -27,10 +27,10 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import EngineError, LabelError, PromptTooLongError, ServerError, SynthscoreWarning
-from ..types import Generation, Prompt, Rival, Sampling, Signature
+from ..types import FloatArray, Generation, Prompt, Rival, Sampling, Signature
 from .http import Http, items, number, root_of, whole
 from .steps import Known, Step, known_from_ids, known_from_text, next_tokens
-from .tokens import Ids, PromptTokenizer
+from .tokens import Boundary, Ids, PromptTokenizer
 
 Method = Literal["exact", "ids", "generate", "topk", "chat", "text"]
 METHODS: tuple[Method, ...] = ("exact", "ids", "generate", "topk", "chat", "text")
@@ -140,13 +140,7 @@ class Server:
             ids = tuple(self.tokens.encode(prompt))
             forms = self.tokens.label_forms(prompt, labels, ids)
             self.tokens.check_room(len(ids), forms.n_longest)
-            if forms.boundary == "separate":
-                warnings.warn(
-                    f"{self.model}: the tokenizer merges the labels {list(labels)} with the end of a prompt, so they "
-                    "are tokenised by themselves",
-                    SynthscoreWarning,
-                    stacklevel=2,
-                )
+            self._warn_of_boundary(forms.boundary, f"the labels {list(labels)}")
             known = known_from_ids(forms, lambda start: self._ids_step(ids + start, next_tokens(forms, start), used))
         rival = None
         if known.rival is not None:
@@ -199,6 +193,66 @@ class Server:
         with self._http.reading(reply):
             entries = [(_token_id(token), log_prob) for token, log_prob in _first_token(reply, used, "id")]
             return _chosen(dict(entries), wanted) if self.method == "ids" else Step.of_top(entries, self.top_k)
+
+    def read(self, prompts: Sequence[Prompt], continuations: Sequence[str]) -> list[FloatArray | EngineError]:
+        """Log-probabilities of the tokens of a text behind each prompt; a row that cannot be read has its error.
+
+        raises : ServerError, when the request failed as a whole; EngineError where this server cannot be asked so
+        """
+        if self.method == "exact":
+            return self._read_exact(prompts, continuations)
+        answers: list[FloatArray | EngineError] = []
+        for prompt, text in zip(prompts, continuations, strict=True):
+            try:
+                answers.append(self._read(prompt, text))
+            except PromptTooLongError as error:
+                answers.append(error)
+        return answers
+
+    def _read(self, prompt: Prompt, text: str) -> FloatArray:
+        """By `echo` of /v1/completions, which tells the tokens of the prompt, too (vLLM)."""
+        if self.tokens is None or self.method == "generate":
+            raise self._no_reading()
+        start, added, boundary = self.tokens.continuation(prompt, text)
+        self._warn_of_boundary(boundary, "a continuation")
+        ids = [*start, *added]
+        asked = {"model": self.model, "prompt": ids, "max_tokens": 1, "temperature": 0, "logprobs": 1, "echo": True}
+        reply = self._http.post("/completions", asked | {"return_tokens_as_token_ids": True})
+        with self._http.reading(reply):
+            (choice,) = reply["choices"]
+            tokens, log_probs = choice["logprobs"]["tokens"], choice["logprobs"]["token_logprobs"]
+            if len(tokens) < len(ids):
+                raise self._no_reading()
+            if [_token_id(token) for token in tokens[: len(ids)]] != ids:
+                raise ValueError("log-probabilities of other tokens than were asked for")
+            # vLLM writes -9999 for what is impossible, because JSON has no infinity
+            return _read_log_probs([None if v == -9999 else v for v in log_probs[len(start) : len(ids)]])
+
+    def _read_exact(self, prompts: Sequence[Prompt], continuations: Sequence[str]) -> list[FloatArray | EngineError]:
+        asked = [{"text": prompt.text, "prefill": prompt.prefill} for prompt in prompts]
+        body = {"model": self.model, "prompts": asked, "continuations": list(continuations)}
+        reply = self._http.post("/token_log_probs", body)
+        with self._http.reading(reply):
+            return [
+                EngineError(str(row["error"])) if "error" in row else _read_log_probs(row["log_probs"])
+                for row in items(reply["rows"], len(prompts))
+            ]
+
+    def _no_reading(self) -> EngineError:
+        return EngineError(
+            f"{self.model} cannot be asked how probable a given text is: not offered by this server, {self.url}, as "
+            f"it is asked ({self.method}). Take `synthscore serve`, vLLM with the model's tokenizer, or a model "
+            "that runs here"
+        )
+
+    def _warn_of_boundary(self, boundary: Boundary, what: str) -> None:
+        if boundary == "separate":
+            warnings.warn(
+                f"{self.model}: the tokenizer merges {what} with the end of a prompt, so they are tokenised by "
+                "themselves",
+                SynthscoreWarning,
+                stacklevel=3,
+            )
 
     def _text_step(self, prompt: Prompt, start: str, used: _Used) -> Step[str]:
         """What is told of the token after an answer that begins with start."""
@@ -410,6 +464,14 @@ def _token_id(token: int | str) -> int:
     if not found:
         raise ValueError(f"the token {token!r}, expected its id")
     return int(found[1])
+
+
+def _read_log_probs(told: Sequence[Any]) -> FloatArray:
+    """None: impossible. raises : ValueError, for what cannot be log-probabilities"""
+    log_probs = np.array([-math.inf if value is None else number(value) for value in told])
+    if not len(log_probs) or log_probs.max() > 1e-4:
+        raise ValueError(f"log-probabilities {told!r:.100}, expected some, all at most 0")
+    return log_probs
 
 
 def _chosen(told: Mapping[int, float], wanted: Sequence[int]) -> Step[int]:

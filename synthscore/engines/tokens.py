@@ -26,6 +26,7 @@ from ..errors import EngineError, LabelError, PromptTooLongError
 from ..types import Prompt
 
 Ids = tuple[int, ...]
+Boundary = Literal["whole", "separate"]
 Span = tuple[int, int]
 
 _PROBE = 'Is "a < b" & {c}?\n\nYes: 100 %'  # a template that only inserts its message leaves this as it is
@@ -43,7 +44,7 @@ class LabelForms:
 
     labels: tuple[str, ...]
     forms: tuple[tuple[Ids, ...], ...]
-    boundary: Literal["whole", "separate"]
+    boundary: Boundary
 
     @property
     def all(self) -> tuple[Ids, ...]:
@@ -88,7 +89,7 @@ class PromptTokenizer:
         asked = self._head + "a:" + self._tail  # without a chat template, prompts end on a cue such as "Verdict:"
         start = self._ids(asked)
         whole = all(self._ids(asked + form)[: len(start)] == start for form in _USUAL_FORMS)
-        self.boundary: Literal["whole", "separate"] = "whole" if whole else "separate"
+        self.boundary: Boundary = "whole" if whole else "separate"
 
     @property
     def template_hash(self) -> str:
@@ -150,6 +151,35 @@ class PromptTokenizer:
         forms = self.label_forms(prompt, labels, ids)
         self.check_room(len(ids), forms.n_longest)
         return ids, forms
+
+    def continuation(self, prompt: Prompt, text: str) -> tuple[list[int], Ids, Boundary]:
+        """Ids of a prompt, those that a text adds to them as its answer, and how the two were tokenised (LabelForms).
+
+        raises : EngineError, where prompt or text has no tokens; PromptTooLongError, unless both fit
+        """
+        ids = self._encode(*self._render(prompt))
+        if not ids:
+            raise EngineError("the prompt has no tokens, expected at least one. Give it a text")
+        added, boundary = self.added(prompt, text, ids)
+        self.check_room(len(ids), len(added))
+        return ids, added, boundary
+
+    def added(self, prompt: Prompt, text: str, ids: list[int]) -> tuple[Ids, Boundary]:
+        """What a text adds to the ids of a prompt. It is plain text, as the prompt's is; a character that the tokenizer
+        does not know is its unknown token."""
+        before, untrusted = self._render(prompt)
+        span = (len(before), len(before) + len(text))
+        whole = self._encode(before + text, [*untrusted, span])
+        boundary: Boundary = "whole"
+        if whole[: len(ids)] == ids:
+            added = whole[len(ids) :]
+        else:
+            added, boundary = self._ids_behind(text), "separate"
+            if self._controls(added) or (self._unk is not None and self.tokenizer.unk_token in text):
+                added = self._encode_cut(text, [span], len(before))
+        if not added:
+            raise EngineError(f"the continuation {text!r:.60} has no tokens, expected at least one. Give it a text")
+        return tuple(added), boundary
 
     def describe(self, prompt: Prompt, labels: Sequence[str]) -> dict[str, list[list[str]]]:
         """For each label the tokens of each of its forms, for people to look at."""
@@ -230,7 +260,7 @@ class PromptTokenizer:
     # -------------------------------------------------------------------------------------------- labels
 
     def _make_forms(self, text: str, untrusted: list[Span], ids: list[int], labels: tuple[str, ...]) -> LabelForms:
-        boundary: Literal["whole", "separate"] = "whole"
+        boundary: Boundary = "whole"
         forms: list[tuple[Ids, ...]] = []
         for label in labels:
             if not label.strip():

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import EngineError, LabelError
-from ..types import Generation, LabelLogProbs, Prompt, Rival, Sampling, Signature
+from ..errors import EngineError, LabelError, PromptTooLongError
+from ..types import FloatArray, Generation, LabelLogProbs, Prompt, Rival, Sampling, Signature
 from .base import Progress
+from .reading import Readings
 from .steps import Step, known_from_ids, next_tokens
 from .tokens import Ids, LabelForms, PromptTokenizer
 
@@ -159,6 +160,29 @@ class VLLMEngine:
         if progress:
             progress(len(prompts))
         return results
+
+    def token_log_probs(
+        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
+    ) -> list[FloatArray | Exception]:
+        """As the contract has it, by the log-probabilities of a prompt's own tokens; a token more is written."""
+        readings = Readings(prompts, continuations, self.prompts, self.name, progress)
+        asked: dict[int, Ids] = {}
+        for place, ids in enumerate(readings.sequences):
+            try:
+                self.prompts.check_room(len(ids), 1)
+                asked[place] = tuple(ids.tolist())
+            except PromptTooLongError as error:
+                readings.tell(place, error)
+        how = [self._params(max_tokens=1, temperature=0.0, prompt_logprobs=1)] * len(asked)
+        for (place, sequence), reply in zip(asked.items(), self._run(asked.values(), how), strict=True):
+            steps = reply.prompt_logprobs
+            try:
+                told = [float(steps[n][sequence[n]].logprob) for n in range(readings.n_starts[place], len(sequence))]
+            except (KeyError, IndexError, TypeError):
+                readings.tell(place, EngineError("vLLM did not tell all tokens of a prompt. Update it"))
+            else:
+                readings.tell(place, np.array(told))
+        return readings.answers()
 
     def _run(self, sequences: Iterable[Ids], how: list[Any]) -> list[Any]:
         asked = [{"prompt_token_ids": list(ids)} for ids in sequences]
