@@ -601,7 +601,7 @@ def test_filter_writes_what_is_unsure_apart_by_the_error_of_each_score(engine, r
     assert {row["id"] for rows in (kept, dropped, unsure) for row in rows} == {"bad", "middle", "good"}
     assert unsure[0]["synthscore"]["decision"] == "unsure"
     shown(unsure[0]["synthscore"]["why"], "P(score >= 3.5) = ")
-    shown(capsys.readouterr().err, "each with probability 0.9")
+    shown(capsys.readouterr().err, "unsure: 1 x P(score >= 3.5) = ", "each with probability 0.9")
 
 
 def test_filter_decides_by_a_certificate_and_refuses_it_for_other_scores(engine, references, capsys):

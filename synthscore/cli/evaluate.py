@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -18,7 +17,6 @@ from ..evaluation.folder import RunFolder
 from ..evaluation.published import published, table_ids
 from ..evaluation.result import Column, Settings
 from ..evaluation.run import (
-    Progress,
     attributes_of,
     evaluate_columns,
     joined_columns,
@@ -41,6 +39,7 @@ from .common import (
     add_messages,
     add_model,
     add_templates,
+    bar,
     note,
     open_model,
     table,
@@ -208,10 +207,13 @@ def run(args: argparse.Namespace) -> int:
             left_out.append(f"{', '.join(silent)}: {args.scores} holds no scores")
         attributes = tuple(joined.values) if silent else attributes
         columns |= joined_columns(_name(args.scores), joined, ratings, attributes, folder)
-    with open_tools(args, [model for _, model in plan.values()]) as tools:
+    with (
+        open_tools(args, [model for _, model in plan.values()]) as tools,
+        bar(args, len(plan) * len(attributes), "methods x attributes") as shown,
+    ):
         for label, (spec, model) in plan.items():
             made = {label: methods[spec]}
-            columns |= score_columns(ratings, made, tools[model], attributes, folder, progress(args))
+            columns |= score_columns(ratings, made, tools[model], attributes, folder, lambda *_: shown(1))
         cost = [judge.meter.cost for each in tools.values() if isinstance(judge := each.judge, Watched)]
     evaluation = evaluate_columns(ratings, columns, settings, left_out)
     if folder:
@@ -339,9 +341,3 @@ def open_tools(args: argparse.Namespace, models: Iterable[str]) -> Iterator[dict
             judge = stack.enter_context(open_model(argparse.Namespace(**vars(args) | {"model": model})))
             tools[model] = replace(tools[""], judge=judge)
         yield tools
-
-
-def progress(args: argparse.Namespace) -> Progress | None:
-    if args.quiet or not sys.stderr.isatty():
-        return None
-    return lambda name, attribute: print(f"{name}: {attribute}", file=sys.stderr)

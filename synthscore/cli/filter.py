@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..references import References
@@ -117,7 +118,11 @@ def run(args: argparse.Namespace) -> int:
     kept = (item.row for item, _, (decision, _) in rows if decision == "kept")
     write_rows((dict(row.values) for row in kept if isinstance(row, Row)), args.output)
     unscored = [score for score in scores if score.status == "unscored"]
-    unsure = [score for _, score, (decision, _) in rows if decision == "unsure" and score.status != "unscored"]
+    unsure = [
+        replace(score, reason=score.reason or why)
+        for _, score, (decision, why) in rows
+        if decision == "unsure" and score.status != "unscored"
+    ]
     n_kept, n_dropped = (sum(made == decision for made, _ in decisions) for decision in ("kept", "dropped"))
     note(
         args,

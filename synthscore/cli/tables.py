@@ -14,8 +14,8 @@ from ..ratings import Ratings, load_benchmark
 from ..references import load_references
 from ..rows import replacing
 from . import agreeing
-from .common import INCOMPLETE, OK, UsageError, note
-from .evaluate import open_tools, progress
+from .common import INCOMPLETE, OK, UsageError, bar, note
+from .evaluate import open_tools
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,7 +32,8 @@ def run(args: argparse.Namespace) -> int:
     writers = {name: load_references(folder) for name, folder in args.writer}
     prompts = args.prompts.split(",") if args.prompts != "default" else []
     args.prompts = prompts[0] if prompts else args.prompts
-    with open_tools(args, args.model or []) as tools:
+    n_cells = sum(len(of.rows) * len(of.columns) for of in asked.values())
+    with open_tools(args, args.model or []) as tools, bar(args, n_cells, "cells") as shown:
         made = [
             make_table(
                 name,
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
                 n_draws=args.draws,
                 n_resamples=args.resamples,
                 seed=args.seed,
-                progress=progress(args),
+                progress=lambda *_: shown(1),
             )
             for name in asked
         ]
