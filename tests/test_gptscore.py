@@ -134,10 +134,14 @@ def test_of_several_references_the_best_counts_and_is_named():
         assert score.details.get("reference") == (1 + int(np.argmax(each)) if len(each) > 1 else None)
         best = REFERENCES[n][int(np.argmax(each))]
         assert score.details["text_to_reference"] == pytest.approx(paraphrased(text, best))
-    one_way = method("gptscore:direction=text-to-reference,references=all")(ratings, "coherence", Tools(engine))
-    best = REFERENCES[0][int(one_way[0].details["reference"]) - 1]
-    assert one_way[0].details["n_tokens"] == len(best.split())
-    assert one_way[0].value == pytest.approx(paraphrased(TEXTS[0][2], best))
+
+
+def test_what_is_said_of_several_references_is_of_the_best_one():
+    engine = FakeEngine(reader=lambda prompt, text: [-1.0] * 5 if text == REFERENCES[0][1] else [-2.0] * 4)
+    spec = "gptscore:direction=text-to-reference,references=all"
+    scores = method(spec)(ratings_of(TEXTS), "coherence", Tools(engine))
+    assert (scores[0].value, scores[0].details) == (-1.0, {"n_tokens": 5, "sum": -5, "reference": 2})
+    assert (scores[1].value, scores[1].details) == (-2.0, {"n_tokens": 4, "sum": -8})
 
 
 def test_a_systems_texts_may_be_the_references():
@@ -149,6 +153,9 @@ def test_a_systems_texts_may_be_the_references():
     own = method(f"{spec},own=yes")(ratings, "coherence", Tools(FakeEngine(reader=reader)))
     assert own[3].status == "ok"
     assert "references=system people" in str(scores.signature)
+    ratings = Ratings("mine", ratings.texts, ("x",), {"c1": ratings.contexts["c1"]}, "summarization")
+    with pytest.raises(MethodError, match="the text of its context 'c0' is not known"):
+        method(spec)(ratings, "coherence", Tools(FakeEngine(reader=reader)))
 
 
 @settings(max_examples=50)

@@ -45,7 +45,7 @@ With --scoring anchored the score is a position on the rung scale, by a model of
 to all answers: it may lie outside 1..N (extrapolated is then 1), has a stderr, and is with 90 % between
 low and high. The rungs of each ladder are asked about against each other, too: N (N - 1) questions.
 
-What the judge favours besides quality (a position, a length) is printed at the end; --bias writes it.
+What the judge favours besides quality (a position, a length) is printed and written with --bias FILE.
 """
 
 
@@ -72,7 +72,7 @@ def add(commands: Commands) -> None:
         help="also write a column verdicts: of every rung and order asked, [level, swapped, better, worse, similar]",
     )
     parser.add_argument(
-        "--bias", metavar="FILE", help="write what the judge favours besides quality, by attribute, JSON"
+        "--bias", metavar="FILE", help="print what the judge favours besides quality, and write it by attribute, JSON"
     )
     judging.add_scoring(parser)
     add_judging(parser, "may be repeated (default: all that the references hold)")
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     write_rows((score_row(score, signature, verdicts=args.verdicts) for score, signature in judged.rows), args.output)
     if args.save_scale:
         save_scales(judged.scales, args.save_scale)
-    found = judging.biases(judged, items, references)
+    found = judging.biases(judged, items, references) if args.bias else {}
     if args.bias:
         with replacing(args.bias) as file:
             content = {name: bias.to_dict() for name, bias in found.items()}

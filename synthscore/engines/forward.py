@@ -123,7 +123,7 @@ class Forward:
     def token_log_probs(
         self, sequences: Sequence[TokenIds], n_starts: Sequence[int]
     ) -> Iterator[tuple[int, FloatArray]]:
-        """Every sequence once, in any order: its index, log-probabilities of its tokens from n_start (>= 1) on.
+        """Every sequence once, in any order: its index, and the log-probabilities of its tokens from n_start (>= 1) on.
 
         A cascade runs over what sequences begin with in common once; any other way, over one sequence a forward.
         """
@@ -140,6 +140,7 @@ class Forward:
                 yield index, chosen(logits[0], np.arange(len(ids) - n_start), ids[n_start:])
 
     def _read_cascade(self, sequences: Sequence[TokenIds], n_starts: Sequence[int]) -> Iterator[tuple[int, FloatArray]]:
+        """Their tree without their last tokens, read at the places that the others are followed from."""
         tree = pack([ids[:-1] for ids in sequences])
         bounds = np.cumsum([0, *(len(ids) - n for ids, n in zip(sequences, n_starts, strict=True))])
         nodes = np.empty(bounds[-1], dtype=np.int64)  # of the tree: where each token that is asked for is read
@@ -150,6 +151,7 @@ class Forward:
         tokens = np.concatenate([ids[n:] for ids, n in zip(sequences, n_starts, strict=True)]).astype(np.int64)
         reads, rows = np.unique(nodes, return_inverse=True)
         order, by_end = np.argsort(rows, kind="stable"), np.argsort(tree.ends, kind="stable")
+        ordered = rows[order]
         vocabulary = self.model.config.get_text_config().vocab_size
         values = np.empty(len(nodes))
         n_told = 0
@@ -158,7 +160,7 @@ class Forward:
         ):
             if not group:
                 continue
-            asked = order[np.searchsorted(rows[order], group[0]) : np.searchsorted(rows[order], group[-1], "right")]
+            asked = order[np.searchsorted(ordered, group[0]) : np.searchsorted(ordered, group[-1], "right")]
             values[asked] = chosen(logits, rows[asked] - group[0], tokens[asked])
             while n_told < len(by_end) and tree.ends[by_end[n_told]] <= reads[group[-1]]:
                 index = by_end[n_told]
