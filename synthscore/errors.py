@@ -3,6 +3,7 @@ and carries its data as attributes, so that no caller parses the text."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 
@@ -80,3 +81,8 @@ class BenchmarkError(SynthscoreError):
 class CertificateError(SynthscoreError):
     """A certificate that cannot be made, read or used. Attributes where known: `differs` (part of the signature ->
     (certified, now)), `needed` (labelled texts), `seen`."""
+
+
+def alike(reason: str) -> str:
+    """A reason without its names and numbers: what reasons of one kind have in common."""
+    return re.sub(r"'[^']*'|\"[^\"]*\"|\S*\d\S*", "#", reason)

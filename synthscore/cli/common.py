@@ -16,7 +16,7 @@ from typing import Any
 from .. import engines, store
 from ..engines.base import Engine, Progress
 from ..engines.recorded import RecordedEngine
-from ..errors import SynthscoreError
+from ..errors import SynthscoreError, alike
 from ..stored import StoredEngine
 from ..types import FloatArray, Generation, LabelLogProbs, Prompt, Sampling, Signature
 from ..verdicts import PROTOCOLS
@@ -394,7 +394,7 @@ def reasons(texts: Iterable[str], most: int = 5) -> list[str]:
     """Lines of reasons, the most frequent first; those alike but for names and numbers are one, shown by its first."""
     groups: dict[str, list[str]] = {}
     for text in texts:
-        groups.setdefault(re.sub(r"'[^']*'|\"[^\"]*\"|\S*\d\S*", "#", text), []).append(text)
+        groups.setdefault(alike(text), []).append(text)
     ordered = sorted(groups.values(), key=len, reverse=True)
     lines = [f"  {len(group)} x {'such as: ' if len(set(group)) > 1 else ''}{group[0]}" for group in ordered[:most]]
     rest = sum(len(group) for group in ordered[most:])

@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
-import transformers
 from transformers import AutoModelForCausalLM
 
 from ..errors import EngineError
 from ..types import FloatArray, Generation, LabelLogProbs, Prompt, Sampling, Signature
 from .base import Progress
 from .forward import Backend, Forward, tell
-from .loading import DType, dtype_name, load, max_length, stop_ids
+from .loading import DType, exactly, load, max_length, signed, stop_ids
 from .questions import Questions, TokenIds
 from .reading import Readings
 from .tokens import PromptTokenizer
@@ -76,9 +74,7 @@ class CausalEngine:
         raises : EngineError, when it cannot be loaded or is not a causal language model
         """
         if exact:
-            if backend not in ("auto", "exact"):
-                raise EngineError(f"exact=True with backend {backend!r}: expected one of the two")
-            backend, dtype = "exact", "float32" if dtype == "auto" else dtype
+            backend, dtype = exactly(backend, dtype, "exact")
         loaded = load(
             AutoModelForCausalLM,
             "a causal language model",
@@ -108,14 +104,7 @@ class CausalEngine:
 
         max_tokens is part of it below float32, where the way sequences are packed shows in the second digit.
         """
-        dtype = dtype_name(self.model)
-        parts = {"model": f"{self.name}@{self.revision}", "dtype": dtype, "backend": self.backend}
-        if dtype != "float32" and self.backend != "exact":
-            parts["max_tokens"] = str(self._forward.max_tokens)
-        parts["chat"] = self.prompts.template_hash
-        if self.prompts.boundary == "separate":
-            parts["boundary"] = "separate"
-        return Signature.of(**parts, transformers=transformers.__version__, torch=torch.__version__)
+        return signed(self, None if self.backend == "exact" else self._forward.max_tokens)
 
     def label_log_probs(
         self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None

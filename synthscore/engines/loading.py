@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+import transformers
 from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging as hf_logging
 
 from ..errors import EngineError
+from ..types import Signature
 
 DType = Literal["auto", "float32", "bfloat16"]
 
@@ -110,6 +112,33 @@ def is_encoder_decoder(path_or_id: str | Path, revision: str | None = None) -> b
 
 def dtype_name(model: Any) -> str:
     return str(model.dtype).removeprefix("torch.")
+
+
+def exactly(backend: Any, dtype: DType, alone: Any) -> tuple[Any, DType]:
+    """Backend and dtype under exact=True: `alone`, and float32 unless a dtype is named.
+
+    alone : the backend whose numbers depend on one prompt alone
+    raises : EngineError for another backend
+    """
+    if backend not in ("auto", alone):
+        raise EngineError(f"exact=True with backend {backend!r}: expected one of the two")
+    return alone, "float32" if dtype == "auto" else dtype
+
+
+def signed(engine: Any, max_tokens: int | None, **own: str) -> Signature:
+    """Model, revision, dtype, backend, rendered chat template and library versions of an engine.
+
+    max_tokens : part of it below float32, where what is run together shows in the second digit; None: nothing is
+    own : further parts, behind the chat template's
+    """
+    dtype = dtype_name(engine.model)
+    parts = {"model": f"{engine.name}@{engine.revision}", "dtype": dtype, "backend": engine.backend}
+    if dtype != "float32" and max_tokens is not None:
+        parts["max_tokens"] = str(max_tokens)
+    parts |= {"chat": engine.prompts.template_hash, **own}
+    if engine.prompts.boundary == "separate":
+        parts["boundary"] = "separate"
+    return Signature.of(**parts, transformers=transformers.__version__, torch=torch.__version__)
 
 
 def max_length(config: Any, tokenizer: Any) -> int:

@@ -25,7 +25,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-import transformers
 from transformers import AutoModelForSeq2SeqLM, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
@@ -33,7 +32,7 @@ from ..errors import EngineError, SynthscoreWarning
 from ..types import FloatArray, Generation, IntArray, LabelLogProbs, Prompt, Sampling, Signature
 from .base import Progress
 from .forward import MAX_ROWS, MOST_LOGITS, chosen, disagreement, tell
-from .loading import DType, dtype_name, load, stop_ids
+from .loading import DType, exactly, load, signed, stop_ids
 from .questions import NOT_NUMBERS, Questions, TokenIds
 from .reading import Readings
 from .seq2seq_tokens import Seq2SeqTokenizer
@@ -98,9 +97,7 @@ class Seq2SeqEngine:
         raises : EngineError, when it cannot be loaded or is not an encoder-decoder model
         """
         if exact:
-            if backend not in ("auto", "single"):
-                raise EngineError(f"exact=True with backend {backend!r}: expected one of the two")
-            backend, dtype = "single", "float32" if dtype == "auto" else dtype
+            backend, dtype = exactly(backend, dtype, "single")
         loaded = load(
             AutoModelForSeq2SeqLM,
             "an encoder-decoder language model",
@@ -126,15 +123,8 @@ class Seq2SeqEngine:
 
         max_tokens is part of it below float32, where what stands side by side shows in the second digit.
         """
-        dtype = dtype_name(self.model)
-        parts = {"model": f"{self.name}@{self.revision}", "dtype": dtype, "backend": self.backend}
-        if dtype != "float32" and self.backend != "single":
-            parts["max_tokens"] = str(self.max_tokens)
-        parts["chat"] = self.prompts.template_hash
-        parts["decoder"] = "+".join(map(str, self.prompts.start))
-        if self.prompts.boundary == "separate":
-            parts["boundary"] = "separate"
-        return Signature.of(**parts, transformers=transformers.__version__, torch=torch.__version__)
+        start = "+".join(map(str, self.prompts.start))
+        return signed(self, None if self.backend == "single" else self.max_tokens, decoder=start)
 
     def label_log_probs(
         self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None

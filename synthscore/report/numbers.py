@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..agreement import per_context, spearman
+from ..errors import alike
 from ..types import BoolArray, FloatArray, IntArray, Ladder, Target
 from .read import Run
 from .score_row import ScoreRow
@@ -273,18 +274,14 @@ def failures(run: Run) -> list[Failure]:
     for name, rows in run.scores.items():
         for row in rows:
             if row.reason or row.status != "ok":
-                reasons = {_alike(reason): reason for reason in re.split(r"; (?=rung \d)", row.reason)}
-                for alike, reason in reasons.items():
-                    found.setdefault((name, row.status, alike), []).append((row.id, reason))
+                reasons = {alike(reason): reason for reason in re.split(r"; (?=rung \d)", row.reason)}
+                for kind, reason in reasons.items():
+                    found.setdefault((name, row.status, kind), []).append((row.id, reason))
     listed = [
         Failure(name, status, len(rows), rows[0][1], tuple(islice(dict.fromkeys(own for own, _ in rows), 5)))
         for (name, status, _), rows in found.items()
     ]
     return sorted(listed, key=lambda failure: -failure.n)
-
-
-def _alike(reason: str) -> str:
-    return re.sub(r"'[^']*'|\"[^\"]*\"|\S*\d\S*", "#", reason)
 
 
 # ------------------------------------------------------------------------------------------------- one ladder
