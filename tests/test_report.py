@@ -308,6 +308,23 @@ def test_a_threshold_decides_as_filter_does(tmp_path_factory, rows, threshold):
     )
 
 
+def test_scores_with_errors_tell_how_many_texts_are_expected_to_be_that_good():
+    from synthscore.report.numbers import Group
+    from synthscore.report.read import Run
+    from synthscore.report.scores import scores
+
+    rows = [ScoreRow(str(i), "c", "a", 2.0 + i, stderr=error, n_rungs=5) for i, error in enumerate((0.5, 0.0, 1.0))]
+    group = Group("scores", "a", (*rows, ScoreRow("x", "c", "a", None, status="unscored")), 5)
+    section = scores(Run("run", {"scores": list(group.rows)}), [group])
+    table = section.cards[0].table
+    assert table.headers[-1] == "expected"
+    expected = {shown[0]: float(shown[-1]) for shown in table.rows}
+    # Phi((2 - 3) / 0.5) + 1 + Phi((4 - 3) / 1) = 0.023 + 1 + 0.841
+    assert expected["3"] == pytest.approx(1.9)
+    without = Group("scores", "a", (*rows, ScoreRow("y", "c", "a", 3.0, n_rungs=5)), 5)
+    assert scores(Run("run", {"scores": list(without.rows)}), [without]).cards[0].table.headers[-1] == "below"
+
+
 def test_thresholds_are_every_half_rung_and_keep_ever_fewer(run):
     at = thresholds(groups(run)[0])
     assert [one.threshold for one in at] == [0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5]

@@ -41,6 +41,11 @@ class Group:
         return _floats(row.value for row in self.rows)
 
     @cached_property
+    def stderr(self) -> FloatArray:
+        """Shape (n,), NaN where a row tells none."""
+        return _floats(row.stderr for row in self.rows)
+
+    @cached_property
     def bounds(self) -> tuple[FloatArray, FloatArray]:
         """The least and the greatest that each score can be: itself, unless its row says more. NaN where unscored."""
         partial = np.array([row.status == "partial" for row in self.rows], dtype=bool)

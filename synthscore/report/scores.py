@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from markupsafe import Markup
 
+from ..calibration import expected_counts
 from . import figures as draw
 from .figures import Mark, clip
 from .layout import ROWS, Card, Section, Step, Table, View, counted, cut, number, percent, spaced
@@ -77,15 +78,20 @@ def _kept(group: Group) -> Table:
     at = thresholds(group)
     if group.min_score is not None and all(one.threshold != group.min_score for one in at):
         at = sorted([*at, decisions(group, group.min_score)])
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             f"{one.threshold:.4g}", spaced(one.kept), percent(one.kept, len(group.rows)), spaced(one.undecided),
             spaced(one.below),
         )
         for one in at
     ]  # fmt: skip
-    headers = ("threshold", "kept", "of all", "undecided", "below")
-    return Table(headers, rows, "How many a threshold keeps", words=0, folded=True)
+    headers: tuple[str, ...] = ("threshold", "kept", "of all", "undecided", "below")
+    if np.isnan(group.stderr[group.scored]).any():
+        return Table(headers, rows, "How many a threshold keeps", words=0, folded=True)
+    expected = expected_counts(group.values, group.stderr, [one.threshold for one in at])
+    rows = [(*row, f"{one.n_expected:.1f}") for row, one in zip(rows, expected, strict=True)]
+    caption = "How many a threshold keeps, and how many are expected to be that good, by the scores' errors"
+    return Table((*headers, "expected"), rows, caption, words=0, folded=True)
 
 
 # ------------------------------------------------------------------------------------------------- one ladder
