@@ -1,5 +1,7 @@
 """Groups of texts of known damage -> the trees of prompts that the embedded judge learns from."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -70,3 +72,32 @@ def test_every_token_of_a_text_is_told_how_damaged_its_text_is(protocol, tokeniz
 
 def test_nothing_is_cut_a_group_that_does_not_fit_is_left_out(tokenizer):
     assert example(GROUP, "compare", TEMPLATES, tokenizer, max_tokens=50) is None
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_every_token_is_told_whether_the_damage_is_at_its_word(protocol, tokenizer):
+    marked = ((False,) * 3, (False, False, True, False), None)
+    made = example(replace(GROUP, damaged=marked), protocol, TEMPLATES, tokenizer)
+    for severity, words, text in zip(GROUP.severities, marked, GROUP.texts, strict=True):
+        expected = [
+            mark
+            for word, mark in zip(text.split(), words or (np.nan,) * 4, strict=True)
+            for _ in tokenizer(word, add_special_tokens=False)["input_ids"]
+        ]
+        for end in np.flatnonzero((made.weights == 1) & (made.severities == severity)):
+            node, seen = made.nodes[end], []
+            for _ in expected:
+                seen.append(made.damaged[list(made.nodes).index(node)])
+                node = made.packed.parents[node]
+            # a text that begins as another one does shares its first tokens, and what is said of them
+            np.testing.assert_array_equal(seen[: len(expected) - 2], expected[:1:-1])
+
+
+def test_where_the_damage_is_may_be_unknown(tokenizer):
+    assert np.isnan(example(GROUP, "compare", TEMPLATES, tokenizer).damaged).all()
+
+
+def test_the_opposite_of_a_prompt_asks_about_the_other_text(tokenizer):
+    made = example(GROUP, "compare", TEMPLATES, tokenizer)
+    asked = [(i, j) for i, j, _ in prompts(GROUP, "compare", TEMPLATES)]
+    assert [asked[place] for place in made.opposite] == [(j, i) for i, j in asked]

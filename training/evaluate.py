@@ -3,8 +3,11 @@
     python -m training.evaluate --model data/nano --corpora ../corpora --benchmarks ../benchmarks
 
 Prints one JSON object and writes it to --out. Parts: `damage` (each kind of damage against the undamaged text),
-`pairs` (graded groups: sign accuracy by severity gap, calibration, antisymmetry, position), `surface` (does the look
-of a text change its verdict?), `people` (per-context Spearman on human ratings, beside floors that cost nothing).
+`pairs` (graded groups: sign accuracy by severity gap, calibration, antisymmetry, position), `apart` (are attributes
+told apart?), `surface` (does the look of a text change its verdict?), `speed`, `people` (per-context Spearman on human
+ratings, beside floors that cost nothing, with paired intervals).
+
+Recipes are chosen on --half choose of the documents and of the rated contexts; --half report is looked at once.
 """
 
 from __future__ import annotations
@@ -15,13 +18,16 @@ import json
 import lzma
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from synthscore.agreement import per_context
+from synthscore.agreement import agreement, difference, draw_contexts
+from synthscore.baselines.combine import z_scores
 from synthscore.baselines.floors import source_overlap
 from synthscore.degrade import DAMAGES, Material, damage_path, surface
 from synthscore.engines import open_engine
@@ -37,6 +43,9 @@ from synthscore.verdicts import Pair, Verdicts, ask
 
 from .groups import Group, groups
 
+HALVES = ("choose", "report")
+SPEED_TEXT = "the river rose after the rain and people of the town left their houses before night"
+PARTS = ("pairs", "apart", "surface", "speed", "damage", "people")
 GAPS = ((0.0, 0.3), (0.3, 0.6), (0.6, 1.01))
 
 
@@ -51,86 +60,163 @@ class Judge:
         return ask(pairs, self.engine, self.templates[task], min_mass=0.0, **options)
 
 
-def heldout(corpora: Path) -> Iterator[dict[str, Any]]:
+def heldout(corpora: Path, half: str) -> Iterator[dict[str, Any]]:
+    """The documents of which nothing was trained on; those to choose on, or those to report on."""
     with lzma.open(corpora / "heldout.jsonl.xz", "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     order = np.random.default_rng(7).permutation(len(rows))
-    for index in order:
+    for index in order[HALVES.index(half) :: 2]:
         yield rows[index]
 
 
-def heldout_groups(corpora: Path, n: int) -> list[Group]:
-    """Up to n groups of each (task, attribute), from documents of which nothing was trained on."""
+def heldout_groups(corpora: Path, n: int, half: str) -> list[Group]:
+    """Up to n groups of each (task, attribute), from held-out documents."""
     made: dict[tuple[str, str], list[Group]] = defaultdict(list)
-    for seed in range(4):  # the held-out documents are few: pass over them again with other draws
-        for group in groups(heldout(corpora), np.random.default_rng(1000 + seed)):
+    for seed in range(8):  # the held-out documents are few: pass over them again with other draws
+        for group in groups(heldout(corpora, half), np.random.default_rng(1000 + seed)):
             key = (group.task, group.attribute)
             if len(made[key]) < n:
                 made[key].append(group)
     return [group for key in sorted(made) for group in made[key]]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledPairs:
+    """What the judge said of pairs whose severities are known; rows 2k and 2k + 1 are a pair in its two orders.
+
+    probs : float64, shape (n, 3), of Better, Worse, Similar. gap : shape (n,), how much less damage the text asked
+        about has. mass : label mass. n_failed : pairs left out, because one order could not be asked
+    """
+
+    probs: np.ndarray
+    gap: np.ndarray
+    mass: np.ndarray
+    n_failed: int
+
+    @property
+    def truth(self) -> np.ndarray:
+        """The right label's place, shape (n,)."""
+        return np.where(self.gap > 0, 0, np.where(self.gap < 0, 1, 2))
+
+    @property
+    def margin(self) -> np.ndarray:
+        """P(Better) - P(Worse), shape (n,)."""
+        return np.asarray(self.probs[:, 0] - self.probs[:, 1])
+
+    @property
+    def right(self) -> np.ndarray:
+        """Does the margin have the gap's sign? Shape (n,)."""
+        return np.asarray(np.sign(self.margin) == np.sign(self.gap))
+
+
+def labelled_pairs(judge: Judge, made: Sequence[Group], task: str, attribute: str) -> LabelledPairs:
+    """All pairs of texts of each group of this task and attribute, in both orders, asked with `compare`."""
+    pairs, gaps = [], []
+    for group in made:
+        if (group.task, group.attribute) != (task, attribute):
+            continue
+        context = Context("group", group.context, group.facts)
+        for i, j in combinations(range(len(group.texts)), 2):
+            for a, b in ((i, j), (j, i)):
+                pairs.append(Pair(context, attribute, group.texts[a], group.texts[b]))
+                gaps.append(group.severities[b] - group.severities[a])
+    said = judge(task, pairs)
+    whole = np.repeat(~np.isnan(said.better).reshape(-1, 2).any(axis=1), 2)
+    probs = np.stack([said.better, said.worse, said.similar], axis=1)
+    n_failed = len({row // 2 for row in said.failures})
+    return LabelledPairs(probs[whole], np.array(gaps)[whole], said.label_mass[whole], n_failed)
+
+
 def pairs_part(judge: Judge, made: Sequence[Group]) -> dict[str, Any]:
-    """Graded groups, every ordered pair asked with `compare`."""
+    """Graded groups: by task and attribute, and all together."""
     out: dict[str, Any] = {}
-    everything: dict[str, list[Any]] = defaultdict(list)
-    for key in sorted({(group.task, group.attribute) for group in made}):
-        pairs, gaps = [], []
-        for group in made:
-            if (group.task, group.attribute) != key:
-                continue
-            context = Context("group", group.context, group.facts)
-            for i in range(len(group.texts)):
-                for j in range(len(group.texts)):
-                    if i < j:
-                        for a, b in ((i, j), (j, i)):
-                            pairs.append(Pair(context, group.attribute, group.texts[a], group.texts[b]))
-                            gaps.append(group.severities[b] - group.severities[a])
-        verdicts = judge(key[0], pairs)
-        n_failed = len({row // 2 for row in verdicts.failures})
-        whole = np.repeat(~np.isnan(verdicts.better).reshape(-1, 2).any(axis=1), 2)  # both orders were answered
-        better, worse, similar = verdicts.better[whole], verdicts.worse[whole], verdicts.similar[whole]
-        margin = better - worse
-        gap = np.array(gaps)[whole]
-        swapped = margin.reshape(-1, 2)
-        right = np.sign(margin) == np.sign(gap)
-        labels = np.stack([better, worse, similar], axis=1)
-        truth = np.where(gap > 0, 0, np.where(gap < 0, 1, 2))
-        row: dict[str, float] = {"n": len(gap), "failed": n_failed}
+    found: list[LabelledPairs] = []
+    for task, attribute in sorted({(group.task, group.attribute) for group in made}):
+        said = labelled_pairs(judge, made, task, attribute)
+        row: dict[str, float] = {"n": len(said.gap), "failed": said.n_failed}
         for low, high in GAPS:
-            inside = (np.abs(gap) > max(low, 1e-9)) & (np.abs(gap) <= high)
-            row[f"sign@{low}-{min(high, 1.0)}"] = _mean(right[inside])
-        row["sign"] = _mean(right[gap != 0])
-        row["three_way"] = _mean(labels.argmax(1) == truth)
-        row["antisymmetry"] = float(np.corrcoef(swapped[:, 0], -swapped[:, 1])[0, 1])
-        row["position"] = float(swapped.mean())  # 0: what is asked about is favoured as often as the other
-        out["/".join(key)] = row
-        everything["labels"].append(labels)
-        everything["truth"].append(truth)
-        everything["mass"].append(verdicts.label_mass[whole])
-        everything["swapped"].append(swapped)
-        everything["right"].append(right[np.abs(gap) >= 0.5])
-    labels, truth = np.concatenate(everything["labels"]), np.concatenate(everything["truth"])
-    swapped, mass = np.concatenate(everything["swapped"]), np.concatenate(everything["mass"])
+            inside = (np.abs(said.gap) > max(low, 1e-9)) & (np.abs(said.gap) <= high)
+            row[f"sign@{low}-{min(high, 1.0)}"] = _mean(said.right[inside])
+        row["sign"] = _mean(said.right[said.gap != 0])
+        row["sign_at_gap_half_or_more"] = _mean(said.right[np.abs(said.gap) >= 0.5])
+        row["three_way"] = _mean(said.probs.argmax(1) == said.truth)
+        row["antisymmetry"] = antisymmetry(said.margin)
+        row["position"] = float(said.margin.mean())  # 0: what is asked about is favoured as often as the other
+        out[f"{task}/{attribute}"] = row
+        found.append(said)
+    together = LabelledPairs(
+        *(np.concatenate([getattr(said, name) for said in found]) for name in ("probs", "gap", "mass")), 0
+    )
     return {
         "by_attribute": out,
-        "antisymmetry": float(np.corrcoef(swapped[:, 0], -swapped[:, 1])[0, 1]),
-        "position": float(swapped.mean()),
-        "sign_at_gap_half_or_more": _mean(np.concatenate(everything["right"])),
-        "label_mass_mean": float(mass.mean()),
-        "label_mass_min": float(mass.min()),
-        "calibration_error": calibration_error(labels, truth),
-        "n": len(truth),
+        "antisymmetry": antisymmetry(together.margin),
+        "position": float(together.margin.mean()),
+        "sign_at_gap_half_or_more": _mean(together.right[np.abs(together.gap) >= 0.5]),
+        "label_mass_mean": float(together.mass.mean()),
+        "label_mass_min": float(together.mass.min()),
+        "calibration_error": calibration_error(together.probs, together.truth),
+        "reliability": reliability(together.probs, together.truth),
+        "n": len(together.gap),
     }
 
 
-def calibration_error(probs: np.ndarray, truth: np.ndarray, bins: int = 10) -> float:
-    """Expected calibration error of the most probable label, equal-width bins."""
+def antisymmetry(margin: np.ndarray) -> float:
+    """Correlation of the verdict with the negative of the verdict in the other order."""
+    return float(np.corrcoef(margin[::2], -margin[1::2])[0, 1])
+
+
+def reliability(probs: np.ndarray, truth: np.ndarray, bins: int = 10) -> list[tuple[float, float, int]]:
+    """(mean probability of the most probable label, share of it being right, number) of each equal-width bin."""
     confidence, right = probs.max(1), probs.argmax(1) == truth
     place = np.minimum((confidence * bins).astype(int), bins - 1)
-    return float(
-        sum(abs(confidence[place == b].mean() - right[place == b].mean()) * (place == b).mean() for b in set(place))
-    )
+    return [
+        (float(confidence[place == b].mean()), float(right[place == b].mean()), int((place == b).sum()))
+        for b in np.unique(place)
+    ]
+
+
+def calibration_error(probs: np.ndarray, truth: np.ndarray) -> float:
+    """Expected calibration error: what confidence and share right differ by, over the bins of `reliability`."""
+    return sum(abs(said - right) * n for said, right, n in reliability(probs, truth)) / len(truth)
+
+
+def apart_part(judge: Judge, made: Sequence[Group], n: int) -> dict[str, dict[str, float]]:
+    """Correlation between what the judge says of two attributes of a task, over the same pairs of texts: the best and
+    the worst of n groups of each attribute, in both orders, averaged. 1: it cannot tell the attributes apart."""
+    out: dict[str, dict[str, float]] = {}
+    for task in sorted({group.task for group in made}):
+        names = sorted({group.attribute for group in made if group.task == task})
+        chosen = [group for name in names for group in [g for g in made if (g.task, g.attribute) == (task, name)][:n]]
+        margins = []
+        for name in names:
+            pairs = []
+            for group in chosen:
+                context = Context("group", group.context, group.facts)
+                good, bad = (group.texts[int(at)] for at in (np.argmin(group.severities), np.argmax(group.severities)))
+                pairs += [Pair(context, name, good, bad), Pair(context, name, bad, good)]
+            verdicts = judge(task, pairs)
+            both = (verdicts.better - verdicts.worse).reshape(-1, 2)
+            margins.append((both[:, 0] - both[:, 1]) / 2)
+        known = ~np.isnan(margins).any(axis=0)
+        found = np.corrcoef(np.array(margins)[:, known])
+        out[task] = {
+            f"{names[i]}/{names[j]}": round(float(found[i, j]), 3) for i in range(len(names)) for j in range(i)
+        }
+    return out
+
+
+def speed_part(engine: Engine, n: int = 128) -> dict[str, float]:
+    """Verdicts a second: one context and one reference text, so that prompts of some 600 tokens differ in one text."""
+    rng = np.random.default_rng(0)
+    words = SPEED_TEXT.split()
+    said = [" ".join(words[int(i)] for i in rng.integers(len(words), size=size)) for size in (430, 60, *([60] * n))]
+    context = Context("speed", said[0])
+    pairs = [Pair(context, "coherence", text, said[1]) for text in said[2:]]
+    judge = Judge(engine)
+    judge("summarization", pairs[:8])
+    began = time.perf_counter()
+    judge("summarization", pairs)
+    return {"verdicts_per_second": round(n / (time.perf_counter() - began), 1), "n": n}
 
 
 def damage_part(judge: Judge, made: Sequence[Group], n: int) -> dict[str, Any]:
@@ -207,54 +293,80 @@ def surface_part(judge: Judge, made: Sequence[Group], n: int) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------ people
 
 
-def benchmark(file: Path, n_contexts: int | None) -> list[dict[str, Any]]:
+def benchmark(file: Path, half: str, n_contexts: int | None) -> list[dict[str, Any]]:
+    """Rated texts of the first contexts (by id) of the half: to choose on the first half of all, to report the rest."""
     with gzip.open(file, "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
-    chosen = sorted({row["context_id"] for row in rows})[:n_contexts]
-    return [row for row in rows if row["context_id"] in set(chosen)]
+    ids = sorted({row["context_id"] for row in rows})
+    middle = len(ids) // 2
+    chosen = set((ids[:middle] if half == "choose" else ids[middle:])[:n_contexts])
+    return [row for row in rows if row["context_id"] in chosen and row["text"].strip()]
 
 
-def people_part(judge: Judge, folder: Path, name: str, task: str, n_contexts: int | None) -> dict[str, Any]:
-    """Per-context Spearman of ladders (where there are reference texts) or of all pairs, and of the floors."""
-    rows = benchmark(folder / f"{name}.jsonl.gz", n_contexts)
-    rows = [row for row in rows if row["text"].strip()]
+def people_part(judge: Judge, folder: Path, name: str, task: str, half: str, n_contexts: int | None) -> dict[str, Any]:
+    """Per-context Spearman of ladders (where there are reference texts) or of all pairs, of the floors, and of judge
+    and overlap summed; and how much the judge, and the sum, are above the better floor."""
+    rows = benchmark(folder / f"{name}.jsonl.gz", half, n_contexts)
     ids = [row["context_id"] for row in rows]
+    draws = draw_contexts(ids, np.random.default_rng(0), 2000)
     contexts = {
         row["context_id"]: Context(row["context_id"], row["context"], row.get("facts") or "", tuple(row["references"]))
         for row in rows
     }
-    out: dict[str, Any] = {"n_contexts": len(contexts), "n_texts": len(rows)}
+    out: dict[str, Any] = {"n_contexts": len(contexts), "n_texts": len(rows), "half": half}
     for attribute in [name for name in rows[0]["human"] if name in load_task(task).attributes]:
         human = [row["human"][attribute] for row in rows]
-        methods = {
+        overlap = [
+            source_overlap(row["text"], f"{row['context']} {row.get('facts') or ''}", words="spaces") for row in rows
+        ]
+        methods: dict[str, Sequence[float]] = {
             "floor: length": [len(row["text"].split()) for row in rows],
-            "floor: bigram overlap": [
-                source_overlap(row["text"], f"{row['context']} {row.get('facts') or ''}", words="spaces")
-                for row in rows
-            ],
+            "floor: bigram overlap": overlap,
         }
         if rows[0]["references"]:
-            methods["nano: ladders"] = ladder_scores(judge, task, attribute, rows, contexts)
+            judged = "nano: ladders"
+            methods[judged] = ladder_scores(judge, task, attribute, rows, contexts)
         else:  # a ladder by rule needs a good text
-            methods["nano: all pairs"] = all_pairs(judge, task, attribute, rows, contexts)
+            judged = "nano: all pairs"
+            methods[judged] = all_pairs(judge, task, attribute, rows, contexts)
+        methods["nano + overlap"] = summed(methods[judged], overlap, ids)
+        found = {method: agreement(values, human, ids, draws=draws) for method, values in methods.items()}
+        floor = max(list(methods)[:2], key=lambda method: found[method].value)
         out[attribute] = {}
-        for method, values in methods.items():
-            found = per_context(values, human, ids)
+        for method, said in found.items():
+            row = {
+                "spearman": said.value,
+                "stderr": said.stderr,
+                "contexts": said.n_contexts,
+                "skipped": said.n_skipped,
+            }
+            if not method.startswith("floor"):
+                above = difference(methods[method], methods[floor], human, ids, draws=draws)
+                row |= {"above_floor": above.value, "low": above.low, "high": above.high}
             out[attribute][method] = {
-                "spearman": round(found.value, 3),
-                "stderr": round(found.stderr, 3),
-                "contexts": found.n_contexts,
-                "skipped": found.n_skipped,
+                key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()
             }
         print(name, attribute, {key: value["spearman"] for key, value in out[attribute].items()}, flush=True)
     return out
+
+
+def summed(one: Sequence[float], other: Sequence[float], contexts: Sequence[str]) -> list[float]:
+    """Both brought to mean 0 and deviation 1 inside each context, and added up; NaN where one of them has none."""
+    columns = np.array([one, other], dtype=float)
+    total = np.full(len(contexts), np.nan)
+    names = np.array(contexts)
+    for name in set(contexts):
+        rows = np.flatnonzero((names == name) & ~np.isnan(columns).any(axis=0))
+        if len(rows):
+            total[rows] = z_scores(columns[0, rows]) + z_scores(columns[1, rows])
+    return total.tolist()
 
 
 def ladder_scores(
     judge: Judge, task: str, attribute: str, rows: Sequence[dict[str, Any]], contexts: dict[str, Context]
 ) -> list[float]:
     ladders = generate_ladders(list(contexts.values()), load_task(task), [attribute], DegradedWriter(), n_rungs=5)
-    scorer = Scorer(References(tuple(ladders)), judge.engine, attribute=attribute)
+    scorer = Scorer(References(tuple(ladders)), judge.engine, attribute=attribute, both_orders=True, min_mass=0.0)
     targets = [Target(f"{i}", row["context_id"], row["text"]) for i, row in enumerate(rows)]
     return scorer.score(targets).values.tolist()
 
@@ -287,26 +399,35 @@ def main() -> None:
     parser.add_argument("--model", default="nano")
     parser.add_argument("--corpora", type=Path, required=True)
     parser.add_argument("--benchmarks", type=Path)
+    parser.add_argument("--half", choices=HALVES, default="choose")
     parser.add_argument("--groups", type=int, default=20, help="held-out groups an attribute")
-    parser.add_argument("--contexts", type=int, default=None, help="benchmark contexts; default all")
-    parser.add_argument("--out", type=Path, default=Path("training/nano-v0.json"))
+    parser.add_argument("--contexts", type=int, default=None, help="benchmark contexts of the half; default all")
+    parser.add_argument("--parts", nargs="*", choices=PARTS, default=PARTS)
+    parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     began = time.time()
     judge = Judge(open_engine(args.model))
-    made = heldout_groups(args.corpora, args.groups)
-    report: dict[str, Any] = {"model": str(judge.engine.signature)}
-    report["pairs"] = pairs_part(judge, made)
-    print(json.dumps(report["pairs"]), flush=True)
-    report["surface"] = surface_part(judge, made, 15)
-    report["damage"] = damage_part(judge, made, 12)
-    if args.benchmarks:
-        report["people"] = {
-            "summeval": people_part(judge, args.benchmarks, "summeval", "summarization", args.contexts),
-            "topicalchat": people_part(judge, args.benchmarks, "topicalchat", "dialogue", args.contexts),
-        }
-    report["minutes"] = round((time.time() - began) / 60, 1)
-    args.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(report))
+    made = heldout_groups(args.corpora, args.groups, args.half)
+    report: dict[str, Any] = {"model": str(judge.engine.signature), "half": args.half}
+    measures: dict[str, Callable[[], Any]] = {
+        "pairs": lambda: pairs_part(judge, made),
+        "apart": lambda: apart_part(judge, made, 10),
+        "surface": lambda: surface_part(judge, made, 15),
+        "speed": lambda: speed_part(judge.engine),
+        "damage": lambda: damage_part(judge, made, 12),
+        "people": lambda: {
+            name: people_part(judge, args.benchmarks, name, task, args.half, args.contexts)
+            for name, task in (("summeval", "summarization"), ("topicalchat", "dialogue"))
+        },
+    }
+    for part in args.parts:
+        if part == "people" and not args.benchmarks:
+            continue
+        report[part] = measures[part]()
+        if part != "people":  # which prints as it goes
+            print(part, json.dumps(report[part]), flush=True)
+        report["minutes"] = round((time.time() - began) / 60, 1)
+        args.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

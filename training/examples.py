@@ -32,6 +32,8 @@ class Example:
     nodes : int64, shape (n_nodes,): the tree's tokens that belong to one of the texts
     severities, weights : float64, shape (n_nodes,): the damage of that text, in [0, 1], and how much of the text has
         been read at this token, in (0, 1]
+    damaged : float64, shape (n_nodes,): 1 where the token's word is where the damage lies, else 0; NaN: not known
+    opposite : int64, shape (n_prompts,): the prompt that asks about the same two texts in the other order
     """
 
     protocol: str
@@ -41,6 +43,8 @@ class Example:
     nodes: IntArray
     severities: FloatArray
     weights: FloatArray
+    damaged: FloatArray
+    opposite: IntArray
 
 
 def prompts(group: Group, protocol: str, templates: Templates, *, worse: bool = False) -> list[tuple[int, int, str]]:
@@ -91,7 +95,8 @@ def example(
     gaps = [group.severities[j] - group.severities[i] for i, j, _ in triples]
     packed = pack(ids)
     shown = [(j, i) if protocol == "choose" else (i, j) for i, j, _ in triples]  # second, first
-    nodes, severities, weights = _text_nodes(packed, shown, group, templates, tokenizer)
+    nodes, severities, weights, damaged = _text_nodes(packed, shown, group, templates, tokenizer)
+    places = {(i, j): prompt for prompt, (i, j, _) in enumerate(triples)}
     return Example(
         protocol=protocol,
         packed=packed,
@@ -100,6 +105,8 @@ def example(
         nodes=nodes,
         severities=severities,
         weights=weights,
+        damaged=damaged,
+        opposite=np.array([places[j, i] for i, j, _ in triples]),
     )
 
 
@@ -109,22 +116,33 @@ def _text_nodes(
     group: Group,
     templates: Templates,
     tokenizer: PreTrainedTokenizerBase,
-) -> tuple[IntArray, FloatArray, FloatArray]:
+) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
     """The tokens of the texts: counted back from each prompt's end, over the cue, the second text and its heading."""
 
     def n_tokens(text: str) -> int:
         return len(tokenizer(text, add_special_tokens=False)["input_ids"])
 
     cue, heading = n_tokens("Verdict:"), n_tokens(f"{templates.task.text_noun} 2:")
-    lengths = [n_tokens(text) for text in group.texts]
-    found: dict[int, tuple[float, float]] = {}  # a token that two texts begin with counts for one of them
+    damaged_words = group.damaged or (None,) * len(group.texts)
+    marks = [_token_marks(text, words, tokenizer) for text, words in zip(group.texts, damaged_words, strict=True)]
+    lengths = [len(of_text) for of_text in marks]
+    found: dict[int, tuple[float, float, float]] = {}  # a token that two texts begin with counts for one of them
     for prompt, (second, first) in enumerate(shown):
         node = int(packed.ends[prompt])
         for text, skipped in ((second, cue), (first, heading)):
             for _ in range(skipped):
                 node = int(packed.parents[node])
             for left in range(lengths[text], 0, -1):
-                found.setdefault(node, (group.severities[text], left / lengths[text]))
+                found.setdefault(node, (group.severities[text], left / lengths[text], marks[text][left - 1]))
                 node = int(packed.parents[node])
-    severities, weights = np.array(list(found.values())).T
-    return np.fromiter(found, dtype=np.int64), severities, weights
+    severities, weights, damaged = np.array(list(found.values())).T
+    return np.fromiter(found, dtype=np.int64), severities, weights, damaged
+
+
+def _token_marks(text: str, words: Sequence[bool] | None, tokenizer: PreTrainedTokenizerBase) -> list[float]:
+    """Of each token: is its word marked? NaN where the marks are not known."""
+    spans = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+    if words is None:
+        return [np.nan] * len(spans)
+    word_of = np.cumsum([char.isspace() and not text[i - 1].isspace() for i, char in enumerate(text)])
+    return [float(words[word_of[start]]) for start, _ in spans]

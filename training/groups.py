@@ -12,6 +12,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 from numpy.random import Generator
 
@@ -30,6 +31,8 @@ from synthscore.degrade import (
     surface,
 )
 from synthscore.degrade_words import FEELINGS, STOPWORDS
+
+from .machine_text import machine_path, machines_for
 
 CARELESS = frozenset({"RasaHQ/STAR"})  # too many slips of the pen to stand as good texts
 WEIGHTS = {"summarization": 0.45, "dialogue": 0.25, "story": 0.15, "data_to_text": 0.10, "question": 0.05}
@@ -56,6 +59,13 @@ STYLES = {  # share of groups that are raw, in benchmark look, and mixed
     "question": (0.80, 0.10, 0.10),
 }
 SMALLEST = 0.1  # severity worth a verdict
+MACHINE_SHARE = 0.2  # of the paths of damage, where machines damage the attribute at all
+LONGER_WINS = {  # how much more often the longer text may be the better one: here length is part of what is asked
+    ("summarization", "relevance"): 0.4,
+    ("dialogue", "engagingness"): 0.4,
+    ("dialogue", "overall"): 0.4,
+    ("dialogue", "groundedness"): 0.4,
+}
 MIN_GAP = 0.3  # between severities that come from different kinds of damage
 
 
@@ -70,6 +80,7 @@ class Group:
     texts: tuple[str, ...]
     severities: tuple[float, ...]
     kinds: tuple[str, ...]  # per text: "good", edits that keep the meaning, or kinds of damage; joined by "+"
+    damaged: tuple[tuple[bool, ...] | None, ...] = ()  # per text, its words: where the damage is; None: not known
 
     def __post_init__(self) -> None:
         if not 2 <= len(self.texts) == len(self.severities) == len(self.kinds):
@@ -167,10 +178,11 @@ class _Item:
     text: str
     severity: float
     kind: str
+    sound: str | None = None  # the text without the damage in the attribute asked about, if that is all that was done
 
 
 class _Balance:
-    """Keeps "the longer text is better" at half of the pairs, for each attribute."""
+    """Keeps "the longer text is better" at half of the pairs of each attribute, or as LONGER_WINS says."""
 
     def __init__(self) -> None:
         self.net: dict[tuple[str, str], tuple[int, int]] = {}  # by characters, by words
@@ -191,9 +203,12 @@ class _Balance:
                     net[unit] += 0 if not longer else 1 if (longer > 0) == (better > 0) else -1
         before = self.net.get(key, (0, 0))
         after = (before[0] + net[0], before[1] + net[1])
-        bound = max(4, 0.03 * (self.pairs[key] + n_pairs))
-        if any(abs(new) > bound and abs(new) >= abs(old) for new, old in zip(after, before, strict=True)):
-            return False
+        total = self.pairs[key] + n_pairs
+        low = -max(4, 0.03 * total)
+        high = max(-low, LONGER_WINS.get(key, 0.0) * total)
+        for new, old in zip(after, before, strict=True):
+            if (new > high and new >= old) or (new < low and new <= old):
+                return False
         self.net[key] = after
         self.pairs[key] += n_pairs
         return True
@@ -219,7 +234,7 @@ def _group(
             why = "text too long or too short"
             continue
         items = [items[int(i)] for i in rng.permutation(len(items))[:5]]
-        texts, context, facts = _looks(task, [item.text for item in items], base, rng)
+        texts, sound, context, facts = _looks(task, items, base, rng)
         severities = tuple(round(item.severity, 4) for item in items)
         if len(set(texts)) < len(texts) or len(set(severities)) < 2:
             why = "texts alike"
@@ -227,14 +242,31 @@ def _group(
         if not balance.takes((task, attribute), texts, severities):
             why = "length would tell"
             continue
-        return Group(task, attribute, context, facts, tuple(texts), severities, tuple(item.kind for item in items))
+        damaged = tuple(
+            None if clean is None else damaged_words(clean, text) for clean, text in zip(sound, texts, strict=True)
+        )
+        kinds = tuple(item.kind for item in items)
+        return Group(task, attribute, context, facts, tuple(texts), severities, kinds, damaged)
     reasons[f"{task}/{attribute}: {why}"] += 1
     return None
 
 
+def damaged_words(sound: str, text: str) -> tuple[bool, ...]:
+    """Of each word of the text: does the sound text not have it here? What is missing shows at the word after it, or,
+    at the end, at the last word."""
+    before, words = sound.split(), text.split()
+    marks = [False] * len(words)
+    for step, _, _, start, stop in SequenceMatcher(None, before, words, autojunk=False).get_opcodes():
+        if step == "delete":
+            marks[min(start, len(words) - 1)] = True
+        elif step != "equal":
+            marks[start:stop] = [True] * (stop - start)
+    return tuple(marks)
+
+
 def _items(base: Base, task: str, attribute: str, rng: Generator, material: Material) -> list[_Item] | None:
     """Texts of known severity: some as good as the base, some worse, on one or two paths of damage."""
-    good = [_Item(base.text, 0.0, "good")]
+    good = [_Item(base.text, 0.0, "good", base.text)]
     for _ in range(int(rng.integers(1, 3))):
         good.append(_as_good(base, task, attribute, rng, material))
     shape = rng.random()
@@ -252,7 +284,7 @@ def _items(base: Base, task: str, attribute: str, rng: Generator, material: Mate
         worse = [first, *(step for step in other if step.severity >= first.severity + MIN_GAP - 1e-9)]
     if rng.random() < 0.35:  # two that are equally bad
         item = worse[int(rng.integers(len(worse)))]
-        worse.append(_Item(_kept(item.text, rng)[0], item.severity, item.kind))
+        worse.append(_Item(_kept(item.text, rng)[0], item.severity, item.kind))  # where its damage lies is not known
     worse = [_with_other_damage(item, task, attribute, rng, material, 0.25) for item in worse]
     unique = {item.text: item for item in [*worse[::-1], *good[::-1]]}
     return list(unique.values())[::-1]
@@ -265,7 +297,7 @@ def _as_good(base: Base, task: str, attribute: str, rng: Generator, material: Ma
         text = base.twins[int(rng.integers(len(base.twins)))]
     if rng.random() < 0.85:
         text, kind = _kept(text, rng)
-    return _with_other_damage(_Item(text, 0.0, kind), task, attribute, rng, material, 0.4)
+    return _with_other_damage(_Item(text, 0.0, kind, text), task, attribute, rng, material, 0.4)
 
 
 def _kept(text: str, rng: Generator) -> tuple[str, str]:
@@ -291,7 +323,8 @@ def _with_other_damage(
     if step.severity < 0.2 and rng.random() < 0.4:
         step = next(path, step)
     keep = item.kind if item.severity else ""
-    return _Item(step.text, item.severity, "+".join(filter(None, (keep, kind))))
+    sound = None if item.severity else step.text
+    return _Item(step.text, item.severity, "+".join(filter(None, (keep, kind))), sound)
 
 
 def _path(
@@ -299,16 +332,21 @@ def _path(
 ) -> list[_Item]:
     """Steps on one path of damage, the first at or above each target severity (or the last of all)."""
     every = damages_for(task, attribute)
+    machines = machines_for(task, attribute)
     for _ in range(4):
         size = min(len(every), 1 + int(rng.integers(3)))
         kinds = tuple(every[int(i)] for i in rng.choice(len(every), size, replace=False))
         used: list[str] = [start.kind] if start.kind in neutral_for(task, attribute) else []
         found: list[_Item] = []
         wanted = list(targets)
-        for step in damage_path(start.text, task=task, attribute=attribute, rng=rng, material=material, kinds=kinds):
+        if machines and rng.random() < MACHINE_SHARE:
+            steps = machine_path(start.text, machines, rng, material)
+        else:
+            steps = damage_path(start.text, task=task, attribute=attribute, rng=rng, material=material, kinds=kinds)
+        for step in steps:
             used += [step.kind] if step.kind not in used else []
             if step.severity >= wanted[0] - 1e-9:
-                found.append(_Item(step.text, step.severity, "+".join(used)))
+                found.append(_Item(step.text, step.severity, "+".join(used), start.text))
                 wanted = [target for target in wanted if target > step.severity + 1e-9]
             if not wanted:
                 break
@@ -317,8 +355,11 @@ def _path(
     return []
 
 
-def _looks(task: str, texts: list[str], base: Base, rng: Generator) -> tuple[list[str], str, str]:
-    """Texts, context and facts, all in one look or (some groups) each text in its own."""
+def _looks(
+    task: str, items: Sequence[_Item], base: Base, rng: Generator
+) -> tuple[list[str], list[str | None], str, str]:
+    """Texts, their sound versions, context and facts, all in one look or (some groups) each text in its own."""
+    texts = [item.text for item in items]
     raw, spaced, _ = STYLES[task]
     draw = rng.random()
     looks = ["raw"] * len(texts)
@@ -330,17 +371,16 @@ def _looks(task: str, texts: list[str], base: Base, rng: Generator) -> tuple[lis
     context, facts = base.context, base.facts
     if also_context:
         context, facts = surface(context, looks[0]), surface(facts, looks[0])
-    return [surface(text, look) for text, look in zip(texts, looks, strict=True)], context, facts
+    sound = [item.sound and surface(item.sound, look) for item, look in zip(items, looks, strict=True)]
+    return [surface(text, look) for text, look in zip(texts, looks, strict=True)], sound, context, facts
 
 
 def _context_words(rng: Generator, attribute: str, max_words: int) -> int:
-    """How long a context should be: mostly 50 to 200 words, now and then up to the limit; short for mere wording."""
-    if attribute in ("fluency", "grammar", "naturalness", "complexity"):
-        low, high = 50, 130
-    elif rng.random() < 0.1:
-        low, high = 220, 500
+    """How long a context should be. Half are short, to learn much from few tokens; half are as long as real ones."""
+    if rng.random() < 0.5:
+        low, high = (50, 130) if attribute in ("fluency", "grammar", "naturalness", "complexity") else (60, 220)
     else:
-        low, high = 60, 220
+        low, high = 220, 500
     return min(max_words, int(rng.integers(low, high)))
 
 

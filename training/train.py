@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.functional import binary_cross_entropy_with_logits
 from transformers import AttentionInterface, AutoTokenizer, BertConfig, BertLMHeadModel, BertModel
 
 from synthscore.prompts import Templates
@@ -88,6 +89,15 @@ def causal_minilm(folder: Path, label_tokens: Sequence[int]) -> BertLMHeadModel:
     return model
 
 
+def further(folder: Path) -> BertLMHeadModel:
+    """A judge of this kind that was trained before, to be trained on."""
+    config = BertConfig.from_pretrained(folder)
+    config._attn_implementation = "synthscore_tree"
+    model: BertLMHeadModel = BertLMHeadModel.from_pretrained(folder, config=config, dtype=torch.float32)
+    model.bert.embeddings.word_embeddings.weight.requires_grad_(False)
+    return model
+
+
 def documents(corpora: Path, seed: int | list[int]) -> Iterator[dict[str, Any]]:
     """All training documents, again and again, kinds mixed, in a seeded order of shards."""
     rng = np.random.default_rng(seed)
@@ -118,8 +128,8 @@ def _lines(paths: list[Path]) -> Iterator[dict[str, Any]]:
 class Examples:
     """An endless, seeded stream of examples; counts what it leaves out."""
 
-    def __init__(self, corpora: Path, tokenizer: Any, seed: int, start: int = 0) -> None:
-        self.start = start  # groups that an interrupted run has seen
+    def __init__(self, corpora: Path, tokenizer: Any, seed: int, start: int = 0, compare_first: int = 0) -> None:
+        self.start, self.compare_first = start, compare_first  # groups that an interrupted run has seen; see below
         self.rng = np.random.default_rng([seed, start, 0])
         self.groups = groups(documents(corpora, [seed, start]), np.random.default_rng([seed, start, 1]))
         self.templates = {name: Templates(load_task(name)) for name in task_names()}
@@ -130,7 +140,7 @@ class Examples:
         for index, group in enumerate(self.groups, self.start):
             protocol = (
                 "compare"
-                if index < COMPARE_FIRST
+                if index < self.compare_first
                 else str(self.rng.choice(list(PROTOCOL_SHARES), p=list(PROTOCOL_SHARES.values())))
             )
             worse = bool(self.rng.random() < 0.5)
@@ -197,50 +207,64 @@ def tree_states(model: BertLMHeadModel, trees: Sequence[tuple[Any, Any, np.ndarr
 
 
 class Trained(torch.nn.Module):
-    """The model, and a helper that only training has: how damaged is the text, as far as it has been read? It gives
-    every token of every text a lesson, where a verdict has one a prompt."""
+    """The model, and helpers that only training has. They give every token of every text a lesson, where a verdict has
+    one a prompt.
+
+    severity : how damaged is the text, as far as it has been read?
+    damaged : is the damage at this word?
+    """
 
     def __init__(self, model: BertLMHeadModel) -> None:
         super().__init__()
         self.model = model
         size = model.config.hidden_size
         self.severity = torch.nn.Sequential(torch.nn.LayerNorm(size), torch.nn.Linear(size, 1))
+        self.damaged = torch.nn.Sequential(torch.nn.LayerNorm(size), torch.nn.Linear(size, 1))
 
 
-def loss_of(trained: Trained, batch: Sequence[Example], label_ids: dict[str, Any], rng: np.random.Generator) -> Any:
-    """Cross-entropy over the full vocabulary plus that of severity. A verdict counts the more, the clearer it should
-    be: 0.3 for equal texts (or Similar would rule) to 1.3.
+def loss_of(
+    trained: Trained, batch: Sequence[Example], label_ids: dict[str, Any], rng: np.random.Generator
+) -> tuple[Any, list[dict[str, float]], list[int], list[int]]:
+    """The mean over examples of four losses: cross-entropy of the verdicts over the full vocabulary, how far the two
+    orders of a pair contradict each other, and the two helpers' cross-entropies. A verdict counts the more, the clearer
+    it should be: 0.3 for equal texts (or Similar would rule) to 1.3.
 
-    returns : loss; per example its verdict loss and severity loss; per example the signs that are right, and how many
-        there are, among pairs of different severity
+    returns : loss; its parts of each example; per example the signs that are right, and how many there are, among pairs
+        of different severity
     """
     states = tree_states(
         trained.model, [(made.packed.ids, shifted(made.packed.positions, rng), made.packed.mask()) for made in batch]
     )
     offsets = np.cumsum([0] + [made.packed.n_tokens for made in batch])
-    verdicts, severities, n_right, n_apart = [], [], [], []
+    parts, n_right, n_apart = [], [], []
     for made, offset in zip(batch, offsets[:-1], strict=True):
         logits = trained.model.cls(states[torch.from_numpy(made.packed.ends + offset)]).float()
         log_probs = logits.log_softmax(-1)[:, label_ids[made.protocol]]
         answers = torch.from_numpy(made.answers).float()
         weights = 0.3 + torch.from_numpy(np.abs(made.gaps)).float()
-        verdicts.append(-((answers * log_probs).sum(-1) * weights).sum() / weights.sum())
-        weights = torch.from_numpy(made.weights).float()
-        severities.append(
-            torch.nn.functional.binary_cross_entropy_with_logits(
-                trained.severity(states[torch.from_numpy(made.nodes + offset)]).float()[..., 0],
-                torch.from_numpy(made.severities).float(),
-                weight=weights / weights.mean(),
+        margins = log_probs[:, 0].exp() - log_probs[:, 1].exp()
+        texts = states[torch.from_numpy(made.nodes + offset)]
+        damaged = torch.from_numpy(made.damaged).float()
+        known = ~torch.isnan(damaged)
+        weight = torch.from_numpy(made.weights).float()
+        losses = {
+            made.protocol: -((answers * log_probs).sum(-1) * weights).sum() / weights.sum(),
+            "orders": (margins + margins[torch.from_numpy(made.opposite)]).square().mean() / 2,
+            "severity": binary_cross_entropy_with_logits(
+                trained.severity(texts).float()[:, 0], torch.from_numpy(made.severities).float(), weight / weight.mean()
+            ),
+        }
+        if known.any():
+            losses["damaged"] = binary_cross_entropy_with_logits(
+                trained.damaged(texts).float()[known, 0], damaged[known]
             )
-        )
-        said = log_probs.detach()
-        prefers = (said[:, 0] > said[:, 1]).numpy()  # Better over Worse, Yes over No, A over B
-        right = prefers == (answers[:, 0] > answers[:, 1]).numpy()
+        parts.append(losses)
+        right = (margins.detach() > 0).numpy() == (made.answers[:, 0] > made.answers[:, 1])
         apart = made.gaps != 0
         n_right.append(int(right[apart].sum()))
         n_apart.append(int(apart.sum()))
-    loss = (torch.stack(verdicts) + torch.stack(severities)).mean()
-    return loss, [float(v.detach()) for v in verdicts], [float(v.detach()) for v in severities], n_right, n_apart
+    loss = sum(torch.stack(list(losses.values())).sum() for losses in parts) / len(parts)
+    return loss, [{name: float(value.detach()) for name, value in each.items()} for each in parts], n_right, n_apart
 
 
 def learning_rate(step: int, steps: int, warmup: int = 60) -> float:
@@ -280,6 +304,7 @@ def save(model: BertLMHeadModel, tokenizer: Any, out: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpora", type=Path, required=True, help="folder of *.jsonl.xz")
+    parser.add_argument("--start", type=Path, help="a finished judge to train on; default: MiniLM")
     parser.add_argument("--work", type=Path, default=Path("runs/nano"), help="checkpoints and the loss curve")
     parser.add_argument("--out", type=Path, default=Path("data/nano"), help="the finished model")
     parser.add_argument("--steps", type=int, default=1900)
@@ -290,13 +315,14 @@ def main() -> None:
     args = parser.parse_args()
 
     torch.set_num_threads(args.threads)
-    source = minilm_folder()
+    source = args.start or minilm_folder()
     tokenizer = AutoTokenizer.from_pretrained(source, model_max_length=MAX_TOKENS)
     label_ids = {
         protocol: torch.tensor([tokenizer.convert_tokens_to_ids(label.lower()) for label in labels])
         for protocol, labels in LABELS.items()
     }
-    model = causal_minilm(source, torch.cat(list(label_ids.values())).tolist())
+    answers = torch.cat(list(label_ids.values())).tolist()
+    model = further(source) if args.start else causal_minilm(source, answers)
     trained = Trained(model)
     optimizer = optimizer_of(trained, args.lr)
     args.work.mkdir(parents=True, exist_ok=True)
@@ -309,7 +335,8 @@ def main() -> None:
             parameters["base"] = fresh["base"]
         start = state["step"]
         print(f"goes on from step {start}", flush=True)
-    examples = Examples(args.corpora, tokenizer, args.seed, start * args.groups)
+    compare_first = 0 if args.start else COMPARE_FIRST
+    examples = Examples(args.corpora, tokenizer, args.seed, start * args.groups, compare_first)
     stream = iter(examples)
     rng = np.random.default_rng([args.seed, start, 2])
     trained.train()
@@ -325,9 +352,9 @@ def main() -> None:
             with torch.autocast("cpu", dtype=torch.bfloat16):
                 loss, *found = loss_of(trained, [made for _, made in batch], label_ids, rng)
             loss.backward()
-            for (group, made), verdict, severity, n_right, n_apart in zip(batch, *found, strict=True):
-                losses[made.protocol].append(verdict)
-                losses["severity"].append(severity)
+            for (group, made), parts, n_right, n_apart in zip(batch, *found, strict=True):
+                for name, value in parts.items():
+                    losses[name].append(value)
                 key = f"{group.task[:4]}/{group.attribute[:5]}"
                 hits[key] += n_right
                 apart[key] += n_apart
