@@ -215,6 +215,17 @@ def test_marks_are_there_for_whole_texts_and_for_damaged_ones_alone(made, real):
     assert np.mean(known) > 0.7 if known else True
 
 
+def test_texts_asked_about_twice_are_damaged_in_one_attribute_alone(made, real):
+    twice = [(one, other) for some in (made, real) for one, other in pairwise(some) if one.texts == other.texts]
+    assert len(twice) > 20
+    for one, other in twice:
+        assert one.attribute != other.attribute
+        assert (one.context, one.kinds) == (other.context, other.kinds)
+        assert any(one.severities)
+        assert any(other.severities)
+        assert all(a == 0 or b == 0 for a, b in zip(one.severities, other.severities, strict=True))
+
+
 SOURCE = "The mayor opened the bridge and praised the workers. The council refused the plan and raised the tax."
 
 

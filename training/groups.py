@@ -59,6 +59,7 @@ STYLES = {  # share of groups that are raw, in benchmark look, and mixed
     "question": (0.80, 0.10, 0.10),
 }
 SMALLEST = 0.1  # severity worth a verdict
+CROSSED = 0.35  # of the groups, where two attributes can be damaged apart: the same texts are asked about both
 MACHINE_SHARE = 0.2  # of the paths of damage, where machines damage the attribute at all
 LONGER_WINS = {  # how much more often the longer text may be the better one: here length is part of what is asked
     ("summarization", "relevance"): 0.4,
@@ -160,10 +161,9 @@ def groups(
             if base is not None and len(base.context.split()) > max_words:
                 reasons[f"{task}: context too long"] += 1
                 base = None
-            group = base and _group(base, task, attribute, rng, foreign, balance, reasons)
-            if group:
+            for group in _groups(base, task, attribute, rng, foreign, balance, reasons) if base else ():
                 made[task] += 1
-                made_attributes[task, attribute] += 1
+                made_attributes[task, group.attribute] += 1
                 if task == "data_to_text":
                     triples.append(group.context)
                 yield group
@@ -214,7 +214,7 @@ class _Balance:
         return True
 
 
-def _group(
+def _groups(
     base: Base,
     task: str,
     attribute: str,
@@ -222,33 +222,72 @@ def _group(
     foreign: tuple[str, ...],
     balance: _Balance,
     reasons: Reasons,
-) -> Group | None:
+) -> list[Group]:
+    """One group, or two of the same texts that ask about two attributes; none where no damage fits."""
     why = "no damage fits"
+    others = [
+        other for other in sorted(ATTRIBUTES[task]) if _only(task, attribute, other) and _only(task, other, attribute)
+    ]
     for _ in range(5):
-        items = _items(base, task, attribute, rng, Material(base.context, base.facts, foreign))
-        if items is None:
+        material = Material(base.context, base.facts, foreign)
+        if others and rng.random() < CROSSED:
+            sides = _crossed(base, task, (attribute, others[int(rng.integers(len(others)))]), rng, material)
+        else:
+            items = _items(base, task, attribute, rng, material)
+            sides = {} if items is None else {attribute: items}
+        if not sides:
             continue
         low, high = LIMITS[task]
-        items = [item for item in items if low <= len(item.text.split()) <= high]
-        if len(items) < 3 or len({item.severity for item in items}) < 2:
+        fitting = [i for i, item in enumerate(next(iter(sides.values()))) if low <= len(item.text.split()) <= high]
+        order = [fitting[int(i)] for i in rng.permutation(len(fitting))[:5]]
+        chosen = {asked: [items[i] for i in order] for asked, items in sides.items()}
+        if len(order) < 3 or any(len({item.severity for item in items}) < 2 for items in chosen.values()):
             why = "text too long or too short"
             continue
-        items = [items[int(i)] for i in rng.permutation(len(items))[:5]]
-        texts, sound, context, facts = _looks(task, items, base, rng)
-        severities = tuple(round(item.severity, 4) for item in items)
-        if len(set(texts)) < len(texts) or len(set(severities)) < 2:
+        looks, context, facts = _looks(task, len(order), base, rng)
+        texts = tuple(surface(item.text, look) for item, look in zip(chosen[attribute], looks, strict=True))
+        if len(set(texts)) < len(texts):
             why = "texts alike"
             continue
-        if not balance.takes((task, attribute), texts, severities):
-            why = "length would tell"
-            continue
-        damaged = tuple(
-            None if clean is None else damaged_words(clean, text) for clean, text in zip(sound, texts, strict=True)
-        )
-        kinds = tuple(item.kind for item in items)
-        return Group(task, attribute, context, facts, tuple(texts), severities, kinds, damaged)
+        found = []
+        for asked, items in chosen.items():
+            severities = tuple(round(item.severity, 4) for item in items)
+            if not balance.takes((task, asked), texts, severities):
+                why = "length would tell"
+                continue
+            damaged = tuple(
+                None if item.sound is None else damaged_words(surface(item.sound, look), text)
+                for item, look, text in zip(items, looks, texts, strict=True)
+            )
+            kinds = tuple(item.kind for item in items)
+            found.append(Group(task, asked, context, facts, texts, severities, kinds, damaged))
+        if found:
+            return found
     reasons[f"{task}/{attribute}: {why}"] += 1
-    return None
+    return []
+
+
+def _only(task: str, attribute: str, other: str) -> tuple[str, ...]:
+    """Kinds of damage that surely lower the attribute, and surely not the other one."""
+    return tuple(kind for kind in damages_for(task, attribute) if kind in neutral_for(task, other))
+
+
+def _crossed(
+    base: Base, task: str, asked: tuple[str, str], rng: Generator, material: Material
+) -> dict[str, list[_Item]]:
+    """The same texts for two attributes: a good one or two, some with damage to one attribute alone, and some to the
+    other alone. What tells the texts apart in the one is of no matter in the other."""
+    good = [(base.text, "good")]
+    kept = _kept(base.text, rng)
+    good += [kept] * (kept[0] != base.text)
+    sides: dict[str, list[_Item]] = {name: [_Item(text, 0.0, kind, text) for text, kind in good] for name in asked}
+    for name, other in (asked, asked[::-1]):
+        start = sides[name][int(rng.integers(len(good)))]
+        targets = ((SMALLEST,), (0.5,), (SMALLEST, 0.6))[int(rng.integers(3))]
+        for item in _path(start, task, name, rng, material, targets, _only(task, name, other)):
+            sides[name].append(item)
+            sides[other].append(_Item(item.text, 0.0, item.kind, item.text))
+    return sides
 
 
 def damaged_words(sound: str, text: str) -> tuple[bool, ...]:
@@ -328,11 +367,20 @@ def _with_other_damage(
 
 
 def _path(
-    start: _Item, task: str, attribute: str, rng: Generator, material: Material, targets: Sequence[float]
+    start: _Item,
+    task: str,
+    attribute: str,
+    rng: Generator,
+    material: Material,
+    targets: Sequence[float],
+    every: Sequence[str] = (),
 ) -> list[_Item]:
-    """Steps on one path of damage, the first at or above each target severity (or the last of all)."""
-    every = damages_for(task, attribute)
-    machines = machines_for(task, attribute)
+    """Steps on one path of damage, the first at or above each target severity (or the last of all).
+
+    every : kinds to choose from; default: all that lower the attribute
+    """
+    machines = () if every else machines_for(task, attribute)
+    every = every or damages_for(task, attribute)
     for _ in range(4):
         size = min(len(every), 1 + int(rng.integers(3)))
         kinds = tuple(every[int(i)] for i in rng.choice(len(every), size, replace=False))
@@ -355,24 +403,18 @@ def _path(
     return []
 
 
-def _looks(
-    task: str, items: Sequence[_Item], base: Base, rng: Generator
-) -> tuple[list[str], list[str | None], str, str]:
-    """Texts, their sound versions, context and facts, all in one look or (some groups) each text in its own."""
-    texts = [item.text for item in items]
+def _looks(task: str, n_texts: int, base: Base, rng: Generator) -> tuple[list[str], str, str]:
+    """How each text looks, all alike or (some groups) each in its own way; context and facts in theirs."""
     raw, spaced, _ = STYLES[task]
     draw = rng.random()
-    looks = ["raw"] * len(texts)
+    looks = ["raw"] * n_texts
     if draw >= raw:
         names_ = ("ptb", "ptb", "ptb", "ptb-cased", "lower") if task != "data_to_text" else ("ptb", "lower", "lower")
         one = names_[int(rng.integers(len(names_)))]
-        looks = [one if draw < raw + spaced or rng.random() < 0.5 else "raw" for _ in texts]
-    also_context = looks[0] != "raw" and task == "dialogue" and rng.random() < 0.7
-    context, facts = base.context, base.facts
-    if also_context:
-        context, facts = surface(context, looks[0]), surface(facts, looks[0])
-    sound = [item.sound and surface(item.sound, look) for item, look in zip(items, looks, strict=True)]
-    return [surface(text, look) for text, look in zip(texts, looks, strict=True)], sound, context, facts
+        looks = [one if draw < raw + spaced or rng.random() < 0.5 else "raw" for _ in looks]
+    if looks[0] != "raw" and task == "dialogue" and rng.random() < 0.7:
+        return looks, surface(base.context, looks[0]), surface(base.facts, looks[0])
+    return looks, base.context, base.facts
 
 
 def _context_words(rng: Generator, attribute: str, max_words: int) -> int:

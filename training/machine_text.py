@@ -58,7 +58,8 @@ def _halves(sentence: str) -> list[tuple[str, str, str]]:
 def chained(sentence: str, rng: Generator, material: Material) -> str | None:
     """As many words as the sentence has, each one that followed the word before somewhere in the material."""
     followers: dict[str, list[str]] = defaultdict(list)
-    for text in (material.context, *material.foreign):
+    sources = (material.context,) if rng.random() < 0.5 else (material.context, *material.foreign)
+    for text in sources:
         words = text.split()
         for word, following in pairwise(words):
             followers[word].append(following)
