@@ -70,7 +70,8 @@ def schedule(n_rungs: int) -> tuple[tuple[Step, ...], ...]:
 @dataclass(frozen=True, slots=True)
 class Job:
     """One rung to write. worse, better : texts of its parents, "" for an extreme or a writer that needs none.
-    others : the texts that the ladder has so far; the new one must differ from them."""
+    others : the texts that the ladder has so far; the new one must differ from them.
+    attempt : number of the first attempt; each has another seed, so that a rung can be written again."""
 
     context: Context
     attribute: Attribute
@@ -79,6 +80,7 @@ class Job:
     worse: str = ""
     better: str = ""
     others: tuple[str, ...] = ()
+    attempt: int = 1
 
     @property
     def fraction(self) -> float:
@@ -320,14 +322,15 @@ class PromptedWriter:
         taken = {(job.context.id, job.attribute.name): list(job.others) for job in jobs}
         rungs: dict[int, Rung] = {}
         pending = list(range(len(jobs)))
-        for attempt in range(1, limit + 1):
-            seeds = [_seed(asked[i][1]["key"], attempt) for i in pending]
+        for turn in range(limit):
+            attempts = {i: jobs[i].attempt + turn for i in pending}
+            seeds = [_seed(asked[i][1]["key"], attempts[i]) for i in pending]
             prompts = [asked[i][0] for i in pending]
-            rows = self.engine.generate(prompts, sampling, seeds, progress if attempt == 1 else None)
+            rows = self.engine.generate(prompts, sampling, seeds, None if turn else progress)
             rejected = []
             for i, seed, row in zip(pending, seeds, rows, strict=True):
                 job = jobs[i]
-                provenance = asked[i][1] | {"sampling_seed": seed, "attempt": attempt, "created_at": _now()}
+                provenance = asked[i][1] | {"sampling_seed": seed, "attempt": attempts[i], "created_at": _now()}
                 if not isinstance(row, Generation):
                     rungs[i] = _failed(job, str(row) or type(row).__name__, provenance)
                     continue
@@ -335,7 +338,7 @@ class PromptedWriter:
                 ladder = taken[job.context.id, job.attribute.name]
                 text, reason = clean(row.text, row.finish_reason, ladder, text_noun=task.text_noun)
                 if text is None:
-                    rungs[i] = _failed(job, _after(attempt, sampling, reason), provenance)
+                    rungs[i] = _failed(job, _after(attempts[i], sampling, reason), provenance)
                     rejected.append(i)
                 else:
                     rungs[i] = _ok(job, text, provenance)
@@ -418,7 +421,9 @@ class DegradedWriter:
 
     def _rung(self, task: Task, job: Job, good: str, source: str, foreign: tuple[str, ...], taken: set[str]) -> Rung:
         severity = 1.0 - job.fraction
-        made_by = {"writer": self.name, "model": f"degrade@{revision()}", "seed": self.seed}
+        made_by: dict[str, Any] = {"writer": self.name, "model": f"degrade@{revision()}", "seed": self.seed}
+        if job.attempt > 1:
+            made_by["attempt"] = job.attempt
         same_for_all = _subject(task, job) | {"writer": self.name, "good": good, "seed": self.seed}
         provenance = made_by | {
             "source": source,
@@ -435,7 +440,7 @@ class DegradedWriter:
                 task=task.name,
                 attribute=job.attribute.name,
                 severity=severity,
-                rng=np.random.default_rng(_seed(_digest(same_for_all), 1)),
+                rng=np.random.default_rng(_seed(_digest(same_for_all), job.attempt)),
                 material=Material(context=job.context.text, facts=job.context.facts, foreign=foreign),
             )
         except DegradeError as error:

@@ -120,7 +120,7 @@ def test_the_commands_are_those_that_were_promised():
     assert set(COMMANDS) == {
         *("calibrate", "demo", "doctor", "evaluate", "filter", "generate", "rank", "references", "report", "score"),
         *("serve", "store", "verify"),
-        *(f"references {action}" for action in ("card", "check", "diff", "list", "show", "verify")),
+        *(f"references {action}" for action in ("card", "check", "diff", "list", "repair", "show", "verify")),
         *(f"store {action}" for action in ("import", "info", "merge", "prune", "show")),
     }
 
@@ -908,27 +908,95 @@ def test_show_prints_a_ladder_from_the_worst_rung_to_the_best(folder, capsys):
         shown(capsys.readouterr().err, "LadderError", "c1")
 
 
-def test_check_names_the_ladders_that_do_not_rise(engine, folder, capsys):
+def test_check_names_what_is_wrong_and_what_to_do(engine, folder, capsys):
     ladders = [ladder("c1"), ladder("c2", order=(1, 2, 4, 3, 5)), ladder("c3", "fluency", failed=(1,))]
     save_references(ladders, folder / "ladders")
-    assert main(["references", "check", "ladders", "-o", "checks.jsonl"]) == 0
+    assert main(["references", "check", "ladders", "-o", "checks.jsonl", "--positions", "scale.json"]) == 3
     out, err = capsys.readouterr()
     rows = [line.split() for line in out.splitlines()]
-    assert rows[0] == ["task", "attribute", "ladders", "rising", "margin", "inverted", "failed", "words"]
-    assert rows[1][:4] == ["summarization", "coherence", "2", "1"]
-    assert rows[1][5:7] == ["1", "0"]
-    assert rows[2][:4] == ["summarization", "fluency", "1", "1"]
-    assert rows[3][:3] == ["all", "3", "2"]
-    shown(out, "1 of 1 that do not rise", "c2/coherence 1 +1.00 2 +1.00 3 -1.00 4 +1.00 5")
-    shown(err, "3 ladders, 22 questions; 2 rising, 1 not", "orders:2")
+    assert rows[0] == ["task", "attribute", "ladders", "flagged", "rising", "margin", "inverted", "cycles"]
+    assert rows[1][:5] == ["summarization", "coherence", "2", "1", "1"]
+    assert rows[1][6:] == ["1", "0"]
+    assert rows[2][:5] == ["summarization", "fluency", "1", "1", "1"]
+    assert rows[3][:4] == ["all", "3", "2", "2"]
+    assert "5 5 5 5 5" in out.partition("From the worst rung to the best")[2]
+    shown(out, "1 x inverted", "1 x failed", "-> repair it", "Most at fault (2 of 2)")
+    shown(out, "c2/coherence 1 +1.00 2 +1.00 3 -1.00 4 +1.00 5", "inverted 3-4: margin -1.00", "failed 1: the model")
+    shown(err, "3 ladders, 52 questions; 2 flagged", "orders:2", "scale.json")
     checks = {row["context_id"]: row for row in read("checks.jsonl")}
     assert checks["c2"]["inversions"] == 1
+    assert checks["c2"]["findings"][0]["kind"] == "inverted"
+    assert [pair[:2] for pair in checks["c3"]["pairs"]] == [[a, b] for a in range(2, 6) for b in range(a + 1, 6)]
     assert checks["c3"]["n_failed"] == 1
+    assert len(checks["c1"]["positions"]) == len(checks["c1"]["gaps"]) + 1 == 5
+    assert main(["references", "check", "ladders", "--strict", "--attribute", "fluency", "--one-order"]) == 3
+    shown(capsys.readouterr().err, "1 ladder, 6 questions", "orders:1")
+    assert engine.n_judged == 52
+    write("targets.jsonl", target("c1", 3.5, id="t"))
+    anchored = ["--scoring", "anchored", "--scale", "scale.json", "--both-orders", "-a", "coherence"]
+    assert main(["score", "targets.jsonl", "--references", "ladders", *anchored, "-o", "scores.jsonl"]) == 0
+    assert read("scores.jsonl")[0]["status"] == "ok"
+    assert engine.n_judged == 62
+
+
+def test_check_of_good_ladders_finds_nothing(engine, references, capsys):
+    assert main(["references", "check", "ladders"]) == 0
+    out, err = capsys.readouterr()
+    assert "Flagged" not in out
+    assert "at fault" not in out
+    shown(err, "3 ladders, 60 questions; 0 flagged")
+    assert main(["references", "check", "ladders", "--adjacent", "--strict"]) == 0
+    shown(capsys.readouterr().err, "3 ladders, 24 questions")
+    assert engine.n_judged == 60
+
+
+def test_check_without_a_judge_looks_at_the_texts_alone(folder, engine, capsys):
+    save_references([ladder("c1", failed=(2, 3)), ladder("c2")], folder / "ladders")
+    assert main(["references", "check", "ladders", "--no-judge"]) == 3
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0].split() == ["task", "attribute", "ladders", "flagged"]
+    assert "rising" not in out
+    shown(out, "2 x failed", "failed 2, 3: the model refused")
+    assert engine.n_judged == 0
+    assert "question" not in err
+    for more in (["--positions", "x.json"], ["--adjacent"], ["--model", "other"], ["--one-order"], ["--store", "x"]):
+        assert main(["references", "check", "ladders", "--no-judge", *more]) == 2
+        shown(capsys.readouterr().err, more[0], "--no-judge")
+
+
+def test_what_is_only_noted_counts_when_strict(engine, folder, capsys):
+    save_references([ladder("c1", order=(1, 2, 3, 3.001, 5))], folder / "ladders")
+    assert main(["references", "check", "ladders"]) == 0
+    shown(capsys.readouterr().out, "Only noted: 1 x level")
     assert main(["references", "check", "ladders", "--strict"]) == 3
-    capsys.readouterr()
-    assert main(["references", "check", "ladders", "--strict", "--attribute", "fluency", "--one-order"]) == 0
-    shown(capsys.readouterr().err, "1 ladder, 3 questions", "orders:1")
-    assert engine.n_judged == 22
+
+
+def test_check_prints_everything_as_json(engine, folder, capsys):
+    save_references([ladder("c1"), ladder("c2", order=(1, 2, 4, 3, 5)), ladder("c3", failed=(1,))], folder / "ladders")
+    assert main(["references", "check", "ladders", "--json"]) == 3
+    said = json.loads(capsys.readouterr().out)
+    assert (said["n_ladders"], said["n_flagged"], said["kinds"]) == (3, 2, {"inverted": 1, "failed": 1})
+    assert said["ladders"][2]["gaps"][0] is None
+    assert said["attributes"][0]["rungs_rise"] is True
+    assert 0 < said["attributes"][0]["mean_information"] < 1.5
+    assert "orders:2" in said["signature"]
+
+
+def test_check_says_where_a_judge_sees_all_ladders_fall(engine, folder, capsys):
+    save_references([ladder(name, order=(5, 4, 3, 2, 1)) for name in CONTEXTS], folder / "ladders")
+    assert main(["references", "check", "ladders"]) == 3
+    out = capsys.readouterr().out
+    shown(out, "does not see the ladders of summarization/coherence (5 rungs) rise", "30 x inverted")
+
+
+def test_a_ladder_of_one_rung_is_an_error_that_says_so(folder, capsys):
+    import pyarrow.parquet as pq
+
+    save_references([ladder("c1")], folder / "ladders")
+    rows = pq.read_table("ladders/ladders.parquet")
+    pq.write_table(rows.slice(0, 1), "ladders/ladders.parquet")
+    assert main(["references", "check", "ladders", "--no-judge"]) == 1
+    shown(capsys.readouterr().err, "c1/coherence", "1 rungs, expected at least 2")
 
 
 def test_verify_finds_a_changed_file(references, capsys):

@@ -225,7 +225,7 @@ def _print_end(demo: _Demo, seconds: float) -> None:
     _say("Next:")
     steps = (
         ("a run on your own texts", "synthscore generate --help"),
-        ("do the ladders rise?", f"synthscore references check {demo.path('ladders')}"),
+        ("do the ladders rise?", f"synthscore references check {demo.path('ladders')} -a {ATTRIBUTE}"),
         ("a stronger judge", "synthscore demo --model Qwen/Qwen3-0.6B"),
         ("can a model judge?", "synthscore doctor --model Qwen/Qwen3-0.6B"),
     )
