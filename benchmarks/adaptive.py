@@ -179,6 +179,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--verdicts", help="a file of `synthscore score --verdicts --both-orders`")
+    parser.add_argument("--results", help="name of the files of results (default: adaptive, or adaptive_verdicts)")
     args = parser.parse_args()
     lines: list[str] = []
     results: dict[str, list[dict[str, Any]]] = {}
@@ -223,7 +224,7 @@ def main() -> None:
                 named = [f"{best.levels} (sd {best.sd:.2f})" for best in both if best.n_questions == budget]
                 show(f"N = {n}: best rungs for {budget} questions, in one order and in both: {', '.join(named)}")
             table(f"N = {n}", [row for data in draws for row in measure(data)])
-    name = "adaptive_verdicts" if args.verdicts else "adaptive"
+    name = args.results or ("adaptive_verdicts" if args.verdicts else "adaptive")
     (RESULTS / f"{name}.txt").write_text("\n".join(lines) + "\n")
     (RESULTS / f"{name}.json").write_text(json.dumps(results) + "\n")
     print(json.dumps(results))

@@ -6,13 +6,14 @@ scoring="paper" is the paper's sum; scoring="anchored" places targets by a model
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations, permutations
 from typing import Any, Literal
 
 import numpy as np
 
+from .anchored.adaptive import Stop
+from .anchored.questions import ask_adaptively, grouped
 from .anchored.scale import Scale
-from .anchored.scores import LEVEL, Asked, fitted, lengths, placed, why_none
+from .anchored.scores import LEVEL, fitted, placed, why_none
 from .engines.base import Engine, Progress
 from .errors import InputError, LadderError
 from .prompts import Templates
@@ -20,7 +21,7 @@ from .references import References
 from .scoring import paper_bound, paper_sum, rung_equivalent, sample_verdicts
 from .tasks import load_task
 from .types import FloatArray, Ladder, Score, Scores, Signature, Target, Verdict, text_hash
-from .verdicts import PROTOCOLS, Pair, Verdicts, ask
+from .verdicts import PROTOCOLS, Asking, Pair, Verdicts
 
 
 class Scorer:
@@ -42,8 +43,11 @@ class Scorer:
     scale : for "anchored": scales fitted before, of this task and attribute, one for each length of ladder; each text
         is then placed alone. None: the scale is fitted to the texts of each call, which should be many.
     rungs_too : for "anchored": also ask about the rungs of each ladder against each other, N (N - 1) questions.
-
+    targets_too : for "anchored" without a scale: also ask about each text against so many others of its context, drawn
+        by seed; scores then depend on each other.
     debias : for "anchored": "length" takes out what the judge makes of length, as rungs of one level tell it.
+    adaptive : for "anchored" with a scale: Narrow, Sure or SameDecision (synthscore.anchored.adaptive); each text is
+        asked about in rounds, until it is met. `details` then hold `questions` and, of its ladder, `questions_full`.
 
     An anchored score is a posterior mean; `stderr` and `low` to `high` (90 %) say how sure it is; a rung without a
     verdict only makes it less sure: status "ok", the reason names the rung. `details` hold `n_rungs`, `label_mass` and
@@ -73,7 +77,9 @@ class Scorer:
         scoring: Literal["paper", "anchored"] = "paper",
         scale: Scale | Sequence[Scale] | None = None,
         rungs_too: bool = True,
+        targets_too: int = 0,
         debias: Literal["length"] | None = None,
+        adaptive: Stop | None = None,
     ) -> None:
         if protocol not in PROTOCOLS:
             raise ValueError(f"protocol is {protocol!r}, expected one of {', '.join(PROTOCOLS)}")
@@ -100,13 +106,15 @@ class Scorer:
         self.n_samples, self.seed, self.partial = n_samples, seed, partial
         self.rung_values = None if rung_values is None else tuple(map(float, rung_values))
         self.scoring, self.rungs_too, self.debias = scoring, rungs_too, debias
+        _check_asking(scoring, scale is not None, adaptive, targets_too)
+        self.adaptive, self.targets_too = adaptive, targets_too
         self.scale = self._own([scale] if isinstance(scale, Scale) else scale)
         self.scales: tuple[Scale, ...] = ()
 
     @property
     def signature(self) -> Signature:
         """What the scores' numbers depend on."""
-        return self._signed(ask([], self.judge, self.templates, protocol=self.protocol, both_orders=self.both_orders))
+        return self._signed(self._asking([]).verdicts())
 
     def score(self, targets: Sequence[Target | Mapping[str, Any]], progress: Progress | None = None) -> Scores:
         """One Score a target, in the order given. A target that cannot be scored is "unscored", with the reason.
@@ -116,31 +124,20 @@ class Scorer:
         """
         texts = [target if isinstance(target, Target) else _target(target) for target in targets]
         ladders = [self._ladder(target) for target in texts]
-        pairs, places = [], []
+        pairs: list[Pair] = []
+        by_target: dict[int, list[tuple[int, int]]] = {}  # place in pairs, level from 0
         for index, (target, ladder) in enumerate(zip(texts, ladders, strict=True)):
             if isinstance(ladder, str):
                 continue
             assert ladder.context is not None
             for rung in ladder.usable:
+                by_target.setdefault(index, []).append((len(pairs), rung.level - 1))
                 pairs.append(Pair(ladder.context, self.attribute, target.text, rung.text))
-                places.append((index, rung.level - 1))
-        among, names = self._among_rungs(ladders)
-        pairs += among
-        verdicts = ask(
-            pairs,
-            self.judge,
-            self.templates,
-            protocol=self.protocol,
-            both_orders=self.both_orders,
-            min_mass=self.min_mass,
-            max_slack=self.max_slack,
-            progress=progress,
-        )
-        by_target: dict[int, list[tuple[int, int]]] = {}
-        for pair, (index, level) in enumerate(places):
-            by_target.setdefault(index, []).append((pair, level))
         if self.scoring == "anchored":
-            return self._anchored(texts, ladders, by_target, names, verdicts)
+            return self._anchored(texts, ladders, pairs, by_target, progress)
+        asking = self._asking(pairs)
+        asking.ask_all(progress)
+        verdicts = asking.verdicts()
         rows = []
         for index, (target, ladder) in enumerate(zip(texts, ladders, strict=True)):
             if isinstance(ladder, str):
@@ -148,6 +145,17 @@ class Scorer:
             else:
                 rows.append(self._row(target, ladder, by_target.get(index, []), verdicts))
         return Scores(tuple(rows), self._signed(verdicts))
+
+    def _asking(self, pairs: Sequence[Pair]) -> Asking:
+        return Asking(
+            pairs,
+            self.judge,
+            self.templates,
+            protocol=self.protocol,
+            both_orders=self.both_orders,
+            min_mass=self.min_mass,
+            max_slack=self.max_slack,
+        )
 
     def _ladder(self, target: Target) -> Ladder | str:
         """The target's ladder, or why there is none."""
@@ -232,8 +240,9 @@ class Scorer:
         pair = next(pair for pair, place in asked if place == level)
         return f"rung {rung.level}: {verdicts.failures[pair]}"
 
-    def _unscored(self, target: Target, reason: str) -> Score:
-        return Score(target.id, target.context_id, self.attribute, None, status="unscored", reason=reason)
+    def _unscored(self, target: Target, reason: str, details: Mapping[str, float] | None = None) -> Score:
+        name = (target.id, target.context_id, self.attribute)
+        return Score(*name, None, status="unscored", reason=reason, details=details or {})
 
     # ------------------------------------------------------------------------------------------------- anchored
 
@@ -271,81 +280,63 @@ class Scorer:
             return f"{name} is not the one that the scale was fitted on: its texts have changed. Fit the scale anew"
         return ""
 
-    def _among_rungs(self, ladders: Sequence[Ladder | str]) -> tuple[list[Pair], list[tuple[str, int, int]]]:
-        """Questions about rungs against each other, and of each its context and two rungs, 0-based: every rung is asked
-        about against every other, of each ladder that no scale has placed yet."""
-        if self.scoring != "anchored" or not self.rungs_too:
-            return [], []
-        pairs, names = [], []
-        for ladder in {ladder.context_id: ladder for ladder in ladders if not isinstance(ladder, str)}.values():
-            if self.scale is not None and ladder.context_id in self.scale[ladder.n_rungs].ladders:
-                continue
-            assert ladder.context is not None
-            # In both orders, the question about (b, a) is that about (a, b) the other way round.
-            for one, other in (combinations if self.both_orders else permutations)(ladder.usable, 2):
-                pairs.append(Pair(ladder.context, self.attribute, one.text, other.text))
-                names.append((ladder.context_id, one.level - 1, other.level - 1))
-        return pairs, names
-
     def _anchored(
         self,
         texts: Sequence[Target],
         ladders: Sequence[Ladder | str],
+        pairs: list[Pair],
         by_target: Mapping[int, list[tuple[int, int]]],
-        names: Sequence[tuple[str, int, int]],
-        verdicts: Verdicts,
+        progress: Progress | None,
     ) -> Scores:
-        """names : of the last pairs, those of rungs against each other (_among_rungs)"""
+        """pairs : of targets and rungs; those among rungs, and among targets, are added"""
+        groups = grouped(texts, ladders, by_target, self.debias is not None)
+        known = self.scale or {}
+        for group in groups:
+            if self.rungs_too:
+                there = known[group.n_rungs].ladders if known else ()
+                pairs += group.among_rungs(self.attribute, there, len(pairs), self.both_orders)
+            pairs += group.among_targets(self.attribute, self.targets_too, self.seed, len(pairs), self.both_orders)
+        asking = self._asking(pairs)
+        for group in groups if known else ():
+            known[group.n_rungs].check(asking.signature.with_(task=self.task.name, attribute=self.attribute))
+        if self.adaptive is None:
+            asking.ask_all(progress)
+        else:
+            ask_adaptively(asking, groups, known, self.adaptive, progress)
+        verdicts = asking.verdicts()
         rows = {i: self._unscored(texts[i], reason) for i, reason in enumerate(ladders) if isinstance(reason, str)}
-        by_length: dict[int, list[int]] = {}
-        for index, ladder in enumerate(ladders):
-            if isinstance(ladder, Ladder):
-                by_length.setdefault(ladder.n_rungs, []).append(index)
         scales = []
-        for n, members in sorted(by_length.items()):
-            found = {ladder.context_id: ladder for i in members if isinstance(ladder := ladders[i], Ladder)}
-            contexts = {name: place for place, name in enumerate(found)}
-            pair, of = [], []
-            for target, index in enumerate(members):
-                for asked, level in by_target[index]:
-                    pair.append((contexts[texts[index].context_id], n + target, level))
-                    of.append(asked)
-            for asked, (name, one, other) in enumerate(names, len(verdicts) - len(names)):
-                if name in contexts:
-                    pair.append((contexts[name], one, other))
-                    of.append(asked)
-            place = np.array([contexts[texts[i].context_id] for i in members], dtype=np.int64)
-            length = lengths(list(found.values()), [texts[i].text for i in members], place) if self.debias else ()
-            judged = Asked(n, tuple(contexts), place, np.array(pair, dtype=np.int64), verdicts.by_order[:, of], *length)
-            if self.scale is None:
-                scale, posterior = fitted(judged, found, self.task.name, self.attribute, verdicts.signature)
+        for group in groups:
+            judged = group.asked(verdicts.by_order)
+            if known:
+                scale, posterior = placed(judged, group.ladders, known[group.n_rungs])
             else:
-                signature = verdicts.signature.with_(task=self.task.name, attribute=self.attribute)
-                self.scale[n].check(signature)
-                scale, posterior = placed(judged, found, self.scale[n])
+                scale, posterior = fitted(judged, group.ladders, self.task.name, self.attribute, verdicts.signature)
             scales.append(scale)
             low, high = posterior.interval(LEVEL)
-            numbers = np.stack([posterior.mean, posterior.sd, low, high, posterior.extrapolated()], axis=1)
-            for index, values in zip(members, numbers.tolist(), strict=True):
-                rows[index] = self._position(texts[index], found, by_target[index], verdicts, values, why_none(scale))
+            numbers = np.stack([posterior.mean, posterior.sd, low, high, posterior.extrapolated()], axis=1).tolist()
+            for index, target, values in zip(group.members, group.texts, numbers, strict=True):
+                ladder = group.ladders[target.context_id]
+                rows[index] = self._position(target, ladder, by_target[index], verdicts, values, why_none(scale))
         self.scales = tuple(scales)
         return Scores(tuple(rows[index] for index in range(len(texts))), self._signed(verdicts))
 
     def _position(
         self,
         target: Target,
-        ladders: Mapping[str, Ladder],
+        ladder: Ladder,
         asked: list[tuple[int, int]],
         verdicts: Verdicts,
         values: Sequence[float],
         none: str,
     ) -> Score:
-        ladder = ladders[target.context_id]
         said = _said(asked, verdicts)
         known = {verdict.level - 1 for verdict in said}
-        missing = [self._why(ladder, k, asked, verdicts) for k in range(ladder.n_rungs) if k not in known]
+        open_ = {level for pair, level in asked if pair not in verdicts.failures}  # perhaps never asked about
+        missing = [self._why(ladder, k, asked, verdicts) for k in range(ladder.n_rungs) if k not in known | open_]
+        questions = self._questions(asked, verdicts)
         if none or not known:
-            return self._unscored(target, none or missing[0])
+            return self._unscored(target, none or missing[0], questions)
         untold = any(verdicts.slack[pair] > 0 for pair, level in asked if level in known)
         mass = verdicts.answers.label_mass.reshape(-1, len(verdicts))
         value, stderr, low, high, extrapolated = values
@@ -363,22 +354,68 @@ class Scorer:
                 "n_rungs": float(ladder.n_rungs),
                 "extrapolated": extrapolated,
                 "label_mass": float(np.nanmin(mass[:, [pair for pair, _ in asked]])),
+                **questions,
             },
             verdicts=said,
         )
+
+    def _questions(self, asked: list[tuple[int, int]], verdicts: Verdicts) -> dict[str, float]:
+        """How much was asked about a target, where it need not be all. asked : (pair, level from 0) of each rung"""
+        if self.adaptive is None:
+            return {}
+        assert verdicts.asked is not None
+        were = verdicts.asked[:, [pair for pair, _ in asked]]
+        n_sides = len(verdicts.answers) // max(verdicts.asked.size, 1)
+        return {"questions": float(were.sum() * n_sides), "questions_full": float(were.size * n_sides)}
 
     def _signed(self, verdicts: Verdicts) -> Signature:
         scoring = "paper" if self.n_samples is None else f"paper,samples={self.n_samples},seed={self.seed}"
         if self.scoring == "anchored":
             scales = self.scales if self.scale is None else tuple(self.scale.values())
             debiased = f",debias={self.debias}" if self.debias else ""
-            scoring = ",scale=".join([f"anchored{debiased}", *sorted(scale.hash[:12] for scale in scales)])
+            adaptive = "" if self.adaptive is None else f",adaptive={self.adaptive!r}".replace(" ", "")
+            others = f",targets_too={self.targets_too},seed={self.seed}" if self.targets_too else ""
+            name = f"anchored{debiased}{others}{adaptive}"
+            scoring = ",scale=".join([name, *sorted(scale.hash[:12] for scale in scales)])
         if self.partial == "rescale":
             scoring += ",rescaled"
         if self.rung_values:
             scoring += f",rung_values={'/'.join(f'{value:g}' for value in self.rung_values)}"
         return verdicts.signature.with_(
             task=self.task.name, attribute=self.attribute, references=self.references.hash[:12], scoring=scoring
+        )
+
+
+def _check_asking(scoring: str, has_scale: bool, adaptive: Stop | None, targets_too: int) -> None:
+    """raises : InputError for ways of asking that do not exist together"""
+    if adaptive is not None and not callable(getattr(adaptive, "met", None)):
+        raise InputError(
+            f"adaptive is {adaptive!r}, expected a stop rule. Take Narrow, Sure or SameDecision of "
+            "synthscore.anchored.adaptive",
+            field="adaptive",
+            value=adaptive,
+        )
+    if adaptive is not None and not (scoring == "anchored" and has_scale):
+        given = "no scale" if scoring == "anchored" else f"scoring={scoring!r}"
+        raise InputError(
+            f"adaptive is {adaptive!r} with {given}, expected scoring='anchored' and a scale: without one, the first "
+            "answers do not say where a text stands. Score some texts in full with scoring='anchored', keep the scale "
+            "(`scales`, --save-scale), and give it as scale",
+            field="scale",
+        )
+    if targets_too < 0 or targets_too != int(targets_too):
+        raise InputError(
+            f"targets_too is {targets_too!r}, expected 0 or the number of texts that each is held against. Give it so",
+            field="targets_too",
+            value=targets_too,
+        )
+    if targets_too and (scoring != "anchored" or has_scale):
+        given = "a scale" if has_scale else f"scoring={scoring!r}"
+        raise InputError(
+            f"targets_too is {targets_too} with {given}, expected scoring='anchored' without a scale: on a scale each "
+            "text is placed alone, whatever the others are. Leave one of them out",
+            field="targets_too",
+            value=targets_too,
         )
 
 

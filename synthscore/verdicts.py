@@ -19,7 +19,7 @@ import numpy as np
 from . import __version__
 from .engines.base import Engine, Progress
 from .prompts import Templates
-from .types import Context, FloatArray, LabelLogProbs, Prompt, Signature
+from .types import BoolArray, Context, FloatArray, IntArray, LabelLogProbs, Prompt, Rival, Signature
 
 PROTOCOLS: Mapping[str, tuple[str, ...]] = {
     "compare": ("Better", "Worse", "Similar"),
@@ -28,6 +28,8 @@ PROTOCOLS: Mapping[str, tuple[str, ...]] = {
     "choose": ("A", "B"),
 }
 """Protocol -> the labels that the judge is asked for."""
+
+_TURNED = [1, 0, 2]  # what is said of the reference, said of the target
 
 _TEMPLATE = {"compare": "compare", "yes_no": "yes_no", "yes_no_two_sided": "yes_no", "choose": "choose"}
 
@@ -55,6 +57,7 @@ class Verdicts:
         twice this; the mean of LabelLogProbs.slack over the questions asked about the pair
     failures : pair index -> reason
     answers : what the engine answered; one row a question, all first questions in pair order, then all second ones
+    asked : bool, shape (n_orders, n_pairs), or None: all. What was not asked has no failure, and is NaN
     """
 
     better: FloatArray
@@ -66,6 +69,7 @@ class Verdicts:
     answers: LabelLogProbs
     signature: Signature
     failures: Mapping[int, str] = field(default_factory=dict)
+    asked: BoolArray | None = None
 
     def __len__(self) -> int:
         return len(self.better)
@@ -90,35 +94,133 @@ def ask(
     max_slack : a pair fails, too, where labels that a server did not tell could change a probability by more than this
     raises : TemplateError, TaskError, LabelError. A prompt that is too long fails its pair alone.
     """
-    if protocol not in PROTOCOLS:
-        raise ValueError(f"protocol is {protocol!r}, expected one of {', '.join(PROTOCOLS)}")
-    rounds = _rounds(protocol, both_orders)
-    prompts = [_prompt(pair, templates, protocol, *question) for question in rounds for pair in pairs]
-    labels = PROTOCOLS[protocol]
-    answers = engine.label_log_probs(prompts, labels, progress)
-    failures = unanswered(answers, min_mass, max_slack)
-    slack = answers.slack
-    probs = answers.probs
-    probs[list(failures)] = np.nan
-    by_round = probs.reshape(len(rounds), len(pairs), len(labels))
-    by_order = _said_of_targets(protocol, by_round)
-    better, worse, similar = _mean(by_order)
-    return Verdicts(
-        better=better,
-        worse=worse,
-        similar=similar,
-        by_order=by_order,
-        label_mass=answers.label_mass.reshape(len(rounds), len(pairs)).min(axis=0),
-        slack=slack.reshape(len(rounds), len(pairs)).mean(axis=0),
-        answers=answers,
-        signature=Signature.of(synthscore=__version__, **dict(engine.signature.parts)).with_(
-            template=f"{templates.name}/{_TEMPLATE[protocol]}@{templates.hash(_TEMPLATE[protocol])}",
-            protocol=protocol,
-            labels=",".join(labels),
-            orders=2 if both_orders else 1,
-        ),
-        failures={row % len(pairs): reason for row, reason in sorted(failures.items(), reverse=True)},
+    asking = Asking(
+        pairs,
+        engine,
+        templates,
+        protocol=protocol,
+        both_orders=both_orders,
+        min_mass=min_mass,
+        max_slack=max_slack,
     )
+    asking.ask_all(progress)
+    return asking.verdicts()
+
+
+class Asking:
+    """Pairs that are asked about in several calls: each question once, some of them perhaps never.
+
+    Arguments as of `ask`.
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        engine: Engine,
+        templates: Templates,
+        *,
+        protocol: str = "compare",
+        both_orders: bool = False,
+        min_mass: float = 0.01,
+        max_slack: float = 0.02,
+    ) -> None:
+        if protocol not in PROTOCOLS:
+            raise ValueError(f"protocol is {protocol!r}, expected one of {', '.join(PROTOCOLS)}")
+        self.pairs, self.engine, self.templates = pairs, engine, templates
+        self.protocol, self.both_orders = protocol, both_orders
+        self.min_mass, self.max_slack = min_mass, max_slack
+        self.n_sides = 2 if protocol == "yes_no_two_sided" else 1
+        self._asked: list[tuple[IntArray, LabelLogProbs]] = []  # places in Verdicts.answers, and what was answered
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        """Orders, sides, pairs: how the rows of Verdicts.answers lie."""
+        return 2 if self.both_orders else 1, self.n_sides, len(self.pairs)
+
+    @property
+    def signature(self) -> Signature:
+        """What the numbers depend on."""
+        template = _TEMPLATE[self.protocol]
+        return Signature.of(synthscore=__version__, **dict(self.engine.signature.parts)).with_(
+            template=f"{self.templates.name}/{template}@{self.templates.hash(template)}",
+            protocol=self.protocol,
+            labels=",".join(PROTOCOLS[self.protocol]),
+            orders=2 if self.both_orders else 1,
+        )
+
+    def ask_all(self, progress: Progress | None = None) -> None:
+        """Every question about every pair."""
+        n_orders, _, n_pairs = self._shape
+        self.ask(np.tile(np.arange(n_pairs), n_orders), np.repeat([False, True][:n_orders], n_pairs), progress)
+
+    def ask(self, pair: IntArray, swapped: BoolArray, progress: Progress | None = None) -> FloatArray:
+        """What is said of these pairs' targets: better, worse, similar, shape (n, 3); NaN where there is no answer.
+
+        pair : places in `pairs`. swapped : ask about the reference instead
+        raises : as `ask`
+        """
+        sides = np.arange(self.n_sides)[:, None]
+        _, n_sides, n_pairs = self._shape
+        rows = ((swapped.astype(np.int64) * n_sides + sides) * n_pairs + pair).ravel()
+        prompts = [
+            _prompt(self.pairs[k], self.templates, self.protocol, turned, bool(side))
+            for side in range(n_sides)
+            for k, turned in zip(pair.tolist(), swapped.tolist(), strict=True)
+        ]
+        answers = self.engine.label_log_probs(prompts, PROTOCOLS[self.protocol], progress)
+        self._asked.append((rows, answers))
+        probs = answers.probs
+        probs[list(unanswered(answers, self.min_mass, self.max_slack))] = np.nan
+        said = _said(self.protocol, probs.reshape(n_sides, len(pair), len(answers.labels)))[0]
+        turned: FloatArray = np.where(swapped[:, None], said[:, _TURNED], said)
+        return turned
+
+    def verdicts(self) -> Verdicts:
+        """Of all that was asked."""
+        n_orders, n_sides, n_pairs = self._shape
+        answers, asked = self._together()
+        failures = unanswered(answers, self.min_mass, self.max_slack)
+        probs, slack, mass = answers.probs, answers.slack, answers.label_mass
+        probs[list(failures)] = np.nan
+        n_questions = n_orders * n_sides  # about each pair
+        by_order = _said(self.protocol, probs.reshape(n_questions, n_pairs, len(answers.labels)))
+        by_order[1:] = by_order[1:, :, _TURNED]
+        better, worse, similar = _mean(by_order)
+        slack = slack.reshape(n_questions, n_pairs)
+        known = ~np.isnan(slack)
+        return Verdicts(
+            better=better,
+            worse=worse,
+            similar=similar,
+            by_order=by_order,
+            label_mass=mass.reshape(n_questions, n_pairs).min(axis=0),
+            slack=np.where(known, slack, 0).sum(axis=0) / np.where(known.any(axis=0), known.sum(axis=0), np.nan),
+            answers=answers,
+            signature=self.signature,
+            failures={row % n_pairs: reason for row, reason in sorted(failures.items(), reverse=True) if asked[row]},
+            asked=asked.reshape(n_orders, n_sides, n_pairs)[:, 0],
+        )
+
+    def _together(self) -> tuple[LabelLogProbs, BoolArray]:
+        """The answers to all calls, one row a question, and which of them were asked."""
+        labels = PROTOCOLS[self.protocol]
+        n_rows = int(np.prod(self._shape))
+        asked, log_probs = np.zeros(n_rows, dtype=bool), np.full((n_rows, len(labels)), np.nan)
+        rivals: list[Rival | None] = [None] * n_rows
+        failures: dict[int, str] = {}
+        censored, floors = np.zeros(log_probs.shape, dtype=bool), np.full(log_probs.shape, -np.inf)
+        for rows, answers in self._asked:
+            asked[rows], log_probs[rows] = True, answers.log_probs
+            for row, rival in zip(rows.tolist(), answers.rivals, strict=False):  # some engines tell none
+                rivals[row] = rival
+            failures |= {int(rows[row]): reason for row, reason in answers.failures.items()}
+            if answers.censored is not None:
+                censored[rows] = answers.censored
+                floors[rows] = -np.inf if answers.floors is None else answers.floors
+        failures |= dict.fromkeys(np.flatnonzero(~asked).tolist(), "not asked")
+        naive, computed = (sum(getattr(a, f"tokens_{name}") for _, a in self._asked) for name in ("naive", "computed"))
+        limits = (censored, floors) if censored.any() else (None, None)
+        return LabelLogProbs(labels, log_probs, tuple(rivals), failures, naive, computed, *limits), asked
 
 
 def unanswered(answers: LabelLogProbs, min_mass: float, max_slack: float) -> dict[int, str]:
@@ -149,13 +251,6 @@ def _why_not(answers: LabelLogProbs, row: int, min_mass: float, max_slack: float
     )
 
 
-def _rounds(protocol: str, both_orders: bool) -> list[tuple[bool, bool]]:
-    """The questions asked about each pair, as (about the reference instead, worse instead of better)."""
-    orders = (False, True) if both_orders else (False,)
-    sides = (False, True) if protocol == "yes_no_two_sided" else (False,)
-    return [(swapped, worse) for swapped in orders for worse in sides]
-
-
 def _prompt(pair: Pair, templates: Templates, protocol: str, swapped: bool, worse: bool) -> Prompt:
     attribute = templates.task.attribute(pair.attribute)
     target, reference = (pair.reference, pair.target) if swapped else (pair.target, pair.reference)
@@ -166,18 +261,18 @@ def _prompt(pair: Pair, templates: Templates, protocol: str, swapped: bool, wors
     return templates.yes_no(pair.context, attribute, target=target, reference=reference, worse=worse)
 
 
-def _said_of_targets(protocol: str, probs: FloatArray) -> FloatArray:
-    """Label probabilities, shape (n_rounds, n_pairs, n_labels), -> by_order of Verdicts."""
+def _said(protocol: str, probs: FloatArray) -> FloatArray:
+    """Label probabilities, shape (n_orders * n_sides, n_pairs, n_labels), -> better, worse, similar of what each
+    question was about, shape (n_orders, n_pairs, 3)."""
     if protocol == "compare":
         better, worse, similar = probs[..., 0], probs[..., 1], probs[..., 2]
-    elif protocol == "yes_no_two_sided":  # rounds alternate: better?, worse?
+    elif protocol == "yes_no_two_sided":  # sides alternate: better?, worse?
         better, worse = probs[0::2, :, 0], probs[1::2, :, 0]
         similar = 0 * better  # NaN where there is no answer
     else:  # yes_no: Yes is better; choose: the target is shown second, so B is better
         better, worse = (probs[..., 0], probs[..., 1]) if protocol == "yes_no" else (probs[..., 1], probs[..., 0])
         similar = 0 * better  # NaN where there is no answer
-    said = np.stack([better, worse, similar], axis=-1)
-    said[1:] = said[1:, :, [1, 0, 2]]  # the second order asks about the reference
+    said: FloatArray = np.stack([better, worse, similar], axis=-1)
     return said
 
 

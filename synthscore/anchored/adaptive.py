@@ -149,11 +149,7 @@ def ask_in_rounds(
     """
     n_targets, n, judge = len(contexts), scale.n_rungs, scale.judge
     _require(per_round >= 1, "per_round", per_round, "1 or more")
-    if not judge.rungs_rise:
-        raise InputError(
-            f"scale {scale.task}/{scale.attribute}: its judge does not see the ladders rise, so that no question tells "
-            "where a text stands, expected a judge that does. Look at the ladders, or take another judge"
-        )
+    require_rising(scale)
     usable = np.ones((n_targets, n), dtype=bool) if usable is None else usable
     _require(usable.shape == (n_targets, n), "shape of usable", usable.shape, f"({n_targets}, {n})")
     left = np.repeat(usable[:, None], 1 + both_orders, axis=1)  # (n_targets, n_orders, N)
@@ -198,6 +194,15 @@ def ask_in_rounds(
         met=met,
         n_rounds=n_rounds,
     )
+
+
+def require_rising(scale: Scale) -> None:
+    """raises : InputError for a judge that does not see the rungs rise"""
+    if not scale.judge.rungs_rise:
+        raise InputError(
+            f"scale {scale.task}/{scale.attribute}: its judge does not see the ladders rise, so that no question tells "
+            "where a text stands, expected a judge that does. Look at the ladders, or take another judge"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,23 +63,27 @@ def fitted(
     return Scale(judge, anchors, task, attribute, signature.with_(task=task, attribute=attribute)), posterior
 
 
-def placed(asked: Asked, ladders: Mapping[str, Ladder], scale: Scale) -> tuple[Scale, Posterior]:
-    """Targets on a scale that is there, each by its own answers alone; and the scale with the ladders that it lacked,
-    which are placed by what was said of their rungs."""
-    answers, n = asked.answers(), asked.n_rungs
-    among_rungs = np.maximum(answers.first, answers.second) < n
+def extended(asked: Asked, ladders: Mapping[str, Ladder], scale: Scale) -> Scale:
+    """The scale with the ladders that it lacks, which are placed by what was said of their rungs."""
     lacking = [place for place, name in enumerate(asked.contexts) if name not in scale.ladders]
-    if lacking:
-        none = np.zeros(0, dtype=np.int64)
-        length = None if answers.target_length is None else np.zeros(0)
-        rungs = replace(answers.take(among_rungs), target_ladder=none, target_length=length)
-        found = positions(rungs, scale.judge)
-        more = {
-            asked.contexts[k]: Anchors(found.rungs[k], found.rung_cov[k], ladders[asked.contexts[k]].hash)
-            for k in lacking
-        }
-        scale = replace(scale, ladders={**scale.ladders, **more})
-    own = answers.take(~among_rungs)
+    if not lacking:
+        return scale
+    answers = asked.answers()
+    none = np.zeros(0, dtype=np.int64)
+    length = None if answers.target_length is None else np.zeros(0)
+    among_rungs = np.maximum(answers.first, answers.second) < asked.n_rungs
+    rungs = replace(answers.take(among_rungs), target_ladder=none, target_length=length)
+    found = positions(rungs, scale.judge)
+    more = {
+        asked.contexts[k]: Anchors(found.rungs[k], found.rung_cov[k], ladders[asked.contexts[k]].hash) for k in lacking
+    }
+    return replace(scale, ladders={**scale.ladders, **more})
+
+
+def placed(asked: Asked, ladders: Mapping[str, Ladder], scale: Scale) -> tuple[Scale, Posterior]:
+    """The scale with the ladders that it lacks; and targets on it, each by its own answers alone."""
+    scale, answers, n = extended(asked, ladders, scale), asked.answers(), asked.n_rungs
+    own = answers.take(np.maximum(answers.first, answers.second) >= n)
     contexts = [asked.contexts[place] for place in asked.ladder.tolist()]
     lengths = None
     if own.rung_length is not None and own.target_length is not None:

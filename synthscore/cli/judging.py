@@ -10,8 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
+from ..anchored.adaptive import Narrow, SameDecision, Stop, Sure
 from ..anchored.scale import Scale, load_scales
 from ..data import target_from_row
 from ..errors import InputError, LadderError
@@ -19,12 +22,18 @@ from ..judge_bias import JudgeBias, judge_bias
 from ..references import References, load_references
 from ..rows import Row, read_rows
 from ..scorer import Scorer
+from ..scoring import paper_sum, rung_equivalent
+from ..stored import StoredEngine, StoredVerdicts
 from ..tasks import load_task
-from ..types import Score, Signature, Target
-from .common import UsageError, Watched, bar, counted, fields, reasons
+from ..types import FloatArray, Ladder, Score, Signature, Target
+from .common import UsageError, Watched, bar, counted, fields, number, reasons, spaced
 
 Held = Mapping[str, Sequence[str]]
 """Task -> the attributes to judge on, in order."""
+
+
+Shape = tuple[int, int, int]
+"""Targets asked about, attributes, rungs of each ladder (0: ladders differ)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +64,7 @@ class Judged:
 
     scores: list[list[Score]]
     signatures: list[list[Signature]]
-    shape: tuple[int, int, int]  # targets asked about, attributes, rungs of each ladder (0: ladders differ)
+    shape: Shape
     n_questions: int
     cost: list[str]  # what the model was asked, in a line; none where the store held all
     scales: list[Scale]  # that the scores are on, with --scoring anchored
@@ -66,17 +75,38 @@ class Judged:
             yield from zip(scores, signatures, strict=True)
 
     @property
+    def statuses(self) -> Counter[str]:
+        return Counter(score.status for score, _ in self.rows)
+
+    @property
+    def saved(self) -> tuple[int, int]:
+        """Questions asked about texts, and of their whole ladders; 0 and 0 without --adaptive."""
+        details = [score.details for scores in self.scores for score in scores if score.details]
+        done, full = (sum(each.get(name, 0) for each in details) for name in ("questions", "questions_full"))
+        return int(done), int(full)
+
+    @property
+    def used(self) -> tuple[Signature, ...]:
+        """The signatures of what could be scored, each once."""
+        same = {id(signature): signature for score, signature in self.rows if score.status != "unscored"}
+        return tuple(dict.fromkeys(same.values()))
+
+    @property
     def signature(self) -> str:
-        """One line for all numbers: where they differ in a part, its values are listed."""
-        merged: dict[str, dict[str, None]] = {}
-        for score, signature in self.rows:
-            for key, value in signature.parts if score.status != "unscored" else ():
-                merged.setdefault(key, {})[value] = None
-        return "|".join(f"{key}:{','.join(values)}" for key, values in merged.items())
+        return merged(self.used)
 
 
-def add_scoring(parser: argparse.ArgumentParser) -> None:
-    """The options of anchored scoring."""
+def merged(signatures: Iterable[Signature]) -> str:
+    """One line for all numbers: where they differ in a part, its values are listed."""
+    values: dict[str, dict[str, None]] = {}
+    for signature in signatures:
+        for key, value in signature.parts:
+            values.setdefault(key, {})[value] = None
+    return "|".join(f"{key}:{','.join(each)}" for key, each in values.items())
+
+
+def add_scoring(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """The options of anchored scoring; returns their group."""
     group = parser.add_argument_group("scoring")
     group.add_argument(
         "--scoring",
@@ -96,6 +126,25 @@ def add_scoring(parser: argparse.ArgumentParser) -> None:
         choices=("length",),
         help="with anchored: take out what the judge makes of a text's length, as rungs of one level tell it",
     )
+    group.add_argument(
+        "--targets-too",
+        type=int,
+        metavar="K",
+        help="with anchored, without --scale: also ask about each text against K others of its context",
+    )
+    group.add_argument(
+        "--adaptive",
+        action="store_true",
+        help="with --scale: ask about each text in rounds, until it is clear enough (docs/adaptive.md)",
+    )
+    group.add_argument(
+        "--eps",
+        type=number(0, 0.5),
+        metavar="E",
+        help="with --adaptive --min-score: a text is done when its whole ladder would take its score to the other side "
+        "of the threshold with a probability of at most E (default: 0.02)",
+    )
+    return group
 
 
 def read_items(args: argparse.Namespace, *, unique: bool = False) -> list[Item]:
@@ -103,24 +152,28 @@ def read_items(args: argparse.Namespace, *, unique: bool = False) -> list[Item]:
     items: list[Item] = []
     seen: dict[tuple[str, str], int] = {}
     for row in read_rows(args.targets, encoding=args.encoding):
-        try:
-            if isinstance(row, InputError):
-                raise row
-            ours = _renamed(row, fields(args))
-            item = Item(row, _target(ours), *(_word(ours, name) for name in ("task", "attribute", "context")))
-            if unique and isinstance(item.target, Target):
-                first = seen.setdefault((item.target.id, item.attribute), row.number)
-                if first != row.number:
-                    message = (
-                        f"{row.source} row {row.number}: target id {item.target.id!r} was already used by row {first}. "
-                        "Give each target an id of its own in a column named id"
-                    )
-                    error = InputError(message, source=row.source, row=row.number, field="id", **item.known)
-                    item = replace(item, target=error)
-        except InputError as error:
-            item = Item(row, error)
+        item = read_item(row, args)
+        if unique and isinstance(item.target, Target) and isinstance(row, Row):
+            first = seen.setdefault((item.target.id, item.attribute), row.number)
+            if first != row.number:
+                message = (
+                    f"{row.source} row {row.number}: target id {item.target.id!r} was already used by row {first}. "
+                    "Give each target an id of its own in a column named id"
+                )
+                error = InputError(message, source=row.source, row=row.number, field="id", **item.known)
+                item = replace(item, target=error)
         items.append(item)
     return items
+
+
+def read_item(row: Row | InputError, args: argparse.Namespace) -> Item:
+    if isinstance(row, InputError):
+        return Item(row, row)
+    try:
+        ours = _renamed(row, fields(args)) if args.field else row
+    except InputError as error:
+        return Item(row, error)
+    return Item(row, _target(ours), _word(ours, "task"), _word(ours, "attribute"), _word(ours, "context"))
 
 
 def load(args: argparse.Namespace) -> tuple[References, Held]:
@@ -129,7 +182,7 @@ def load(args: argparse.Namespace) -> tuple[References, Held]:
     raises : UsageError for options that do nothing together; LadderError for a task or attribute of which the
         references hold no ladder
     """
-    if args.seed is not None and args.samples is None:
+    if args.seed is not None and args.samples is None and not getattr(args, "targets_too", None):
         raise UsageError(
             f"--seed {args.seed} changes nothing without --samples N: scores from the exact probabilities are not "
             "drawn. Leave it out, or add --samples"
@@ -162,43 +215,138 @@ def load(args: argparse.Namespace) -> tuple[References, Held]:
 
 def _check_scoring(args: argparse.Namespace) -> None:
     anchored = getattr(args, "scoring", "paper") == "anchored"
-    for name in ("samples",) if anchored else ("scale", "save_scale", "debias"):
+    for name in ("samples",) if anchored else ("scale", "save_scale", "debias", "targets_too"):
         if getattr(args, name, None) is not None:
             option = f"--{name.replace('_', '-')}"
             other = "paper" if anchored else "anchored"
             raise UsageError(f"{option} changes nothing without --scoring {other}. Leave it out, or add that")
     if anchored and args.partial == "rescale":
         raise UsageError("--partial rescale stretches the paper's sum. Leave it out with --scoring anchored")
+    stop(args)
+
+
+def stop(args: argparse.Namespace) -> Stop | None:
+    """When --adaptive is done with a text; None without it. raises : UsageError for options that do not go together"""
+    width, eps, alpha = (getattr(args, name, None) for name in ("width", "eps", "alpha"))
+    if not getattr(args, "adaptive", False):
+        if eps is not None:
+            raise UsageError("--eps changes nothing without --adaptive. Leave it out, or add that")
+        return None
+    if args.scoring != "anchored" or not args.scale:
+        raise UsageError(
+            "--adaptive needs to know the judge and the ladders: --scoring anchored --scale FILE. Make the file from "
+            "some of the texts, asked about in full: synthscore score SOME --scoring anchored --save-scale FILE"
+        )
+    if (width is None) == (args.min_score is None):
+        names = "--min-score X or --width W" if hasattr(args, "width") else "--min-score X"
+        raise UsageError(f"--adaptive needs to know when it is done with a text. Give {names}")
+    if eps is not None and (alpha is not None or width is not None):
+        raise UsageError(
+            "--eps goes with --min-score alone: --alpha and --width say otherwise when to stop. Leave it out"
+        )
+    if width is not None:
+        if alpha is not None:
+            raise UsageError("--alpha goes with --min-score, not with --width. Leave one of them out")
+        return Narrow(width)
+    if alpha is not None:
+        return Sure(args.min_score, alpha)
+    return SameDecision(args.min_score) if eps is None else SameDecision(args.min_score, eps)
 
 
 def judge(
     args: argparse.Namespace, items: Sequence[Item], references: References, held: Held, engine: Watched
 ) -> Judged:
     """Score every item on every attribute that it is to be judged on."""
-    scores: list[list[Score]] = []
-    signatures: list[list[Signature]] = []
-    groups: dict[tuple[str, str], list[tuple[int, int]]] = {}  # (task, attribute) -> places in scores
-    by_context = _tasks_by_context(references, held)
-    for index, item in enumerate(items):
-        plan = _plan(args, item, held, by_context)
-        scores.append([])
-        signatures.append([])
-        for place, (task, attribute, reason) in enumerate(plan):
-            reason = reason or _other_context(item, task, attribute, references)
-            scores[index].append(_unscored(item, attribute, reason))
-            signatures[index].append(engine.signature)
-            if not reason:
-                groups.setdefault((task, attribute), []).append((index, place))
-    scoring: Literal["paper", "anchored"] = getattr(args, "scoring", "paper")
-    known = load_scales(args.scale) if scoring == "anchored" and args.scale else None
-    scales: list[Scale] = []
-    before, (shape, n_pairs, n_among) = engine.n_judged, _shape(items, groups, references, known)
-    n_among *= (scoring == "anchored") * (2 if args.protocol == "yes_no_two_sided" else 1)
-    with bar(args, n_among + n_pairs * _per_pair(args), "questions", engine.meter) as progress:
-        for (task, attribute), places in groups.items():
-            scorer = Scorer(
-                references,
-                engine,
+    return Judging(args, references, held, engine).judge(items)
+
+
+class Place(NamedTuple):
+    """Where rows of one context go, with what their text's hash begins with (StoredVerdicts)."""
+
+    task: str
+    attribute: str
+    made_for: str
+    n_rungs: int
+    begun: Any
+
+
+class Judging:
+    """The judge and its ladders, for some items at a time.
+
+    brief : paper scores of texts that were judged before come from the verdicts stored for the whole text. They are
+        the same to the last bit, but hold no details and no verdicts
+    """
+
+    def __init__(
+        self, args: argparse.Namespace, references: References, held: Held, engine: Watched, *, brief: bool = False
+    ) -> None:
+        self.args, self.references, self.held, self.engine = args, references, held, engine
+        self.scoring: Literal["paper", "anchored"] = getattr(args, "scoring", "paper")
+        self.known_scales = load_scales(args.scale) if self.scoring == "anchored" and args.scale else None
+        self._by_context = _tasks_by_context(references, held)
+        self._scorers: dict[tuple[str, str], Scorer] = {}
+        self._signed: dict[tuple[str, str], Signature] = {}
+        self._stored: dict[tuple[str, str], StoredVerdicts] = {}
+        self._places: dict[tuple[str, str, str], Place | None] = {}
+        brief = brief and self.scoring == "paper" and args.samples is None and isinstance(engine.engine, StoredEngine)
+        self._ladders = {_of(ladder): ladder for ladder in references} if brief else {}
+        self._n_orders = 2 if args.both_orders else 1
+
+    def judge(self, items: Sequence[Item]) -> Judged:
+        """Score every item on every attribute that it is to be judged on."""
+        found, shape, n_found = self._from_store(items)
+        rest = [index for index in range(len(items)) if index not in found]
+        judged = self._judge([items[index] for index in rest])
+        if not found:
+            return judged
+        scores: list[list[Score]] = [[] for _ in items]
+        signatures: list[list[Signature]] = [[] for _ in items]
+        for index, (score, signature) in found.items():
+            scores[index], signatures[index] = [score], [signature]
+        for index, own, signed in zip(rest, judged.scores, judged.signatures, strict=True):
+            scores[index], signatures[index] = own, signed
+        shape = joined(shape, judged.shape)
+        return replace(
+            judged, scores=scores, signatures=signatures, shape=shape, n_questions=judged.n_questions + n_found
+        )
+
+    def _judge(self, items: Sequence[Item]) -> Judged:
+        args, engine = self.args, self.engine
+        scores: list[list[Score]] = []
+        signatures: list[list[Signature]] = []
+        groups: dict[tuple[str, str], list[tuple[int, int]]] = {}  # (task, attribute) -> places in scores
+        for index, item in enumerate(items):
+            plan = _plan(args, item, self.held, self._by_context)
+            scores.append([])
+            signatures.append([])
+            for place, (task, attribute, reason) in enumerate(plan):
+                reason = reason or _other_context(item, task, attribute, self.references)
+                scores[index].append(_unscored(item, attribute, reason))
+                signatures[index].append(engine.signature)
+                if not reason:
+                    groups.setdefault((task, attribute), []).append((index, place))
+        scales: list[Scale] = []
+        before = engine.n_judged
+        shape, n_pairs, n_among = _shape(items, groups, self.references, self.known_scales)
+        n_among *= (self.scoring == "anchored") * (2 if args.protocol == "yes_no_two_sided" else 1)
+        with bar(args, n_among + n_pairs * _per_pair(args), "questions", engine.meter) as progress:
+            for (task, attribute), places in groups.items():
+                scorer = self._scorer(task, attribute)
+                targets = [target for index, _ in places if isinstance(target := items[index].target, Target)]
+                result = scorer.score(targets, progress)
+                scales += scorer.scales
+                for (index, place), score in zip(places, result, strict=True):
+                    scores[index][place], signatures[index][place] = score, result.signature
+        self._keep(items, scores)
+        cost = [engine.meter.cost] if engine.meter.cost else []
+        return Judged(scores, signatures, shape, engine.n_judged - before, cost, scales)
+
+    def _scorer(self, task: str, attribute: str) -> Scorer:
+        if (task, attribute) not in self._scorers:
+            args = self.args
+            self._scorers[task, attribute] = Scorer(
+                self.references,
+                self.engine,
                 attribute=attribute,
                 task=args.task or task,
                 templates=args.prompts,
@@ -208,17 +356,99 @@ def judge(
                 seed=args.seed or 0,
                 partial=args.partial,
                 min_mass=args.min_mass,
-                scoring=scoring,
-                scale=known,
+                scoring=self.scoring,
+                scale=self.known_scales,
+                targets_too=getattr(args, "targets_too", None) or 0,
                 debias=getattr(args, "debias", None),
+                adaptive=stop(args),
             )
-            targets = [target for index, _ in places if isinstance(target := items[index].target, Target)]
-            result = scorer.score(targets, progress)
-            scales += scorer.scales
-            for (index, place), score in zip(places, result, strict=True):
-                scores[index][place], signatures[index][place] = score, result.signature
-    cost = [engine.meter.cost] if engine.meter.cost else []
-    return Judged(scores, signatures, shape, engine.n_judged - before, cost, scales)
+        return self._scorers[task, attribute]
+
+    # --------------------------------------------------------------------------------------------- whole texts
+
+    def _from_store(self, items: Sequence[Item]) -> tuple[dict[int, tuple[Score, Signature]], Shape, int]:
+        """Scores of the items whose verdicts are stored, by place; what they are of; and how many answers that is."""
+        wanted: dict[tuple[str, str, int], list[tuple[int, bytes]]] = {}
+        for index, item in enumerate(items) if self._ladders else ():
+            if (place := self._place(item)) is not None and isinstance(item.target, Target):
+                key = StoredVerdicts.key(place.begun, item.target.text)
+                wanted.setdefault((place.task, place.attribute, place.n_rungs), []).append((index, key))
+        scores: dict[int, tuple[Score, Signature]] = {}
+        shape, n_answers = (0, 0, 0), 0
+        for (task, attribute, n_rungs), places in wanted.items():
+            stored = self._stored[task, attribute]
+            verdicts = stored.get_many([key for _, key in places], n_rungs, self._n_orders)
+            hits = [(index, verdicts[key]) for index, key in places if key in verdicts]
+            if not hits:
+                continue
+            values = _paper_values(np.stack([said for _, said in hits]))
+            for (index, _), value in zip(hits, values.tolist(), strict=True):
+                target = items[index].target
+                assert isinstance(target, Target)
+                score = Score(target.id, target.context_id, attribute, value, n_comparisons=n_rungs)
+                scores[index] = score, self._signed[task, attribute]
+            shape = joined(shape, (len(hits), 1, n_rungs))
+            n_answers += len(hits) * n_rungs * _per_pair(self.args)
+        return scores, shape, n_answers
+
+    def _place(self, item: Item) -> Place | None:
+        """None for what is to be judged from its answers."""
+        if not isinstance(item.target, Target):
+            return None
+        known = item.target.context_id, item.task, item.attribute
+        if known not in self._places:
+            plan = _plan(self.args, item, self.held, self._by_context)
+            task, attribute, reason = plan[0]
+            ladder = self._ladders.get((task, attribute, item.target.context_id))
+            if ladder is None:
+                return None
+            whole = len(plan) == 1 and not reason and len(ladder.usable) == ladder.n_rungs
+            self._places[known] = self._new_place(ladder) if whole else None
+        place = self._places[known]
+        if place is not None and item.context and place.made_for and item.context != place.made_for:
+            return None
+        return place
+
+    def _new_place(self, ladder: Ladder) -> Place | None:
+        of = ladder.task, ladder.attribute
+        if of not in self._stored:
+            assert isinstance(self.engine.engine, StoredEngine)
+            scorer = self._scorer(*of)
+            self._signed[of] = scorer.signature
+            parts = {name: value for name, value in scorer.signature.parts if name not in ("references", "scoring")}
+            asked = Signature.of(**parts, min_mass=scorer.min_mass, max_slack=scorer.max_slack)
+            self._stored[of] = StoredVerdicts(self.engine.engine.store, self.engine.signature, str(asked))
+        begun = self._stored[of].begun(ladder)
+        if begun is None or ladder.context is None:
+            return None
+        return Place(*of, ladder.context.text.strip(), ladder.n_rungs, begun)
+
+    def _keep(self, items: Sequence[Item], scores: Sequence[Sequence[Score]]) -> None:
+        """Store the verdicts on whole texts."""
+        whole: dict[tuple[str, str, int], dict[bytes, Score]] = {}
+        for item, [score, *_] in zip(items, scores, strict=True) if self._ladders else ():
+            if (place := self._place(item)) is not None and isinstance(item.target, Target):
+                key = StoredVerdicts.key(place.begun, item.target.text)
+                whole.setdefault((place.task, place.attribute, place.n_rungs), {})[key] = score
+        for (task, attribute, n_rungs), of in whole.items():
+            self._stored[task, attribute].put_many(of, n_rungs, self._n_orders)
+
+
+def _of(ladder: Ladder) -> tuple[str, str, str]:
+    return ladder.task, ladder.attribute, ladder.context_id
+
+
+def _paper_values(said: FloatArray) -> FloatArray:
+    """Scores as Scorer computes them from its verdicts. said : shape (n_targets, n_rungs, n_orders, 3)"""
+    mean = said.sum(axis=2) / said.shape[2]
+    return rung_equivalent(paper_sum(mean[..., 0], mean[..., 1]), said.shape[1])
+
+
+def joined(one: Shape, other: Shape) -> Shape:
+    """Of the items of both, judged on the same attributes."""
+    if not (one[0] and other[0]):
+        return one if one[0] else other
+    return one[0] + other[0], max(one[1], other[1]), one[2] if one[2] == other[2] else 0
 
 
 def biases(judged: Judged, items: Sequence[Item], references: References) -> dict[str, JudgeBias]:
@@ -242,7 +472,14 @@ def biases(judged: Judged, items: Sequence[Item], references: References) -> dic
 
 def summary(args: argparse.Namespace, judged: Judged) -> str:
     """What was asked and what came of it."""
-    n_targets, n_attributes, n_rungs = judged.shape
+    return summed_up(args, judged.shape, judged.n_questions, judged.statuses, judged.saved)
+
+
+def summed_up(
+    args: argparse.Namespace, shape: Shape, n_questions: int, statuses: Mapping[str, int], saved: tuple[int, int]
+) -> str:
+    """saved : of Judged"""
+    n_targets, n_attributes, n_rungs = shape
     factors = [(n_targets, "target", ""), (n_attributes, "attribute", ""), (n_rungs, "rung", "")]
     factors += [
         (2 if args.both_orders else 1, "order", ""),
@@ -251,23 +488,30 @@ def summary(args: argparse.Namespace, judged: Judged) -> str:
     product = 1
     for n, _, _ in factors:
         product *= n
-    questions = counted(judged.n_questions, "question")
-    if product == judged.n_questions and product:
+    questions = counted(n_questions, "question")
+    if product == n_questions and product:
         shown = [counted(n, noun) for n, noun, _ in factors if n > 1 or noun in ("target", "rung")]
         asked = f"{' x '.join(shown)} = {questions}"
     else:
         asked = f"{counted(n_targets, 'target')}, {counted(n_attributes, 'attribute')}: {questions}"
-    count = Counter[str](score.status for score, _ in judged.rows)
-    parts = [f"{count['ok']} scored"] + [
-        f"{count[status]} {status}" for status in ("partial", "unscored") if count[status]
+    done, full = saved
+    if full:
+        asked += f", {spaced(done)} of {spaced(full)} about texts ({100 - 100 * done / full:.0f} % saved)"
+    parts = [f"{statuses.get('ok', 0)} scored"] + [
+        f"{statuses[status]} {status}" for status in ("partial", "unscored") if statuses.get(status)
     ]
     return f"{asked}; {', '.join(parts)}"
 
 
 def why(heading: str, scores: Iterable[Score]) -> list[str]:
     """The reasons of scores that are not whole, under a heading; nothing where there are none."""
-    lines = reasons(reason for score in scores for reason in re.split(r"; (?=rung \d)", score.reason))
+    lines = reasons(reason for score in scores for reason in reasons_of(score))
     return [f"{heading}:", *lines] if lines else []
+
+
+def reasons_of(score: Score) -> list[str]:
+    """One for each rung."""
+    return re.split(r"; (?=rung \d)", score.reason)
 
 
 def _renamed(row: Row, renaming: Mapping[str, str]) -> Row:

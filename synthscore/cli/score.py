@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 
 from .. import judge_bias
 from ..anchored.scale import save_scales
 from ..anchored.scores import lines as about
 from ..data import score_row
 from ..rows import replacing, write_rows
+from ..thresholds import check_on_scale
 from ..types import Score
 from . import judging
 from .common import (
@@ -17,9 +19,11 @@ from .common import (
     INCOMPLETE,
     OK,
     Commands,
+    UsageError,
     add_command,
     add_judging,
     note,
+    number,
     open_model,
     rows_file,
     warn,
@@ -44,6 +48,11 @@ score. The exit code is 3 where a row is partial or unscored.
 With --scoring anchored the score is a position on the rung scale, by a model of the judge that is fitted
 to all answers: it may lie outside 1..N (extrapolated is then 1), has a stderr, and is with 90 % between
 low and high. The rungs of each ladder are asked about against each other, too: N (N - 1) questions.
+
+With --scale FILE --adaptive each text is asked about in rounds, until its 90 % interval is --width W
+rungs wide; or until all other questions together would hardly take its score to the other side of
+--min-score X (--eps E); or, with --alpha P, until it is above or below X with 1 - P. Columns: questions,
+questions_full.
 
 What the judge favours besides quality (a position, a length) is printed and written with --bias FILE.
 """
@@ -74,12 +83,33 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--bias", metavar="FILE", help="print what the judge favours besides quality, and write it by attribute, JSON"
     )
-    judging.add_scoring(parser)
+    group = judging.add_scoring(parser)
+    group.add_argument(
+        "--width", type=number(0), metavar="W", help="with --adaptive: until the 90 %% interval is so wide, in rungs"
+    )
+    group.add_argument(
+        "--min-score",
+        type=number(-math.inf),
+        metavar="X",
+        help="with --adaptive: until it is clear on which side of X the score is",
+    )
+    group.add_argument(
+        "--alpha",
+        type=number(0, 0.5),
+        metavar="P",
+        help="with --adaptive --min-score: until P(score >= X) is at least 1 - P, or at most P",
+    )
     add_judging(parser, "may be repeated (default: all that the references hold)")
 
 
 def run(args: argparse.Namespace) -> int:
+    for name in ("width", "min_score", "alpha") if not args.adaptive else ():
+        if getattr(args, name) is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{option} changes nothing without --adaptive. Leave it out, or add that")
     references, held = judging.load(args)
+    if args.min_score is not None:
+        check_on_scale(args.min_score, max(ladder.n_rungs for ladder in references))
     items = judging.read_items(args, unique=True)
     if not items:
         warn(f"{args.targets} holds no rows")
