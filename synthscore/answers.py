@@ -1,4 +1,8 @@
-"""Answers and their questions, and the rows that a store keeps of them."""
+"""Answers and their questions, and the rows that a store keeps of them.
+
+Beside the answers to questions there are those of kind "verdicts", which have none: what they came to for a whole text,
+on all rungs of its ladder (StoredVerdicts), so that a text is found again by one key.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ _JSON = json.JSONEncoder(separators=(",", ":"))
 
 Kind = Literal["labels", "text", "tokens"]
 KINDS: tuple[Kind, ...] = ("labels", "text", "tokens")
+VERDICTS = "verdicts"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import csv
 import datetime
 import gzip
 import io
+import itertools
 import json
 import math
 import os
@@ -43,6 +44,15 @@ class Row:
     fields: Mapping[str, str] = field(default_factory=dict)  # our name -> the source's column, where they differ
 
 
+@dataclass(frozen=True, slots=True)
+class RowBatch:
+    """Neighbouring rows of a source, and what they were read from: the `lines` of a JSONL file, or an Arrow `table`."""
+
+    rows: Sequence[Row | InputError]
+    lines: Sequence[str] = ()
+    table: Any = None
+
+
 def read_rows(
     source: Source, *, encoding: str = "utf-8", fields: Mapping[str, str] | None = None
 ) -> Iterator[Row | InputError]:
@@ -55,7 +65,7 @@ def read_rows(
     if not isinstance(source, str | os.PathLike):
         return _mapping_rows(((number, row) for number, row in enumerate(source, 1)), "rows", fields)
     if str(source) == "-":
-        return _json_lines(_lines(_decoded(lambda: nullcontext(sys.stdin.buffer), encoding, "stdin")), "stdin", fields)
+        return _json_lines(_source_lines(source, encoding), "stdin", fields)
     path, name = Path(source), str(source)
     if not path.exists():
         raise InputError(f"cannot read {name}: there is no such file or folder. Check the path", source=name)
@@ -66,13 +76,58 @@ def read_rows(
         return _parquet_rows([path], name, fields)
     if suffix not in (".jsonl", ".ndjson", ".json", ".csv", ".tsv"):
         raise InputError(f"cannot read {name}: its format is unknown, expected {FORMATS}", source=name)
-    opener = gzip.open if name.endswith(".gz") else open
-    chunks = _decoded(lambda: opener(path, "rb"), encoding, name)
+    lines = _source_lines(source, encoding)
     if suffix == ".json":
-        return _json_rows(chunks, name, fields)
+        return _json_rows(lines, name, fields)
     if suffix in (".csv", ".tsv"):
-        return _csv_rows(_lines(chunks), "," if suffix == ".csv" else "\t", name, fields)
-    return _json_lines(_lines(chunks), name, fields)
+        return _csv_rows(lines, "," if suffix == ".csv" else "\t", name, fields)
+    return _json_lines(lines, name, fields)
+
+
+def read_batches(
+    source: str | os.PathLike[str], size: int | None, *, encoding: str = "utf-8", skip: int = 0
+) -> Iterator[RowBatch]:
+    """The rows of `read_rows`, at most `size` at a time (None: all); where a batch begins follows from that alone.
+
+    skip : rows that are passed over, unparsed where that can be: those of the first whole batches
+    """
+    name = str(source)
+    suffix = Path(name.removesuffix(".gz")).suffix.lower()
+    if suffix == ".parquet" and Path(name).is_file():
+        yield from _parquet_batches(Path(name), size, skip)
+    elif name == "-" or (suffix in (".jsonl", ".ndjson") and Path(name).is_file()):
+        yield from _line_batches(_source_lines(source, encoding), "stdin" if name == "-" else name, size, skip)
+    else:
+        rows = itertools.islice(read_rows(source, encoding=encoding), skip, None)
+        while batch := list(itertools.islice(rows, size)):
+            yield RowBatch(batch)
+
+
+def _source_lines(source: str | os.PathLike[str], encoding: str) -> Iterator[str]:
+    if str(source) == "-":
+        return _lines(_decoded(lambda: nullcontext(sys.stdin.buffer), encoding, "stdin"))
+    opener = gzip.open if str(source).endswith(".gz") else open
+    return _lines(_decoded(lambda: opener(source, "rb"), encoding, str(source)))
+
+
+def _line_batches(lines: Iterator[str], name: str, size: int | None, skip: int) -> Iterator[RowBatch]:
+    numbered = itertools.islice(((n, line) for n, line in enumerate(lines, 1) if not line.isspace()), skip, None)
+    while batch := list(itertools.islice(numbered, size)):
+        yield RowBatch([_row(n, _parsed(n, line, name), name, {}) for n, line in batch], [line for _, line in batch])
+
+
+def _parquet_batches(path: Path, size: int | None, skip: int) -> Iterator[RowBatch]:
+    import pyarrow as pa
+
+    number = 0
+    batches = _arrow_batches([path], str(path), size or _BATCH)
+    if size is None and (read := list(batches)):
+        batches = iter(pa.Table.from_batches(read).combine_chunks().to_batches())
+    for table in batches:
+        if number >= skip:
+            rows = list(_table_rows([table], str(path), {}, number))
+            yield RowBatch(rows, table=table)
+        number += table.num_rows
 
 
 # ------------------------------------------------------------------------------------------------- bytes -> rows
@@ -139,35 +194,35 @@ def _lines(chunks: Iterator[str]) -> Iterator[str]:
 
 
 def _mapping_rows(rows: Iterable[tuple[int, object]], name: str, fields: dict[str, str]) -> Iterator[Row | InputError]:
-    taken = {*fields, *fields.values()}  # a column that was said to be one thing is nothing else
     for number, values in rows:
-        if isinstance(values, InputError):
-            yield values
-        elif isinstance(values, Mapping):
+        yield _row(number, values, name, fields)
+
+
+def _row(number: int, values: object, name: str, fields: dict[str, str]) -> Row | InputError:
+    if isinstance(values, InputError):
+        return values
+    if isinstance(values, Mapping):
+        if fields:
+            taken = {*fields, *fields.values()}  # a column that was said to be one thing is nothing else
             renamed = {ours: values[theirs] for ours, theirs in fields.items() if theirs in values}
-            others = {column: value for column, value in values.items() if column not in taken}
-            yield Row(number, others | renamed, name, fields)
-        else:
-            hint = ". An array of rows goes into a file named .json" if isinstance(values, list) else ""
-            message = (
-                f'{name} row {number}: it is {shorten(values)}, expected an object such as {{"text": "..."}}{hint}'
-            )
-            yield InputError(message, source=name, row=number, value=values)
+            values = {column: value for column, value in values.items() if column not in taken} | renamed
+        return Row(number, values, name, fields)
+    hint = ". An array of rows goes into a file named .json" if isinstance(values, list) else ""
+    message = f'{name} row {number}: it is {shorten(values)}, expected an object such as {{"text": "..."}}{hint}'
+    return InputError(message, source=name, row=number, value=values)
 
 
 def _json_lines(lines: Iterator[str], name: str, fields: dict[str, str]) -> Iterator[Row | InputError]:
-    def parsed() -> Iterator[tuple[int, object]]:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                try:
-                    yield number, json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    message = (
-                        f"{name} row {number}: not JSON ({error}): {shorten(line.strip())}. Mend or remove the line"
-                    )
-                    yield number, InputError(message, source=name, row=number, value=line)
+    numbered = ((number, line) for number, line in enumerate(lines, 1) if not line.isspace())
+    return _mapping_rows(((number, _parsed(number, line, name)) for number, line in numbered), name, fields)
 
-    return _mapping_rows(parsed(), name, fields)
+
+def _parsed(number: int, line: str, name: str) -> object:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        message = f"{name} row {number}: not JSON ({error}): {shorten(line.strip())}. Mend or remove the line"
+        return InputError(message, source=name, row=number, value=line)
 
 
 def _json_rows(chunks: Iterator[str], name: str, fields: dict[str, str]) -> Iterator[Row | InputError]:
@@ -232,11 +287,12 @@ def _csv_rows(lines: Iterator[str], delimiter: str, name: str, fields: dict[str,
     yield from _mapping_rows(parsed(), name, fields)
 
 
-def _table_rows(tables: Iterable[Any], name: str, fields: dict[str, str]) -> Iterator[Row | InputError]:
-    """Rows of Arrow tables or record batches, numbered through."""
+def _table_rows(
+    tables: Iterable[Any], name: str, fields: dict[str, str], number: int = 0
+) -> Iterator[Row | InputError]:
+    """Rows of Arrow tables or record batches, numbered through. number : of the row before the first"""
 
-    def parsed() -> Iterator[tuple[int, object]]:
-        number = 0
+    def parsed(number: int) -> Iterator[tuple[int, object]]:
         for table in tables:
             _check_columns(table.schema.names, name, fields)
             try:
@@ -252,23 +308,24 @@ def _table_rows(tables: Iterable[Any], name: str, fields: dict[str, str]) -> Ite
                         message = f"{name} row {number}: a text is not UTF-8 ({error}). Write it again as UTF-8"
                         yield number, InputError(message, source=name, row=number)
 
-    return _mapping_rows(parsed(), name, fields)
+    return _mapping_rows(parsed(number), name, fields)
 
 
 def _parquet_rows(paths: Sequence[Path], name: str, fields: dict[str, str]) -> Iterator[Row | InputError]:
+    return _table_rows(_arrow_batches(paths, name, _BATCH), name, fields)
+
+
+def _arrow_batches(paths: Sequence[Path], name: str, size: int) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    def batches() -> Iterator[Any]:
-        for path in paths:
-            try:
-                with pq.ParquetFile(path) as file:
-                    yield from file.iter_batches(batch_size=_BATCH)
-            except (pa.ArrowException, OSError) as error:
-                message = f"cannot read {path}: not a whole Parquet file ({error}). Make or download it again"
-                raise InputError(message, source=name) from error
-
-    return _table_rows(batches(), name, fields)
+    for path in paths:
+        try:
+            with pq.ParquetFile(path) as file:
+                yield from file.iter_batches(batch_size=size)
+        except (pa.ArrowException, OSError) as error:
+            message = f"cannot read {path}: not a whole Parquet file ({error}). Make or download it again"
+            raise InputError(message, source=name) from error
 
 
 def _folder_rows(path: Path, name: str, fields: dict[str, str]) -> Iterator[Row | InputError]:
@@ -366,14 +423,19 @@ def plain(value: Any) -> Any:
 def _write_jsonl(rows: Iterable[Mapping[str, Any]], file: Any) -> int:
     count = 0
     for row in rows:
-        values = plain(row)
-        line = json.dumps(values, ensure_ascii=False)
-        if not encodable(line):  # half a surrogate pair: only its escape can be written
-            line = json.dumps(values)
-        file.write(line.encode() + b"\n")
+        file.write(json_line(row))
         count += 1
     file.flush()
     return count
+
+
+def json_line(row: Mapping[str, Any]) -> bytes:
+    """A row as a line of JSONL, with its end."""
+    values = plain(row)
+    line = json.dumps(values, ensure_ascii=False)
+    if not encodable(line):  # half a surrogate pair: only its escape can be written
+        line = json.dumps(values)
+    return line.encode() + b"\n"
 
 
 def _columns(rows: Iterable[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -382,10 +444,17 @@ def _columns(rows: Iterable[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], l
 
 
 def _write_csv(rows: Iterable[Mapping[str, Any]], file: IO[bytes], delimiter: str) -> int:
+    table, columns = _columns(rows)
+    write_cells(table, columns, file, delimiter)
+    return len(table)
+
+
+def write_cells(table: Iterable[Mapping[str, Any]], columns: Sequence[str], file: IO[bytes], delimiter: str) -> None:
+    """Rows of JSON's own types as CSV under these columns."""
+
     def cell(value: Any) -> Any:
         return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
-    table, columns = _columns(rows)
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     writer = csv.writer(text, delimiter=delimiter)  # lines end in \r\n, so that a lone \r in a text is quoted as well
     try:
@@ -396,7 +465,6 @@ def _write_csv(rows: Iterable[Mapping[str, Any]], file: IO[bytes], delimiter: st
         raise InputError(f"cannot write CSV: {error}. Write the text again as UTF-8, or write .jsonl") from error
     finally:
         text.detach()
-    return len(table)
 
 
 def _write_parquet(rows: Iterable[Mapping[str, Any]], file: IO[bytes]) -> int:
@@ -404,24 +472,28 @@ def _write_parquet(rows: Iterable[Mapping[str, Any]], file: IO[bytes]) -> int:
     import pyarrow.parquet as pq
 
     table, columns = _columns(rows)
-    arrays = []
-    for column in columns:
-        try:
-            arrays.append(pa.array([row.get(column) for row in table]))
-        except (pa.ArrowException, UnicodeEncodeError) as error:
-            message = f"cannot write column {column!r} as Parquet: {error}. Give it one type, or write .jsonl"
-            raise InputError(message, field=column) from error
+    arrays = [arrow_column(column, table) for column in columns]
     pq.write_table(pa.table(arrays, names=columns), file)
     return len(table)
+
+
+def arrow_column(column: str, table: Sequence[Mapping[str, Any]], type_: Any = None) -> Any:
+    """The column of rows of JSON's own types; type_ : what it must be, rather than what its values are."""
+    import pyarrow as pa
+
+    try:
+        return pa.array([row.get(column) for row in table], type_)
+    except (pa.ArrowException, UnicodeEncodeError) as error:
+        message = f"cannot write column {column!r} as Parquet: {error}. Give it one type, or write .jsonl"
+        raise InputError(message, field=column) from error
 
 
 def encodable(text: str) -> bool:
     """False for a text that holds half a surrogate pair, as JSON's \\ud800 makes one: no encoding can write it."""
     try:
-        text.encode()
+        return text.isascii() or bool(text.encode())
     except UnicodeEncodeError:
         return False
-    return True
 
 
 def shorten(value: object) -> str:

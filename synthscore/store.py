@@ -154,7 +154,7 @@ class Store:
                 )
                 for row in self._db.execute(query, part):
                     require_intact(*row)
-                    found[row[2]] = json.loads(row[3])
+                    found[row[2]] = json.loads(row[3].decode())  # of bytes, json guesses the encoding each time
         return found
 
     def put_many(self, answers: Iterable[Answer]) -> int:

@@ -1,7 +1,9 @@
-"""An engine that asks a model only what the store does not hold."""
+"""An engine that asks a model only what the store does not hold; and verdicts on whole texts, kept beside answers."""
 
 from __future__ import annotations
 
+import binascii
+import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -9,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from .answers import Answer, Question
+from .answers import VERDICTS, Answer, Question
 from .engines.base import Engine, Progress
+from .errors import StoreError
 from .store import Store
-from .types import FloatArray, Generation, LabelLogProbs, Prompt, Rival, Sampling, Signature
+from .types import FloatArray, Generation, LabelLogProbs, Ladder, Prompt, Rival, Sampling, Score, Signature, text_hash
 
 BATCH_S = 15.0  # how long a batch should take: what a killed run loses
 LEAST = {"labels": 256, "text": 16, "tokens": 256}  # questions in a batch; a text costs as much as tens of verdicts
@@ -134,6 +137,57 @@ class StoredEngine:
         wanted = n_asked * BATCH_S / max(seconds, 1e-9)
         if n_asked >= LEAST[kind]:  # a few questions say little of the pace of many
             self._sizes[kind] = int(min(max(wanted, LEAST[kind]), MOST, _GROWTH * self._sizes[kind]))
+
+
+class StoredVerdicts:
+    """What the judge said of whole texts: a short hash and a look into the store, where a text has been scored before,
+    rather than a prompt, its hash and its answer for every rung.
+
+    Only of texts whose every rung has a verdict, with all labels told: all else is scored from its answers as ever.
+
+    asked : how the judge was asked (the signature of Verdicts), with whatever decides if an answer counts
+    """
+
+    def __init__(self, store: Store, engine: Signature, asked: str) -> None:
+        self.store, self.engine, self.asked = store, str(engine), asked
+
+    def begun(self, ladder: Ladder) -> Any:
+        """A hash of all that the verdicts depend on but the text, for `key`. None for a ladder without its context."""
+        if ladder.context is None:
+            return None
+        context = ladder.context
+        parts = (self.asked, ladder.task, ladder.attribute, context.text, context.facts, ladder.hash)
+        return hashlib.sha256(text_hash(VERDICTS, self.engine, *parts).encode())
+
+    @staticmethod
+    def key(begun: Any, text: str) -> bytes:
+        digest = begun.copy()
+        digest.update(text.encode())
+        return bytes(digest.digest())
+
+    def get_many(self, keys: Sequence[bytes], n_rungs: int, n_orders: int) -> dict[bytes, FloatArray]:
+        """Of the keys that are stored: better, worse, similar of each rung, worst first, in each order asked; shape
+        (n_rungs, n_orders, 3), every bit as it was."""
+        found = self.store.get_many(keys)
+        size = 24 * n_rungs * n_orders
+        data = binascii.a2b_base64("".join(found.values()))
+        if len(data) != size * len(found):
+            raise StoreError(
+                f"the verdicts on {len(found)} texts in the store {self.store.path} have {len(data)} bytes, expected "
+                f"{size} each. Name another store, or none",
+                path=self.store.path,
+            )
+        return dict(zip(found, np.frombuffer(data, dtype="<f8").reshape(-1, n_rungs, n_orders, 3), strict=True))
+
+    def put_many(self, scores: Mapping[bytes, Score], n_rungs: int, n_orders: int) -> int:
+        """Keep what the scores were computed from, of those that are whole. How many were new."""
+        answers = []
+        for key, score in scores.items():
+            said = {(v.level, v.swapped): (v.better, v.worse, v.similar) for v in score.verdicts}
+            if score.status == "ok" and not score.reason and len(said) == n_rungs * n_orders:
+                value = np.array([said[at] for at in sorted(said)], dtype="<f8").tobytes()
+                answers.append(Answer(key, VERDICTS, binascii.b2a_base64(value, newline=False).decode(), self.engine))
+        return self.store.put_many(answers)
 
 
 def label_value(answers: LabelLogProbs, row: int) -> dict[str, Any]:

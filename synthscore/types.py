@@ -7,6 +7,7 @@ What cannot be scored is *unscored*: value NaN (JSON null) with a status and a r
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -402,7 +403,7 @@ class Score:
     verdicts: tuple[Verdict, ...] = ()
 
     def __post_init__(self) -> None:
-        scored = self.value is not None and np.isfinite(self.value)
+        scored = self.value is not None and math.isfinite(self.value)
         if scored != (self.status != "unscored") or (self.status != "ok" and not self.reason):
             raise ValueError(f"score {self.id!r}: value {self.value}, status {self.status!r}, reason {self.reason!r}")
 

@@ -273,8 +273,8 @@ class Place(NamedTuple):
 class Judging:
     """The judge and its ladders, for some items at a time.
 
-    brief : paper scores of texts that were judged before come from the verdicts stored for the whole text. They are
-        the same to the last bit, but hold no details and no verdicts
+    brief : for one attribute: paper scores of texts that were judged before come from the verdicts stored for the whole
+        text. They are the same to the last bit, but hold no details and no verdicts
     """
 
     def __init__(
@@ -397,13 +397,11 @@ class Judging:
             return None
         known = item.target.context_id, item.task, item.attribute
         if known not in self._places:
-            plan = _plan(self.args, item, self.held, self._by_context)
-            task, attribute, reason = plan[0]
+            [(task, attribute, _)] = _plan(self.args, item, self.held, self._by_context)
             ladder = self._ladders.get((task, attribute, item.target.context_id))
             if ladder is None:
                 return None
-            whole = len(plan) == 1 and not reason and len(ladder.usable) == ladder.n_rungs
-            self._places[known] = self._new_place(ladder) if whole else None
+            self._places[known] = self._new_place(ladder)
         place = self._places[known]
         if place is not None and item.context and place.made_for and item.context != place.made_for:
             return None

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..answers import KINDS, Answer, Batch
+from ..answers import KINDS, VERDICTS, Answer, Batch
 from ..errors import StoreError
 from ..published import import_answers
 from ..ratings.benchmarks import BENCHMARKS, load_benchmark
@@ -107,7 +107,11 @@ def add(commands: Commands) -> None:
     prune = add_command(actions, "prune", run_prune, "store prune --max-size SIZE", "drop the oldest answers", PRUNE)
 
     show.add_argument("--engine", default="", metavar="PART", help="only answers whose signature contains this")
-    show.add_argument("--kind", choices=KINDS, help="only verdicts (labels), texts, or texts that were read (tokens)")
+    show.add_argument(
+        "--kind",
+        choices=(*KINDS, VERDICTS),
+        help="only answers about labels, texts, texts that were read (tokens), or verdicts on whole texts",
+    )
     show.add_argument("--limit", type=whole(1), metavar="N", help="at most so many rows (default: all)")
     show.add_argument(
         "-o",
