@@ -33,7 +33,7 @@ from synthscore.types import BoolArray, FloatArray, IntArray, Signature
 RESULTS = Path(__file__).parent / "results"
 THRESHOLDS = (2.5, 3.0, 3.5, 4.0)
 QUARTILES = (0.25, 0.5, 0.75)
-EPS = (0.01, 0.02, 0.05, 0.1, 0.2)
+EPS = (0.01, 0.02, 0.05, 0.1, 0.2)  # of SameDecision; of Sure, alpha
 WIDTHS = (1.2, 1.6, 2.0)
 
 

@@ -47,7 +47,8 @@ class Scorer:
         by seed; scores then depend on each other.
     debias : for "anchored": "length" takes out what the judge makes of length, as rungs of one level tell it.
     adaptive : for "anchored" with a scale: Narrow, Sure or SameDecision (synthscore.anchored.adaptive); each text is
-        asked about in rounds, until it is met. `details` then hold `questions` and, of its ladder, `questions_full`.
+        asked about in rounds, until it is met. `details` then hold `questions`, of its ladder `questions_full`, and
+        `met`, 0.0 where the questions ran out before. On a scale that does not see the rungs rise, nothing is asked.
 
     An anchored score is a posterior mean; `stderr` and `low` to `high` (90 %) say how sure it is; a rung without a
     verdict only makes it less sure: status "ok", the reason names the rung. `details` hold `n_rungs`, `label_mass` and
@@ -114,7 +115,7 @@ class Scorer:
     @property
     def signature(self) -> Signature:
         """What the scores' numbers depend on."""
-        return self._signed(self._asking([]).verdicts())
+        return self._signed(self._asking([]).signature)
 
     def score(self, targets: Sequence[Target | Mapping[str, Any]], progress: Progress | None = None) -> Scores:
         """One Score a target, in the order given. A target that cannot be scored is "unscored", with the reason.
@@ -144,7 +145,7 @@ class Scorer:
                 rows.append(self._unscored(target, ladder))
             else:
                 rows.append(self._row(target, ladder, by_target.get(index, []), verdicts))
-        return Scores(tuple(rows), self._signed(verdicts))
+        return Scores(tuple(rows), self._signed(verdicts.signature))
 
     def _asking(self, pairs: Sequence[Pair]) -> Asking:
         return Asking(
@@ -299,14 +300,19 @@ class Scorer:
         asking = self._asking(pairs)
         for group in groups if known else ():
             known[group.n_rungs].check(asking.signature.with_(task=self.task.name, attribute=self.attribute))
+        met: dict[int, bool] = {}
         if self.adaptive is None:
             asking.ask_all(progress)
         else:
-            ask_adaptively(asking, groups, known, self.adaptive, progress)
+            met = ask_adaptively(asking, groups, known, self.adaptive, progress)
         verdicts = asking.verdicts()
         rows = {i: self._unscored(texts[i], reason) for i, reason in enumerate(ladders) if isinstance(reason, str)}
         scales = []
         for group in groups:
+            if self.adaptive is not None and (none := why_none(known[group.n_rungs])):  # nothing was asked
+                scales.append(known[group.n_rungs])
+                rows |= {index: self._unscored(texts[index], none) for index in group.members}
+                continue
             judged = group.asked(verdicts.by_order)
             if known:
                 scale, posterior = placed(judged, group.ladders, known[group.n_rungs])
@@ -317,9 +323,12 @@ class Scorer:
             numbers = np.stack([posterior.mean, posterior.sd, low, high, posterior.extrapolated()], axis=1).tolist()
             for index, target, values in zip(group.members, group.texts, numbers, strict=True):
                 ladder = group.ladders[target.context_id]
-                rows[index] = self._position(target, ladder, by_target[index], verdicts, values, why_none(scale))
+                questions = self._questions(by_target[index], verdicts, met[index]) if index in met else {}
+                rows[index] = self._position(
+                    target, ladder, by_target[index], verdicts, values, why_none(scale), questions
+                )
         self.scales = tuple(scales)
-        return Scores(tuple(rows[index] for index in range(len(texts))), self._signed(verdicts))
+        return Scores(tuple(rows[index] for index in range(len(texts))), self._signed(verdicts.signature))
 
     def _position(
         self,
@@ -329,12 +338,12 @@ class Scorer:
         verdicts: Verdicts,
         values: Sequence[float],
         none: str,
+        questions: Mapping[str, float],
     ) -> Score:
         said = _said(asked, verdicts)
         known = {verdict.level - 1 for verdict in said}
         open_ = {level for pair, level in asked if pair not in verdicts.failures}  # perhaps never asked about
         missing = [self._why(ladder, k, asked, verdicts) for k in range(ladder.n_rungs) if k not in known | open_]
-        questions = self._questions(asked, verdicts)
         if none or not known:
             return self._unscored(target, none or missing[0], questions)
         untold = any(verdicts.slack[pair] > 0 for pair, level in asked if level in known)
@@ -359,16 +368,15 @@ class Scorer:
             verdicts=said,
         )
 
-    def _questions(self, asked: list[tuple[int, int]], verdicts: Verdicts) -> dict[str, float]:
-        """How much was asked about a target, where it need not be all. asked : (pair, level from 0) of each rung"""
-        if self.adaptive is None:
-            return {}
+    def _questions(self, asked: list[tuple[int, int]], verdicts: Verdicts, met: bool) -> dict[str, float]:
+        """How much was asked about a target in rounds. asked : (pair, level from 0) of each rung"""
         assert verdicts.asked is not None
         were = verdicts.asked[:, [pair for pair, _ in asked]]
         n_sides = len(verdicts.answers) // max(verdicts.asked.size, 1)
-        return {"questions": float(were.sum() * n_sides), "questions_full": float(were.size * n_sides)}
+        return {"questions": int(were.sum()) * n_sides, "questions_full": were.size * n_sides, "met": float(met)}
 
-    def _signed(self, verdicts: Verdicts) -> Signature:
+    def _signed(self, asked: Signature) -> Signature:
+        """asked : of the verdicts"""
         scoring = "paper" if self.n_samples is None else f"paper,samples={self.n_samples},seed={self.seed}"
         if self.scoring == "anchored":
             scales = self.scales if self.scale is None else tuple(self.scale.values())
@@ -381,7 +389,7 @@ class Scorer:
             scoring += ",rescaled"
         if self.rung_values:
             scoring += f",rung_values={'/'.join(f'{value:g}' for value in self.rung_values)}"
-        return verdicts.signature.with_(
+        return asked.with_(
             task=self.task.name, attribute=self.attribute, references=self.references.hash[:12], scoring=scoring
         )
 

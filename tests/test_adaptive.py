@@ -337,6 +337,8 @@ def test_long_ladders_are_searched_one_rung_at_a_time():
     [
         (lambda: Narrow(0.0), "width is 0.0, expected above 0"),
         (lambda: Sure(float("nan")), "threshold is nan"),
+        (lambda: Sure(3.0, alpha=0.0), "alpha is 0.0, expected between 0 and 0.5"),
+        (lambda: SameDecision(float("inf")), "threshold is inf"),
         (lambda: SameDecision(3.0, 0.5), "eps is 0.5, expected between 0 and 0.5"),
         (lambda: best_rungs(scale(), 1), "budget is 1, expected 2 or more"),
         (lambda: ask_in_rounds(scale(), ["a"], Asking([1.0]), Narrow(1.0), per_round=0), "per_round is 0"),

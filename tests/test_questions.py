@@ -2,18 +2,21 @@
 
 import json
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from synthscore import Store, StoredEngine, engines
-from synthscore.anchored import questions
+from synthscore.anchored import load_scales, questions, save_scales
 from synthscore.anchored.adaptive import Narrow, SameDecision, Sure, ask_in_rounds
-from synthscore.cli import main
+from synthscore.anchored.questions import Group, n_among_targets
+from synthscore.cli import judging, main
 from synthscore.errors import InputError
 from synthscore.prompts import Templates
 from synthscore.references import References, save_references
+from synthscore.rows import read_rows
 from synthscore.scorer import Scorer
 from synthscore.tasks import load_task
 from synthscore.types import Context
@@ -57,7 +60,7 @@ def asked_of(judge=soft_judge, ladders=LADDERS, texts=None, **options):
 
 
 def without_questions(score):
-    kept = {name: value for name, value in score.details.items() if not name.startswith("questions")}
+    kept = {name: value for name, value in score.details.items() if name not in ("questions", "questions_full", "met")}
     return replace(score, details=kept)
 
 
@@ -259,7 +262,7 @@ def test_scores_are_those_by_which_the_rounds_ended(debias, monkeypatch):
 
 
 def test_the_signature_says_how_it_was_asked(scale):
-    for stop, name in ((Sure(3.0), "Sure(threshold=3.0,eps=0.05)"), (Narrow(1.5), "Narrow(width=1.5)")):
+    for stop, name in ((Sure(3.0), "Sure(threshold=3.0,alpha=0.05)"), (Narrow(1.5), "Narrow(width=1.5)")):
         signature = str(asked_of(scale=scale, adaptive=stop)[0].signature)
         assert f"scoring:anchored,adaptive={name},scale={scale.hash[:12]}" in signature
         assert "orders:2" in signature
@@ -267,12 +270,50 @@ def test_the_signature_says_how_it_was_asked(scale):
     assert "scoring:anchored,targets_too=2,seed=4,scale=" in others
 
 
-def test_a_judge_that_does_not_see_the_rungs_rise_is_asked_nothing(scale):
+@pytest.mark.parametrize("protocol", ["compare", "yes_no_two_sided"])
+def test_a_judge_that_does_not_see_the_rungs_rise_is_asked_nothing_and_scores_nothing(protocol):
+    judge = judge_of(protocol)
+    scale = scales(judge=judge, protocol=protocol)[0]
     blind = replace(scale, ladders={}, judge=replace(scale.judge, rungs_rise=False))
-    engine = FakeEngine(soft_judge)
-    with pytest.raises(InputError, match="does not see the ladders rise"):
-        scorer(engine=engine, both_orders=True, scale=blind, adaptive=Narrow(1.0)).score(targets())
+    engine, told = FakeEngine(judge), []
+    options = {"both_orders": True, "scale": blind, "protocol": protocol}
+    made = scorer(engine=engine, adaptive=Narrow(1.0), **options)
+    scores = made.score(targets(), told.append)
     assert engine.n_judged == 0
+    assert sum(told) == (30 * 10 + 6 * 20) * (1 + (protocol == "yes_no_two_sided"))
+    assert made.scales == (blind,)
+    assert list(scores) == list(scorer(engine=FakeEngine(judge), **options).score(targets()))
+    assert {score.status for score in scores} == {"unscored"}
+
+
+def test_a_length_of_ladder_whose_rungs_do_not_rise_leaves_the_others_as_they_are():
+    ladders = [*LADDERS[:4], ladder("c4", n=3), ladder("c5", n=3)]
+    kept = scales(ladders)
+    blind = [replace(each, judge=replace(each.judge, rungs_rise=each.n_rungs == 5)) for each in kept]
+    scores = asked_of(ladders=ladders, scale=blind, adaptive=SameDecision(2.0))[0]
+    assert list(scores)[:20] == list(asked_of(ladders=ladders, scale=kept, adaptive=SameDecision(2.0))[0])[:20]
+    assert all("over 2 ladders of 3 rungs" in score.reason and not score.details for score in list(scores)[20:])
+
+
+def test_scores_say_whether_the_rule_is_met_and_count_questions_in_whole_numbers(scale):
+    for stop, met in ((NEVER, {0.0}), (Sure(3.0), {0.0, 1.0}), (Narrow(9.0), {1.0})):
+        scores = asked_of(scale=scale, adaptive=stop)[0]
+        assert {score.details["met"] for score in scores} == met
+        assert all(score.details["met"] or score.details["questions"] == 10 for score in scores)
+        assert {type(score.details[name]) for score in scores for name in ("questions", "questions_full")} == {int}
+        low, high = (np.array([getattr(score, name) for score in scores]) for name in ("low", "high"))
+        if stop is not NEVER:  # the 90 % interval is beyond the threshold on one side, or narrow enough
+            true = (low >= 3) | (high <= 3) if isinstance(stop, Sure) else high - low <= 9
+            assert [bool(score.details["met"]) for score in scores] == true.tolist()
+
+
+@pytest.mark.parametrize("scoring", ["paper", "anchored"])
+def test_the_signature_is_known_before_anything_is_asked(scale, scoring, monkeypatch):
+    options = {"scale": scale, "adaptive": Sure(3.0)} if scoring == "anchored" else {}
+    made = Scorer(References(tuple(LADDERS)), FakeEngine(soft_judge), both_orders=True, scoring=scoring, **options)
+    said = str(made.score(targets()).signature)
+    monkeypatch.delattr(Asking, "verdicts")
+    assert str(made.signature) == said
 
 
 @pytest.mark.parametrize(
@@ -326,6 +367,15 @@ def test_each_text_is_held_against_others_of_its_context_and_no_question_comes_t
     assert all(len(score.verdicts) == 10 for score in scores)
 
 
+def test_pairs_of_texts_are_as_many_as_is_said_before():
+    for both_orders in (True, False):
+        for n in range(1, 7):
+            for number in range(1, 8):
+                group = Group(5, [], targets(1, n), {"c0": LADDERS[0]}, np.zeros(n, dtype=int), [], [], None)
+                pairs = group.among_targets("coherence", number, 0, 0, both_orders)
+                assert len(pairs) == n_among_targets(n, number, both_orders)
+
+
 def test_others_are_drawn_by_seed_whatever_the_order_of_texts():
     drawn = [set(among(asked_of(targets_too=1, seed=seed, texts=texts)[1])) for seed, texts in (
         (0, targets()), (0, targets()[::-1]), (1, targets())
@@ -372,13 +422,21 @@ ANCHORED = ["texts.jsonl", "--references", "ladders", "--both-orders", "--scorin
 ADAPTIVE = [*ANCHORED, "--scale", "scale.json", "--adaptive"]
 
 
+def code(argv):
+    """Of the exit, argparse's own as well."""
+    try:
+        return main(argv)
+    except SystemExit as stopped:
+        return stopped.code
+
+
 def test_the_command_says_what_was_asked_and_saved(engine, tmp_path, capsys):
     assert main(["score", *ANCHORED, "--save-scale", "scale.json", "-o", "whole.jsonl"]) == 0
     n_judged = engine.n_judged
     for options, name in (
         (["--min-score", "3"], "SameDecision(threshold=3.0,eps=0.02)"),
         (["--min-score", "3", "--eps", "0.1"], "SameDecision(threshold=3.0,eps=0.1)"),
-        (["--min-score", "3", "--alpha", "0.1"], "Sure(threshold=3.0,eps=0.1)"),
+        (["--min-score", "3", "--alpha", "0.1"], "Sure(threshold=3.0,alpha=0.1)"),
         (["--width", "1.5"], "Narrow(width=1.5)"),
     ):
         capsys.readouterr()
@@ -408,7 +466,14 @@ def test_filter_asks_until_its_own_threshold_is_decided(engine, tmp_path, capsys
     [
         ([*ANCHORED, "--adaptive", "--width", "1"], "--scoring anchored --scale FILE. Make the file from some"),
         (ADAPTIVE, "Give --min-score X or --width W"),
-        ([*ADAPTIVE, "--min-score", "3", "--width", "1"], "Give --min-score X or --width W"),
+        ([*ADAPTIVE, "--min-score", "3", "--width", "1"], "Give one, not both"),
+        ([*ADAPTIVE, "--min-score", "3", "--alpha", "0"], "--alpha is 0.0, expected between 0 and 0.5"),
+        ([*ADAPTIVE, "--min-score", "3", "--alpha", "0.5"], "--alpha is 0.5, expected between 0 and 0.5"),
+        ([*ADAPTIVE, "--min-score", "3", "--eps", "0"], "--eps is 0.0, expected between 0 and 0.5"),
+        ([*ADAPTIVE, "--width", "0"], "--width is 0.0, expected above 0"),
+        ([*ANCHORED, "--targets-too", "0"], "'0' is not a whole number of at least 1"),
+        ([*ANCHORED, "--seed", "3"], "--seed 3 changes nothing without --targets-too K"),
+        ([*ANCHORED[:4], "--seed", "3"], "--seed 3 changes nothing without --samples N"),
         ([*ADAPTIVE, "--width", "1", "--alpha", "0.1"], "--alpha goes with --min-score"),
         ([*ADAPTIVE, "--width", "1", "--eps", "0.1"], "--eps goes with --min-score alone"),
         ([*ADAPTIVE, "--min-score", "3", "--alpha", "0.1", "--eps", "0.1"], "--eps goes with --min-score alone"),
@@ -419,9 +484,15 @@ def test_filter_asks_until_its_own_threshold_is_decided(engine, tmp_path, capsys
     ],
 )
 def test_options_that_do_not_go_together_are_refused(engine, capsys, options, message):
-    assert main(["score", *options]) == 2
+    assert code(["score", *options]) == 2
     assert message in " ".join(capsys.readouterr().err.split())
     assert engine.n_judged == 0
+
+
+@pytest.mark.parametrize("options", [ANCHORED, ADAPTIVE])
+def test_filter_refuses_an_alpha_that_no_probability_meets(engine, capsys, options):
+    assert code(["filter", *options, "--min-score", "3", "--alpha", "0"]) == 2
+    assert "--alpha is 0.0, expected" in capsys.readouterr().err
 
 
 def test_a_threshold_that_is_on_no_scale_is_refused(engine, capsys):
@@ -434,3 +505,91 @@ def test_the_command_holds_texts_against_texts(engine, tmp_path, capsys):
     assert main(["score", *ANCHORED, "--targets-too", "2", "--seed", "3", "-o", "scores.jsonl"]) == 0
     assert engine.n_judged == 420 + 2 * 6 * 10
     assert "targets_too=2,seed=3" in capsys.readouterr().err
+
+
+def test_the_commands_say_how_many_texts_do_not_meet_the_rule(engine, tmp_path, capsys):
+    assert main(["score", *ANCHORED, "--save-scale", "scale.json", "-o", "whole.jsonl"]) == 0
+    capsys.readouterr()
+    assert main(["score", *ADAPTIVE, "--width", "0.01", "-o", "some.jsonl"]) == 0
+    assert "30 scored; the rule is not met by 30 scores on which all was asked" in capsys.readouterr().err
+    lines = (tmp_path / "some.jsonl").read_text().splitlines()
+    assert all('"questions": 10, "questions_full": 10, "met": 0.0' in line for line in lines)
+    assert main(["score", *ADAPTIVE, "--width", "9", "-o", "some.jsonl"]) == 0
+    assert "the rule" not in capsys.readouterr().err
+    sure = ["--min-score", "3", "--alpha", "0.1"]
+    assert main(["score", *ADAPTIVE, *sure, "-o", "some.jsonl"]) == 0
+    rows = [json.loads(line) for line in (tmp_path / "some.jsonl").read_text().splitlines()]
+    n = sum(not row["met"] for row in rows)
+    assert 1 < n < 30
+    assert f"the rule is not met by {n} scores on which all was asked" in capsys.readouterr().err
+    assert main(["filter", *ADAPTIVE, *sure, "-o", "kept.jsonl"]) == 3
+    assert f"the rule is not met by {n} scores on which all was asked" in capsys.readouterr().err
+
+
+def test_a_text_that_is_unscored_is_not_told_again_as_one_that_does_not_meet_the_rule(engine, capsys):
+    assert main(["score", *ANCHORED, "--save-scale", "scale.json", "-o", "whole.jsonl"]) == 0
+
+    def refusing(prompt, labels):
+        if "text 0 0" in prompt.text:
+            raise ValueError("the prompt is too long")
+        return soft_judge(prompt, labels)
+
+    engine.judge = refusing
+    assert main(["score", *ADAPTIVE, "--width", "0.01", "--store", "none", "-o", "some.jsonl"]) == 3
+    assert "29 scored, 1 unscored; the rule is not met by 29 scores" in capsys.readouterr().err
+
+
+@pytest.fixture
+def two_attributes(engine, tmp_path):
+    """Ladders of two attributes, and a scale of each."""
+    fluent = [replace(each, attribute="fluency") for each in LADDERS]
+    save_references(fluent, tmp_path / "ladders", merge=True)
+    assert main(["score", *ANCHORED, "--save-scale", "scale.json", "-o", "whole.jsonl"]) == 0
+    return engine
+
+
+def test_a_scale_that_is_missing_is_missed_before_other_attributes_are_asked_about(two_attributes, tmp_path, capsys):
+    kept = [each for each in load_scales(tmp_path / "scale.json") if each.attribute == "coherence"]
+    save_scales(kept, tmp_path / "scale.json")
+    n_judged = two_attributes.n_judged
+    assert main(["score", *ADAPTIVE[:-1], "--store", "none", "-o", "some.jsonl"]) == 1
+    assert "there is no scale of summarization/fluency" in capsys.readouterr().err
+    assert two_attributes.n_judged == n_judged
+
+
+def test_an_attribute_whose_rungs_do_not_rise_is_unscored_alone(two_attributes, tmp_path, capsys):
+    one, other = load_scales(tmp_path / "scale.json")
+    save_scales([replace(one, judge=replace(one.judge, rungs_rise=False)), other], tmp_path / "scale.json")
+    for name in ("some.csv", "some.parquet", "some.jsonl"):
+        assert main(["score", *ADAPTIVE, "--width", "1.5", "-o", name]) == 3
+        found = [row.values for row in read_rows(tmp_path / name)]
+        assert {str(row["questions_full"]) for row in found if row["status"] == "ok"} == {"10"}
+    rows = [json.loads(line) for line in (tmp_path / "some.jsonl").read_text().splitlines()]
+    assert {(row["attribute"], row["status"]) for row in rows} == {(one.attribute, "unscored"), (other.attribute, "ok")}
+    assert all("does not see the ladders rise" in row["reason"] for row in rows if row["status"] == "unscored")
+    assert "of 300 about texts" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--targets-too", "2"],
+        ["--targets-too", "3"],
+        ["--targets-too", "4", "--both-orders"],
+        ["--targets-too", "1", "--protocol", "yes_no_two_sided", "--both-orders"],
+        [],
+    ],
+)
+def test_progress_is_of_all_questions(engine, monkeypatch, options):
+    totals, told = [], []
+
+    @contextmanager
+    def bar(args, total, unit, meter=None):
+        totals.append(total)
+        yield told.append
+
+    monkeypatch.setattr(judging, "bar", bar)
+    engine.judge = judge_of(options[3] if "--protocol" in options else "compare")
+    anchored = [each for each in ANCHORED if each != "--both-orders"]
+    assert main(["score", *anchored, *options, "--store", "none", "-o", "scores.jsonl"]) == 0
+    assert totals == [sum(told)] == [engine.n_judged]

@@ -56,25 +56,30 @@ class Narrow:
 
 @dataclass(frozen=True, slots=True)
 class Sure:
-    """Stops where P(position >= threshold) is at most eps, or at least 1 - eps."""
+    """Stops where P(position >= threshold) is at most alpha, or at least 1 - alpha."""
 
     threshold: float
-    eps: float = 0.05
+    alpha: float = 0.05
+
+    def __post_init__(self) -> None:
+        _require(math.isfinite(self.threshold), "threshold", self.threshold, "a number, in rungs")
+        _require(0 < self.alpha < 0.5, "alpha", self.alpha, "between 0 and 0.5")
+
+    def met(self, mean: FloatArray, sd: FloatArray, to_come: FloatArray) -> BoolArray:
+        return _side(mean - self.threshold, sd) <= self.alpha
+
+
+@dataclass(frozen=True, slots=True)
+class SameDecision:
+    """Stops where the score that all questions together would give is on the other side of the threshold with at most
+    eps. A text that even all of them leave in doubt is not asked about for ever, as it is by Sure."""
+
+    threshold: float
+    eps: float = 0.02
 
     def __post_init__(self) -> None:
         _require(math.isfinite(self.threshold), "threshold", self.threshold, "a number, in rungs")
         _require(0 < self.eps < 0.5, "eps", self.eps, "between 0 and 0.5")
-
-    def met(self, mean: FloatArray, sd: FloatArray, to_come: FloatArray) -> BoolArray:
-        return _side(mean - self.threshold, sd) <= self.eps
-
-
-@dataclass(frozen=True, slots=True)
-class SameDecision(Sure):
-    """Stops where the score that all questions together would give is on the other side of the threshold with at most
-    eps. A text that even all of them leave in doubt is not asked about for ever, as it is by Sure."""
-
-    eps: float = 0.02
 
     def met(self, mean: FloatArray, sd: FloatArray, to_come: FloatArray) -> BoolArray:
         return _side(mean - self.threshold, to_come) <= self.eps
@@ -149,7 +154,11 @@ def ask_in_rounds(
     """
     n_targets, n, judge = len(contexts), scale.n_rungs, scale.judge
     _require(per_round >= 1, "per_round", per_round, "1 or more")
-    require_rising(scale)
+    if not scale.judge.rungs_rise:
+        raise InputError(
+            f"scale {scale.task}/{scale.attribute}: its judge does not see the ladders rise, so that no question tells "
+            "where a text stands, expected a judge that does. Look at the ladders, or take another judge"
+        )
     usable = np.ones((n_targets, n), dtype=bool) if usable is None else usable
     _require(usable.shape == (n_targets, n), "shape of usable", usable.shape, f"({n_targets}, {n})")
     left = np.repeat(usable[:, None], 1 + both_orders, axis=1)  # (n_targets, n_orders, N)
@@ -194,15 +203,6 @@ def ask_in_rounds(
         met=met,
         n_rounds=n_rounds,
     )
-
-
-def require_rising(scale: Scale) -> None:
-    """raises : InputError for a judge that does not see the rungs rise"""
-    if not scale.judge.rungs_rise:
-        raise InputError(
-            f"scale {scale.task}/{scale.attribute}: its judge does not see the ladders rise, so that no question tells "
-            "where a text stands, expected a judge that does. Look at the ladders, or take another judge"
-        )
 
 
 @dataclass(frozen=True, slots=True)

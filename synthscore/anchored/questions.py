@@ -14,7 +14,7 @@ import numpy as np
 from ..engines.base import Progress
 from ..types import BoolArray, FloatArray, IntArray, Ladder, Target, text_hash
 from ..verdicts import Asking, Pair
-from .adaptive import Stop, ask_in_rounds, require_rising
+from .adaptive import Stop, ask_in_rounds
 from .scale import Lengths, Scale
 from .scores import Asked, extended, lengths
 
@@ -95,6 +95,12 @@ class Group:
         self.at.append(at)
 
 
+def n_among_targets(n_targets: int, number: int, both_orders: bool) -> int:
+    """Pairs that Group.among_targets makes of a context with so many targets."""
+    most = n_targets * (n_targets - 1)
+    return min(n_targets * number, most // 2 if both_orders else most)
+
+
 def grouped(
     texts: Sequence[Target],
     ladders: Sequence[Ladder | str],
@@ -126,15 +132,18 @@ def grouped(
 
 def ask_adaptively(
     asking: Asking, groups: Sequence[Group], scales: Mapping[int, Scale], stop: Stop, progress: Progress | None
-) -> None:
+) -> dict[int, bool]:
     """Ask about rungs against each other, then about each target until the stop rule is met.
 
-    scales : by length of ladder
-    raises : InputError for a judge that does not see the rungs rise, before anything is asked
+    scales : by length of ladder. On one whose judge does not see the rungs rise, nothing is asked
+    returns : whether each target that was asked about, by its place in the call, meets the rule
     """
-    for group in groups:
-        require_rising(scales[group.n_rungs])
     n_orders = 2 if asking.both_orders else 1
+    n_skipped = sum(len(group.pair) for group in groups if not scales[group.n_rungs].judge.rungs_rise)
+    if progress and n_skipped:
+        progress(n_skipped * n_orders * asking.n_sides)
+    groups = [group for group in groups if scales[group.n_rungs].judge.rungs_rise]
+    met: dict[int, bool] = {}
     first = [
         at for group in groups for at, (_, one, _) in zip(group.at, group.pair, strict=True) if one < group.n_rungs
     ]
@@ -163,5 +172,7 @@ def ask_adaptively(
                 usable=rows[some] >= 0,
                 lengths=None if group.length is None else (group.length[0][group.place[some]], group.length[1][some]),
             )
+            met |= {group.members[k]: done for k, done in zip(some.tolist(), rounds.met.tolist(), strict=True)}
             if progress and (n_saved := int((rounds.n_full - rounds.n_asked).sum())):
                 progress(n_saved * asking.n_sides)
+    return met

@@ -18,6 +18,7 @@ import numpy as np
 from .. import __version__
 from ..anchored.scale import save_scales
 from ..engines.base import Engine
+from ..errors import InputError
 from ..filtering import Outputs
 from ..references import References
 from ..rows import Row, RowBatch, json_line, read_batches
@@ -178,6 +179,7 @@ class Tally:
     n_questions: int = 0
     shape: judging.Shape = (0, 0, 0)
     saved: tuple[int, int] = (0, 0)
+    n_unmet: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     decisions: Counter[str] = field(default_factory=Counter)
     signatures: dict[str, None] = field(default_factory=dict)
@@ -212,6 +214,7 @@ class Tally:
         self.n_questions += judged.n_questions
         self.shape = judging.joined(self.shape, judged.shape)
         self.saved = self.saved[0] + judged.saved[0], self.saved[1] + judged.saved[1]
+        self.n_unmet += judged.n_unmet
         self.statuses.update(score.status for score in scores)
         self.decisions.update(decisions)
         self.signatures |= dict.fromkeys(map(str, judged.used))
@@ -225,7 +228,7 @@ class Tally:
 
     def lines(self, args: argparse.Namespace, rule: AnyRule) -> list[str]:
         return [
-            judging.summed_up(args, self.shape, self.n_questions, self.statuses, self.saved),
+            judging.summed_up(args, self.shape, self.n_questions, self.statuses, self.saved, self.n_unmet),
             *(["unsure:", *lines] if (lines := self.unsure.lines()) else []),
             *(["unscored:", *lines] if (lines := self.unscored.lines()) else []),
             f"kept {self.decisions['kept']} of {self.n_rows} {_words(rule)}; {self.decisions['dropped']} dropped, "
@@ -316,7 +319,10 @@ def _rule(args: argparse.Namespace) -> AnyRule:
         return MinScore(args.min_score)
     if args.scoring != "anchored":
         raise UsageError("--alpha needs the error of each score: add --scoring anchored")
-    return AtLeast(args.min_score, args.alpha)
+    try:
+        return AtLeast(args.min_score, args.alpha)
+    except InputError as error:  # which names alpha
+        raise UsageError(f"--{error}") from error
 
 
 def _words(rule: AnyRule) -> str:

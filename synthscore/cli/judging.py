@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..anchored.adaptive import Narrow, SameDecision, Stop, Sure
+from ..anchored.questions import n_among_targets
 from ..anchored.scale import Scale, load_scales
 from ..data import target_from_row
 from ..errors import InputError, LadderError
@@ -26,7 +27,7 @@ from ..scoring import paper_sum, rung_equivalent
 from ..stored import StoredEngine, StoredVerdicts
 from ..tasks import load_task
 from ..types import FloatArray, Ladder, Score, Signature, Target
-from .common import UsageError, Watched, bar, counted, fields, number, reasons, spaced
+from .common import UsageError, Watched, bar, counted, fields, number, reasons, spaced, whole
 
 Held = Mapping[str, Sequence[str]]
 """Task -> the attributes to judge on, in order."""
@@ -86,6 +87,11 @@ class Judged:
         return int(done), int(full)
 
     @property
+    def n_unmet(self) -> int:
+        """Scores that do not meet the rule of --adaptive, though all was asked."""
+        return sum(score.status != "unscored" and not score.details.get("met", 1) for score, _ in self.rows)
+
+    @property
     def used(self) -> tuple[Signature, ...]:
         """The signatures of what could be scored, each once."""
         same = {id(signature): signature for score, signature in self.rows if score.status != "unscored"}
@@ -128,7 +134,7 @@ def add_scoring(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     )
     group.add_argument(
         "--targets-too",
-        type=int,
+        type=whole(1),
         metavar="K",
         help="with anchored, without --scale: also ask about each text against K others of its context",
     )
@@ -183,10 +189,10 @@ def load(args: argparse.Namespace) -> tuple[References, Held]:
         references hold no ladder
     """
     if args.seed is not None and args.samples is None and not getattr(args, "targets_too", None):
-        raise UsageError(
-            f"--seed {args.seed} changes nothing without --samples N: scores from the exact probabilities are not "
-            "drawn. Leave it out, or add --samples"
-        )
+        option, why = "--samples N", "scores from the exact probabilities are not drawn"
+        if getattr(args, "scoring", "paper") == "anchored":
+            option, why = "--targets-too K", "nothing else is drawn with --scoring anchored"
+        raise UsageError(f"--seed {args.seed} changes nothing without {option}: {why}. Leave it out, or add that")
     _check_scoring(args)
     references = load_references(args.references, revision=args.revision)
     if not len(references):
@@ -237,20 +243,25 @@ def stop(args: argparse.Namespace) -> Stop | None:
             "--adaptive needs to know the judge and the ladders: --scoring anchored --scale FILE. Make the file from "
             "some of the texts, asked about in full: synthscore score SOME --scoring anchored --save-scale FILE"
         )
-    if (width is None) == (args.min_score is None):
+    if width is None and args.min_score is None:
         names = "--min-score X or --width W" if hasattr(args, "width") else "--min-score X"
         raise UsageError(f"--adaptive needs to know when it is done with a text. Give {names}")
+    if width is not None and args.min_score is not None:
+        raise UsageError("--min-score and --width both say when --adaptive is done with a text. Give one, not both")
     if eps is not None and (alpha is not None or width is not None):
         raise UsageError(
             "--eps goes with --min-score alone: --alpha and --width say otherwise when to stop. Leave it out"
         )
-    if width is not None:
+    if width is not None and alpha is not None:
+        raise UsageError("--alpha goes with --min-score, not with --width. Leave one of them out")
+    try:
+        if width is not None:
+            return Narrow(width)
         if alpha is not None:
-            raise UsageError("--alpha goes with --min-score, not with --width. Leave one of them out")
-        return Narrow(width)
-    if alpha is not None:
-        return Sure(args.min_score, alpha)
-    return SameDecision(args.min_score) if eps is None else SameDecision(args.min_score, eps)
+            return Sure(args.min_score, alpha)
+        return SameDecision(args.min_score) if eps is None else SameDecision(args.min_score, eps)
+    except InputError as error:  # which names what the options are called by
+        raise UsageError(f"--{error}") from error
 
 
 def judge(
@@ -327,11 +338,11 @@ class Judging:
                     groups.setdefault((task, attribute), []).append((index, place))
         scales: list[Scale] = []
         before = engine.n_judged
-        shape, n_pairs, n_among = _shape(items, groups, self.references, self.known_scales)
+        scorers = [self._scorer(*of) for of in groups]  # what one of them refuses shows before anything is asked
+        shape, n_pairs, n_among = _shape(args, items, groups, self.references, self.known_scales)
         n_among *= (self.scoring == "anchored") * (2 if args.protocol == "yes_no_two_sided" else 1)
         with bar(args, n_among + n_pairs * _per_pair(args), "questions", engine.meter) as progress:
-            for (task, attribute), places in groups.items():
-                scorer = self._scorer(task, attribute)
+            for scorer, places in zip(scorers, groups.values(), strict=True):
                 targets = [target for index, _ in places if isinstance(target := items[index].target, Target)]
                 result = scorer.score(targets, progress)
                 scales += scorer.scales
@@ -470,13 +481,18 @@ def biases(judged: Judged, items: Sequence[Item], references: References) -> dic
 
 def summary(args: argparse.Namespace, judged: Judged) -> str:
     """What was asked and what came of it."""
-    return summed_up(args, judged.shape, judged.n_questions, judged.statuses, judged.saved)
+    return summed_up(args, judged.shape, judged.n_questions, judged.statuses, judged.saved, judged.n_unmet)
 
 
 def summed_up(
-    args: argparse.Namespace, shape: Shape, n_questions: int, statuses: Mapping[str, int], saved: tuple[int, int]
+    args: argparse.Namespace,
+    shape: Shape,
+    n_questions: int,
+    statuses: Mapping[str, int],
+    saved: tuple[int, int],
+    n_unmet: int,
 ) -> str:
-    """saved : of Judged"""
+    """saved, n_unmet : of Judged"""
     n_targets, n_attributes, n_rungs = shape
     factors = [(n_targets, "target", ""), (n_attributes, "attribute", ""), (n_rungs, "rung", "")]
     factors += [
@@ -498,7 +514,8 @@ def summed_up(
     parts = [f"{statuses.get('ok', 0)} scored"] + [
         f"{statuses[status]} {status}" for status in ("partial", "unscored") if statuses.get(status)
     ]
-    return f"{asked}; {', '.join(parts)}"
+    unmet = f"; the rule is not met by {counted(n_unmet, 'score')} on which all was asked"
+    return f"{asked}; {', '.join(parts)}{unmet * (n_unmet > 0)}"
 
 
 def why(heading: str, scores: Iterable[Score]) -> list[str]:
@@ -600,14 +617,16 @@ def _unscored(item: Item, attribute: str, reason: str) -> Score:
 
 
 def _shape(
+    args: argparse.Namespace,
     items: Sequence[Item],
     groups: Mapping[tuple[str, str], Sequence[tuple[int, int]]],
     references: References,
     scales: Sequence[Scale] | None,
 ) -> tuple[tuple[int, int, int], int, int]:
-    """Targets, attributes and rungs (0: ladders differ) that are asked about; pairs of target and rung; and pairs of
-    rungs, each in both orders, of ladders that are not on a scale yet."""
+    """Targets, attributes and rungs (0: ladders differ) that are asked about; pairs of target and rung, and of
+    targets; and pairs of rungs, each in both orders, of ladders that are not on a scale yet."""
     targets, attributes, rungs = set(), set(), Counter[int]()
+    together = Counter[tuple[str, str, str]]()  # targets of one context
     placed = {(s.task, s.attribute, s.n_rungs, name) for s in scales or () for name in s.ladders}
     among: dict[tuple[str, str, str], int] = {}
     for (task, attribute), places in groups.items():
@@ -621,9 +640,13 @@ def _shape(
             n = len(ladder.usable)
             rungs[n] += 1
             new = (task, attribute, ladder.n_rungs, ladder.context_id) not in placed
-            among[task, attribute, ladder.context_id] = n * (n - 1) * new
+            among[_of(ladder)] = n * (n - 1) * new
+            together[_of(ladder)] += 1
     shape = (len(targets), len(attributes), next(iter(rungs)) if len(rungs) == 1 else 0)
-    return shape, sum(size * count for size, count in rungs.items()), sum(among.values())
+    n_pairs = sum(size * count for size, count in rungs.items())
+    if number := getattr(args, "targets_too", None):
+        n_pairs += sum(n_among_targets(n, number, args.both_orders) for n in together.values())
+    return shape, n_pairs, sum(among.values())
 
 
 def _per_pair(args: argparse.Namespace) -> int:

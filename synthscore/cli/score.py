@@ -52,7 +52,7 @@ low and high. The rungs of each ladder are asked about against each other, too: 
 With --scale FILE --adaptive each text is asked about in rounds, until its 90 % interval is --width W
 rungs wide; or until all other questions together would hardly take its score to the other side of
 --min-score X (--eps E); or, with --alpha P, until it is above or below X with 1 - P. Columns: questions,
-questions_full.
+questions_full, and met: 0 where all was asked and the rule is still not met.
 
 What the judge favours besides quality (a position, a length) is printed and written with --bias FILE.
 """
