@@ -29,6 +29,7 @@ class LadderCheck:
         Positive: the judge sees the ladder rise here. NaN where the judge could not be asked; `reason` says why.
     lengths : words of the text at each of `levels`: a judge that likes long texts sees a ladder of lengths rise
     pairs : (lower level, higher level) -> margin of the higher against the lower, of all that the judge answered
+    n_unanswered : pairs that it was asked about and did not answer
     """
 
     context_id: str
@@ -40,15 +41,7 @@ class LadderCheck:
     n_failed: int
     reason: str = ""
     pairs: Mapping[tuple[int, int], float] = field(default_factory=dict)
-
-    @property
-    def n_unanswered(self) -> int:
-        return sum(math.isnan(margin) for margin in self.margins)
-
-    @property
-    def inversions(self) -> int:
-        """Steps at which the judge finds the higher rung worse."""
-        return sum(margin < 0 for margin in self.margins)
+    n_unanswered: int = 0
 
     @property
     def cycles(self) -> tuple[tuple[int, int, int], ...]:
@@ -88,11 +81,12 @@ class RungVerdicts:
     def checks(self) -> list[LadderCheck]:
         """One a ladder, in order."""
         pairs: list[dict[tuple[int, int], float]] = [{} for _ in self.ladders]
-        reasons = ["" for _ in self.ladders]
+        reasons, n_unanswered = ["" for _ in self.ladders], [0 for _ in self.ladders]
         margins = (self.verdicts.better - self.verdicts.worse).tolist()
         for row, (ladder, higher, lower) in enumerate(self.places.tolist()):
             if math.isnan(margins[row]):
                 reasons[ladder] = reasons[ladder] or self.verdicts.failures.get(row, "")
+                n_unanswered[ladder] += 1
             else:
                 pairs[ladder][lower + 1, higher + 1] = margins[row]
         return [
@@ -106,8 +100,9 @@ class RungVerdicts:
                 n_failed=ladder.n_rungs - len(ladder.usable),
                 reason=reason,
                 pairs=said,
+                n_unanswered=missing,
             )
-            for ladder, said, reason in zip(self.ladders, pairs, reasons, strict=True)
+            for ladder, said, reason, missing in zip(self.ladders, pairs, reasons, n_unanswered, strict=True)
         ]
 
 
@@ -145,24 +140,3 @@ def ask_rungs(
         pairs, judge, templates, protocol=protocol, both_orders=both_orders, min_mass=min_mass, progress=progress
     )
     return RungVerdicts(tuple(ladders), np.array(places, dtype=np.int64).reshape(-1, 3), verdicts)
-
-
-def check_ladders(
-    ladders: Sequence[Ladder],
-    judge: Engine,
-    templates: Templates,
-    *,
-    protocol: str = "compare",
-    both_orders: bool = True,
-    min_mass: float = 0.01,
-    progress: Progress | None = None,
-) -> list[LadderCheck]:
-    """Ask the judge about every pair of neighbouring rungs; one LadderCheck a ladder, in the order given.
-
-    See ask_rungs, which can ask about all pairs.
-    """
-    said = ask_rungs(
-        ladders, judge, templates, adjacent=True, protocol=protocol, both_orders=both_orders, min_mass=min_mass,
-        progress=progress,
-    )  # fmt: skip
-    return said.checks()

@@ -7,6 +7,7 @@ A finding names its ladder and rungs, its kind and evidence, what to do, and whi
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -23,7 +24,7 @@ from .checks import LadderCheck, RungVerdicts
 from .errors import TaskError
 from .ladder import clean, schedule
 from .tasks import load_task
-from .types import FloatArray, Ladder, Rung
+from .types import BoolArray, FloatArray, IntArray, Ladder, Rung
 
 Kind = Literal[
     "failed",
@@ -69,14 +70,13 @@ _COVERED = 0.5  # share of the context that a copy of it has at least
 _RUN = 8
 _TIMES = 2.0  # longest rung / shortest
 _PLAIN = ("degrade", "person")  # writers whose rungs differ by little, or end early, on purpose
-_ENDS = (".", "!", "?", "…", "。", "！", "？")
+_ENDS = (".", "!", "?", "…", "。", "！", "？", "।", "॥", "؟", "۔")
 _CLOSING = "\"'”’»)]*_"
 _META = re.compile(  # a model on its own text: what nobody writes into a summary, a story or a reply
-    r"\b(?:worse|worst|better|best|improved|lower-quality|higher-quality|in-between) "
-    r"(?:summary|draft|rewrite|version(?! of (?:him|her|my|your|our|them|it|one)))"
+    r"\b(?:worse|worst|better|best|improved|lower-quality|higher-quality|in-between) (?:summary|draft|rewrite)\b"
     r"|\bthis (?:version|summary|story|response|reply|text|draft|rewrite) (?:is|was|has been) "
     r"(?:intentionally|deliberately|purposely|meant to be)\b"
-    r"|\b(?:i(?: have|'ve)|as) (?:re)?(?:written|requested)\b|\blet me know if you(?:'d| would) like\b"
+    r"|\bi(?: have|'ve) (?:rewritten|written (?:this|the) (?:version|summary|story|response|reply|text|draft))\b"
     r"|^\W*(?:note|explanation|rationale|word count)\b\W*:",
     re.I | re.M,
 )
@@ -139,10 +139,11 @@ def judged_findings(ladder: Ladder, check: LadderCheck) -> list[Finding]:
         one, other = (f"{c} beats {b}, {b} beats {a}", f"{a} beats {c}")
         if check.pairs[a, b] < 0:
             one, other = (f"{a} beats {b}, {b} beats {c}", f"{c} beats {a}")
-        rewrite = (last_written(ladder.n_rungs, (a, b, c)),)
-        found.append(_finding(ladder, (a, b, c), "cycle", f"{one}, and {other}", rewrite=rewrite))
+        clear = min(abs(check.pairs[pair]) for pair in combinations((a, b, c), 2)) > EVEN
+        said, rewrite = f"{one}, and {other}", (last_written(ladder.n_rungs, (a, b, c)),)
+        found.append(_finding(ladder, (a, b, c), "cycle", said, flagged=clear, rewrite=rewrite))
     if check.reason:
-        found.append(_finding(ladder, (), "unanswered", check.reason, amount=-len(check.pairs)))
+        found.append(_finding(ladder, (), "unanswered", check.reason, amount=check.n_unanswered))
     return found
 
 
@@ -153,16 +154,18 @@ def judged_findings(ladder: Ladder, check: LadderCheck) -> list[Finding]:
 class Placed:
     """Where a judge puts the rungs of all ladders of one attribute and one length.
 
-    scale : the judge and the positions; scale.judge.rungs_rise is False where they mean nothing
+    scale : the judge and the positions
     gaps : context id -> float64, shape (N - 1,), nats; by how much the judge tells each rung from the one below it,
-        discrimination x distance. NaN beside a rung without a text, and everywhere where the rungs do not rise
+        discrimination x distance. NaN beside a rung without a text, and for a ladder of which nothing was answered
     information : context id -> what the ladder tells of a text that stands anywhere on 1..N, relative to an even ladder
-        (see `information`); NaN where the rungs do not rise
+        (see `information`)
+    trouble : why the positions mean nothing, in a sentence; gaps and information are then NaN. "" where they do
     """
 
     scale: Scale
     gaps: Mapping[str, FloatArray]
     information: Mapping[str, float]
+    trouble: str = ""
 
 
 def place_rungs(said: RungVerdicts) -> list[Placed]:
@@ -185,14 +188,41 @@ def place_rungs(said: RungVerdicts) -> list[Placed]:
         asked = Asked(n_rungs, tuple(ladders), none, pair, said.verdicts.by_order[:, rows])
         task = said.ladders[members[0]].task
         scale, _ = fitted(asked, ladders, task, attribute, said.verdicts.signature)
+        by_order: BoolArray = np.logical_not(np.isnan(asked.by_order).any(axis=2))
+        answered, trouble = set(pair[by_order.any(axis=0), 0].tolist()), _trouble(pair, by_order, scale)
         gaps, worth = {}, {}
-        for name, ladder in ladders.items():
-            known = np.array([rung.status == "ok" for rung in ladder.rungs])
-            at = np.where(known & scale.judge.rungs_rise, scale.ladders[name].mean, np.nan)
+        for index, (name, ladder) in enumerate(ladders.items()):
+            known = np.array([rung.status == "ok" and index in answered and not trouble for rung in ladder.rungs])
+            at = np.where(known, scale.ladders[name].mean, np.nan)
             gaps[name] = scale.judge.discrimination * np.diff(at)
             worth[name] = information(scale.judge, at[~np.isnan(at)])
-        placed.append(Placed(scale, gaps, worth))
+        placed.append(Placed(scale, gaps, worth, trouble))
     return placed
+
+
+def _trouble(pair: IntArray, answered: BoolArray, scale: Scale) -> str:
+    """Why the answers place no rung. pair : as in Asked. answered : shape (n_orders, n_pairs)"""
+    name = f"the ladders of {scale.task}/{scale.attribute} ({scale.n_rungs} rungs)"
+    if not answered.any():
+        return f"The judge answered nothing about {name}, so that nothing says where their rungs stand."
+    if answered.any(axis=1).sum() == 1 and not _circles(pair[answered.any(axis=0)]):
+        return (
+            f"Of {name} neighbours alone were asked about, and in one order: whether the judge favours a place or sees "
+            "a distance cannot be told apart. Ask in both orders, or about all pairs of three rungs or more."
+        )
+    if not scale.judge.rungs_rise:
+        return (
+            f"The judge does not see {name} rise, so that they are no scale: take another judge, or write other "
+            "ladders."
+        )
+    return ""
+
+
+def _circles(pair: IntArray) -> bool:
+    """Whether questions about a ladder's rungs close a circle, so that distances must add up. pair : as in Asked"""
+    rungs = np.unique(np.concatenate([pair[:, [0, 1]], pair[:, [0, 2]]]), axis=0)
+    n_rungs, n_pairs = np.bincount(rungs[:, 0]), np.bincount(pair[:, 0])
+    return bool((n_pairs >= np.maximum(n_rungs, 1)).any())  # a tree of n rungs has n - 1 pairs
 
 
 def information(judge: JudgeModel, rungs: FloatArray) -> float:
@@ -275,13 +305,14 @@ def _of_rung(ladder: Ladder, rung: Rung) -> Iterator[Finding]:
     body, reason = clean(rung.text, "stop", text_noun=noun)
     text = rung.text.strip()
     if body is None:
-        yield _finding(ladder, where, "refusal", f"{reason}: {_opening(text)}", rewrite=rewrite)
+        kind: Kind = "refusal" if "refusal" in reason else "failed"
+        yield _finding(ladder, where, kind, f"{reason}: {_opening(text)}", rewrite=rewrite)
     elif meta := _META.search(text.replace("’", "'")):
         yield _finding(ladder, where, "meta-text", f"it says {meta.group().strip()!r}", rewrite=rewrite)
     elif body != text:
         said = f"something stands around the text: {_opening(text)}"
         yield _finding(ladder, where, "meta-text", said, flagged=not _by_plan(rung), rewrite=rewrite)
-    if not text.rstrip(_CLOSING).rstrip().endswith(_ENDS):
+    if not _ends(text):
         yield _finding(
             ladder, where, "unfinished", f"it ends: ...{text[-40:]!r}", flagged=not _by_plan(rung), rewrite=rewrite
         )
@@ -293,6 +324,14 @@ def _of_rung(ladder: Ladder, rung: Rung) -> Iterator[Finding]:
             covered = len(own & whole) / len(whole) if whole else 0.0
             said = f"{100 * copied:.0f} % of it is copied from the context, {100 * covered:.0f} % of which it has"
             yield _finding(ladder, where, "copied", said, flagged=covered >= _COVERED, rewrite=rewrite, amount=covered)
+
+
+def _ends(text: str) -> bool:
+    """With a sentence, or with a picture, which ends a message as well."""
+    text = text.rstrip(_CLOSING).rstrip()
+    while text and unicodedata.category(text[-1]) in ("Mn", "Cf", "Sk"):  # what pictures are changed and joined by
+        text = text[:-1]
+    return text.endswith(_ENDS) or unicodedata.category(text[-1:] or " ") == "So"
 
 
 def _runs(text: str) -> set[tuple[str, ...]]:

@@ -136,9 +136,10 @@ def _next(case: _Case, writer_of: WriterOf, attempts: int, done: list[Repair]) -
             levels = _from(case.steps, level) if writer.needs_parents else (level,)
             rungs = {rung.level: rung for rung in ladder.rungs if rung.level not in levels}
             parents = [rungs[parent].text for parent in step.parents] if writer.needs_parents else []
-            if all(parents):
+            refused = _others_text(ladder, rung, levels[1:])
+            if not refused and all(parents):
                 return _Trial(case, level, levels, writer, rungs)
-            writer = "a rung that it is written from failed"
+            writer = refused or "a rung that it is written from failed"
         case.hopeless.add(level)
         said = "; ".join(map(str, why))
         done.append(Repair(ladder.task, ladder.context_id, ladder.attribute, level, (), said, writer))
@@ -151,6 +152,19 @@ def _able(ladder: Ladder, rung: Rung, writer_of: WriterOf) -> Writer | str:
     if rung.provenance.get("temperature") == 0:
         return "it was decoded greedily (temperature 0) and would come out the same: generate with a temperature"
     return writer_of(ladder, rung)
+
+
+def _others_text(ladder: Ladder, rung: Rung, levels: Sequence[int]) -> str:
+    """Why these rungs must not be lost with the one that they are written from: one has a text by another writer."""
+    own = rung.provenance.get("writer")
+    for level in levels:
+        writer = ladder.rungs[level - 1].provenance.get("writer")
+        if ladder.rungs[level - 1].status == "ok" and writer != own:
+            return (
+                f"rung {level} would be written again with it, and its writer is {str(writer or 'not known')!r}: "
+                "edit the text by hand"
+            )
+    return ""
 
 
 def _from(steps: Sequence[Step], level: int) -> tuple[int, ...]:

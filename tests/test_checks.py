@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from synthscore.checks import LadderCheck, check_ladders
+from synthscore.checks import LadderCheck, ask_rungs
 from synthscore.errors import LadderError
 from synthscore.prompts import Templates
 from synthscore.tasks import load_task
@@ -38,10 +38,14 @@ def ladder(*qualities, context_id="c1", context=True, task="summarization"):
     )
 
 
+def checked(ladders, judge, templates, **options):
+    """By the neighbours alone."""
+    return ask_rungs(ladders, judge, templates, adjacent=True, **options).checks()
+
+
 def test_a_rising_ladder_has_positive_margins_of_the_size_that_the_judge_gives():
-    (check,) = check_ladders([ladder(1, 2, 4)], FakeEngine(number_judge), TEMPLATES, both_orders=False)
+    (check,) = checked([ladder(1, 2, 4)], FakeEngine(number_judge), TEMPLATES, both_orders=False)
     assert check.rising
-    assert check.inversions == 0
     assert check.margins == pytest.approx([0.6 - 0.39, 0.7 - 0.29])
     assert check.mean_margin == pytest.approx(0.31)
     assert check.lengths == (5, 6, 7)
@@ -49,18 +53,16 @@ def test_a_rising_ladder_has_positive_margins_of_the_size_that_the_judge_gives()
 
 
 def test_an_inverted_step_is_found_where_it_is():
-    rising, falling = check_ladders([ladder(1, 2, 3), ladder(1, 3, 2)], FakeEngine(number_judge), TEMPLATES)
+    rising, falling = checked([ladder(1, 2, 3), ladder(1, 3, 2)], FakeEngine(number_judge), TEMPLATES)
     assert rising.rising
     assert not falling.rising
-    assert falling.inversions == 1
     assert falling.margins[0] > 0 > falling.margins[1]
 
 
-def test_a_tie_is_neither_rising_nor_an_inversion():
-    (check,) = check_ladders([ladder(1, 2)], FakeEngine(), TEMPLATES)
+def test_a_tie_is_not_rising():
+    (check,) = checked([ladder(1, 2)], FakeEngine(), TEMPLATES)
     assert check.margins == (0.0,)
     assert not check.rising
-    assert check.inversions == 0
 
 
 def test_both_orders_are_asked_so_that_a_judge_that_favours_a_position_sees_nothing_rise():
@@ -68,13 +70,13 @@ def test_both_orders_are_asked_so_that_a_judge_that_favours_a_position_sees_noth
         return [math.log(0.8), math.log(0.1), math.log(0.1)]
 
     engine = FakeEngine(position_judge)
-    (check,) = check_ladders([ladder(1, 2, 3)], engine, TEMPLATES)
+    (check,) = checked([ladder(1, 2, 3)], engine, TEMPLATES)
     assert check.margins == pytest.approx([0.0, 0.0])
     assert engine.n_judged == 4
 
 
 def test_a_failed_rung_is_stepped_over_and_counted():
-    (check,) = check_ladders([ladder(1, None, 3)], FakeEngine(number_judge), TEMPLATES)
+    (check,) = checked([ladder(1, None, 3)], FakeEngine(number_judge), TEMPLATES)
     assert check.levels == (1, 3)
     assert check.n_failed == 1
     assert check.rising
@@ -86,18 +88,21 @@ def test_what_the_judge_could_not_answer_is_nan_with_its_reason_and_not_rising()
             raise RuntimeError("too long")
         return number_judge(prompt, labels)
 
-    (check,) = check_ladders([ladder(1, 2, 3)], FakeEngine(picky), TEMPLATES)
+    (check,) = checked([ladder(1, 2, 3)], FakeEngine(picky), TEMPLATES)
     assert check.margins[0] > 0
     assert math.isnan(check.margins[1])
     assert check.n_unanswered == 1
     assert check.reason == "too long"
     assert not check.rising
     assert check.mean_margin == check.margins[0]
+    (every,) = ask_rungs([ladder(1, 2, 3)], FakeEngine(picky), TEMPLATES).checks()
+    assert every.n_unanswered == 2, "all that was asked counts, neighbours or not"
+    assert list(every.pairs) == [(1, 2)]
 
 
 def test_a_ladder_with_fewer_than_two_texts_asks_nothing_and_is_not_rising():
     engine = FakeEngine(number_judge)
-    (check,) = check_ladders([ladder(None, 2)], engine, TEMPLATES)
+    (check,) = checked([ladder(None, 2)], engine, TEMPLATES)
     assert check == LadderCheck("c1", "summarization", "coherence", (2,), (), (6,), 1)
     assert not check.rising
     assert math.isnan(check.mean_margin)
@@ -109,8 +114,8 @@ def test_a_ladder_with_fewer_than_two_texts_asks_nothing_and_is_not_rising():
 )
 def test_a_ladder_that_cannot_be_asked_about_is_an_error(bad, words):
     with pytest.raises(LadderError, match=words):
-        check_ladders([bad], FakeEngine(number_judge), TEMPLATES)
+        checked([bad], FakeEngine(number_judge), TEMPLATES)
 
 
 def test_no_ladders_no_checks():
-    assert check_ladders([], FakeEngine(number_judge), TEMPLATES) == []
+    assert checked([], FakeEngine(number_judge), TEMPLATES) == []

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.anchored import JudgeModel, load_scales, save_scales
-from synthscore.checks import ask_rungs, check_ladders
+from synthscore.checks import ask_rungs
 from synthscore.ladder_quality import (
     MEANING,
     Finding,
@@ -105,10 +105,11 @@ def test_a_sentence_of_the_context_is_noted_and_the_whole_context_flagged():
         ("As an AI language model, I have no view of Aldham.", "refusal"),
         ("Aldham's library opens. (This summary is intentionally vague.)", "meta-text"),
         ("The library opens soon.\n\nNote: I left out the vote.", "meta-text"),
-        ("The library opens soon. Let me know if you'd like another one.", "meta-text"),
-        ("A worse version has no dates at all, and no names.", "meta-text"),
+        ("A worse summary has no dates at all, and no names.", "meta-text"),
+        ("An improved rewrite has the dates of the vote, too.", "meta-text"),
         ("I have rewritten it so that Aldham opens.", "meta-text"),
         ("Here is the summary:\nAldham opens its library on Sundays.", "meta-text"),
+        ("...", "failed"),
         ("Aldham opens its library on", "unfinished"),
         ("Aldham opens its library on Sundays,", "unfinished"),
     ],
@@ -126,6 +127,16 @@ def test_what_is_no_text_for_its_context_is_found(text, kind):
         "He became a better version of himself, as you asked.",
         "It is a note: open on Sundays.",
         "Will it open on Sundays (from May)?",
+        "Let me know if you'd like me to book a table!",
+        "The bill as written would raise taxes.",
+        "We sent the files, as requested.",
+        "I've requested a table for two, and I have written to the council.",
+        "They released an improved version of the game.",
+        "A better version is due in May.",
+        "Have a great trip 😊",
+        "Have a great trip! ❤️",
+        "सभा कल होगी।",
+        "هل ستفتح المكتبة يوم الأحد؟",
     ],
 )
 def test_a_genuine_text_is_let_be(text):
@@ -236,7 +247,7 @@ def test_all_pairs_are_asked_about_in_both_orders_and_neighbours_alone_on_reques
     assert sorted(ask_rungs(ladders, engine, TEMPLATES, adjacent=True).checks()[0].pairs) == [(1, 2), (2, 3), (3, 4)]
     assert engine.n_judged == 36
     one = ask_rungs(ladders, engine, TEMPLATES).checks()[0]
-    assert one.margins == check_ladders(ladders, engine, TEMPLATES)[0].margins
+    assert one.margins == ask_rungs(ladders, engine, TEMPLATES, adjacent=True).checks()[0].margins
 
 
 def test_an_inversion_between_any_two_rungs_is_found_and_the_later_written_one_to_be_written_again():
@@ -283,6 +294,15 @@ def test_a_cycle_needs_three_verdicts_that_go_round(margins, cycle):
         assert (margins[tuple(sorted((a, b)))] < 0) == (a < b)
 
 
+@pytest.mark.parametrize(("least", "flagged"), [(0.06, True), (0.05, False), (0.0001, False)])
+def test_a_cycle_by_noise_is_only_noted(least, flagged):
+    ladders, qualities = many((1, 2, 3), 1)
+    (check,) = ask_rungs(ladders, judge_of(qualities), TEMPLATES).checks()
+    for margins in ({(1, 2): 0.5, (2, 3): 0.5, (1, 3): -least}, {(1, 2): 0.5, (2, 3): least, (1, 3): -0.5}):
+        found = judged_findings(ladders[0], replace(check, pairs=margins))
+        assert [finding.flagged for finding in found if finding.kind == "cycle"] == [flagged]
+
+
 def test_what_the_judge_could_not_answer_is_found_with_its_reason():
     ladders, qualities = many((1, 2, 3), 1)
     engine = judge_of(qualities)
@@ -296,7 +316,10 @@ def test_what_the_judge_could_not_answer_is_found_with_its_reason():
     engine.judge = picky
     (check,) = ask_rungs(ladders, engine, TEMPLATES).checks()
     assert list(check.pairs) == [(1, 3)]
-    assert [(f.kind, f.evidence) for f in judged_findings(ladders[0], check)] == [("unanswered", "too long")]
+    assert [(f.kind, f.evidence, f.amount) for f in judged_findings(ladders[0], check)] == [
+        ("unanswered", "too long", 2)]  # fmt: skip
+    (check,) = ask_rungs(ladders, engine, TEMPLATES, adjacent=True, both_orders=False).checks()
+    assert [f.amount for f in judged_findings(ladders[0], check)] == [2], "what was not asked does not count"
 
 
 # ------------------------------------------------------------------------------------------------- positions
@@ -332,6 +355,50 @@ def test_where_the_judge_sees_the_ladders_upside_down_there_are_no_gaps_and_no_i
     assert not placed.scale.judge.rungs_rise
     assert np.isnan(placed.gaps["c0"]).all()
     assert math.isnan(placed.information["c0"])
+
+
+def silent(prompt, labels):
+    raise RuntimeError("no answer")
+
+
+def test_a_judge_that_answers_nothing_gives_no_gaps_no_information_and_no_positions():
+    ladders, _ = many((1, 2, 3))
+    (placed,) = place_rungs(ask_rungs(ladders, FakeEngine(silent), TEMPLATES))
+    assert "answered nothing" in placed.trouble
+    assert np.isnan(placed.gaps["c0"]).all()
+    assert math.isnan(placed.information["c0"])
+
+
+def test_a_ladder_of_which_nothing_was_answered_has_no_gaps_beside_others_that_have():
+    ladders, qualities = many((1, 2, 3))
+    engine = judge_of(qualities)
+    answered = engine.judge
+    engine.judge = lambda prompt, labels: (silent if "Context 1 " in prompt.text else answered)(prompt, labels)
+    (placed,) = place_rungs(ask_rungs(ladders, engine, TEMPLATES))
+    assert placed.trouble == ""
+    assert np.isnan(placed.gaps["c1"]).all()
+    assert math.isnan(placed.information["c1"])
+    assert not np.isnan(placed.gaps["c0"]).any()
+
+
+@pytest.mark.parametrize(("positions", "adjacent", "both_orders", "told"), [
+    ((1, 2, 3, 4), True, False, False),
+    ((1, 2), False, False, False),
+    ((1, 2, 3, 4), True, True, True),
+    ((1, 2, 3, 4), False, False, True),
+    ((1, 2, 3), False, False, True),
+])  # fmt: skip
+def test_bias_and_distance_are_told_apart_by_both_orders_or_by_three_rungs_against_each_other(
+    positions, adjacent, both_orders, told
+):
+    ladders, qualities = many(positions)
+    judge = judge_of(qualities, bias=1.0)
+    (placed,) = place_rungs(ask_rungs(ladders, judge, TEMPLATES, adjacent=adjacent, both_orders=both_orders))
+    assert ("one order" in placed.trouble) == (not told)
+    assert np.isnan(placed.gaps["c0"]).all() == (not told)
+    assert math.isnan(placed.information["c0"]) == (not told)
+    if told:
+        assert placed.gaps["c0"] == pytest.approx(np.ones(len(positions) - 1), abs=0.4)
 
 
 def test_attributes_and_lengths_have_scales_of_their_own_and_nothing_asked_is_no_trouble():

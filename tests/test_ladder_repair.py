@@ -1,9 +1,11 @@
 """ladder_repair.py and `references repair`: rungs at fault are written again, and no good rung is ever lost."""
 
+import argparse
 import json
 import math
 import re
 import tempfile
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -375,13 +377,34 @@ def test_a_manifest_that_a_killed_run_left_behind_is_written_anew(monkeypatch, c
     made, _ = saved({}, monkeypatch)
     manifest = Path("ladders/manifest.json")
     stale = manifest.read_text()
-    save_references(made[:1], "ladders", overwrite=True)
+    other = [
+        replace(made[0], rungs=(*made[0].rungs[:1], replace(made[0].rungs[1], text=text(25, 99)), *made[0].rungs[2:])),
+        made[1],
+    ]
+    save_references(other, "ladders", overwrite=True)
     manifest.write_text(stale)
     assert verify("ladders")
     assert main(["references", "repair", "ladders"]) == 0
     assert "the manifest is written anew" in capsys.readouterr().err
     assert verify("ladders") == []
-    assert [each.hash for each in load_references("ladders")] == [made[0].hash]
+    assert [each.hash for each in load_references("ladders")] == [each.hash for each in other]
+
+
+@pytest.mark.parametrize("change", ["a ladder less", "a newer format", "no manifest", "another hash"])
+def test_what_no_killed_run_leaves_behind_is_not_signed_anew(monkeypatch, capsys, change):
+    made, _ = saved({}, monkeypatch)
+    manifest = Path("ladders/manifest.json")
+    said = json.loads(manifest.read_text())
+    if change == "a ladder less":
+        save_references(made[:1], "ladders", overwrite=True)
+    said |= {"a newer format": {"format": 2}, "another hash": {"hash": "0" * 64}}.get(change, {})
+    manifest.write_text(json.dumps(said))
+    if change == "no manifest":
+        manifest.unlink()
+    files = {path: path.read_bytes() for path in Path("ladders").iterdir()}
+    assert main(["references", "repair", "ladders"]) == 1
+    assert "not what its hashes say" in " ".join(capsys.readouterr().err.split())
+    assert {path: path.read_bytes() for path in Path("ladders").iterdir()} == files
 
 
 def test_the_model_that_wrote_is_opened_and_another_is_an_error(monkeypatch, capsys):
@@ -476,6 +499,73 @@ def test_hand_written_rungs_are_left_and_said_so(monkeypatch, capsys):
     assert main(["references", "repair", "ladders"]) == 3
     assert "edit the text by hand" in capsys.readouterr().out
     assert [texts(each) for each in load_references("ladders")] == [texts(each) for each in made]
+
+
+@pytest.mark.parametrize("provenance", [{"writer": "person"}, {}])
+@pytest.mark.parametrize("writer", ["prompt", "degrade"])
+def test_a_rung_by_hand_is_left_whoever_wrote_the_others(monkeypatch, capsys, provenance, writer):
+    made, _ = saved(SLIPS, monkeypatch)
+    mixed = []
+    for each in made:
+        told = [r.provenance if writer == "prompt" else {"writer": writer, "model": "", "seed": 0} for r in each.rungs]
+        told[1] = told[3] = provenance
+        rungs = zip(each.rungs, told, strict=True)
+        mixed.append(replace(each, rungs=tuple(replace(rung, provenance=said) for rung, said in rungs)))
+    save_references(mixed, "ladders", overwrite=True)
+    assert main(["references", "repair", "ladders", "--writer-model", "fake"]) == 3
+    out = capsys.readouterr().out
+    assert "edit the text by hand" in out
+    assert str(provenance.get("writer", "not known")) in out
+    assert [texts(each) for each in load_references("ladders")] == [texts(each) for each in made]
+
+
+def test_a_failed_rung_that_says_no_model_is_written_by_the_one_of_the_others(monkeypatch):
+    made, engine = written()
+    lost = {"writer": made[0].rungs[1].provenance["writer"]}
+    rungs = [replace(r, status="failed", text="", reason="x", provenance=lost) if r.level == 2 else r
+             for r in made[0].rungs]  # fmt: skip
+    save_references([replace(made[0], rungs=tuple(rungs))], "ladders")
+    monkeypatch.setattr(engines, "open_engine", lambda name, **options: engine)
+    assert main(["references", "repair", "ladders", "--writer-model", "fake"]) == 0
+    (mended,) = load_references("ladders")
+    assert len(mended.usable) == 5
+
+
+def test_a_damaged_rung_among_written_ones_keeps_the_seed_of_its_damage():
+    made, _ = written()
+    damaged = replace(made[0].rungs[1], provenance={"writer": "degrade", "seed": 7})
+    mixed = replace(made[0], rungs=(made[0].rungs[0], damaged, *made[0].rungs[2:]))
+    writer = references_repair._Writers(argparse.Namespace(), None, ExitStack())(mixed, damaged)
+    assert isinstance(writer, DegradedWriter)
+    assert writer.seed == 7
+
+
+def test_a_text_of_another_writer_is_not_lost_with_the_rung_that_it_is_written_from():
+    made, engine = written()
+    rungs = tuple(refusing(r) if r.level == 3 else by_hand(r) if r.level == 2 else r for r in made[0].rungs)
+    (kept,), (done,) = mend([replace(made[0], rungs=rungs)], engine)
+    assert kept.rungs == rungs
+    assert (done.level, done.also) == (3, ())
+    assert "rung 2" in done.refused
+    assert "'person'" in done.refused
+    failed = tuple(replace(r, text="", status="failed", reason="lost") if r.level == 2 else r for r in rungs)
+    (mended,), (done, *_) = mend([replace(made[0], rungs=failed)], engine)
+    assert done.refused == ""
+    assert wrong(mended, engine) == []
+
+
+def test_what_is_said_of_the_judges_server_is_not_said_of_a_writer_that_is_loaded_here(monkeypatch):
+    _, engine = saved(SLIPS, monkeypatch)
+    before = load_references("ladders")
+    opened = {}
+    monkeypatch.setattr(engines, "open_engine", lambda name, **options: opened.update({name: options}) or engine)
+    there = {"tokenizer": "t", "in_flight": 3}
+    asked = ["--model", "http://host/v1#m", "--tokenizer", "t", "--in-flight", "3", "--store", "none"]
+    for writer, told in (("fake", {}), ("http://other/v1#m", there)):
+        save_references(before, "ladders", overwrite=True)
+        assert main(["references", "repair", "ladders", *asked, "--writer-model", writer]) == 0
+        assert opened.pop("http://host/v1#m") == there
+        assert opened.pop(writer) == told
 
 
 def test_texts_alone_are_mended_without_asking_a_judge(monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -38,8 +39,10 @@ from .common import (
     reasons,
     rows_file,
     table,
+    warn,
     whole,
 )
+from .judging import merged
 
 _SHOWN = 3  # findings of a ladder that are printed
 
@@ -130,7 +133,6 @@ class Checked:
             row |= {
                 "rising": judged.rising,
                 "mean_margin": judged.mean_margin,
-                "inversions": judged.inversions,
                 "n_unanswered": judged.n_unanswered,
                 "margins": list(judged.margins),
                 "pairs": [[lower, higher, margin] for (lower, higher), margin in judged.pairs.items()],
@@ -147,7 +149,8 @@ class Checked:
 def run_check(args: argparse.Namespace) -> int:
     check_options(args)
     chosen = chosen_ladders(args)
-    signature, asked = "", ""
+    asked = ""
+    signatures: list[Signature] = []
     placed: list[Placed] = []
     if args.no_judge:
         checked = [Checked(ladder, text_findings(ladder)) for ladder in chosen]
@@ -155,19 +158,19 @@ def run_check(args: argparse.Namespace) -> int:
         with open_model(args) as engine:
             checked = []
             for task, ladders in by_task(chosen, args.task):
-                more, found = judge_ladders(args, ladders, task, engine)
+                more, found, signature = judge_ladders(args, ladders, task, engine)
                 checked += more
                 placed += found
-            signature = str(_signature(args, engine))
+                signatures.append(signature)
             asked = f", {counted(engine.n_judged, 'question')}"
-    if args.positions:
-        save_scales([each.scale for each in placed], args.positions)
     if args.output:
         write_rows((each.row() for each in checked), args.output)
     if args.json:
-        print(json.dumps(_summary(checked, placed, signature), indent=1, ensure_ascii=False))
+        print(json.dumps(_summary(checked, placed, merged(signatures)), indent=1, ensure_ascii=False))
     else:
         _print(checked, placed, args.worst)
+    if args.positions:
+        _save_positions(placed, args.positions)
     bad = sum(bool(each.flagged) for each in checked)
     failing = [finding.evidence for each in checked for finding in each.findings if finding.kind == "unanswered"]
     note(
@@ -175,21 +178,42 @@ def run_check(args: argparse.Namespace) -> int:
         f"{counted(len(checked), 'ladder')}{asked}; {bad} flagged",
         *([f"{counted(len(failing), 'ladder')} not fully answered:", *reasons(failing)] if failing else []),
         *([f"positions of the rungs: {args.positions}"] if args.positions else []),
-        signature=signature,
+        signature=merged(signatures),
     )
     noted = args.strict and any(each.findings for each in checked)
     return INCOMPLETE if bad or noted else OK
 
 
+def _save_positions(placed: Sequence[Placed], path: str) -> None:
+    """raises : LadderError where nothing places any of them"""
+    known = [each.scale for each in placed if not each.trouble]
+    troubles = [each.trouble for each in placed if each.trouble]
+    if not known:
+        raise LadderError(f"no positions of rungs are known, and {path} is not written. {' '.join(troubles)}")
+    for trouble in troubles:
+        warn(f"left out of {path}: {trouble}")
+    save_scales(known, path)
+
+
 def check_options(args: argparse.Namespace, writes: bool = False) -> None:
-    """raises : UsageError for options that would change nothing"""
+    """raises : UsageError for options that would change nothing, or that do not go together"""
     given = [name for name in ("adjacent", "one_order") if getattr(args, name)]
-    opening = () if writes else ("positions", "device", "dtype", "exact", "store")  # else they are the writer's, too
-    given += [name for name in opening if getattr(args, name)]
-    given += [name for name, usual in (("model", "nano"), ("protocol", "compare")) if getattr(args, name) != usual]
+    opening = ("positions", "device", "dtype", "exact", "store", "tokenizer", "in_flight")
+    given += [name for name in opening if not writes and getattr(args, name)]  # of a repair they are the writer's, too
+    usual = {"model": "nano", "protocol": "compare", "min_mass": 0.01, "prompts": "default"}
+    given += [name for name, value in usual.items() if getattr(args, name) != value]
     if args.no_judge and given:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise UsageError(f"--no-judge asks no model, so {names} would change nothing: leave one or the other out")
+    if not writes and args.positions and args.adjacent and args.one_order:
+        raise UsageError(
+            "--positions with --adjacent and --one-order: whether the judge favours a place or sees a distance cannot "
+            "be told apart by these questions. Leave --adjacent or --one-order out"
+        )
+    if not writes and args.output == "-":
+        raise UsageError(
+            "-o - would write rows into what check prints: name a file, or take --json alone, which prints them too"
+        )
 
 
 def by_task(ladders: Sequence[Ladder] | References, own: str | None) -> Iterator[tuple[Task, list[Ladder]]]:
@@ -199,7 +223,7 @@ def by_task(ladders: Sequence[Ladder] | References, own: str | None) -> Iterator
 
 def judge_ladders(
     args: argparse.Namespace, ladders: Sequence[Ladder], task: Task, engine: Engine, place: bool = True
-) -> tuple[list[Checked], list[Placed]]:
+) -> tuple[list[Checked], list[Placed], Signature]:
     said = ask_rungs(
         ladders,
         engine,
@@ -227,15 +251,11 @@ def judge_ladders(
                 check,
                 tuple(found.gaps[name].tolist()),
                 found.information[name],
-                tuple(anchors.mean.tolist()),
-                tuple(np.sqrt(np.diag(anchors.cov)).tolist()),
+                tuple(np.where(found.trouble, np.nan, anchors.mean).tolist()),
+                tuple(np.where(found.trouble, np.nan, np.sqrt(np.diag(anchors.cov))).tolist()),
             )
         )
-    return checked, placed
-
-
-def _signature(args: argparse.Namespace, engine: Engine) -> Signature:
-    return engine.signature.with_(protocol=args.protocol, orders=1 if args.one_order else 2)
+    return checked, placed, said.verdicts.signature
 
 
 def _print(checked: Sequence[Checked], placed: Sequence[Placed], worst: int) -> None:
@@ -252,15 +272,11 @@ def _print(checked: Sequence[Checked], placed: Sequence[Placed], worst: int) -> 
     of_steps = ("gaps (nats)", "info") if judged else ()
     rows = [(*key, *_steps_of(group, judged)) for key, group in groups.items()]
     print("\nFrom the worst rung to the best:\n" + table(rows, ("task", "attribute", *of_steps, "words")))
-    for scale in (each.scale for each in placed):
-        if not scale.judge.rungs_rise:
-            print(
-                f"\nThe judge does not see the ladders of {scale.task}/{scale.attribute} ({scale.n_rungs} rungs) rise, "
-                "so that they\nare no scale: take another judge, or write other ladders."
-            )
+    for trouble in (each.trouble for each in placed if each.trouble):
+        print("\n" + textwrap.fill(trouble, 86, break_on_hyphens=False))
     for title, wanted in (("Flagged:", True), ("Only noted:", False)):
         _print_kinds(checked, wanted, title)
-    bad = sorted((each for each in checked if each.flagged), key=lambda each: -sum(f.amount for f in each.flagged))
+    bad = sorted((each for each in checked if each.flagged), key=_fault, reverse=True)
     if bad and worst:
         print(f"\nMost at fault ({min(worst, len(bad))} of {len(bad)}):")
     for each in bad[:worst]:
@@ -276,6 +292,11 @@ def _print(checked: Sequence[Checked], placed: Sequence[Placed], worst: int) -> 
             print(f"      and {len(alike) - _SHOWN} more")
     if bad and worst:
         print("\nTo read one: synthscore references show FOLDER CONTEXT_ID -a ATTRIBUTE")
+
+
+def _fault(each: Checked) -> tuple[int, float]:
+    """How much is wrong; amounts of different kinds do not compare, so that findings count first."""
+    return len(each.flagged), sum(finding.amount for finding in each.flagged)
 
 
 def _print_kinds(checked: Sequence[Checked], wanted: bool, title: str) -> None:
@@ -344,9 +365,11 @@ def _summary(checked: Sequence[Checked], placed: Sequence[Placed], signature: st
             "attribute": each.scale.attribute,
             "n_rungs": each.scale.n_rungs,
             "n_ladders": len(each.gaps),
-            "rungs_rise": each.scale.judge.rungs_rise,
-            "nats_per_rung": each.scale.judge.discrimination,
-            "position_bias": each.scale.judge.position_bias,
+            "n_answers": each.scale.judge.n_answers,
+            "rungs_rise": each.scale.judge.rungs_rise and not each.trouble,
+            "trouble": each.trouble,
+            "nats_per_rung": None if each.trouble else each.scale.judge.discrimination,
+            "position_bias": None if each.trouble else each.scale.judge.position_bias,
             "mean_information": float(np.mean(known)) if (known := _known(each)) else None,
         }
         for each in placed

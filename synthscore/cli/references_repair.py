@@ -12,7 +12,7 @@ from ..errors import LadderError, ReferencesError, SynthscoreError
 from ..ladder import DegradedWriter, PromptedWriter, Writer
 from ..ladder_quality import Finding, flagged, text_findings
 from ..ladder_repair import Repair, repair
-from ..references import MANIFEST, load_references, save_references, verify
+from ..references import load_references, save_references, verify
 from ..release import DATA
 from ..types import Ladder, Rung, Sampling, Signature, Task
 from .common import (
@@ -114,7 +114,8 @@ def _check_folder(folder: str) -> None:
             source=folder,
         )
     problems = verify(folder)
-    stale = [problem for problem in problems if MANIFEST in problem]  # a run was killed between two files
+    # A run that is killed between two files has changed texts, and neither their number nor what a manifest is.
+    stale = [problem for problem in problems if problem.startswith(f"sha256 of {DATA} is")]
     if len(stale) < len(problems):
         other = next(problem for problem in problems if problem not in stale)
         raise ReferencesError(
@@ -146,7 +147,7 @@ class _Findings:
     def all(self, ladders: Sequence[Ladder]) -> list[list[Finding]]:
         if self.engine is None:
             return [text_findings(ladder) for ladder in ladders]
-        checked, _ = judge_ladders(self.args, ladders, self.task, self.engine, place=False)
+        checked, *_ = judge_ladders(self.args, ladders, self.task, self.engine, place=False)
         return [each.findings for each in checked]
 
     def to_mend(self, ladders: Sequence[Ladder]) -> list[list[Finding]]:
@@ -164,8 +165,9 @@ class _Writers:
         self.made: dict[str, Writer] = {}
 
     def __call__(self, ladder: Ladder, rung: Rung) -> Writer | str:
-        told = next((r.provenance for r in (rung, *ladder.rungs) if r.provenance.get("model")), rung.provenance)
-        writer = told.get("writer")
+        writer = rung.provenance.get("writer")
+        same = (r.provenance for r in (rung, *ladder.rungs) if r.provenance.get("writer") == writer)
+        told = next((provenance for provenance in same if provenance.get("model")), rung.provenance)
         if writer == "degrade":
             if rung.fraction == 1:
                 return "it is the good text itself, which no seed changes: give the context another reference"
@@ -195,6 +197,8 @@ class _Writers:
                 self.engines[name] = self.judge
             else:
                 own = argparse.Namespace(**{**vars(self.args), "model": name, "engine": None})
+                if "://" not in name:
+                    own.tokenizer = own.in_flight = None  # they are the judge's server's
                 try:
                     self.engines[name] = self.stack.enter_context(open_model(own))
                 except SynthscoreError as error:
