@@ -253,5 +253,7 @@ def test_what_is_no_request_is_refused(data, headers, status, url):
 def test_only_a_model_that_runs_here_is_served(url, capsys):
     from synthscore.cli import main
 
+    assert main(["serve"]) == 2
+    assert "serve needs a model" in capsys.readouterr().err
     assert main(["serve", "--model", url]) == 1
-    assert "expected a model that runs here" in capsys.readouterr().err
+    assert "expected a causal language model that runs here" in capsys.readouterr().err

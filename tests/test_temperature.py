@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertLMHeadModel
+from transformers import BertConfig, BertForMaskedLM
 
 from training.temperature import divide_logits, temperature_of
 
@@ -22,10 +22,8 @@ def test_the_temperature_that_made_the_labels_is_found(true_t):
 
 def test_the_head_divides_all_logits():
     torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, is_decoder=True
-    )
-    model = BertLMHeadModel(config).eval()
+    config = BertConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32)
+    model = BertForMaskedLM(config).eval()
     with torch.no_grad():
         model.cls.predictions.bias.normal_()
         ids = torch.tensor([[1, 7, 3]])

@@ -1,23 +1,28 @@
-"""A group of texts of known damage -> one tree of prompts, and the answer that each prompt should get.
+"""A group of texts of known damage -> the plan of its prompts, and the answer that each prompt should get.
 
-All ordered pairs of a group share the instructions and the context; all pairs with the same first text share that too.
-They are rendered with the package's own templates, packed into one token tree, and answered in one forward pass.
+All ordered pairs of a group share the instructions and the context, and each text is read once as first and once as
+second text. They are rendered with the package's own templates, and answered in one forward pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from synthscore.engines.trie import Packed, pack
+from synthscore.engines import apart_model
+from synthscore.engines.apart_plan import Marks, Plan, plan
 from synthscore.prompts import Templates
 from synthscore.types import Context, FloatArray, IntArray
 
 from .groups import Group
 
+BREAK = "\n\n"  # between paragraphs: a token of its own
+SETTINGS = {"paragraph_end": BREAK, "texts": [["1", "a"], ["2", "b"]]}  # of the model's config.json
+ALONE = "alone"
 PROTOCOLS = ("compare", "yes_no", "choose")
 LABELS = {"compare": ("Better", "Worse", "Similar"), "yes_no": ("Yes", "No"), "choose": ("A", "B")}
 SMOOTHING = 0.02  # probability kept for the labels that are not the right one: verdicts stay short of certainty
@@ -25,29 +30,36 @@ SMOOTHING = 0.02  # probability kept for the labels that are not the right one: 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Example:
-    """One packed tree and its answers.
+    """Prompts in one plan, and their answers.
 
-    protocol : which labels are answered
+    protocol : which labels are answered, or ALONE: texts are only read, each by itself, and nothing is asked
     answers : float64, shape (n_prompts, n_labels), rows sum to 1
-    nodes : int64, shape (n_nodes,): the tree's tokens that belong to one of the texts
-    severities, weights : float64, shape (n_nodes,): the damage of that text, in [0, 1], and how much of the text has
-        been read at this token, in (0, 1]
-    damaged : float64, shape (n_nodes,): 1 where the token's word is where the damage lies, else 0; NaN: not known
+    gaps : float64, shape (n_prompts,): by how much the damage of the text asked about is less than that of the other
     opposite : int64, shape (n_prompts,): the prompt that asks about the same two texts in the other order
+    ends, severities : int64 and float64, shape (n_ends,): where a text has been read, which is the token of the empty
+        line behind it, and its damage, in [0, 1]
+    nodes, damaged : int64 and float64, shape (n_nodes,): the tokens of the texts; 1 where the token's word is where the
+        damage lies, else 0; NaN: not known
     """
 
     protocol: str
-    packed: Packed
+    plan: Plan
     answers: FloatArray
     gaps: FloatArray
-    nodes: IntArray
-    severities: FloatArray
-    weights: FloatArray
-    damaged: FloatArray
     opposite: IntArray
+    ends: IntArray
+    severities: FloatArray
+    nodes: IntArray
+    damaged: FloatArray
 
 
-def prompts(group: Group, protocol: str, templates: Templates, *, worse: bool = False) -> list[tuple[int, int, str]]:
+def prompts(
+    group: Group,
+    protocol: str,
+    templates: Templates,
+    *,
+    worse: bool = False,
+) -> list[tuple[int, int, str]]:
     """All ordered pairs of the group as (index asked about, index of the other, prompt text)."""
     context = Context(id="group", text=group.context, facts=group.facts)
     attribute = templates.task.attribute(group.attribute)
@@ -86,57 +98,77 @@ def example(
     worse: bool = False,
     max_tokens: int = 1024,
 ) -> Example | None:
-    """The group as one tree, or None when a prompt would be longer than max_tokens (nothing is ever cut)."""
+    """The group in one plan, or None when a prompt would be longer than max_tokens (nothing is ever cut)."""
     worse = worse and protocol == "yes_no"  # the other protocols ask in one way only
     triples = prompts(group, protocol, templates, worse=worse)
     ids: Sequence[Sequence[int]] = tokenizer([text for _, _, text in triples], add_special_tokens=False)["input_ids"]
     if max(map(len, ids)) >= max_tokens:
         return None
     gaps = [group.severities[j] - group.severities[i] for i, j, _ in triples]
-    packed = pack(ids)
+    planned = plan(ids, marks_of(tokenizer))
     shown = [(j, i) if protocol == "choose" else (i, j) for i, j, _ in triples]  # second, first
-    nodes, severities, weights, damaged = _text_nodes(packed, shown, group, templates, tokenizer)
     places = {(i, j): prompt for prompt, (i, j, _) in enumerate(triples)}
     return Example(
-        protocol=protocol,
-        packed=packed,
-        answers=np.array([answer(gap, protocol, worse=worse) for gap in gaps]),
-        gaps=np.array(gaps),
-        nodes=nodes,
-        severities=severities,
-        weights=weights,
-        damaged=damaged,
-        opposite=np.array([places[j, i] for i, j, _ in triples]),
+        protocol,
+        planned,
+        np.array([answer(gap, protocol, worse=worse) for gap in gaps]),
+        np.array(gaps),
+        np.array([places[j, i] for i, j, _ in triples]),
+        *_of_texts(planned, [{1: first, 2: second} for second, first in shown], group, tokenizer),
     )
 
 
-def _text_nodes(
-    packed: Packed,
-    shown: Sequence[tuple[int, int]],
-    group: Group,
-    templates: Templates,
-    tokenizer: PreTrainedTokenizerBase,
-) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-    """The tokens of the texts: counted back from each prompt's end, over the cue, the second text and its heading."""
+def alone(
+    group: Group, templates: Templates, tokenizer: PreTrainedTokenizerBase, *, max_tokens: int = 1024
+) -> Example | None:
+    """Each text of the group as the first one of a question, which ends behind it; None where that is too long."""
+    context = Context(id="group", text=group.context, facts=group.facts)
+    attribute = templates.task.attribute(group.attribute)
+    texts = []
+    for text in group.texts:
+        asked = templates.compare(context, attribute, target="x", reference=text).text
+        texts.append(asked[: asked.rindex(f"{BREAK}{templates.task.text_noun.capitalize()} 2:") + len(BREAK)])
+    ids: Sequence[Sequence[int]] = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    if max(map(len, ids)) >= max_tokens:
+        return None
+    planned = plan(ids, marks_of(tokenizer))
+    none = np.empty(0)
+    return Example(
+        ALONE,
+        planned,
+        np.empty((0, 3)),
+        none,
+        none.astype(np.int64),
+        *_of_texts(planned, [{1: index} for index in range(len(texts))], group, tokenizer),
+    )
 
-    def n_tokens(text: str) -> int:
-        return len(tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    cue, heading = n_tokens("Verdict:"), n_tokens(f"{templates.task.text_noun} 2:")
+def marks_of(tokenizer: PreTrainedTokenizerBase) -> Marks:
+    return apart_model.marks_of(SimpleNamespace(synthscore=SETTINGS), tokenizer)
+
+
+def _of_texts(
+    planned: Plan, shown: Sequence[Mapping[int, int]], group: Group, tokenizer: PreTrainedTokenizerBase
+) -> tuple[IntArray, FloatArray, IntArray, FloatArray]:
+    """Where texts end and where their tokens are, with what is known of both: Example's ends to damaged.
+
+    shown : of each prompt: which text of the group stands first (1) and second (2)
+    """
     damaged_words = group.damaged or (None,) * len(group.texts)
     marks = [_token_marks(text, words, tokenizer) for text, words in zip(group.texts, damaged_words, strict=True)]
-    lengths = [len(of_text) for of_text in marks]
-    found: dict[int, tuple[float, float, float]] = {}  # a token that two texts begin with counts for one of them
-    for prompt, (second, first) in enumerate(shown):
-        node = int(packed.ends[prompt])
-        for text, skipped in ((second, cue), (first, heading)):
-            for _ in range(skipped):
-                node = int(packed.parents[node])
-            for left in range(lengths[text], 0, -1):
-                found.setdefault(node, (group.severities[text], left / lengths[text], marks[text][left - 1]))
-                node = int(packed.parents[node])
-    severities, weights, damaged = np.array(list(found.values())).T
-    return np.fromiter(found, dtype=np.int64), severities, weights, damaged
+    ends: dict[int, float] = {}
+    found: dict[int, float] = {}
+    for prompt, texts in enumerate(shown):
+        for part, text in texts.items():
+            tokens = planned.tokens(prompt, part).tolist()
+            ends[tokens[-1]] = group.severities[text]
+            found.update(zip(tokens[-1 - len(marks[text]) : -1], marks[text], strict=True))
+    return (
+        np.fromiter(ends, dtype=np.int64),
+        np.array(list(ends.values())),
+        np.fromiter(found, dtype=np.int64),
+        np.array(list(found.values())),
+    )
 
 
 def _token_marks(text: str, words: Sequence[bool] | None, tokenizer: PreTrainedTokenizerBase) -> list[float]:

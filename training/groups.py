@@ -35,7 +35,7 @@ from synthscore.degrade_words import FEELINGS, STOPWORDS
 from .machine_text import machine_path, machines_for
 
 CARELESS = frozenset({"RasaHQ/STAR"})  # too many slips of the pen to stand as good texts
-WEIGHTS = {"summarization": 0.45, "dialogue": 0.25, "story": 0.15, "data_to_text": 0.10, "question": 0.05}
+WEIGHTS = {"summarization": 0.55, "dialogue": 0.25, "story": 0.10, "data_to_text": 0.07, "question": 0.03}
 SOURCES = {
     "article": ("summarization", "data_to_text", "question", "dialogue"),
     "dialogue": ("dialogue",),
@@ -60,6 +60,7 @@ STYLES = {  # share of groups that are raw, in benchmark look, and mixed
 }
 SMALLEST = 0.1  # severity worth a verdict
 CROSSED = 0.35  # of the groups, where two attributes can be damaged apart: the same texts are asked about both
+LONG_SHARE = 0.15  # of the contexts, 220 words or more
 MACHINE_SHARE = 0.2  # of the paths of damage, where machines damage the attribute at all
 LONGER_WINS = {  # how much more often the longer text may be the better one: here length is part of what is asked
     ("summarization", "relevance"): 0.4,
@@ -418,8 +419,8 @@ def _looks(task: str, n_texts: int, base: Base, rng: Generator) -> tuple[list[st
 
 
 def _context_words(rng: Generator, attribute: str, max_words: int) -> int:
-    """How long a context should be. Half are short, to learn much from few tokens; half are as long as real ones."""
-    if rng.random() < 0.5:
+    """How long a context should be. Most are short, to learn much from few tokens; some are as long as real ones."""
+    if rng.random() >= LONG_SHARE:
         low, high = (50, 130) if attribute in ("fluency", "grammar", "naturalness", "complexity") else (60, 220)
     else:
         low, high = 220, 500

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from scipy.optimize import minimize_scalar
-from transformers import BertLMHeadModel
+from transformers import BertForMaskedLM
 
 from synthscore.engines import open_engine
 
@@ -34,7 +34,7 @@ def temperature_of(probs: np.ndarray, truth: np.ndarray) -> float:
     return float(np.exp(minimize_scalar(loss, bounds=(-1.5, 1.5), method="bounded").x))
 
 
-def divide_logits(model: BertLMHeadModel, temperature: float) -> None:
+def divide_logits(model: BertForMaskedLM, temperature: float) -> None:
     """logits = decoder(LayerNorm(h)) + bias: both the norm's output and the bias are divided."""
     head = model.cls.predictions
     with torch.no_grad():
@@ -54,7 +54,7 @@ def main() -> None:
     found = [labelled_pairs(judge, made, *key) for key in sorted({(group.task, group.attribute) for group in made})]
     probs, truth = (np.concatenate([getattr(each, name) for each in found]) for name in ("probs", "truth"))
     temperature = temperature_of(probs, truth)
-    model = BertLMHeadModel.from_pretrained(args.model, dtype=torch.float32)
+    model = BertForMaskedLM.from_pretrained(args.model, dtype=torch.float32)
     divide_logits(model, temperature)
     args.out.mkdir(parents=True, exist_ok=True)
     for file in args.model.iterdir():

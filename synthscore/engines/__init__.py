@@ -12,16 +12,18 @@ from .base import Engine, Progress
 
 __all__ = ["Engine", "Progress", "open_engine"]
 
+_LOADED = ("name", "revision", "dtype", "device", "device_map", "max_tokens", "backend", "exact")
+
 
 def open_engine(name: str, **options: Any) -> Engine:
     """An engine by name: "nano" (the embedded model), a model folder, "organisation/model" on the hub,
     "http://HOST:PORT/v1#MODEL" (a server, or several with commas between), "vllm:organisation/model", or
     "recorded:FILE" (a store's answers; "recorded:FILE#PART" where it has several engines: part of a signature).
 
-    options : those of CausalEngine.load and Seq2SeqEngine.load (revision, dtype, device, device_map, max_tokens,
-        backend, exact), of ServerPool.open
-        (in_flight, retry, method, tokenizer, top_k, timeout_s), or of VLLMEngine.load
-    raises : EngineError, when the name means nothing or the model cannot be loaded
+    options : those of the engines' own load (revision, dtype, device, device_map, max_tokens, backend, exact), of
+        ServerPool.open (in_flight, retry, method, tokenizer, top_k, timeout_s), or of VLLMEngine.load
+    raises : EngineError, when the name means nothing, this kind of model does not take an option, or the model cannot
+        be loaded
     """
     if re.match(r"https?://", name):
         from .pool import ServerPool
@@ -46,11 +48,21 @@ def open_engine(name: str, **options: Any) -> Engine:
                 "Expected 'nano', a folder with config.json, weights and tokenizer, or organisation/model",
                 model=name,
             )
+    if others := [f"{key} {value}" for key, value in options.items() if key not in _LOADED]:
+        raise EngineError(
+            f"cannot open {name!r} with {', '.join(others)}: a model that is loaded here takes "
+            f"{', '.join(_LOADED[1:])}, and the rest is for servers. Leave that out",
+            model=name,
+        )
     from .loading import is_encoder_decoder  # imports torch
 
     source: str | Path = name
     if folder.is_dir():
         source, options = folder, {"name": folder.resolve().name, **options}
+    from .apart import ApartEngine, reads_apart
+
+    if reads_apart(source, options.get("revision")):
+        return ApartEngine.load(source, **options)
     if is_encoder_decoder(source, options.get("revision")):
         from .seq2seq import Seq2SeqEngine
 
