@@ -205,18 +205,23 @@ def apart_part(judge: Judge, made: Sequence[Group], n: int) -> dict[str, dict[st
     return out
 
 
-def speed_part(engine: Engine, n: int = 128) -> dict[str, float]:
-    """Verdicts a second: one context and one reference text, so that prompts of some 600 tokens differ in one text."""
+def speed_part(engine: Engine, n_references: int = 5, n_texts: int = 32) -> dict[str, float]:
+    """Verdicts a second: texts against a ladder, prompts of some 600 tokens that share their context."""
     rng = np.random.default_rng(0)
     words = SPEED_TEXT.split()
-    said = [" ".join(words[int(i)] for i in rng.integers(len(words), size=size)) for size in (430, 60, *([60] * n))]
-    context = Context("speed", said[0])
-    pairs = [Pair(context, "coherence", text, said[1]) for text in said[2:]]
+    context, *texts = [
+        " ".join(words[int(i)] for i in rng.integers(len(words), size=size))
+        for size in (430, *([60] * (n_references + n_texts)))
+    ]
+    asked = Context("speed", context)
+    pairs = [
+        Pair(asked, "coherence", text, reference) for text in texts[n_references:] for reference in texts[:n_references]
+    ]
     judge = Judge(engine)
     judge("summarization", pairs[:8])
     began = time.perf_counter()
     judge("summarization", pairs)
-    return {"verdicts_per_second": round(n / (time.perf_counter() - began), 1), "n": n}
+    return {"verdicts_per_second": round(len(pairs) / (time.perf_counter() - began), 1), "n": len(pairs)}
 
 
 def damage_part(judge: Judge, made: Sequence[Group], n: int) -> dict[str, Any]:

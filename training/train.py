@@ -43,7 +43,7 @@ PROTOCOL_SHARES = {"compare": 0.7, "yes_no": 0.15, "choose": 0.15}
 ALONE_FIRST = 6000  # groups of which nothing is asked: what texts are worth is learnt from many texts a token
 SHORT_FIRST = 9000  # then short texts alone, to learn from many verdicts a token how an answer is read off the texts
 SHORT = {"question": 0.25, "data_to_text": 0.25, "dialogue": 0.5}
-COMPARE_FIRST = 13000  # until then all are asked with `compare`: the others turn signs around, so they come later
+COMPARE_FIRST = 10000  # until then all are asked with `compare`: the others turn signs around, so they come later
 EVEN = 0.1  # weight of the difference in merit between texts of the same severity
 
 
