@@ -26,7 +26,7 @@ from .apart_model import ATTENTION, marks_of, states
 from .apart_plan import chunks, plan
 from .base import Progress
 from .forward import disagreement, tell
-from .loading import DType, exactly, load, max_length, signed
+from .loading import LocalEngine, max_length, signed
 from .questions import Questions, TokenIds
 from .tokens import PromptTokenizer
 
@@ -43,13 +43,17 @@ def reads_apart(path_or_id: str | Path, revision: str | None = None) -> bool:
     return "paragraph_end" in (getattr(config, "synthscore", None) or {})
 
 
-class ApartEngine:
+class ApartEngine(LocalEngine):
     """A model that reads texts apart, and judges. `ApartEngine.load` makes one from a folder or a hub id.
 
     name, revision : for the signature
     max_tokens : tokens in one forward; bounds memory, whatever the number of prompts
     backend : "auto" is together, or single where the model gets that wrong; a named one is taken, or EngineError
     """
+
+    auto_class = AutoModelForMaskedLM
+    kind = "a model that reads texts apart"
+    alone = "single"
 
     def __init__(
         self,
@@ -67,47 +71,6 @@ class ApartEngine:
         self.prompts = PromptTokenizer(tokenizer, max_length(model.config, tokenizer))
         self._marks = marks_of(model.config, tokenizer)
         self.backend: Backend = self._choose(backend)
-
-    @classmethod
-    def load(
-        cls,
-        path_or_id: str | Path,
-        *,
-        name: str | None = None,
-        revision: str | None = None,
-        dtype: DType = "auto",
-        device: str | None = None,
-        device_map: Any = None,
-        max_tokens: int = 4096,
-        backend: Backend | Literal["auto"] = "auto",
-        exact: bool = False,
-    ) -> ApartEngine:
-        """A model from a local folder or the hub.
-
-        dtype, device, device_map : see loading.load
-        exact : backend "single", and float32 unless a dtype is named
-        raises : EngineError, when it cannot be loaded or does not read texts apart
-        """
-        if exact:
-            backend, dtype = exactly(backend, dtype, "single")
-        loaded = load(
-            AutoModelForMaskedLM,
-            "a model that reads texts apart",
-            path_or_id,
-            name=name,
-            revision=revision,
-            dtype=dtype,
-            device=device,
-            device_map=device_map,
-        )
-        return cls(
-            loaded.model,
-            loaded.tokenizer,
-            name=loaded.name,
-            revision=loaded.revision,
-            max_tokens=max_tokens,
-            backend=backend,
-        )
 
     @property
     def signature(self) -> Signature:

@@ -163,15 +163,19 @@ def chunks(sequences: Sequence[npt.ArrayLike], marks: Marks, max_tokens: int) ->
     """
     cut = [_cut(sequence, marks) for sequence in sequences]
     groups: list[list[int]] = []
-    held: set[tuple[int, bytes]] = set()
-    shared: list[bytes] = []
+    held: set[tuple[int, bytes]] = set()  # what each part begins with, up to each of its paragraphs
+    shared = b""
     n_tokens = 0
     for index in sorted(range(len(cut)), key=lambda i: [part.tobytes() for part in cut[i][0]]):
         paragraphs, parts = cut[index]
-        before = [p.tobytes() for p, part in zip(paragraphs, parts, strict=True) if part == SHARED]
-        new = {(part, p.tobytes()): len(p) for p, part in zip(paragraphs, parts, strict=True) if part != CUE}
-        n_cue = sum(len(p) for p, part in zip(paragraphs, parts, strict=True) if part == CUE)
-        if before != shared:
+        begun: dict[int, bytes] = {}
+        new: dict[tuple[int, bytes], int] = {}
+        for paragraph, part in zip(paragraphs, parts, strict=True):
+            if part != CUE:
+                begun[part] = begun.get(part, b"") + paragraph.tobytes()
+                new[part, begun[part]] = len(paragraph)
+        n_cue = len(paragraphs[-1]) if parts[-1] == CUE else 0
+        if begun.get(SHARED, b"") != shared:
             held = set()  # texts that see something else are read anew
         n_new = sum(size for key, size in new.items() if key not in held) + n_cue
         if groups and n_tokens + n_new <= max_tokens:
@@ -181,7 +185,7 @@ def chunks(sequences: Sequence[npt.ArrayLike], marks: Marks, max_tokens: int) ->
             groups.append([index])
             held, n_tokens = set(), sum(map(len, paragraphs))
         held |= set(new)
-        shared = before
+        shared = begun.get(SHARED, b"")
     return groups
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -13,14 +12,14 @@ from ..errors import EngineError
 from ..types import FloatArray, Generation, LabelLogProbs, Prompt, Sampling, Signature
 from .base import Progress
 from .forward import Backend, Forward, tell
-from .loading import DType, exactly, load, max_length, signed, stop_ids
+from .loading import LocalEngine, max_length, signed, stop_ids
 from .questions import Questions, TokenIds
 from .reading import Readings
 from .tokens import PromptTokenizer
 from .writing import Writer
 
 
-class CausalEngine:
+class CausalEngine(LocalEngine):
     """A causal language model that judges and writes. `CausalEngine.load` makes one from a folder or a hub id.
 
     name, revision : for the signature
@@ -28,6 +27,10 @@ class CausalEngine:
     backend : how prompts are run (forward.py); "auto" takes the first that the model gets right; a named one is taken,
         or EngineError
     """
+
+    auto_class = AutoModelForCausalLM
+    kind = "a causal language model"
+    alone = "exact"
 
     def __init__(
         self,
@@ -51,48 +54,6 @@ class CausalEngine:
             backend=backend,
         )
         self._writer = Writer(self._forward, stop_ids(model, tokenizer), self.prompts.decode)
-
-    @classmethod
-    def load(
-        cls,
-        path_or_id: str | Path,
-        *,
-        name: str | None = None,
-        revision: str | None = None,
-        dtype: DType = "auto",
-        device: str | None = None,
-        device_map: Any = None,
-        max_tokens: int = 2048,
-        backend: Backend | Literal["auto"] = "auto",
-        exact: bool = False,
-    ) -> CausalEngine:
-        """A model from a local folder or the hub.
-
-        dtype, device, device_map : see loading.load
-        exact : numbers that do not depend on what else is asked, to the last bit: backend "exact", float32 unless a
-            dtype is named, texts one at a time. Slow: nothing is shared.
-        raises : EngineError, when it cannot be loaded or is not a causal language model
-        """
-        if exact:
-            backend, dtype = exactly(backend, dtype, "exact")
-        loaded = load(
-            AutoModelForCausalLM,
-            "a causal language model",
-            path_or_id,
-            name=name,
-            revision=revision,
-            dtype=dtype,
-            device=device,
-            device_map=device_map,
-        )
-        return cls(
-            loaded.model,
-            loaded.tokenizer,
-            name=loaded.name,
-            revision=loaded.revision,
-            max_tokens=max_tokens,
-            backend=backend,
-        )
 
     @property
     def backend(self) -> Backend:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
 import transformers
@@ -17,6 +18,7 @@ from ..errors import EngineError
 from ..types import Signature
 
 DType = Literal["auto", "float32", "bfloat16"]
+E = TypeVar("E", bound="LocalEngine")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,6 +95,67 @@ def load(
         name or (Path(source).resolve().name if Path(source).is_dir() else source),
         found[:12] if found else _folder_hash(Path(source)),
     )
+
+
+class LocalEngine(ABC):
+    """An engine whose model is loaded here.
+
+    auto_class, kind : of transformers, and what it is in words
+    alone : the backend whose numbers depend on one prompt alone
+    """
+
+    auto_class: ClassVar[Any]
+    kind: ClassVar[str]
+    alone: ClassVar[str]
+
+    @abstractmethod
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        name: str,
+        revision: str = "unknown",
+        max_tokens: int = 0,
+        backend: Any = "auto",
+    ) -> None: ...
+
+    @classmethod
+    def load(
+        cls: type[E],
+        path_or_id: str | Path,
+        *,
+        name: str | None = None,
+        revision: str | None = None,
+        dtype: DType = "auto",
+        device: str | None = None,
+        device_map: Any = None,
+        max_tokens: int | None = None,
+        backend: Any = "auto",
+        exact: bool = False,
+    ) -> E:
+        """A model from a local folder or the hub.
+
+        dtype, device, device_map : see `load`
+        max_tokens, backend : as the engine says; None: its default
+        exact : numbers that do not depend on what else is asked, to the last bit: the backend that reads prompts alone,
+            float32 unless a dtype is named, texts one at a time. Slow: nothing is shared.
+        raises : EngineError, when it cannot be loaded or is not of this kind
+        """
+        if exact:
+            backend, dtype = exactly(backend, dtype, cls.alone)
+        loaded = load(
+            cls.auto_class,
+            cls.kind,
+            path_or_id,
+            name=name,
+            revision=revision,
+            dtype=dtype,
+            device=device,
+            device_map=device_map,
+        )
+        bound = {} if max_tokens is None else {"max_tokens": max_tokens}
+        return cls(loaded.model, loaded.tokenizer, name=loaded.name, revision=loaded.revision, backend=backend, **bound)
 
 
 def _computes_in_bfloat16(on_gpu: bool) -> bool:

@@ -20,7 +20,6 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -32,7 +31,7 @@ from ..errors import EngineError, SynthscoreWarning
 from ..types import FloatArray, Generation, IntArray, LabelLogProbs, Prompt, Sampling, Signature
 from .base import Progress
 from .forward import MAX_ROWS, MOST_LOGITS, chosen, disagreement, tell
-from .loading import DType, exactly, load, signed, stop_ids
+from .loading import LocalEngine, signed, stop_ids
 from .questions import NOT_NUMBERS, Questions, TokenIds
 from .reading import Readings
 from .seq2seq_tokens import Seq2SeqTokenizer
@@ -43,7 +42,7 @@ Backend = Literal["padded", "single"]
 _BACKENDS: tuple[Backend, ...] = ("padded", "single")  # in the order in which they are tried
 
 
-class Seq2SeqEngine:
+class Seq2SeqEngine(LocalEngine):
     """An encoder-decoder model that judges and writes. `Seq2SeqEngine.load` makes one from a folder or a hub id.
 
     name, revision : for the signature
@@ -51,6 +50,10 @@ class Seq2SeqEngine:
         mask is as large as the attention (benchmarks/seq2seq.py)
     backend : "auto" is padded, or single where the model gets that wrong; a named one is taken, or EngineError
     """
+
+    auto_class = AutoModelForSeq2SeqLM
+    kind = "an encoder-decoder language model"
+    alone = "single"
 
     def __init__(
         self,
@@ -75,47 +78,6 @@ class Seq2SeqEngine:
         self._stop_ids = stop_ids(model, tokenizer)
         self._warned_of_length = False
         self.backend: Backend = self._choose(backend)
-
-    @classmethod
-    def load(
-        cls,
-        path_or_id: str | Path,
-        *,
-        name: str | None = None,
-        revision: str | None = None,
-        dtype: DType = "auto",
-        device: str | None = None,
-        device_map: Any = None,
-        max_tokens: int = 1024,
-        backend: Backend | Literal["auto"] = "auto",
-        exact: bool = False,
-    ) -> Seq2SeqEngine:
-        """A model from a local folder or the hub.
-
-        dtype, device, device_map : see loading.load
-        exact : backend "single", and float32 unless a dtype is named
-        raises : EngineError, when it cannot be loaded or is not an encoder-decoder model
-        """
-        if exact:
-            backend, dtype = exactly(backend, dtype, "single")
-        loaded = load(
-            AutoModelForSeq2SeqLM,
-            "an encoder-decoder language model",
-            path_or_id,
-            name=name,
-            revision=revision,
-            dtype=dtype,
-            device=device,
-            device_map=device_map,
-        )
-        return cls(
-            loaded.model,
-            loaded.tokenizer,
-            name=loaded.name,
-            revision=loaded.revision,
-            max_tokens=max_tokens,
-            backend=backend,
-        )
 
     @property
     def signature(self) -> Signature:
