@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from transformers import AddedToken, BertConfig, BertForMaskedLM
 
 from synthscore.engines import open_engine
-from synthscore.engines.apart import ApartEngine, reads_apart
+from synthscore.engines.apart import ApartEngine
 from synthscore.engines.apart_model import ATTENTION, states
 from synthscore.engines.apart_plan import CUE, SHARED, Marks, chunks, plan
+from synthscore.engines.loading import read_as
 from synthscore.errors import EngineError, LabelError
 from synthscore.types import Prompt, Sampling
 from tests.tokenizers_for_tests import word_piece
@@ -240,7 +241,8 @@ def test_reading_together_that_gives_other_numbers_is_found_out(folder, monkeypa
         ApartEngine.load(folder, backend="together")
 
 
-def test_what_is_no_such_model_is_not_taken_for_one(tmp_path):
-    assert not reads_apart(tmp_path)
+def test_what_is_no_such_model_is_not_taken_for_one(tmp_path, folder):
+    assert read_as(folder) == "apart"
+    assert read_as(tmp_path) != "apart"
     BertConfig().save_pretrained(tmp_path)
-    assert not reads_apart(tmp_path)
+    assert read_as(tmp_path) != "apart"

@@ -54,16 +54,17 @@ def open_engine(name: str, **options: Any) -> Engine:
             f"{', '.join(_LOADED[1:])}, and the rest is for servers. Leave that out",
             model=name,
         )
-    from .loading import is_encoder_decoder  # imports torch
+    from .loading import read_as  # imports torch
 
     source: str | Path = name
     if folder.is_dir():
         source, options = folder, {"name": folder.resolve().name, **options}
-    from .apart import ApartEngine, reads_apart
+    kind_of_model = read_as(source, options.get("revision"))
+    if kind_of_model == "apart":
+        from .apart import ApartEngine
 
-    if reads_apart(source, options.get("revision")):
         return ApartEngine.load(source, **options)
-    if is_encoder_decoder(source, options.get("revision")):
+    if kind_of_model == "encoder-decoder":
         from .seq2seq import Seq2SeqEngine
 
         return Seq2SeqEngine.load(source, **options)

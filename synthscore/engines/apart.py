@@ -13,12 +13,11 @@ A check at load compares them. Such a model's config.json has a part "synthscore
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from transformers import AutoConfig, AutoModelForMaskedLM
+from transformers import AutoModelForMaskedLM
 
 from ..errors import EngineError
 from ..types import FloatArray, Generation, LabelLogProbs, Prompt, Sampling, Signature
@@ -32,15 +31,6 @@ from .tokens import PromptTokenizer
 
 Backend = Literal["together", "single"]
 _BACKENDS: tuple[Backend, ...] = ("together", "single")  # in the order in which they are tried
-
-
-def reads_apart(path_or_id: str | Path, revision: str | None = None) -> bool:
-    """What the config says; False also where none can be read: `load` then says why."""
-    try:
-        config = AutoConfig.from_pretrained(str(path_or_id), revision=revision)
-    except Exception:
-        return False
-    return "paragraph_end" in (getattr(config, "synthscore", None) or {})
 
 
 class ApartEngine(LocalEngine):

@@ -165,12 +165,15 @@ def _computes_in_bfloat16(on_gpu: bool) -> bool:
     return any(flag() for flag in flags if flag is not None)
 
 
-def is_encoder_decoder(path_or_id: str | Path, revision: str | None = None) -> bool:
-    """What the config says; False also where none can be read: `load` then says why."""
+def read_as(path_or_id: str | Path, revision: str | None = None) -> Literal["causal", "encoder-decoder", "apart"]:
+    """How the config says that a model is to be read; causal also where none can be read: `load` then says why."""
     try:
-        return bool(AutoConfig.from_pretrained(str(path_or_id), revision=revision).is_encoder_decoder)
+        config = AutoConfig.from_pretrained(str(path_or_id), revision=revision)
     except Exception:
-        return False
+        return "causal"
+    if "paragraph_end" in (getattr(config, "synthscore", None) or {}):
+        return "apart"
+    return "encoder-decoder" if getattr(config, "is_encoder_decoder", False) else "causal"
 
 
 def dtype_name(model: Any) -> str:
