@@ -10,8 +10,20 @@ import numpy as np
 import pytest
 
 from synthscore.degrade import ATTRIBUTES, DAMAGES, EDITS, Material, damages_for, neutral_for, sentences
-from training.groups import LIMITS, LONGER_WINS, WEIGHTS, Group, damaged_words, groups
-from training.machine_text import MACHINES, chained, fused, machine_path, machines_for
+from training.good_texts import LIMITS
+from training.groups import LONGER_WINS, TURNED, WEIGHTS, Group, damaged_words, exchanged, groups, replaced_phrase
+from training.machine_text import (
+    MACHINES,
+    Chain,
+    Source,
+    babbled,
+    chained,
+    fused,
+    machine_path,
+    machines_for,
+    scattered,
+    spliced,
+)
 
 CORPORA = Path(__file__).resolve().parents[2] / "shared" / "corpora"
 
@@ -215,33 +227,60 @@ def test_marks_are_there_for_whole_texts_and_for_damaged_ones_alone(made, real):
     assert np.mean(known) > 0.7 if known else True
 
 
-def test_texts_asked_about_twice_are_damaged_in_one_attribute_alone(made, real):
-    twice = [(one, other) for some in (made, real) for one, other in pairwise(some) if one.texts == other.texts]
-    assert len(twice) > 20
-    for one, other in twice:
-        assert one.attribute != other.attribute
+def twice(some):
+    """Neighbouring groups of the same texts."""
+    return [(one, other) for one, other in pairwise(some) if one.texts == other.texts]
+
+
+def test_texts_asked_about_twice_under_one_context_are_damaged_in_one_attribute_alone(made, real):
+    both = [(one, other) for some in (made, real) for one, other in twice(some) if one.attribute != other.attribute]
+    assert len(both) > 20
+    for one, other in both:
         assert (one.context, one.kinds) == (other.context, other.kinds)
         assert any(one.severities)
         assert any(other.severities)
         assert all(a == 0 or b == 0 for a, b in zip(one.severities, other.severities, strict=True))
 
 
+def test_where_a_word_is_exchanged_in_the_context_as_well_the_wrong_texts_are_the_right_ones(made, real):
+    both = [(one, other) for some in (made, real) for one, other in twice(some) if one.attribute == other.attribute]
+    assert len(both) > 20
+    for one, other in both:
+        assert (one.task, one.attribute) in TURNED
+        assert (one.context, one.facts) != (other.context, other.facts)
+        assert len({*one.severities, *other.severities}) == 2
+        assert all((a == 0) != (b == 0) for a, b in zip(one.severities, other.severities, strict=True))
+
+
+def test_a_replaced_phrase_is_found_if_nothing_else_differs():
+    assert replaced_phrase("Anna Keller built it.", "Tom Brandt built it.") == ("Anna Keller", "Tom Brandt")
+    assert replaced_phrase("It was in Velm, they say.", "It was in Dorn, they say.") == ("Velm", "Dorn")
+    assert replaced_phrase("It was in Velm.", "It was not in Velm.") is None
+    assert replaced_phrase("She saw Velm and Dorn.", "She saw Orla and Tarn.") is None
+    assert replaced_phrase("It stood in Velm.", "It stood in Velm!") is None
+
+
+def test_phrases_are_exchanged_as_whole_words_in_triples_too():
+    assert exchanged("Ann met Tom. Anna did not.", "Ann", "Tom") == "Tom met Ann. Anna did not."
+    assert exchanged("Tom_Brandt | bornIn | Velm", "Tom Brandt", "Ida Moor") == "Ida_Moor | bornIn | Velm"
+
+
 SOURCE = "The mayor opened the bridge and praised the workers. The council refused the plan and raised the tax."
 
 
 def test_two_sentences_are_fused_at_the_same_word():
-    material = Material(SOURCE)
-    made = fused("The mayor opened the bridge and praised the workers.", np.random.default_rng(0), material)
+    source = Source(Material(SOURCE), Chain())
+    made = fused("The mayor opened the bridge and praised the workers.", np.random.default_rng(0), source)
     assert made == "The mayor opened the bridge and raised the tax."
-    assert fused("Nothing to cut here.", np.random.default_rng(0), material) is None
+    assert fused("Nothing to cut here.", np.random.default_rng(0), source) is None
 
 
 def test_a_chain_takes_each_word_from_behind_the_one_before():
-    material = Material(SOURCE)
+    source = Source(Material(SOURCE), Chain())
     words = SOURCE.split()
     follow = set(pairwise(words))
     for seed in range(20):
-        made = chained("The mayor opened the bridge.", np.random.default_rng(seed), material)
+        made = chained("The mayor opened the bridge.", np.random.default_rng(seed), source)
         assert made is not None
         assert made.startswith("The mayor ")
         inner = made.split()[:-1]  # a full stop may have been put at the end
@@ -251,10 +290,48 @@ def test_a_chain_takes_each_word_from_behind_the_one_before():
 
 def test_a_path_of_machines_damages_a_sentence_a_step():
     text = "The mayor opened the bridge and praised the workers. She spoke to them for an hour and went home then."
-    steps = list(machine_path(text, ("fused-sentences", "word-chain"), np.random.default_rng(1), Material(SOURCE)))
+    steps = list(
+        machine_path(
+            text, ("fused-sentences", "word-chain"), np.random.default_rng(1), Source(Material(SOURCE), Chain())
+        )
+    )
     assert [step.severity for step in steps] == [0.6, 1.0]
     assert {step.kind for step in steps} <= set(MACHINES)
     assert len({text, *(step.text for step in steps)}) == 3
+
+
+FAR = " ".join(
+    f"Sentence number {word} stands in its own place here." for word in ("one", "two", "three", "four", "five")
+)
+
+
+def test_a_scattered_sentence_comes_from_three_or_more_sentences_away():
+    source = Source(Material(FAR), Chain())
+    first = sentences(FAR)[0]
+    assert {scattered(first, np.random.default_rng(seed), source) for seed in range(20)} == set(sentences(FAR)[3:])
+    assert scattered("Short.", np.random.default_rng(0), Source(Material("One sentence alone."), Chain())) is None
+
+
+def test_a_spliced_sentence_breaks_behind_a_word_that_wants_more():
+    source = Source(Material(SOURCE + " He was blamed for the noise of the saws."), Chain())
+    for seed in range(20):
+        made = spliced("They walked with the children of the town to a fair.", np.random.default_rng(seed), source)
+        assert made is not None
+        assert made.startswith("They walked with")
+        assert made.split()[-1] in {"workers.", "tax.", "saws."}
+
+
+def test_a_chain_of_dialogues_speaks_of_the_names_of_the_context():
+    chain = Chain()
+    assert chain.text(np.random.default_rng(0), 8) is None
+    for n in range(6):
+        chain.learn(_dialogue(n))
+    source = Source(Material("A: Who is Olaf Berg?\nB: I heard that Olaf Berg sings."), chain)
+    made = [babbled("I have never heard of him in my life.", np.random.default_rng(seed), source) for seed in range(40)]
+    assert all(made)
+    said = " ".join(made)
+    assert "Olaf Berg" in said
+    assert not any(town in said for town in TOWNS)
 
 
 def test_length_does_not_tell_the_better_text_of_real_groups(real):

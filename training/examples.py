@@ -6,8 +6,10 @@ second text. They are rendered with the package's own templates, and answered in
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -40,6 +42,8 @@ class Example:
         line behind it, and its damage, in [0, 1]
     nodes, damaged : int64 and float64, shape (n_nodes,): the tokens of the texts; 1 where the token's word is where the
         damage lies, else 0; NaN: not known
+    found : float64, shape (n_nodes, 2): 1 where the token's word stands in the context or the facts, and where it does
+        so behind the same word; NaN: not a word
     """
 
     protocol: str
@@ -51,6 +55,7 @@ class Example:
     severities: FloatArray
     nodes: IntArray
     damaged: FloatArray
+    found: FloatArray
 
 
 def prompts(
@@ -149,32 +154,55 @@ def marks_of(tokenizer: PreTrainedTokenizerBase) -> Marks:
 
 def _of_texts(
     planned: Plan, shown: Sequence[Mapping[int, int]], group: Group, tokenizer: PreTrainedTokenizerBase
-) -> tuple[IntArray, FloatArray, IntArray, FloatArray]:
-    """Where texts end and where their tokens are, with what is known of both: Example's ends to damaged.
+) -> tuple[IntArray, FloatArray, IntArray, FloatArray, FloatArray]:
+    """Where texts end and where their tokens are, with what is known of both: Example's ends to found.
 
     shown : of each prompt: which text of the group stands first (1) and second (2)
     """
     damaged_words = group.damaged or (None,) * len(group.texts)
-    marks = [_token_marks(text, words, tokenizer) for text, words in zip(group.texts, damaged_words, strict=True)]
+    source = words_in(f"{group.context}\n{group.facts}")
+    known = set(pairwise(source)) | {(word,) for word in source}
+    marks = [
+        _token_marks(text, words, known, tokenizer) for text, words in zip(group.texts, damaged_words, strict=True)
+    ]
     ends: dict[int, float] = {}
-    found: dict[int, float] = {}
+    nodes: dict[int, tuple[float, float, float]] = {}
     for prompt, texts in enumerate(shown):
         for part, text in texts.items():
             tokens = planned.tokens(prompt, part).tolist()
             ends[tokens[-1]] = group.severities[text]
-            found.update(zip(tokens[-1 - len(marks[text]) : -1], marks[text], strict=True))
+            nodes.update(zip(tokens[-1 - len(marks[text]) : -1], marks[text], strict=True))
+    told = np.array(list(nodes.values()))
     return (
         np.fromiter(ends, dtype=np.int64),
         np.array(list(ends.values())),
-        np.fromiter(found, dtype=np.int64),
-        np.array(list(found.values())),
+        np.fromiter(nodes, dtype=np.int64),
+        told[:, 0],
+        told[:, 1:],
     )
 
 
-def _token_marks(text: str, words: Sequence[bool] | None, tokenizer: PreTrainedTokenizerBase) -> list[float]:
-    """Of each token: is its word marked? NaN where the marks are not known."""
+_WORD = re.compile(r"\w+")
+
+
+def words_in(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+def _token_marks(
+    text: str, damaged: Sequence[bool] | None, known: Set[tuple[str, ...]], tokenizer: PreTrainedTokenizerBase
+) -> list[tuple[float, float, float]]:
+    """Of each token: is its word damaged, is the word known, is the pair of it and the word before? NaN: not known."""
     spans = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
-    if words is None:
-        return [np.nan] * len(spans)
-    word_of = np.cumsum([char.isspace() and not text[i - 1].isspace() for i, char in enumerate(text)])
-    return [float(words[word_of[start]]) for start, _ in spans]
+    piece_of = np.cumsum([char.isspace() and not text[i - 1].isspace() for i, char in enumerate(text)])
+    found: dict[int, tuple[float, float]] = {}
+    before = ""
+    for match in _WORD.finditer(text):
+        word = match[0].lower()
+        told = (float((word,) in known), float((before, word) in known) if before else np.nan)
+        found.update(dict.fromkeys(range(*match.span()), told))
+        before = word
+    return [
+        (np.nan if damaged is None else float(damaged[piece_of[start]]), *found.get(start, (np.nan, np.nan)))
+        for start, _ in spans
+    ]

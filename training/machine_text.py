@@ -1,4 +1,4 @@
-"""Damage as machines do it: halves of two sentences in one, and text of a chain of word pairs.
+"""Damage as machines do it: pieces of two sentences in one, sentences from here and there, and text of word chains.
 
 synthscore.degrade damages texts as careless people would; these edits are for training alone. Knows nothing of groups.
 """
@@ -13,9 +13,56 @@ from itertools import pairwise
 
 from numpy.random import Generator
 
-from synthscore.degrade import Material, Step, sentences
+from synthscore.degrade import Material, Step, names, sentences
+from synthscore.degrade_reading import replace_name
 
-Edit = Callable[[str, Generator, Material], "str | None"]
+MOST_WORDS = 300_000  # that a chain learns
+
+
+class Chain:
+    """Which words follow two others in the turns of the dialogues that it has learnt from."""
+
+    def __init__(self) -> None:
+        self.openings: list[tuple[str, str]] = []
+        self.followers: dict[tuple[str, str], list[str]] = defaultdict(list)
+        self.n_words = 0
+
+    def learn(self, dialogue: str) -> None:
+        """All turns, one a line, behind "A: " or "B: "; nothing once MOST_WORDS have been learnt."""
+        if self.n_words >= MOST_WORDS:
+            return
+        for line in dialogue.splitlines():
+            words = line.split()[1:]
+            self.n_words += len(words)
+            if len(words) >= 4:
+                self.openings.append((words[0], words[1]))
+                for first, second, third in zip(words, words[1:], words[2:], strict=False):
+                    self.followers[first, second].append(third)
+
+    def text(self, rng: Generator, n_words: int) -> str | None:
+        """Of about so many words, up to the end of a sentence."""
+        if not self.openings:
+            return None
+        words = list(self.openings[int(rng.integers(len(self.openings)))])
+        while len(words) < n_words + 12:
+            following = self.followers.get((words[-2], words[-1]))
+            if following is None:
+                following = list(self.openings[int(rng.integers(len(self.openings)))])[:1]
+            words.append(following[int(rng.integers(len(following)))])
+            if len(words) >= n_words - 3 and words[-1][-1] in ".!?":
+                break
+        return " ".join(words)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """What damage is taken from: the material of the text, and a chain."""
+
+    material: Material
+    chain: Chain
+
+
+Edit = Callable[[str, Generator, Source], "str | None"]
 """A sentence -> the sentence in its place, or None where none can be made."""
 
 
@@ -31,12 +78,12 @@ SHARE = 1.2  # of the full severity, divided by the number of sentences: as for 
 _JOINT = re.compile(r" (?=(?:and|but|which|who|that|when|after|before|because|while|was|were|is|are|had|has|in|to) )")
 
 
-def fused(sentence: str, rng: Generator, material: Material) -> str | None:
+def fused(sentence: str, rng: Generator, source: Source) -> str | None:
     """The beginning of the sentence, and the end of one of the source's, cut at the same word."""
     own = _halves(sentence)
     options = [
         f"{head} {tail}"
-        for other in sentences(material.context)
+        for other in sentences(source.material.context)
         if other != sentence and len(other.split()) < 45
         for head, joint, _ in own
         for _, same, tail in _halves(other)
@@ -55,9 +102,10 @@ def _halves(sentence: str) -> list[tuple[str, str, str]]:
     return made
 
 
-def chained(sentence: str, rng: Generator, material: Material) -> str | None:
+def chained(sentence: str, rng: Generator, source: Source) -> str | None:
     """As many words as the sentence has, each one that followed the word before somewhere in the material."""
     followers: dict[str, list[str]] = defaultdict(list)
+    material = source.material
     sources = (material.context,) if rng.random() < 0.5 else (material.context, *material.foreign)
     for text in sources:
         words = text.split()
@@ -80,6 +128,46 @@ def chained(sentence: str, rng: Generator, material: Material) -> str | None:
     return None if text == sentence else text if text[-1] in ".!?" else text + "."
 
 
+_WANTS_MORE = " the a an of in to with for by from at on his her its their and "
+_GOES_ON = " of in to with was is were are by from and for at on that which had has after when "
+
+
+def spliced(sentence: str, rng: Generator, source: Source) -> str | None:
+    """The beginning of the sentence, up to a word that wants more, and the end of another one, which does not fit."""
+    words = sentence.split()
+    heads = [i for i in range(2, len(words) - 2) if f" {words[i]} " in _WANTS_MORE]
+    others = [other.split() for other in sentences(source.material.context) if other != sentence]
+    tails = [other[i:] for other in others for i in range(3, len(other) - 2) if f" {other[i]} " in _GOES_ON]
+    if not heads or not tails:
+        return None
+    head = words[: heads[int(rng.integers(len(heads)))] + 1]
+    tails = [tail for tail in tails if tail[0] != head[-1]]
+    tails.sort(key=lambda tail: abs(len(head) + len(tail) - len(words)))
+    return " ".join([*head, *tails[int(rng.integers(min(6, len(tails))))]]) if tails else None
+
+
+def scattered(sentence: str, rng: Generator, source: Source) -> str | None:
+    """Another sentence of the context, three or more away."""
+    parts = sentences(source.material.context)
+    here = parts.index(sentence) if sentence in parts else -9
+    far = [part for i, part in enumerate(parts) if abs(i - here) >= 3 and part != sentence and len(part.split()) >= 5]
+    far.sort(key=lambda part: abs(len(part.split()) - len(sentence.split())))
+    return far[int(rng.integers(min(4, len(far))))] if far else None
+
+
+def babbled(sentence: str, rng: Generator, source: Source) -> str | None:
+    """As many words of a chain, with names of the context and the facts in the place of its own."""
+    made = source.chain.text(rng, len(sentence.split()))
+    if made is None:
+        return None
+    told = f"{source.material.context}\n{source.material.facts}"
+    found = {name.text for line in told.splitlines() for part in sentences(line) for name in names(part)}
+    known = sorted(name for name in found if len(name) > 3)
+    for name in names(made)[::-1] if known else ():
+        made = replace_name(made.split(), name, known[int(rng.integers(len(known)))])
+    return None if made == sentence else made
+
+
 _ALL = frozenset(("coherence", "consistency", "fluency", "relevance"))
 MACHINES: Mapping[str, Machine] = {
     "fused-sentences": Machine({"summarization": frozenset(("consistency",))}, fused),
@@ -91,6 +179,25 @@ MACHINES: Mapping[str, Machine] = {
         },
         chained,
     ),
+    "spliced-sentences": Machine(
+        {
+            "summarization": frozenset(("coherence", "consistency", "fluency")),
+            "dialogue": frozenset(("naturalness", "understandability", "overall")),
+            "story": frozenset(("coherence",)),
+        },
+        spliced,
+    ),
+    "scattered-sentences": Machine(
+        {"summarization": frozenset(("coherence",)), "story": frozenset(("coherence",))}, scattered
+    ),
+    "dialogue-chain": Machine(
+        {
+            "dialogue": frozenset(
+                ("coherence", "continuity", "engagingness", "naturalness", "overall", "understandability")
+            )
+        },
+        babbled,
+    ),
 }
 
 
@@ -99,7 +206,7 @@ def machines_for(task: str, attribute: str) -> tuple[str, ...]:
     return tuple(name for name, machine in MACHINES.items() if attribute in machine.lowers.get(task, ()))
 
 
-def machine_path(text: str, kinds: Sequence[str], rng: Generator, material: Material) -> Iterator[Step]:
+def machine_path(text: str, kinds: Sequence[str], rng: Generator, source: Source) -> Iterator[Step]:
     """Ever worse versions of the text, a sentence each, in random order, until severity 1 or all are replaced."""
     parts = list(sentences(text))
     share = SHARE / max(2, len(parts))
@@ -108,7 +215,7 @@ def machine_path(text: str, kinds: Sequence[str], rng: Generator, material: Mate
         if severity >= 1 - 1e-9:
             return
         kind = kinds[int(rng.integers(len(kinds)))]
-        made = MACHINES[kind].edit(parts[index], rng, material)
+        made = MACHINES[kind].edit(parts[index], rng, source)
         if made is None:
             continue
         parts[index] = made

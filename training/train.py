@@ -185,6 +185,7 @@ class Trained(torch.nn.Module):
 
     merit : at the end of a text: how good is it, compared with the others of its group?
     damaged : at each token: is the damage at this word?
+    found : at each token: does the context have this word, and has it the word behind the same one?
     """
 
     def __init__(self, model: BertForMaskedLM) -> None:
@@ -193,6 +194,7 @@ class Trained(torch.nn.Module):
         size = model.config.hidden_size
         self.merit = torch.nn.Sequential(torch.nn.LayerNorm(size), torch.nn.Linear(size, 1))
         self.damaged = torch.nn.Sequential(torch.nn.LayerNorm(size), torch.nn.Linear(size, 1))
+        self.found = torch.nn.Sequential(torch.nn.LayerNorm(size), torch.nn.Linear(size, 2))
 
 
 @dataclass(slots=True)
@@ -225,11 +227,15 @@ def lesson(trained: Trained, batch: Sequence[Example], label_ids: dict[str, Any]
         if len(same):
             apart = merit[torch.from_numpy(same)] - merit[torch.from_numpy(as_same)]
             losses["even"] = EVEN * apart.square().mean()
-        damaged = torch.from_numpy(made.damaged).float()
-        known = ~torch.isnan(damaged)
-        if known.any():
-            said = trained.damaged(read[torch.from_numpy(made.nodes + offset)]).float()
-            losses["damaged"] = binary_cross_entropy_with_logits(said[known, 0], damaged[known])
+        words = read[torch.from_numpy(made.nodes + offset)]
+        for name, asked, truth in (
+            ("damaged", trained.damaged, made.damaged[:, None]),
+            ("found", trained.found, made.found),
+        ):
+            wanted = torch.from_numpy(truth).float()
+            known = ~torch.isnan(wanted)
+            if known.any():
+                losses[name] = binary_cross_entropy_with_logits(asked(words).float()[known], wanted[known])
         right = (lead.detach() > 0).numpy()
         if made.protocol != ALONE:
             logits = trained.model.cls(read[torch.from_numpy(made.plan.ends + offset)]).float()
