@@ -116,3 +116,15 @@ def test_the_opposite_of_a_prompt_asks_about_the_other_text(tokenizer):
     made = example(GROUP, "compare", TEMPLATES, tokenizer)
     asked = [(i, j) for i, j, _ in prompts(GROUP, "compare", TEMPLATES)]
     assert [asked[place] for place in made.opposite] == [(j, i) for i, j in asked]
+
+
+def test_each_token_is_told_whether_the_context_has_its_word_and_the_pair_with_the_word_before(tokenizer):
+    texts = ("A ferry stopped.", "An island ferry, a ferry.")
+    group = replace(GROUP, texts=texts, severities=(0.0, 0.0), kinds=("good", "good"))
+    made = alone(group, TEMPLATES, tokenizer)
+    found = dict(zip(made.nodes.tolist(), made.found.tolist(), strict=True))
+    told = [found[token] for token in made.plan.tokens(1, 1).tolist() if token in found]
+    words = ("An", "island", "ferry", ",", "a", "ferry", ".")
+    right = [(1.0, np.nan), (1.0, 1.0), (1.0, 0.0), (np.nan, np.nan), (1.0, 0.0), (1.0, 1.0), (np.nan, np.nan)]
+    expected = [pair for word, pair in zip(words, right, strict=True) for _ in tokenizer.tokenize(word)]
+    np.testing.assert_equal(told, expected)

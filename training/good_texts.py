@@ -24,7 +24,6 @@ LIMITS = {  # words of every text of a group, damaged ones too
     "question": (5, 60),
 }
 BRACKETS = 0.5  # of the summaries keep what stands in brackets: it is no damage
-OPENING = 0.35  # of the extracts are the article's first sentences
 
 Reasons = Counter[str]
 
@@ -164,10 +163,9 @@ def _lead(parts: list[list[str]], attribute: str, rng: Generator, n_words: int, 
         return None
     twins: tuple[str, ...] = ()
     if attribute in ("consistency", "fluency"):
-        twin = _central(list(sentences(context)), context, rng)
-        twins = (twin,) if twin else ()
-        if twin and rng.random() < 0.3:
-            summary, twins = twin, (summary,)
+        twins = tuple(_extracts(list(sentences(context)), context, attribute, rng))
+        if twins and rng.random() < 0.3:
+            summary, twins = twins[0], (summary, *twins[1:])
     return Base(context, "", summary, twins)
 
 
@@ -213,24 +211,37 @@ def _central(parts: Sequence[str], context: str, rng: Generator) -> str | None:
 
 
 def _extract(parts: list[list[str]], attribute: str, rng: Generator, n_words: int, reasons: Reasons) -> Base | None:
-    """Sentences of the article itself: central ones, or (to be put in disorder) some that follow one another."""
+    """Sentences of the article itself, and others of another length and place that are as good."""
     first = _first_words([sentence for paragraph in parts for sentence in paragraph], n_words)
     context = " ".join(first)
-    if attribute == "coherence" or (attribute == "fluency" and rng.random() < 0.3):
-        summary = _passage(first, rng)
-    elif rng.random() < OPENING:
-        summary = _opening(first, rng)
-    else:
-        summary = _central(first, context, rng)
-    if summary is None or len(context.split()) < max(40, 1.4 * len(summary.split())):
+    found = [
+        made for made in _extracts(first, context, attribute, rng) if len(context.split()) >= 1.4 * len(made.split())
+    ]
+    if not found or len(context.split()) < 40:
         reasons["summarization: no extract fits"] += 1
         return None
     if rng.random() < 0.5:
-        summary = reworded(summary, rng)[0]
-    return Base(context, "", summary) if _fits(summary, "summarization") else None
+        found[0] = reworded(found[0], rng)[0]
+    return Base(context, "", found[0], tuple(found[1:])) if _fits(found[0], "summarization") else None
 
 
-def _opening(parts: Sequence[str], rng: Generator) -> str | None:
+def _extracts(parts: Sequence[str], context: str, attribute: str, rng: Generator) -> list[str]:
+    """Up to four extracts, in random order: the central sentences, the first ones, or (where it is of no matter what is
+    said) some that follow one another."""
+    makers = {"coherence": (_passage, _opening), "relevance": (_central, _opening)}.get(
+        attribute, (_central, _opening, _passage)
+    )
+    found: dict[str, None] = {}
+    for _ in range(2):
+        for maker in makers:
+            made = maker(parts, context, rng)
+            if made:
+                found[made] = None
+    texts = list(found)
+    return [texts[int(i)] for i in rng.permutation(len(texts))[:4]]
+
+
+def _opening(parts: Sequence[str], context: str, rng: Generator) -> str | None:
     """The first two to four sentences: articles begin with what matters most."""
     brackets = bool(rng.random() < BRACKETS)
     run = parts[: int(rng.integers(2, 5))]
@@ -238,15 +249,15 @@ def _opening(parts: Sequence[str], rng: Generator) -> str | None:
     return opening if all(map(_whole, run)) and not _leans(run[0]) and _fits(opening, "summarization") else None
 
 
-def _passage(parts: Sequence[str], rng: Generator) -> str | None:
-    """Three to five sentences that follow one another."""
+def _passage(parts: Sequence[str], context: str, rng: Generator) -> str | None:
+    """Two to five sentences that follow one another."""
     brackets = bool(rng.random() < BRACKETS)
     starts = [i for i, part in enumerate(parts[:-2]) if not _leans(part)]
     for i in rng.permutation(len(starts))[:4]:
-        for size in (int(rng.integers(3, 6)), 3):
+        for size in (int(rng.integers(2, 6)), 3):
             run = parts[starts[i] : starts[i] + size]
             passage = " ".join(part if brackets else _PARENTHESIS.sub("", part) for part in run)
-            if len(run) >= 3 and all(map(_whole, run)) and _fits(passage, "summarization"):
+            if len(run) >= 2 and all(map(_whole, run)) and _fits(passage, "summarization"):
                 return passage
     return None
 

@@ -47,9 +47,6 @@ STYLES = {  # share of groups that are raw, in benchmark look, and mixed
     "question": (0.70, 0.15, 0.15),
 }
 SMALLEST = 0.1  # severity worth a verdict
-CROSSED = 0.35  # of the groups, where two attributes can be damaged apart: the same texts are asked about both
-LONG_SHARE = 0.15  # of the contexts, 220 words or more
-MACHINE_SHARE = 0.3  # of the paths of damage, where machines damage the attribute at all
 LONGER_WINS = {  # how much more often the longer text may be the better one: here length is part of what is asked
     ("summarization", "relevance"): 0.4,
     ("dialogue", "engagingness"): 0.4,
@@ -66,9 +63,26 @@ TURNED = {  # damage that replaces a word or a name; asked about under the conte
     ("data_to_text", "semantics"): ("wrong-value", "entity-other-document", "number-changed", "content-word-replaced"),
     ("dialogue", "groundedness"): ("ungrounded-fact",),
 }
-TURNED_SHARE = 0.4
-TWO_LOOKS = 0.2  # of the groups: one of the texts stands there twice, in two looks
+OF_OTHERS = 0.65  # of the good texts, where the context has others of another length that are as good
 MIN_GAP = 0.3  # between severities that come from different kinds of damage
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How much of each kind of data there is.
+
+    crossed : of the groups, where two attributes can be damaged apart: the same texts are asked about both
+    turned : of the groups, where damage can be turned (TURNED): the same texts are asked about under two contexts
+    two_looks : of the groups: one of the texts stands there twice, in two looks
+    machine : of the paths of damage, where machines damage the attribute at all
+    long : of the contexts: 220 words or more
+    """
+
+    crossed: float = 0.35
+    turned: float = 0.4
+    two_looks: float = 0.2
+    machine: float = 0.3
+    long: float = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +112,17 @@ def groups(
     tasks: Mapping[str, float] = WEIGHTS,
     max_words: int = 500,
     per_document: int = 4,
+    shares: Shares | None = None,
     reasons: Reasons | None = None,
 ) -> Iterator[Group]:
     """Groups in the proportions of `tasks`, as far as the kinds of documents allow.
 
     max_words : of a context
     per_document : at most so many groups are made from one document
+    shares : of the kinds of data
     reasons : counts why a document or an attempt gave no group
     """
+    shares = shares or Shares()
     reasons = Counter() if reasons is None else reasons
     pools: dict[str, deque[str]] = {kind: deque(maxlen=32) for kind in SOURCES}
     triples: deque[str] = deque(maxlen=32)
@@ -146,13 +163,14 @@ def groups(
             foreign = tuple(pool[int(i)] for i in rng.choice(len(pool), 3, replace=False))
             if task == "data_to_text":
                 foreign += tuple(triples)[:4]
-            base = BUILDERS[task](text, attribute, rng, _context_words(rng, attribute, max_words), foreign, reasons)
+            n_words = _context_words(rng, attribute, max_words, shares.long)
+            base = BUILDERS[task](text, attribute, rng, n_words, foreign, reasons)
             if base is None and task in ("data_to_text", "question"):
                 options[task] = []  # it would be the same for all attributes
             if base is not None and len(base.context.split()) > max_words:
                 reasons[f"{task}: context too long"] += 1
                 base = None
-            for group in _groups(base, task, attribute, rng, foreign, chain, balance, reasons) if base else ():
+            for group in _groups(base, task, attribute, rng, foreign, chain, shares, balance, reasons) if base else ():
                 made[task] += 1
                 made_attributes[task, group.attribute] += 1
                 if task == "data_to_text":
@@ -222,15 +240,16 @@ def _groups(
     rng: Generator,
     foreign: tuple[str, ...],
     chain: Chain,
+    shares: Shares,
     balance: _Balance,
     reasons: Reasons,
 ) -> list[Group]:
     """One group, or two of the same texts, which ask about two attributes or under two contexts; none where no damage
     fits."""
     why = "no damage fits"
-    source = Source(Material(base.context, base.facts, foreign), chain)
+    source = Source(Material(base.context, base.facts, foreign), chain, shares.machine)
     for _ in range(5):
-        sides = _sides(base, task, attribute, rng, source)
+        sides = _sides(base, task, attribute, rng, source, shares)
         if not sides:
             continue
         low, high = LIMITS[task]
@@ -240,7 +259,7 @@ def _groups(
             why = "text too long or too short"
             continue
         looks, of_source = _looks(task, len(order), rng)
-        if len(order) < 5 and rng.random() < TWO_LOOKS:  # how a text looks is of no matter
+        if len(order) < 5 and rng.random() < shares.two_looks:  # how a text looks is of no matter
             order, looks = _shown_twice(order, looks, rng)
         texts = tuple(surface(sides[0].items[i].text, look) for i, look in zip(order, looks, strict=True))
         if len(set(texts)) < len(texts):
@@ -273,14 +292,14 @@ def _shown_twice(order: list[int], looks: list[str], rng: Generator) -> tuple[li
     return [*order, order[chosen]], [*looks, others[int(rng.integers(len(others)))]]
 
 
-def _sides(base: Base, task: str, attribute: str, rng: Generator, source: Source) -> Sequence[_Side]:
+def _sides(base: Base, task: str, attribute: str, rng: Generator, source: Source, shares: Shares) -> Sequence[_Side]:
     """Texts of known severity, asked about in one attribute or two, under the context or under two; empty: none."""
-    if (task, attribute) in TURNED and rng.random() < TURNED_SHARE:
+    if (task, attribute) in TURNED and rng.random() < shares.turned:
         return _turned(base, task, attribute, rng, source)
     others = [
         other for other in sorted(ATTRIBUTES[task]) if _only(task, attribute, other) and _only(task, other, attribute)
     ]
-    if others and rng.random() < CROSSED:
+    if others and rng.random() < shares.crossed:
         crossed = _crossed(base, task, (attribute, others[int(rng.integers(len(others)))]), rng, source)
         return [_Side(name, base.context, base.facts, items) for name, items in crossed.items()]
     items = _items(base, task, attribute, rng, source)
@@ -359,7 +378,11 @@ def _crossed(base: Base, task: str, asked: tuple[str, str], rng: Generator, sour
     """The same texts for two attributes: a good one or two, some with damage to one attribute alone, and some to the
     other alone. What tells the texts apart in the one is of no matter in the other."""
     good = [(base.text, "good")]
-    as_good = reworded(base.text, rng)
+    others = [twin for twin in base.twins if twin != base.text]
+    if others and rng.random() < OF_OTHERS:
+        as_good = (others[int(rng.integers(len(others)))], "good")
+    else:
+        as_good = reworded(base.text, rng)
     good += [as_good] * (as_good[0] != base.text)
     sides: dict[str, list[_Item]] = {name: [_Item(text, 0.0, kind, text) for text, kind in good] for name in asked}
     for name, other in (asked, asked[::-1]):
@@ -413,7 +436,7 @@ def _items(base: Base, task: str, attribute: str, rng: Generator, source: Source
 def _as_good(base: Base, task: str, attribute: str, rng: Generator, material: Material) -> _Item:
     """A text that is as good as the base in this attribute, if not in all."""
     text, kind = base.text, "good"
-    if base.twins and rng.random() < 0.5:
+    if base.twins and rng.random() < OF_OTHERS:
         text = base.twins[int(rng.integers(len(base.twins)))]
     if rng.random() < 0.85:
         text, kind = reworded(text, rng)
@@ -462,7 +485,7 @@ def _path(
         used: list[str] = [start.kind] if start.kind in neutral_for(task, attribute) else []
         found: list[_Item] = []
         wanted = list(targets)
-        if machines and rng.random() < MACHINE_SHARE:
+        if machines and rng.random() < source.machines:
             steps = machine_path(start.text, machines, rng, source)
         else:
             steps = damage_path(
@@ -492,9 +515,9 @@ def _looks(task: str, n_texts: int, rng: Generator) -> tuple[list[str], str]:
     return looks, looks[0] if task == "dialogue" and rng.random() < 0.7 else "raw"
 
 
-def _context_words(rng: Generator, attribute: str, max_words: int) -> int:
+def _context_words(rng: Generator, attribute: str, max_words: int, long: float) -> int:
     """How long a context should be. Most are short, to learn much from few tokens; some are as long as real ones."""
-    if rng.random() >= LONG_SHARE:
+    if rng.random() >= long:
         low, high = (50, 130) if attribute in ("fluency", "grammar", "naturalness", "complexity") else (60, 220)
     else:
         low, high = 220, 500

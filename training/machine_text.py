@@ -56,10 +56,11 @@ class Chain:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """What damage is taken from: the material of the text, and a chain."""
+    """What damage is taken from. machines : share of the paths of damage that are machines', where there are any"""
 
     material: Material
     chain: Chain
+    machines: float = 0.0
 
 
 Edit = Callable[[str, Generator, Source], "str | None"]

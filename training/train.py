@@ -18,8 +18,8 @@ import math
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -35,7 +35,7 @@ from synthscore.prompts import Templates
 from synthscore.tasks import load_task, task_names
 
 from .examples import ALONE, BREAK, LABELS, SETTINGS, Example, alone, example
-from .groups import Group, groups
+from .groups import Group, Shares, groups
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 MAX_TOKENS = 1024  # positions of the finished model
@@ -44,6 +44,8 @@ ALONE_FIRST = 6000  # groups of which nothing is asked: what texts are worth is 
 SHORT_FIRST = 9000  # then short texts alone, to learn from many verdicts a token how an answer is read off the texts
 SHORT = {"question": 0.25, "data_to_text": 0.25, "dialogue": 0.5}
 COMPARE_FIRST = 10000  # until then all are asked with `compare`: the others turn signs around, so they come later
+HELPERS = ("damaged", "found")
+KINDS = (*(field.name for field in fields(Shares)), *HELPERS)
 EVEN = 0.1  # weight of the difference in merit between texts of the same severity
 
 
@@ -98,13 +100,29 @@ def apart_minilm(folder: Path, tokenizer: Any, label_tokens: Sequence[int]) -> B
     return model
 
 
-def further(folder: Path) -> BertForMaskedLM:
-    """A judge of this kind that was trained before, to be trained on."""
+def fresh() -> tuple[BertForMaskedLM, Any, dict[str, torch.Tensor]]:
+    """The model before training, its tokenizer, and of each protocol the ids of its labels."""
+    folder = minilm_folder()
+    tokenizer, label_ids = _words(folder)
+    return apart_minilm(folder, tokenizer, torch.cat(list(label_ids.values())).tolist()), tokenizer, label_ids
+
+
+def _words(folder: Path) -> tuple[Any, dict[str, torch.Tensor]]:
+    tokenizer = AutoTokenizer.from_pretrained(folder, model_max_length=MAX_TOKENS)
+    tokenizer.add_tokens([AddedToken(BREAK, normalized=False, special=False)])
+    return tokenizer, {
+        protocol: torch.tensor([tokenizer.convert_tokens_to_ids(label.lower()) for label in labels])
+        for protocol, labels in LABELS.items()
+    }
+
+
+def further(folder: Path) -> tuple[BertForMaskedLM, Any, dict[str, torch.Tensor]]:
+    """As `fresh`, of a judge of this kind that was trained before."""
     config = BertConfig.from_pretrained(folder)
     config._attn_implementation = ATTENTION
     model: BertForMaskedLM = BertForMaskedLM.from_pretrained(folder, config=config, dtype=torch.float32)
     model.bert.embeddings.word_embeddings.weight.requires_grad_(False)
-    return model
+    return model, *_words(folder)
 
 
 def documents(corpora: Path, seed: int | list[int]) -> Iterator[dict[str, Any]]:
@@ -138,13 +156,17 @@ class Examples:
     """An endless, seeded stream of examples; counts what it leaves out. start : groups that an interrupted run has
     seen"""
 
-    def __init__(self, corpora: Path, tokenizer: Any, seed: int, start: int = 0) -> None:
+    def __init__(self, corpora: Path, tokenizer: Any, seed: int, start: int = 0, shares: Shares | None = None) -> None:
         self.n_seen = start
         self.rng = np.random.default_rng([seed, start, 0])
         short = groups(
-            documents(corpora, [seed, start, 3]), np.random.default_rng([seed, start, 2]), tasks=SHORT, max_words=60
+            documents(corpora, [seed, start, 3]),
+            np.random.default_rng([seed, start, 2]),
+            tasks=SHORT,
+            max_words=60,
+            shares=shares,
         )
-        every = groups(documents(corpora, [seed, start]), np.random.default_rng([seed, start, 1]))
+        every = groups(documents(corpora, [seed, start]), np.random.default_rng([seed, start, 1]), shares=shares)
         self.groups = (next(short if ALONE_FIRST <= self.n_seen < SHORT_FIRST else every) for _ in count())
         self.templates = {name: Templates(load_task(name)) for name in task_names()}
         self.tokenizer = tokenizer
@@ -208,10 +230,12 @@ class Lesson:
     n_apart: list[int]
 
 
-def lesson(trained: Trained, batch: Sequence[Example], label_ids: dict[str, Any]) -> Lesson:
+def lesson(
+    trained: Trained, batch: Sequence[Example], label_ids: dict[str, Any], without: Collection[str] = ()
+) -> Lesson:
     """Losses: cross-entropy of the verdicts over the full vocabulary, how far the two orders of a pair contradict each
-    other, and the helpers'. A pair counts the more, the clearer its verdict should be: 0.3 for equal texts (or Similar
-    would rule) to 1.3."""
+    other, and the helpers' (but not those in `without`). A pair counts the more, the clearer its verdict should be: 0.3
+    for equal texts (or Similar would rule) to 1.3."""
     read = states(trained.model.bert, [made.plan for made in batch], torch.bfloat16)
     offsets = np.cumsum([0] + [made.plan.n_tokens for made in batch])
     parts, n_right, n_apart = [], [], []
@@ -234,7 +258,7 @@ def lesson(trained: Trained, batch: Sequence[Example], label_ids: dict[str, Any]
         ):
             wanted = torch.from_numpy(truth).float()
             known = ~torch.isnan(wanted)
-            if known.any():
+            if known.any() and name not in without:
                 losses[name] = binary_cross_entropy_with_logits(asked(words).float()[known], wanted[known])
         right = (lead.detach() > 0).numpy()
         if made.protocol != ALONE:
@@ -298,20 +322,19 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1900)
     parser.add_argument("--tokens", type=int, default=1800, help="tokens a step, and the rest of the last group")
     parser.add_argument("--lr", type=float, default=1.5e-4, help="3e-4 collapses")
+    parser.add_argument(
+        "--without",
+        nargs="*",
+        default=[],
+        choices=KINDS,
+        help="kinds of data, or helpers, to leave out: what is it good for?",
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
 
     torch.set_num_threads(args.threads)
-    source = args.start or minilm_folder()
-    tokenizer = AutoTokenizer.from_pretrained(source, model_max_length=MAX_TOKENS)
-    tokenizer.add_tokens([AddedToken(BREAK, normalized=False, special=False)])
-    label_ids = {
-        protocol: torch.tensor([tokenizer.convert_tokens_to_ids(label.lower()) for label in labels])
-        for protocol, labels in LABELS.items()
-    }
-    answers = torch.cat(list(label_ids.values())).tolist()
-    model = further(source) if args.start else apart_minilm(source, tokenizer, answers)
+    model, tokenizer, label_ids = further(args.start) if args.start else fresh()
     trained = Trained(model)
     optimizer = optimizer_of(trained, args.lr)
     args.work.mkdir(parents=True, exist_ok=True)
@@ -320,11 +343,12 @@ def main() -> None:
         state = torch.load(checkpoint, weights_only=True)
         trained.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
-        for parameters, fresh in zip(optimizer.param_groups, optimizer_of(trained, args.lr).param_groups, strict=True):
-            parameters["base"] = fresh["base"]
+        for parameters, new in zip(optimizer.param_groups, optimizer_of(trained, args.lr).param_groups, strict=True):
+            parameters["base"] = new["base"]
         start, n_seen = state["step"], state["n_seen"]
         print(f"goes on from step {start}", flush=True)
-    examples = Examples(args.corpora, tokenizer, args.seed, n_seen)
+    shares = replace(Shares(), **{name: 0.0 for name in args.without if name not in HELPERS})
+    examples = Examples(args.corpora, tokenizer, args.seed, n_seen, shares)
     stream = iter(examples)
     trained.train()
     losses: dict[str, list[float]] = defaultdict(list)
@@ -337,7 +361,7 @@ def main() -> None:
                 parameters["lr"] = parameters["base"] * learning_rate(step, args.steps)
             batch = examples.batch(stream, args.tokens)
             with torch.autocast("cpu", dtype=torch.bfloat16):
-                taught = lesson(trained, [made for _, made in batch], label_ids)
+                taught = lesson(trained, [made for _, made in batch], label_ids, args.without)
             taught.loss.backward()
             for place, (group, made) in enumerate(batch):
                 for name, value in taught.parts[place].items():
