@@ -18,6 +18,8 @@ from training.machine_text import (
     Source,
     babbled,
     chained,
+    chopped,
+    fragment,
     fused,
     machine_path,
     machines_for,
@@ -319,6 +321,21 @@ def test_a_spliced_sentence_breaks_behind_a_word_that_wants_more():
         assert made is not None
         assert made.startswith("They walked with")
         assert made.split()[-1] in {"workers.", "tax.", "saws."}
+
+
+def test_chopped_sentences_are_the_first_clauses_of_others():
+    source = Source(Material(SOURCE + " He was blamed for the noise, which nobody liked."), Chain())
+    for seed in range(10):
+        made = chopped("They walked with the children to a fair.", np.random.default_rng(seed), source)
+        whole = {"The mayor opened the bridge.", "The council refused the plan.", "He was blamed for the noise."}
+        assert len({*sentences(made)} & whole) == 2
+
+
+def test_a_fragment_has_no_verb():
+    sentence = "Ann Lee, the owner of the mill, was seen in the small harbour of Velm."
+    made = {fragment(sentence, np.random.default_rng(seed), Source(Material(""), Chain())) for seed in range(20)}
+    assert made == {"Ann Lee, the owner of the mill.", "In the small harbour of Velm."}
+    assert fragment("He was there.", np.random.default_rng(0), Source(Material(""), Chain())) is None
 
 
 def test_a_chain_of_dialogues_speaks_of_the_names_of_the_context():

@@ -81,7 +81,7 @@ class Shares:
     crossed: float = 0.35
     turned: float = 0.4
     two_looks: float = 0.2
-    machine: float = 0.3
+    machine: float = 0.4
     long: float = 0.15
 
 

@@ -76,7 +76,9 @@ class Machine:
 
 
 SHARE = 1.2  # of the full severity, divided by the number of sentences: as for a foreign sentence
-_JOINT = re.compile(r" (?=(?:and|but|which|who|that|when|after|before|because|while|was|were|is|are|had|has|in|to) )")
+_JOINT = re.compile(
+    r" (?=(?:and|but|which|who|that|when|after|before|because|while|was|were|is|are|had|has|said|says|will|in|to) )"
+)
 
 
 def fused(sentence: str, rng: Generator, source: Source) -> str | None:
@@ -130,6 +132,7 @@ def chained(sentence: str, rng: Generator, source: Source) -> str | None:
 
 
 _WANTS_MORE = " the a an of in to with for by from at on his her its their and "
+_PREPOSITIONS = " of in to with by from for at on "
 _GOES_ON = " of in to with was is were are by from and for at on that which had has after when "
 
 
@@ -154,6 +157,36 @@ def scattered(sentence: str, rng: Generator, source: Source) -> str | None:
     far = [part for i, part in enumerate(parts) if abs(i - here) >= 3 and part != sentence and len(part.split()) >= 5]
     far.sort(key=lambda part: abs(len(part.split()) - len(sentence.split())))
     return far[int(rng.integers(min(4, len(far))))] if far else None
+
+
+_CLAUSE_END = re.compile(r",? (?=(?:and|but|which|who|that|when|after|before|because|while|as|where|although) )|, |; ")
+
+
+def chopped(sentence: str, rng: Generator, source: Source) -> str | None:
+    """Instead of one sentence, the first clauses of two others."""
+    made = []
+    for part in sentences(source.material.context):
+        clause = _CLAUSE_END.split(part)[0].rstrip(".!?,;:")
+        if part != sentence and 5 <= len(clause.split()) <= 14 and clause[:1].isupper():
+            made.append(clause + ".")
+    if len(made) < 3:
+        return None
+    chosen = rng.choice(len(made), 2, replace=False)
+    return " ".join(made[int(i)] for i in chosen)
+
+
+_APPOSITION = re.compile(r"^([^,]{5,60}), ([^,]{10,70}), ")
+_VERBS = re.compile(r" (?:is|was|are|were|has|had|have|will|can|would|could|said|says|became|did|does|do)\b")
+
+
+def fragment(sentence: str, rng: Generator, source: Source) -> str | None:
+    """A piece of the sentence that has no verb."""
+    made = [f"{match[1]}, {match[2]}." for match in [_APPOSITION.match(sentence)] if match]
+    words = sentence.split()
+    tails = [" ".join(words[i:]) for i in range(3, len(words) - 4) if f" {words[i]} " in _PREPOSITIONS]
+    made += [tail[:1].upper() + tail[1:] for tail in tails]
+    made = [piece for piece in made if not _VERBS.search(f" {piece}") and len(piece.split()) >= 5]
+    return made[int(rng.integers(len(made)))] if made else None
 
 
 def babbled(sentence: str, rng: Generator, source: Source) -> str | None:
@@ -191,6 +224,8 @@ MACHINES: Mapping[str, Machine] = {
     "scattered-sentences": Machine(
         {"summarization": frozenset(("coherence",)), "story": frozenset(("coherence",))}, scattered
     ),
+    "chopped-sentences": Machine({"summarization": frozenset(("coherence",))}, chopped),
+    "sentence-fragment": Machine({"summarization": frozenset(("fluency",))}, fragment),
     "dialogue-chain": Machine(
         {
             "dialogue": frozenset(
@@ -215,9 +250,12 @@ def machine_path(text: str, kinds: Sequence[str], rng: Generator, source: Source
     for index in rng.permutation(len(parts)):
         if severity >= 1 - 1e-9:
             return
-        kind = kinds[int(rng.integers(len(kinds)))]
-        made = MACHINES[kind].edit(parts[index], rng, source)
-        if made is None:
+        for i in rng.permutation(len(kinds)):
+            kind = kinds[int(i)]
+            made = MACHINES[kind].edit(parts[index], rng, source)
+            if made is not None:
+                break
+        else:
             continue
         parts[index] = made
         severity = min(1.0, severity + share)
