@@ -6,7 +6,7 @@ synthscore.degrade damages texts as careless people would; these edits are for t
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -39,16 +39,20 @@ class Chain:
                 for first, second, third in zip(words, words[1:], words[2:], strict=False):
                     self.followers[first, second].append(third)
 
-    def text(self, rng: Generator, n_words: int) -> str | None:
-        """Of about so many words, up to the end of a sentence."""
+    def text(self, rng: Generator, n_words: int, greed: float = 0.0) -> str | None:
+        """Of about so many words, up to the end of a sentence. greed : share of the words that are the likeliest ones:
+        the more, the duller"""
         if not self.openings:
             return None
         words = list(self.openings[int(rng.integers(len(self.openings)))])
         while len(words) < n_words + 12:
             following = self.followers.get((words[-2], words[-1]))
-            if following is None:
-                following = list(self.openings[int(rng.integers(len(self.openings)))])[:1]
-            words.append(following[int(rng.integers(len(following)))])
+            if following is None:  # the end of a turn
+                words += self.openings[int(rng.integers(len(self.openings)))]
+            elif rng.random() < greed:
+                words.append(Counter(following).most_common(1)[0][0])
+            else:
+                words.append(following[int(rng.integers(len(following)))])
             if len(words) >= n_words - 3 and words[-1][-1] in ".!?":
                 break
         return " ".join(words)
@@ -191,7 +195,7 @@ def fragment(sentence: str, rng: Generator, source: Source) -> str | None:
 
 def babbled(sentence: str, rng: Generator, source: Source) -> str | None:
     """As many words of a chain, with names of the context and the facts in the place of its own."""
-    made = source.chain.text(rng, len(sentence.split()))
+    made = source.chain.text(rng, len(sentence.split()), (0.0, 0.4, 0.8)[int(rng.integers(3))])
     if made is None:
         return None
     told = f"{source.material.context}\n{source.material.facts}"
@@ -202,12 +206,11 @@ def babbled(sentence: str, rng: Generator, source: Source) -> str | None:
     return None if made == sentence else made
 
 
-_ALL = frozenset(("coherence", "consistency", "fluency", "relevance"))
 MACHINES: Mapping[str, Machine] = {
     "fused-sentences": Machine({"summarization": frozenset(("consistency",))}, fused),
     "word-chain": Machine(
         {
-            "summarization": _ALL,
+            "summarization": frozenset(("fluency", "relevance")),
             "dialogue": frozenset(("naturalness", "understandability", "overall")),
             "story": frozenset(("coherence", "engagement")),
         },
@@ -215,7 +218,7 @@ MACHINES: Mapping[str, Machine] = {
     ),
     "spliced-sentences": Machine(
         {
-            "summarization": frozenset(("coherence", "consistency", "fluency")),
+            "summarization": frozenset(("fluency",)),
             "dialogue": frozenset(("naturalness", "understandability", "overall")),
             "story": frozenset(("coherence",)),
         },
