@@ -371,7 +371,7 @@ def test_as_many_good_texts_are_edited_as_are_left_alone(real):
 def test_good_texts_are_whole_sentences(real):
     for group in real:
         for text, kinds in zip(group.texts, group.kinds, strict=True):
-            if kinds == "good":
+            if kinds == "good" and group.task != "dialogue":  # people chat without full stops
                 assert sentences(text)[-1][-1] in ".!?\"'", text
 
 

@@ -1,6 +1,8 @@
 """What `training.evaluate` measured -> the card of the embedded judge.
 
-python -m training.card training/nano-v1.json > data/nano/README.md
+    python -m training.card training/nano-v1.json > data/nano/README.md
+
+Also draws docs/figures/nano-reliability.svg.
 """
 
 from __future__ import annotations
@@ -8,9 +10,11 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+from synthscore.ranking.plot import Line, Panel, figure
 
 HEAD = """---
 license: apache-2.0
@@ -76,7 +80,18 @@ in the mean, {pairs["label_mass_min"]:.4f} at least.
 Is it as sure as it is right? Mean probability of its verdict, share of these verdicts that are right, questions; expected
 calibration error **{pairs["calibration_error"]:.3f}**.
 
-{table(("sure", "right", "questions"), sure)}"""
+{table(("sure", "right", "questions"), sure)}
+The same as a picture, with 95 % intervals: docs/figures/nano-reliability.svg.
+"""
+
+
+def diagram(found: Sequence[tuple[float, float, int]]) -> str:
+    """The table of `verdicts` as a picture: an SVG, with 95 % intervals."""
+    sure, right, n = (list(column) for column in zip(*found, strict=True))
+    half = [1.96 * math.sqrt(share * (1 - share) / count) for share, count in zip(right, n, strict=True)]
+    low, high = ([share + sign * h for share, h in zip(right, half, strict=True)] for sign in (-1, 1))
+    lines = [Line("nano", sure, right, low, high), Line("as sure as right", sure, sure, sure, sure)]
+    return figure([Panel("Is it as sure as it is right?", lines, "probability of its verdict", "share that is right")])
 
 
 def apart(found: dict[str, dict[str, float]]) -> str:
@@ -161,6 +176,7 @@ def main() -> None:
     report = json.loads(file.read_text(encoding="utf-8"))
     model = next(part for part in report["model"].split("|") if part.startswith("model:")).removeprefix("model:")
     weights = Path("data/nano/model.safetensors")
+    Path("docs/figures/nano-reliability.svg").write_text(diagram(report["pairs"]["reliability"]), encoding="utf-8")
     parts = [
         HEAD.format(size=weights.stat().st_size / 1e6, model=model),
         verdicts(report["pairs"]),

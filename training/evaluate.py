@@ -309,7 +309,7 @@ def benchmark(file: Path, half: str, n_contexts: int | None) -> list[dict[str, A
 
 
 def people_part(judge: Judge, folder: Path, name: str, task: str, half: str, n_contexts: int | None) -> dict[str, Any]:
-    """Per-context Spearman of ladders (where there are reference texts) or of all pairs, of the floors, and of judge
+    """Per-context Spearman of all pairs and (where there are reference texts) of ladders, of the floors, and of judge
     and overlap summed; and how much the judge, and the sum, are above the better floor."""
     rows = benchmark(folder / f"{name}.jsonl.gz", half, n_contexts)
     ids = [row["context_id"] for row in rows]
@@ -328,13 +328,11 @@ def people_part(judge: Judge, folder: Path, name: str, task: str, half: str, n_c
             "floor: length": [len(row["text"].split()) for row in rows],
             "floor: bigram overlap": overlap,
         }
-        if rows[0]["references"]:
-            judged = "nano: ladders"
-            methods[judged] = ladder_scores(judge, task, attribute, rows, contexts)
-        else:  # a ladder by rule needs a good text
-            judged = "nano: all pairs"
-            methods[judged] = all_pairs(judge, task, attribute, rows, contexts)
-        methods["nano + overlap"] = summed(methods[judged], overlap, ids)
+        judged = {"nano: all pairs": all_pairs(judge, task, attribute, rows, contexts)}
+        if rows[0]["references"]:  # a ladder by rule needs a good text
+            judged["nano: ladders"] = ladder_scores(judge, task, attribute, rows, contexts)
+        for way, values in judged.items():
+            methods |= {way: values, f"{way} + overlap": summed(values, overlap, ids)}
         found = {method: agreement(values, human, ids, draws=draws) for method, values in methods.items()}
         floor = max(list(methods)[:2], key=lambda method: found[method].value)
         out[attribute] = {}

@@ -301,7 +301,11 @@ def _reply_base(
         if not facts:
             reasons["dialogue: no facts"] += 1
             return None
-    return Base("\n".join(history), facts, reply)
+    twins: tuple[str, ...] = ()
+    if attribute in ("naturalness", "understandability"):  # other turns are as well said, be they right here or not
+        others = [turns[j][3:] for j in fitting if j != i]
+        twins = tuple(others[int(j)] for j in rng.permutation(len(others))[:3])
+    return Base("\n".join(history), facts, reply, twins)
 
 
 def _facts_of(reply: str, foreign: tuple[str, ...], rng: Generator) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from numpy.random import Generator
@@ -63,6 +63,7 @@ TURNED = {  # damage that replaces a word or a name; asked about under the conte
     ("data_to_text", "semantics"): ("wrong-value", "entity-other-document", "number-changed", "content-word-replaced"),
     ("dialogue", "groundedness"): ("ungrounded-fact",),
 }
+NO_FULL_STOP = 0.25  # of the replies: it is no damage
 OF_OTHERS = 0.65  # of the good texts, where the context has others of another length that are as good
 MIN_GAP = 0.3  # between severities that come from different kinds of damage
 
@@ -258,6 +259,8 @@ def _groups(
         if len(order) < 3 or any(len({side.items[i].severity for i in order}) < 2 for side in sides):
             why = "text too long or too short"
             continue
+        if task == "dialogue":
+            sides = _unpointed(sides, rng)
         looks, of_source = _looks(task, len(order), rng)
         if len(order) < 5 and rng.random() < shares.two_looks:  # how a text looks is of no matter
             order, looks = _shown_twice(order, looks, rng)
@@ -283,6 +286,22 @@ def _groups(
             return found
     reasons[f"{task}/{attribute}: {why}"] += 1
     return []
+
+
+def _unpointed(sides: Sequence[_Side], rng: Generator) -> list[_Side]:
+    """Some of the texts without the full stop at their end, as people chat."""
+    without = rng.random(len(sides[0].items)) < NO_FULL_STOP
+
+    def end(item: _Item, bare: bool) -> _Item:
+        if not bare or item.text.endswith("..") or " " not in item.text:
+            return item
+        sound = None if item.sound is None else item.sound.removesuffix(".")
+        return replace(item, text=item.text.removesuffix("."), sound=sound)
+
+    return [
+        replace(side, items=[end(item, bool(bare)) for item, bare in zip(side.items, without, strict=True)])
+        for side in sides
+    ]
 
 
 def _shown_twice(order: list[int], looks: list[str], rng: Generator) -> tuple[list[int], list[str]]:
