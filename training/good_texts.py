@@ -23,6 +23,7 @@ LIMITS = {  # words of every text of a group, damaged ones too
     "data_to_text": (5, 60),
     "question": (5, 60),
 }
+WITH_FACTS = 0.6  # of the dialogues, where what is asked is not about facts
 BRACKETS = 0.5  # of the summaries keep what stands in brackets: it is no damage
 
 Reasons = Counter[str]
@@ -301,6 +302,8 @@ def _reply_base(
         if not facts:
             reasons["dialogue: no facts"] += 1
             return None
+    elif rng.random() < WITH_FACTS:
+        facts = _facts_beside(turns[i + 1 :], foreign, rng)
     twins: tuple[str, ...] = ()
     if attribute in ("naturalness", "understandability"):  # other turns are as well said, be they right here or not
         others = [turns[j][3:] for j in fitting if j != i]
@@ -319,6 +322,15 @@ def _facts_of(reply: str, foreign: tuple[str, ...], rng: Generator) -> str:
         turns = [s for s in turns if 6 <= len(s.split()) <= 24 and not s.endswith("?")]
         facts += turns[:1]
     return "\n".join(facts[int(i)] for i in rng.permutation(len(facts)))
+
+
+def _facts_beside(later: Sequence[str], foreign: tuple[str, ...], rng: Generator) -> str:
+    """Statements of later turns and of other dialogues: the reply may do without them."""
+    told = [s for turn in later for s in sentences(turn[3:])][:6]
+    for other in foreign[: int(rng.integers(1, 4))]:
+        told += [s[3:] if s[1:3] == ": " else s for s in sentences(other)][:3]
+    told = [s for s in told if 6 <= len(s.split()) <= 30 and not s.endswith("?")]
+    return "\n".join(told[int(i)] for i in rng.permutation(len(told)))
 
 
 _CHATS = (

@@ -52,6 +52,9 @@ LONGER_WINS = {  # how much more often the longer text may be the better one: he
     ("dialogue", "engagingness"): 0.4,
     ("dialogue", "overall"): 0.4,
     ("dialogue", "groundedness"): 0.4,
+    ("dialogue", "coherence"): 0.3,
+    ("dialogue", "naturalness"): 0.3,
+    ("dialogue", "understandability"): 0.3,
 }
 TURNED = {  # damage that replaces a word or a name; asked about under the context as it is, and with both exchanged
     ("summarization", "consistency"): (
@@ -65,6 +68,20 @@ TURNED = {  # damage that replaces a word or a name; asked about under the conte
 }
 NO_FULL_STOP = 0.25  # of the replies: it is no damage
 OF_OTHERS = 0.65  # of the good texts, where the context has others of another length that are as good
+UNSURE = {  # dull replies are rated lower in these as well, whatever their wording
+    ("dialogue", "naturalness"): frozenset({"generic-reply", "shortened-reply", "echoed-turn"}),
+    ("dialogue", "understandability"): frozenset({"generic-reply", "shortened-reply", "echoed-turn"}),
+}
+TASK_DIALOGUES = frozenset(  # bookings and lessons: most of them are left out
+    {
+        "facebookresearch/accentor",
+        "google-research-datasets/dstc8-schema-guided-dialogue",
+        "google-research-datasets/Taskmaster",
+        "kushalchawla/CaSiNo",
+        "abachaa/MTS-Dialog",
+        "eth-nlped/mathdial",
+    }
+)
 MIN_GAP = 0.3  # between severities that come from different kinds of damage
 
 
@@ -135,6 +152,9 @@ def groups(
         kind, text = document["kind"], document["text"]
         if document.get("source") in CARELESS:
             reasons[f"{kind}: carelessly written source"] += 1
+            continue
+        if document.get("source") in TASK_DIALOGUES and rng.random() < 0.7:
+            reasons[f"{kind}: enough of bookings and lessons"] += 1
             continue
         if kind == "dialogue":
             chain.learn(text)
@@ -390,7 +410,12 @@ def exchanged(text: str, one: str, other: str) -> str:
 
 def _only(task: str, attribute: str, other: str) -> tuple[str, ...]:
     """Kinds of damage that surely lower the attribute, and surely not the other one."""
-    return tuple(kind for kind in damages_for(task, attribute) if kind in neutral_for(task, other))
+    return tuple(kind for kind in damages_for(task, attribute) if kind in _neutral(task, other))
+
+
+def _neutral(task: str, attribute: str) -> tuple[str, ...]:
+    """Kinds of damage that surely do not lower the attribute."""
+    return tuple(kind for kind in neutral_for(task, attribute) if kind not in UNSURE.get((task, attribute), ()))
 
 
 def _crossed(base: Base, task: str, asked: tuple[str, str], rng: Generator, source: Source) -> dict[str, list[_Item]]:
@@ -466,7 +491,7 @@ def _with_other_damage(
     item: _Item, task: str, attribute: str, rng: Generator, material: Material, share: float
 ) -> _Item:
     """In this share of cases: the text with one or two edits that hurt another attribute, and surely not this one."""
-    kinds = neutral_for(task, attribute)
+    kinds = _neutral(task, attribute)
     if item.severity:  # no edit that could take the damage away again
         kinds = tuple(kind for kind in kinds if DAMAGES[kind].unit == "word" and kind != "cut-off-ending")
     if not kinds or rng.random() >= share:
@@ -501,7 +526,7 @@ def _path(
     for _ in range(4):
         size = min(len(every), 1 + int(rng.integers(3)))
         kinds = tuple(every[int(i)] for i in rng.choice(len(every), size, replace=False))
-        used: list[str] = [start.kind] if start.kind in neutral_for(task, attribute) else []
+        used: list[str] = [start.kind] if start.kind in _neutral(task, attribute) else []
         found: list[_Item] = []
         wanted = list(targets)
         if machines and rng.random() < source.machines:

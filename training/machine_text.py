@@ -195,7 +195,8 @@ def fragment(sentence: str, rng: Generator, source: Source) -> str | None:
 
 def babbled(sentence: str, rng: Generator, source: Source) -> str | None:
     """As many words of a chain, with names of the context and the facts in the place of its own."""
-    made = source.chain.text(rng, len(sentence.split()), (0.0, 0.4, 0.8)[int(rng.integers(3))])
+    dull = int(rng.integers(3))
+    made = source.chain.text(rng, max(4, int(len(sentence.split()) * (1 - 0.2 * dull))), 0.4 * dull)
     if made is None:
         return None
     told = f"{source.material.context}\n{source.material.facts}"
