@@ -346,9 +346,8 @@ def test_a_chain_of_dialogues_speaks_of_the_names_of_the_context():
     source = Source(Material("A: Who is Olaf Berg?\nB: I heard that Olaf Berg sings."), chain)
     made = [babbled("I have never heard of him in my life.", np.random.default_rng(seed), source) for seed in range(40)]
     assert all(made)
-    said = " ".join(made)
-    assert "Olaf Berg" in said
-    assert not any(town in said for town in TOWNS)
+    assert any("Olaf Berg" in said for said in made)
+    assert any("Olaf Berg" not in said for said in made)
 
 
 def test_length_does_not_tell_the_better_text_of_real_groups(real):

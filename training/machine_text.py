@@ -194,7 +194,7 @@ def fragment(sentence: str, rng: Generator, source: Source) -> str | None:
 
 
 def babbled(sentence: str, rng: Generator, source: Source) -> str | None:
-    """As many words of a chain, with names of the context and the facts in the place of its own."""
+    """About as many words of a chain; half of the time, names of the context and the facts stand for its own."""
     dull = int(rng.integers(3))
     made = source.chain.text(rng, max(4, int(len(sentence.split()) * (1 - 0.2 * dull))), 0.4 * dull)
     if made is None:
@@ -202,7 +202,7 @@ def babbled(sentence: str, rng: Generator, source: Source) -> str | None:
     told = f"{source.material.context}\n{source.material.facts}"
     found = {name.text for line in told.splitlines() for part in sentences(line) for name in names(part)}
     known = sorted(name for name in found if len(name) > 3)
-    for name in names(made)[::-1] if known else ():
+    for name in names(made)[::-1] if known and rng.random() < 0.5 else ():
         made = replace_name(made.split(), name, known[int(rng.integers(len(known)))])
     return None if made == sentence else made
 
