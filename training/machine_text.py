@@ -39,15 +39,21 @@ class Chain:
                 for first, second, third in zip(words, words[1:], words[2:], strict=False):
                     self.followers[first, second].append(third)
 
-    def text(self, rng: Generator, n_words: int, greed: float = 0.0) -> str | None:
+    def text(self, rng: Generator, n_words: int, greed: float = 0.0, near: str = "") -> str | None:
         """Of about so many words, up to the end of a sentence. greed : share of the words that are the likeliest ones:
-        the more, the duller"""
+        the more, the duller. near : half of the words that can follow one of this text are what follows it there"""
         if not self.openings:
             return None
         words = list(self.openings[int(rng.integers(len(self.openings)))])
+        here: dict[str, list[str]] = defaultdict(list)
+        for word, following_word in pairwise(near.split()):
+            here[word.lower()].append(following_word)
         while len(words) < n_words + 12:
             following = self.followers.get((words[-2], words[-1]))
-            if following is None:  # the end of a turn
+            beside = here.get(words[-1].lower())
+            if beside and (following is None or rng.random() < 0.5):
+                words.append(beside[int(rng.integers(len(beside)))])
+            elif following is None:  # the end of a turn
                 words += self.openings[int(rng.integers(len(self.openings)))]
             elif rng.random() < greed:
                 words.append(Counter(following).most_common(1)[0][0])
@@ -196,10 +202,11 @@ def fragment(sentence: str, rng: Generator, source: Source) -> str | None:
 def babbled(sentence: str, rng: Generator, source: Source) -> str | None:
     """About as many words of a chain; half of the time, names of the context and the facts stand for its own."""
     dull = int(rng.integers(3))
-    made = source.chain.text(rng, max(4, int(len(sentence.split()) * (1 - 0.2 * dull))), 0.4 * dull)
+    told = f"{source.material.context}\n{source.material.facts}"
+    size = max(4, int(len(sentence.split()) * (1 - 0.2 * dull)))
+    made = source.chain.text(rng, size, 0.4 * dull, re.sub(r"(?m)^[AB]: ", "", told))
     if made is None:
         return None
-    told = f"{source.material.context}\n{source.material.facts}"
     found = {name.text for line in told.splitlines() for part in sentences(line) for name in names(part)}
     known = sorted(name for name in found if len(name) > 3)
     for name in names(made)[::-1] if known and rng.random() < 0.5 else ():
