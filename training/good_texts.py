@@ -304,6 +304,8 @@ def _reply_base(
             return None
     elif rng.random() < WITH_FACTS:
         facts = _facts_beside(turns[i + 1 :], foreign, rng)
+        if rng.random() < 0.6:  # people use facts that they are given, and so do machines
+            facts = "\n".join(filter(None, (facts, _facts_of(reply, (), rng))))
     twins: tuple[str, ...] = ()
     if attribute in ("naturalness", "understandability"):  # other turns are as well said, be they right here or not
         others = [turns[j][3:] for j in fitting if j != i]
@@ -317,7 +319,7 @@ def _facts_of(reply: str, foreign: tuple[str, ...], rng: Generator) -> str:
     if not said:
         return ""
     facts = [reworded(said[int(rng.integers(len(said)))], rng)[0]]
-    for other in foreign[: int(rng.integers(1, 3))]:
+    for other in foreign[: int(rng.integers(1, 3))] if foreign else ():
         turns = [s[3:] if s[1:3] == ": " else s for s in sentences(other)]
         turns = [s for s in turns if 6 <= len(s.split()) <= 24 and not s.endswith("?")]
         facts += turns[:1]
@@ -325,7 +327,7 @@ def _facts_of(reply: str, foreign: tuple[str, ...], rng: Generator) -> str:
 
 
 def _facts_beside(later: Sequence[str], foreign: tuple[str, ...], rng: Generator) -> str:
-    """Statements of later turns and of other dialogues: the reply may do without them."""
+    """Statements of later turns and of other dialogues, which the reply does not use."""
     told = [s for turn in later for s in sentences(turn[3:])][:6]
     for other in foreign[: int(rng.integers(1, 4))]:
         told += [s[3:] if s[1:3] == ": " else s for s in sentences(other)][:3]
