@@ -374,6 +374,21 @@ def test_good_texts_are_whole_sentences(real):
                 assert sentences(text)[-1][-1] in ".!?\"'", text
 
 
+def test_replies_may_lack_their_full_stop_and_have_facts_beside_them(real):
+    replies = [group for group in real if group.task == "dialogue"]
+    ends = [text.rstrip()[-1] in ".!?\"'" for group in replies for text in group.texts]
+    assert 0.55 <= np.mean(ends) <= 0.95
+    facts = [bool(group.facts) for group in replies if group.attribute != "groundedness"]
+    assert 0.3 <= np.mean(facts) <= 0.8
+
+
+def test_most_documents_of_some_sources_are_left_out_and_counted():
+    rows = [{"kind": "dialogue", "source": "facebookresearch/accentor", "text": _dialogue(n)} for n in range(60)]
+    reasons = Counter()
+    list(groups(iter(rows), np.random.default_rng(0), reasons=reasons))
+    assert 40 <= reasons["dialogue: enough of this source"] <= 60
+
+
 def test_summaries_come_in_all_looks(real):
     looks = Counter()
     for group in real:
