@@ -2,6 +2,9 @@
 
 import json
 import lzma
+import os
+import subprocess
+import sys
 from collections import Counter
 from itertools import combinations, islice, pairwise
 from pathlib import Path
@@ -169,6 +172,26 @@ def test_the_same_seed_gives_the_same_groups():
     one = list(islice(groups(documents(20), np.random.default_rng(3)), 30))
     assert one == list(islice(groups(documents(20), np.random.default_rng(3)), 30))
     assert one != list(islice(groups(documents(20), np.random.default_rng(4)), 30))
+
+
+def test_the_same_seed_gives_the_same_groups_in_another_process():
+    code = (
+        "import numpy as np; from tests.test_groups import documents; from training.groups import groups; "
+        "print([group.texts for group in groups(documents(60), np.random.default_rng(5), per_document=8)])"
+    )
+    root = Path(__file__).resolve().parents[1]
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=root,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "2", "5")
+    }
+    assert len(said) == 1
 
 
 def test_a_group_of_equal_texts_is_refused():

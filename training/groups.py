@@ -174,7 +174,7 @@ def groups(
             options.pop("dialogue", None)  # articles give groundedness alone
         rich = document.get("source") in RICH
         for _ in range(len(ATTRIBUTES["dialogue"]) if rich else per_document):
-            seen = {task for name in pools if pools[name] for task in SOURCES[name]} & set(tasks)
+            seen = [task for task in tasks if any(task in SOURCES[name] for name in pools if pools[name])]
             total, weight = sum(made[task] for task in seen) + 1, sum(tasks[task] for task in seen)
             lack = {task: tasks[task] / weight * total - made[task] for task in options if options[task]}
             task = max(lack, key=lambda name: lack[name], default="")
