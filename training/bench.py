@@ -27,12 +27,10 @@ from synthscore.engines.apart_model import states
 from synthscore.prompts import Templates
 from synthscore.tasks import load_task, task_names
 
-from .evaluate import benchmark, heldout_groups
+from .evaluate import RATED, benchmark, heldout_groups
 from .examples import alone
 from .groups import Group
 from .train import MAX_TOKENS, Trained, fresh
-
-BENCHMARKS = {"summeval": "summarization", "topicalchat": "dialogue"}
 
 
 class Bench:
@@ -112,10 +110,10 @@ def main() -> None:
     for work in args.work:
         bench = Bench(work)
         row: dict[str, Any] = {"work": str(work), "step": bench.step, "damage": bench.damage(groups)}
-        for name, task in BENCHMARKS.items():
+        for name, task in RATED.items():
             rows = benchmark(args.benchmarks / f"{name}.jsonl.gz", "choose", args.contexts)
             row[name] = bench.people(rows, task)
-        for part in ("damage", *BENCHMARKS):
+        for part in ("damage", *RATED):
             row[part] = {"mean": float(np.mean(list(row[part].values())))} | row[part]
             row[part] = {name: round(value, 3) for name, value in row[part].items()}
         print(json.dumps(row), flush=True)

@@ -44,6 +44,7 @@ from synthscore.verdicts import Pair, Verdicts, ask
 from .groups import Group, groups
 
 HALVES = ("choose", "report")
+RATED = {"summeval": "summarization", "topicalchat": "dialogue"}  # benchmark -> task
 SPEED_TEXT = "the river rose after the rain and people of the town left their houses before night"
 PARTS = ("pairs", "apart", "surface", "speed", "damage", "people")
 GAPS = ((0.0, 0.3), (0.3, 0.6), (0.6, 1.01))
@@ -420,7 +421,7 @@ def main() -> None:
         "damage": lambda: damage_part(judge, made, 12),
         "people": lambda: {
             name: people_part(judge, args.benchmarks, name, task, args.half, args.contexts)
-            for name, task in (("summeval", "summarization"), ("topicalchat", "dialogue"))
+            for name, task in RATED.items()
         },
     }
     for part in args.parts:

@@ -68,11 +68,10 @@ def _paragraphs(text: str) -> list[str]:
 
 def _compressed(sentence: str, brackets: bool = False) -> str:
     """Without what introduces it, and without what stands in brackets, unless those are to stay."""
-    if brackets:
-        sentence = _OPENERS.sub("", sentence)
-        return sentence[:1].upper() + sentence[1:]
-    sentence = re.sub(r"\s?\([^()]*\),(?= (?:is|was|were|are)\b)", "", sentence)
-    sentence = _OPENERS.sub("", _PARENTHESIS.sub("", sentence))
+    if not brackets:
+        sentence = re.sub(r"\s?\([^()]*\),(?= (?:is|was|were|are)\b)", "", sentence)
+        sentence = _PARENTHESIS.sub("", sentence)
+    sentence = _OPENERS.sub("", sentence)
     return sentence[:1].upper() + sentence[1:]
 
 

@@ -68,9 +68,10 @@ TURNED = {  # damage that replaces a word or a name; asked about under the conte
 }
 NO_FULL_STOP = 0.25  # of the replies: it is no damage
 OF_OTHERS = 0.65  # of the good texts, where the context has others of another length that are as good
+_DULL = frozenset({"generic-reply", "shortened-reply", "echoed-turn"})
 UNSURE = {  # dull replies are rated lower in these as well, whatever their wording
-    ("dialogue", "naturalness"): frozenset({"generic-reply", "shortened-reply", "echoed-turn"}),
-    ("dialogue", "understandability"): frozenset({"generic-reply", "shortened-reply", "echoed-turn"}),
+    ("dialogue", "naturalness"): _DULL,
+    ("dialogue", "understandability"): _DULL,
 }
 LEFT_OUT = {  # share of the documents: replies of one line, old novels and bookings would be most of all
     "jfainberg/self_dialogue_corpus": 0.85,
@@ -353,29 +354,27 @@ def _sides(base: Base, task: str, attribute: str, rng: Generator, source: Source
 def _turned(base: Base, task: str, attribute: str, rng: Generator, source: Source) -> Sequence[_Side]:
     """A good text and one with a word or name changed, under the context, and under one in which it is changed as well:
     what was wrong is then right. Nothing but the context tells."""
-    right = base.text
     for i in rng.permutation(len(TURNED[task, attribute])):
         kinds = (TURNED[task, attribute][int(i)],)
-        path = damage_path(right, task=task, attribute=attribute, rng=rng, material=source.material, kinds=kinds)
+        path = damage_path(base.text, task=task, attribute=attribute, rng=rng, material=source.material, kinds=kinds)
         step = next(path, None)
-        change = None if step is None else replaced_phrase(right, step.text)
-        if step is None or change is None or not _once(change[0], right) or not _once(change[1], step.text):
+        change = None if step is None else replaced_phrase(base.text, step.text)
+        if step is None or change is None or not _once(change[0], base.text) or not _once(change[1], step.text):
             continue
         turned = [exchanged(text, *change) for text in (base.context, base.facts)]
         if turned != [base.context, base.facts]:
             break
     else:
         return ()
-    versions = [[right], [step.text]]
+    versions = [[base.text], [step.text]]
     for texts, phrase in zip(versions, change, strict=True):
         made, _ = reworded(texts[0], rng)
         texts += [made] * (made != texts[0] and _once(phrase, made))
     sides = []
     for which, (context, facts) in enumerate(((base.context, base.facts), turned)):
-        items = [_Item(text, 0.0, "good", text) for text in versions[which]]
-        items += [_Item(text, step.severity, step.kind) for text in versions[1 - which]]
-        wrong = versions[1 - which][0]
-        items = [_Item(wrong, step.severity, step.kind, versions[which][0]) if i.text == wrong else i for i in items]
+        right, wrong = versions[which], versions[1 - which]
+        items = [_Item(text, 0.0, "good", text) for text in right]
+        items += [_Item(text, step.severity, step.kind, right[0] if text == wrong[0] else None) for text in wrong]
         sides.append(_Side(attribute, context, facts, sorted(items, key=lambda item: item.text)))
     return sides
 

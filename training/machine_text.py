@@ -143,7 +143,7 @@ def chained(sentence: str, rng: Generator, source: Source) -> str | None:
 
 _WANTS_MORE = " the a an of in to with for by from at on his her its their and "
 _PREPOSITIONS = " of in to with by from for at on "
-_GOES_ON = " of in to with was is were are by from and for at on that which had has after when "
+_GOES_ON = _PREPOSITIONS + "was is were are and that which had has after when "
 
 
 def spliced(sentence: str, rng: Generator, source: Source) -> str | None:

