@@ -17,9 +17,7 @@ from training.good_texts import LIMITS
 from training.groups import LONGER_WINS, TURNED, WEIGHTS, Group, damaged_words, exchanged, groups, replaced_phrase
 from training.machine_text import (
     MACHINES,
-    Chain,
     Source,
-    babbled,
     chained,
     chopped,
     fragment,
@@ -28,6 +26,7 @@ from training.machine_text import (
     machines_for,
     scattered,
     spliced,
+    weakly_said,
 )
 
 CORPORA = Path(__file__).resolve().parents[2] / "shared" / "corpora"
@@ -294,14 +293,14 @@ SOURCE = "The mayor opened the bridge and praised the workers. The council refus
 
 
 def test_two_sentences_are_fused_at_the_same_word():
-    source = Source(Material(SOURCE), Chain())
+    source = Source(Material(SOURCE))
     made = fused("The mayor opened the bridge and praised the workers.", np.random.default_rng(0), source)
     assert made == "The mayor opened the bridge and raised the tax."
     assert fused("Nothing to cut here.", np.random.default_rng(0), source) is None
 
 
 def test_a_chain_takes_each_word_from_behind_the_one_before():
-    source = Source(Material(SOURCE), Chain())
+    source = Source(Material(SOURCE))
     words = SOURCE.split()
     follow = set(pairwise(words))
     for seed in range(20):
@@ -316,9 +315,7 @@ def test_a_chain_takes_each_word_from_behind_the_one_before():
 def test_a_path_of_machines_damages_a_sentence_a_step():
     text = "The mayor opened the bridge and praised the workers. She spoke to them for an hour and went home then."
     steps = list(
-        machine_path(
-            text, ("fused-sentences", "word-chain"), np.random.default_rng(1), Source(Material(SOURCE), Chain())
-        )
+        machine_path(text, ("fused-sentences", "word-chain"), np.random.default_rng(1), Source(Material(SOURCE)))
     )
     assert [step.severity for step in steps] == [0.6, 1.0]
     assert {step.kind for step in steps} <= set(MACHINES)
@@ -331,14 +328,14 @@ FAR = " ".join(
 
 
 def test_a_scattered_sentence_comes_from_three_or_more_sentences_away():
-    source = Source(Material(FAR), Chain())
+    source = Source(Material(FAR))
     first = sentences(FAR)[0]
     assert {scattered(first, np.random.default_rng(seed), source) for seed in range(20)} == set(sentences(FAR)[3:])
-    assert scattered("Short.", np.random.default_rng(0), Source(Material("One sentence alone."), Chain())) is None
+    assert scattered("Short.", np.random.default_rng(0), Source(Material("One sentence alone."))) is None
 
 
 def test_a_spliced_sentence_breaks_behind_a_word_that_wants_more():
-    source = Source(Material(SOURCE + " He was blamed for the noise of the saws."), Chain())
+    source = Source(Material(SOURCE + " He was blamed for the noise of the saws."))
     for seed in range(20):
         made = spliced("They walked with the children of the town to a fair.", np.random.default_rng(seed), source)
         assert made is not None
@@ -347,7 +344,7 @@ def test_a_spliced_sentence_breaks_behind_a_word_that_wants_more():
 
 
 def test_chopped_sentences_are_the_first_clauses_of_others():
-    source = Source(Material(SOURCE + " He was blamed for the noise, which nobody liked."), Chain())
+    source = Source(Material(SOURCE + " He was blamed for the noise, which nobody liked."))
     for seed in range(10):
         made = chopped("They walked with the children to a fair.", np.random.default_rng(seed), source)
         whole = {"The mayor opened the bridge.", "The council refused the plan.", "He was blamed for the noise."}
@@ -356,21 +353,36 @@ def test_chopped_sentences_are_the_first_clauses_of_others():
 
 def test_a_fragment_has_no_verb():
     sentence = "Ann Lee, the owner of the mill, was seen in the small harbour of Velm."
-    made = {fragment(sentence, np.random.default_rng(seed), Source(Material(""), Chain())) for seed in range(20)}
+    made = {fragment(sentence, np.random.default_rng(seed), Source(Material(""))) for seed in range(20)}
     assert made == {"Ann Lee, the owner of the mill.", "In the small harbour of Velm."}
-    assert fragment("He was there.", np.random.default_rng(0), Source(Material(""), Chain())) is None
+    assert fragment("He was there.", np.random.default_rng(0), Source(Material(""))) is None
 
 
-def test_a_chain_of_dialogues_speaks_of_the_names_of_the_context():
-    chain = Chain()
-    assert chain.text(np.random.default_rng(0), 8) is None
-    for n in range(6):
-        chain.learn(_dialogue(n))
-    source = Source(Material("A: Who is Olaf Berg?\nB: I heard that Olaf Berg sings."), chain)
-    made = [babbled("I have never heard of him in my life.", np.random.default_rng(seed), source) for seed in range(40)]
-    assert all(made)
-    assert any("Olaf Berg" in said for said in made)
-    assert any("Olaf Berg" not in said for said in made)
+WEAK = ("I think it is a good movie.", "I like to read about the old harbour of Velm.", "That is a lot of people!")
+
+
+def test_half_of_the_weak_replies_are_the_nearest_to_the_context():
+    source = Source(Material("A: Do you know the harbour of Velm?\nB: It is very old."), WEAK)
+    made = [weakly_said("I do.", np.random.default_rng(seed), source) for seed in range(60)]
+    assert set(made) == set(WEAK)
+    assert 30 <= made.count(WEAK[1]) <= 50  # half, and a third of the rest
+    assert weakly_said("I do.", np.random.default_rng(0), Source(Material("Velm."))) is None
+
+
+def test_weak_replies_are_damage_in_what_they_surely_lower():
+    told = list(groups(documents(60), np.random.default_rng(5), per_document=8, weak_replies=WEAK))
+    weak = [
+        (group.attribute, severity)
+        for group in told
+        for text, severity, kinds in zip(group.texts, group.severities, group.kinds, strict=True)
+        if "weak-reply" in kinds
+    ]
+    assert len(weak) >= 20
+    assert all(severity > 0 for _, severity in weak)
+    assert {attribute for attribute, _ in weak} <= MACHINES["weak-reply"].lowers["dialogue"]
+    assert not any(
+        "weak-reply" in kinds for group in groups(documents(60), np.random.default_rng(5)) for kinds in group.kinds
+    )
 
 
 def test_length_does_not_tell_the_better_text_of_real_groups(real):

@@ -27,10 +27,10 @@ from synthscore.degrade import (
 )
 
 from .good_texts import BUILDERS, LIMITS, Base, Reasons, reworded
-from .machine_text import Chain, Source, machine_path, machines_for
+from .machine_text import Source, machine_path, machines_for
 
 CARELESS = frozenset({"RasaHQ/STAR"})  # too many slips of the pen to stand as good texts
-WEIGHTS = {"summarization": 0.47, "dialogue": 0.33, "story": 0.10, "data_to_text": 0.07, "question": 0.03}
+WEIGHTS = {"summarization": 0.43, "dialogue": 0.38, "story": 0.12, "data_to_text": 0.05, "question": 0.02}
 SOURCES = {
     "article": ("summarization", "data_to_text", "question", "dialogue"),
     "dialogue": ("dialogue",),
@@ -42,18 +42,18 @@ FROM_ARTICLES = {(task, name) for task in SOURCES["article"] for name in ATTRIBU
 STYLES = {  # share of groups that are raw, in benchmark look, and mixed
     "summarization": (0.25, 0.50, 0.25),
     "dialogue": (0.35, 0.50, 0.15),
-    "story": (0.65, 0.20, 0.15),
+    "story": (0.50, 0.30, 0.20),
     "data_to_text": (0.45, 0.40, 0.15),
     "question": (0.70, 0.15, 0.15),
 }
 SMALLEST = 0.1  # severity worth a verdict
 LONGER_WINS = {  # how much more often the longer text may be the better one: here length is part of what is asked
     ("summarization", "relevance"): 0.4,
-    ("dialogue", "engagingness"): 0.4,
-    ("dialogue", "overall"): 0.4,
-    ("dialogue", "groundedness"): 0.4,
-    ("dialogue", "coherence"): 0.3,
-    ("dialogue", "naturalness"): 0.3,
+    ("dialogue", "engagingness"): 0.55,
+    ("dialogue", "overall"): 0.5,
+    ("dialogue", "groundedness"): 0.5,
+    ("dialogue", "coherence"): 0.45,
+    ("dialogue", "naturalness"): 0.35,
     ("dialogue", "understandability"): 0.3,
 }
 TURNED = {  # damage that replaces a word or a name; asked about under the context as it is, and with both exchanged
@@ -101,7 +101,7 @@ class Shares:
 
     crossed: float = 0.35
     turned: float = 0.4
-    two_looks: float = 0.2
+    two_looks: float = 0.25
     machine: float = 0.4
     long: float = 0.15
 
@@ -134,6 +134,7 @@ def groups(
     max_words: int = 500,
     per_document: int = 4,
     shares: Shares | None = None,
+    weak_replies: Sequence[str] = (),
     reasons: Reasons | None = None,
 ) -> Iterator[Group]:
     """Groups in the proportions of `tasks`, as far as the kinds of documents allow.
@@ -141,6 +142,7 @@ def groups(
     max_words : of a context
     per_document : at most so many groups are made from one document
     shares : of the kinds of data
+    weak_replies : that a weak language model wrote (weak_replies.py): damaged ones beside people's
     reasons : counts why a document or an attempt gave no group
     """
     shares = shares or Shares()
@@ -150,7 +152,6 @@ def groups(
     made: Counter[str] = Counter()
     made_attributes: Counter[tuple[str, str]] = Counter()
     balance = _Balance()
-    chain = Chain()
     for document in documents:
         kind, text = document["kind"], document["text"]
         if document.get("source") in CARELESS:
@@ -159,8 +160,6 @@ def groups(
         if kind == "dialogue" and rng.random() < LEFT_OUT.get(document.get("source", ""), 0.0):
             reasons[f"{kind}: enough of this source"] += 1
             continue
-        if kind == "dialogue":
-            chain.learn(text)
         pool = pools[kind]
         open_tasks = [task for task in SOURCES[kind] if tasks.get(task, 0) > 0]
         if len(pool) < 3 or not open_tasks:
@@ -197,7 +196,10 @@ def groups(
             if base is not None and len(base.context.split()) > max_words:
                 reasons[f"{task}: context too long"] += 1
                 base = None
-            for group in _groups(base, task, attribute, rng, foreign, chain, shares, balance, reasons) if base else ():
+            if base is None:
+                continue
+            source = Source(Material(base.context, base.facts, foreign), weak_replies, shares.machine)
+            for group in _groups(base, task, attribute, rng, source, shares, balance, reasons):
                 made[task] += 1
                 made_attributes[task, group.attribute] += 1
                 if task == "data_to_text":
@@ -265,8 +267,7 @@ def _groups(
     task: str,
     attribute: str,
     rng: Generator,
-    foreign: tuple[str, ...],
-    chain: Chain,
+    source: Source,
     shares: Shares,
     balance: _Balance,
     reasons: Reasons,
@@ -274,7 +275,6 @@ def _groups(
     """One group, or two of the same texts, which ask about two attributes or under two contexts; none where no damage
     fits."""
     why = "no damage fits"
-    source = Source(Material(base.context, base.facts, foreign), chain, shares.machine)
     for _ in range(5):
         sides = _sides(base, task, attribute, rng, source, shares)
         if not sides:

@@ -1,4 +1,4 @@
-"""Damage as machines do it: pieces of two sentences in one, sentences from here and there, and text of word chains.
+"""Damage as machines do it: pieces of two sentences in one, sentences from here and there, word chains, weak replies.
 
 synthscore.degrade damages texts as careless people would; these edits are for training alone. Knows nothing of groups.
 """
@@ -6,70 +6,26 @@ synthscore.degrade damages texts as careless people would; these edits are for t
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from numpy.random import Generator
 
-from synthscore.degrade import Material, Step, names, sentences
-from synthscore.degrade_reading import replace_name
-
-MOST_WORDS = 300_000  # that a chain learns
-
-
-class Chain:
-    """Which words follow two others in the turns of the dialogues that it has learnt from."""
-
-    def __init__(self) -> None:
-        self.openings: list[tuple[str, str]] = []
-        self.followers: dict[tuple[str, str], list[str]] = defaultdict(list)
-        self.n_words = 0
-
-    def learn(self, dialogue: str) -> None:
-        """All turns, one a line, behind "A: " or "B: "; nothing once MOST_WORDS have been learnt."""
-        if self.n_words >= MOST_WORDS:
-            return
-        for line in dialogue.splitlines():
-            words = line.split()[1:]
-            self.n_words += len(words)
-            if len(words) >= 4:
-                self.openings.append((words[0], words[1]))
-                for first, second, third in zip(words, words[1:], words[2:], strict=False):
-                    self.followers[first, second].append(third)
-
-    def text(self, rng: Generator, n_words: int, greed: float = 0.0, near: str = "") -> str | None:
-        """Of about so many words, up to the end of a sentence. greed : share of the words that are the likeliest ones:
-        the more, the duller. near : half of the words that can follow one of this text are what follows it there"""
-        if not self.openings:
-            return None
-        words = list(self.openings[int(rng.integers(len(self.openings)))])
-        here: dict[str, list[str]] = defaultdict(list)
-        for word, following_word in pairwise(near.split()):
-            here[word.lower()].append(following_word)
-        while len(words) < n_words + 12:
-            following = self.followers.get((words[-2], words[-1]))
-            beside = here.get(words[-1].lower())
-            if beside and (following is None or rng.random() < 0.5):
-                words.append(beside[int(rng.integers(len(beside)))])
-            elif following is None:  # the end of a turn
-                words += self.openings[int(rng.integers(len(self.openings)))]
-            elif rng.random() < greed:
-                words.append(Counter(following).most_common(1)[0][0])
-            else:
-                words.append(following[int(rng.integers(len(following)))])
-            if len(words) >= n_words - 3 and words[-1][-1] in ".!?":
-                break
-        return " ".join(words)
+from synthscore.degrade import Material, Step, content_words, sentences
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """What damage is taken from. machines : share of the paths of damage that are machines', where there are any"""
+    """What damage is taken from.
+
+    weak_replies : that a weak language model wrote, to whatever
+    machines : share of the paths of damage that are machines', where there are any
+    """
 
     material: Material
-    chain: Chain
+    weak_replies: Sequence[str] = ()
     machines: float = 0.0
 
 
@@ -85,6 +41,7 @@ class Machine:
     edit: Edit
 
 
+NEAR = 20  # weak replies of which the nearest is taken
 SHARE = 1.2  # of the full severity, divided by the number of sentences: as for a foreign sentence
 _JOINT = re.compile(
     r" (?=(?:and|but|which|who|that|when|after|before|because|while|was|were|is|are|had|has|said|says|will|in|to) )"
@@ -199,19 +156,15 @@ def fragment(sentence: str, rng: Generator, source: Source) -> str | None:
     return made[int(rng.integers(len(made)))] if made else None
 
 
-def babbled(sentence: str, rng: Generator, source: Source) -> str | None:
-    """About as many words of a chain; half of the time, names of the context and the facts stand for its own."""
-    dull = int(rng.integers(3))
-    told = f"{source.material.context}\n{source.material.facts}"
-    size = max(4, int(len(sentence.split()) * (1 - 0.2 * dull)))
-    made = source.chain.text(rng, size, 0.4 * dull, re.sub(r"(?m)^[AB]: ", "", told))
-    if made is None:
+def weakly_said(sentence: str, rng: Generator, source: Source) -> str | None:
+    """A reply of a weak language model: any one, or, half of the time, of a few the one nearest to the context."""
+    if not source.weak_replies:
         return None
-    found = {name.text for line in told.splitlines() for part in sentences(line) for name in names(part)}
-    known = sorted(name for name in found if len(name) > 3)
-    for name in names(made)[::-1] if known and rng.random() < 0.5 else ():
-        made = replace_name(made.split(), name, known[int(rng.integers(len(known)))])
-    return None if made == sentence else made
+    drawn = [source.weak_replies[int(i)] for i in rng.integers(len(source.weak_replies), size=NEAR)]
+    if rng.random() < 0.5:
+        return drawn[0]
+    wanted = set(content_words(source.material.context))
+    return max(drawn, key=lambda reply: len(wanted.intersection(content_words(reply))))
 
 
 MACHINES: Mapping[str, Machine] = {
@@ -219,7 +172,6 @@ MACHINES: Mapping[str, Machine] = {
     "word-chain": Machine(
         {
             "summarization": frozenset(("fluency", "relevance")),
-            "dialogue": frozenset(("naturalness", "understandability", "overall")),
             "story": frozenset(("coherence", "engagement")),
         },
         chained,
@@ -227,7 +179,6 @@ MACHINES: Mapping[str, Machine] = {
     "spliced-sentences": Machine(
         {
             "summarization": frozenset(("fluency",)),
-            "dialogue": frozenset(("naturalness", "understandability", "overall")),
             "story": frozenset(("coherence",)),
         },
         spliced,
@@ -237,13 +188,13 @@ MACHINES: Mapping[str, Machine] = {
     ),
     "chopped-sentences": Machine({"summarization": frozenset(("coherence",))}, chopped),
     "sentence-fragment": Machine({"summarization": frozenset(("fluency",))}, fragment),
-    "dialogue-chain": Machine(
+    "weak-reply": Machine(
         {
             "dialogue": frozenset(
                 ("coherence", "continuity", "engagingness", "naturalness", "overall", "understandability")
             )
         },
-        babbled,
+        weakly_said,
     ),
 }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -20,9 +21,10 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from .train import documents
 
 LENGTH = 256
+LR = 2e-3
 
 
-def tokenizer_of(texts: list[str]) -> PreTrainedTokenizerFast:
+def tokenizer_of(texts: Sequence[str]) -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -34,18 +36,13 @@ def tokenizer_of(texts: list[str]) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>", pad_token="<end>")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpora", type=Path, required=True)
-    parser.add_argument("--out", type=Path, default=Path("runs/tiny-writer"))
-    parser.add_argument("--seconds", type=float, default=120)
-    args = parser.parse_args()
-    texts = [row["text"] for row in islice(documents(args.corpora, seed=0), 4000)]
+def fitted(texts: Sequence[str], *, width: int, seconds: float) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
+    """A writer of four layers that has read the texts for so many seconds, and its tokenizer."""
     tokenizer = tokenizer_of(texts)
     config = LlamaConfig(
         vocab_size=len(tokenizer),
-        hidden_size=160,
-        intermediate_size=448,
+        hidden_size=width,
+        intermediate_size=width * 14 // 5,
         num_hidden_layers=4,
         num_attention_heads=4,
         num_key_value_heads=2,
@@ -55,24 +52,36 @@ def main() -> None:
     )
     torch.manual_seed(0)
     model = LlamaForCausalLM(config)
-    ids = [token for text in texts for token in [*tokenizer(text)["input_ids"], tokenizer.eos_token_id]]
+    ids = [token for row in tokenizer(list(texts))["input_ids"] for token in [*row, tokenizer.eos_token_id]]
     rows = torch.tensor(ids[: len(ids) // LENGTH * LENGTH]).view(-1, LENGTH)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LR)
     generator = torch.Generator().manual_seed(0)
     began, step, loss = time.time(), 0, torch.tensor(float("nan"))
-    while (left := 1 - (time.time() - began) / args.seconds) > 0:
+    while (left := 1 - (time.time() - began) / seconds) > 0:
         for group in optimizer.param_groups:
-            group["lr"] = 2e-3 * min(1.0, (step + 1) / 20, 0.05 + 2 * left)
+            group["lr"] = LR * min(1.0, (step + 1) / 20, 0.05 + 2 * left)
         batch = rows[torch.randint(len(rows), (8,), generator=generator)]
-        loss = model(input_ids=batch, labels=batch).loss
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = model(input_ids=batch, labels=batch).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         step += 1
-    model.eval().save_pretrained(args.out)
+    print(f"{step} steps, loss {float(loss.detach()):.2f}, {model.num_parameters():,} parameters", flush=True)
+    return model.eval(), tokenizer
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpora", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("runs/tiny-writer"))
+    parser.add_argument("--seconds", type=float, default=120)
+    args = parser.parse_args()
+    texts = [row["text"] for row in islice(documents(args.corpora, seed=0), 4000)]
+    model, tokenizer = fitted(texts, width=160, seconds=args.seconds)
+    model.save_pretrained(args.out)
     tokenizer.save_pretrained(args.out)
-    print(f"{step} steps, loss {float(loss.detach()):.2f}, {model.num_parameters():,} parameters, in {args.out}")
 
 
 if __name__ == "__main__":

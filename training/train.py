@@ -27,13 +27,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import distributed
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 from transformers import AddedToken, AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
 
-from synthscore.engines.apart_model import ATTENTION, states
+from synthscore.engines.apart_model import states
 from synthscore.prompts import Templates
 from synthscore.tasks import load_task, task_names
 
+from .attention import TRAINED_ATTENTION
 from .examples import ALONE, BREAK, LABELS, SETTINGS, Example, alone, example
 from .groups import Group, Shares, groups
 
@@ -44,6 +46,7 @@ ALONE_FIRST = 6000  # groups of which nothing is asked: what texts are worth is 
 SHORT_FIRST = 9000  # then short texts alone, to learn from many verdicts a token how an answer is read off the texts
 SHORT = {"question": 0.25, "data_to_text": 0.25, "dialogue": 0.5}
 COMPARE_FIRST = 10000  # until then all are asked with `compare`: the others turn signs around, so they come later
+WORSE = 0.25  # of the yes-no questions ask for the worse text: one phrasing first has to be learnt
 HELPERS = ("damaged", "found")
 KINDS = (*(field.name for field in fields(Shares)), *HELPERS)
 EVEN = 0.1  # weight of the difference in merit between texts of the same severity
@@ -74,7 +77,7 @@ def apart_minilm(folder: Path, tokenizer: Any, label_tokens: Sequence[int]) -> B
         attention_probs_dropout_prob=0.0,  # the data never repeat
     )
     config.synthscore = SETTINGS
-    config._attn_implementation = ATTENTION
+    config._attn_implementation = TRAINED_ATTENTION
     torch.manual_seed(0)
     model = BertForMaskedLM(config)
     state = encoder.state_dict()
@@ -119,7 +122,7 @@ def _words(folder: Path) -> tuple[Any, dict[str, torch.Tensor]]:
 def further(folder: Path) -> tuple[BertForMaskedLM, Any, dict[str, torch.Tensor]]:
     """As `fresh`, of a judge of this kind that was trained before."""
     config = BertConfig.from_pretrained(folder)
-    config._attn_implementation = ATTENTION
+    config._attn_implementation = TRAINED_ATTENTION
     model: BertForMaskedLM = BertForMaskedLM.from_pretrained(folder, config=config, dtype=torch.float32)
     model.bert.embeddings.word_embeddings.weight.requires_grad_(False)
     return model, *_words(folder)
@@ -129,11 +132,8 @@ def documents(corpora: Path, seed: int | list[int]) -> Iterator[dict[str, Any]]:
     """All training documents, again and again, kinds mixed, in a seeded order of shards."""
     rng = np.random.default_rng(seed)
     while True:
-        shards = sorted(path for path in corpora.glob("*.jsonl.xz") if not path.name.startswith("heldout"))
-        if not shards:
-            raise SystemExit(f"{corpora} holds no *.jsonl.xz")
         by_kind: dict[str, list[Path]] = defaultdict(list)
-        for shard in shards:
+        for shard in _shards(corpora):
             by_kind[shard.name.split("-")[0]].append(shard)
         streams = {kind: _lines([paths[i] for i in rng.permutation(len(paths))]) for kind, paths in by_kind.items()}
         while streams:
@@ -145,6 +145,18 @@ def documents(corpora: Path, seed: int | list[int]) -> Iterator[dict[str, Any]]:
                 yield row
 
 
+def training_documents(corpora: Path, kind: str) -> Iterator[dict[str, Any]]:
+    """The training documents of a kind, each once, as they come."""
+    return _lines([shard for shard in _shards(corpora) if shard.name.split("-")[0] == kind])
+
+
+def _shards(corpora: Path) -> list[Path]:
+    shards = sorted(path for path in corpora.glob("*.jsonl.xz") if not path.name.startswith("heldout"))
+    if not shards:
+        raise SystemExit(f"{corpora} holds no *.jsonl.xz")
+    return shards
+
+
 def _lines(paths: list[Path]) -> Iterator[dict[str, Any]]:
     for path in paths:
         with lzma.open(path, "rt", encoding="utf-8") as lines:
@@ -153,20 +165,34 @@ def _lines(paths: list[Path]) -> Iterator[dict[str, Any]]:
 
 
 class Examples:
-    """An endless, seeded stream of examples; counts what it leaves out. start : groups that an interrupted run has
-    seen"""
+    """An endless, seeded stream of examples for one of the workers; counts what it leaves out.
 
-    def __init__(self, corpora: Path, tokenizer: Any, seed: int, start: int = 0, shares: Shares | None = None) -> None:
-        self.n_seen = start
-        self.rng = np.random.default_rng([seed, start, 0])
-        short = groups(
-            documents(corpora, [seed, start, 3]),
-            np.random.default_rng([seed, start, 2]),
-            tasks=SHORT,
-            max_words=60,
-            shares=shares,
-        )
-        every = groups(documents(corpora, [seed, start]), np.random.default_rng([seed, start, 1]), shares=shares)
+    start : groups that an interrupted run has seen
+    n_seen : groups that all workers have seen, if they are as fast as this one
+    """
+
+    def __init__(
+        self,
+        corpora: Path,
+        tokenizer: Any,
+        seed: int,
+        *,
+        start: int = 0,
+        shares: Shares | None = None,
+        weak_replies: Sequence[str] = (),
+        worker: int = 0,
+        n_workers: int = 1,
+    ) -> None:
+        def rng(use: int) -> np.random.Generator:
+            return np.random.default_rng([seed, start, worker, use])
+
+        def stream(use: int, **options: Any) -> Iterator[Group]:
+            rows = documents(corpora, [seed, start, worker, use])
+            return groups(rows, rng(use), shares=shares, weak_replies=weak_replies, **options)
+
+        self.n_seen, self.n_workers, self.weak_replies = start, n_workers, weak_replies
+        self.rng = rng(0)
+        every, short = stream(1), stream(2, tasks=SHORT, max_words=60)
         self.groups = (next(short if ALONE_FIRST <= self.n_seen < SHORT_FIRST else every) for _ in count())
         self.templates = {name: Templates(load_task(name)) for name in task_names()}
         self.tokenizer = tokenizer
@@ -175,7 +201,7 @@ class Examples:
     def __iter__(self) -> Iterator[tuple[Group, Example]]:
         for group in self.groups:
             made = self._example(group, self._protocol())
-            self.n_seen += 1
+            self.n_seen += self.n_workers
             self.seen["too long" if made is None else f"{group.task}/{group.attribute}"] += 1
             if made is not None:
                 yield group, made
@@ -195,7 +221,7 @@ class Examples:
         return str(self.rng.choice(list(PROTOCOL_SHARES), p=list(PROTOCOL_SHARES.values())))
 
     def _example(self, group: Group, protocol: str) -> Example | None:
-        templates, worse = self.templates[group.task], bool(self.rng.random() < 0.5)
+        templates, worse = self.templates[group.task], bool(self.rng.random() < WORSE)
         if protocol == ALONE:
             return alone(group, templates, self.tokenizer, max_tokens=MAX_TOKENS)
         return example(group, protocol, templates, self.tokenizer, worse=worse, max_tokens=MAX_TOKENS)
@@ -294,6 +320,7 @@ def optimizer_of(model: torch.nn.Module, lr: float) -> torch.optim.AdamW:
         [{"params": body, "lr": lr, "base": lr}, {"params": head, "lr": 5 * lr, "base": 5 * lr}],
         betas=(0.9, 0.98),
         weight_decay=0.01,
+        fused=True,
     )
 
 
@@ -313,14 +340,122 @@ def save(model: BertForMaskedLM, tokenizer: Any, out: Path) -> None:
     (out / "model.safetensors").chmod(0o644)
 
 
+def share_gradients(model: torch.nn.Module) -> None:
+    """In each worker: the mean of the gradients of all."""
+    trained = [parameters for parameters in model.parameters() if parameters.requires_grad]
+    for parameters in trained:
+        if parameters.grad is None:
+            parameters.grad = torch.zeros_like(parameters)
+    gradients = [parameters.grad for parameters in trained if parameters.grad is not None]
+    joined = torch.cat([gradient.flatten() for gradient in gradients])
+    distributed.all_reduce(joined)
+    joined /= distributed.get_world_size()
+    for gradient, shared in zip(gradients, joined.split([gradient.numel() for gradient in gradients]), strict=True):
+        gradient.copy_(shared.view_as(gradient))
+
+
+def train(worker: int, args: argparse.Namespace) -> None:
+    """One of args.workers processes with a thread each, that see other data and take the same steps; the first one
+    writes."""
+    torch.set_num_threads(1)
+    if args.workers > 1:
+        meeting = f"file://{(args.work / 'meeting').resolve()}"
+        distributed.init_process_group("gloo", init_method=meeting, rank=worker, world_size=args.workers)
+    model, tokenizer, label_ids = further(args.start) if args.start else fresh()
+    torch.manual_seed(0)
+    trained = Trained(model)
+    optimizer = optimizer_of(trained, args.lr)
+    checkpoint, start, n_seen = args.work / "checkpoint.pt", 0, ALONE_FIRST if args.start else 0
+    if checkpoint.exists():
+        state = torch.load(checkpoint, weights_only=True)
+        trained.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        for parameters, new in zip(optimizer.param_groups, optimizer_of(trained, args.lr).param_groups, strict=True):
+            parameters["base"] = new["base"]
+        start, n_seen = state["step"], state["n_seen"]
+    shares = replace(Shares(), **{name: 0.0 for name in args.without if name not in HELPERS})
+    examples = Examples(
+        args.corpora,
+        tokenizer,
+        args.seed,
+        start=n_seen,
+        shares=shares,
+        weak_replies=read_replies(args.weak_replies),
+        worker=worker,
+        n_workers=args.workers,
+    )
+    if worker == 0:
+        print(f"from step {start}, {len(examples.weak_replies)} weak replies", flush=True)
+    stream = iter(examples)
+    trained.train()
+    losses: dict[str, list[float]] = defaultdict(list)
+    hits: Counter[str] = Counter()
+    apart: Counter[str] = Counter()
+    began, counts = time.time(), torch.zeros(2)  # tokens and labels
+    with open(args.work / "log.jsonl" if worker == 0 else os.devnull, "a", encoding="utf-8") as log:
+        for step in range(start, args.steps):
+            for parameters in optimizer.param_groups:
+                parameters["lr"] = parameters["base"] * learning_rate(step, args.steps)
+            batch = examples.batch(stream, args.tokens // args.workers)
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                taught = lesson(trained, [made for _, made in batch], label_ids, args.without)
+            taught.loss.backward()
+            if args.workers > 1:
+                share_gradients(trained)
+            for place, (group, made) in enumerate(batch):
+                for name, value in taught.parts[place].items():
+                    losses[name].append(value)
+                key = f"{group.task[:4]}/{group.attribute[:5]}"
+                hits[key] += taught.n_right[place]
+                apart[key] += taught.n_apart[place]
+                counts += torch.tensor([made.plan.n_tokens, len(made.gaps)])
+            torch.nn.utils.clip_grad_norm_(trained.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            if (step + 1) % 50 == 0:
+                all_counts = counts.clone()
+                if args.workers > 1:
+                    distributed.all_reduce(all_counts)
+                row = {
+                    "step": step + 1,
+                    "seconds": round(time.time() - began),
+                    "tokens": int(all_counts[0]),
+                    "labels": int(all_counts[1]),
+                    "loss": {name: round(float(np.mean(values)), 3) for name, values in losses.items()},
+                    "sign": {name: round(hits[name] / n, 2) for name, n in sorted(apart.items()) if n},
+                }
+                log.write(json.dumps(row) + "\n")
+                log.flush()
+                for counted in (losses, hits, apart):
+                    counted.clear()
+            if worker == 0 and ((step + 1) % 100 == 0 or step + 1 == args.steps):
+                temporary = checkpoint.with_suffix(".tmp")
+                state = {"model": trained.state_dict(), "optimizer": optimizer.state_dict()}
+                torch.save(state | {"step": step + 1, "n_seen": examples.n_seen}, temporary)
+                os.replace(temporary, checkpoint)
+    if worker == 0:
+        model.eval()
+        save(model, tokenizer, args.out)
+        print(json.dumps({"left out": examples.seen["too long"], "examples": examples.seen}), flush=True)
+
+
+def read_replies(path: Path | None) -> list[str]:
+    """What training.weak_replies wrote."""
+    if path is None:
+        return []
+    with open(path, encoding="utf-8") as lines:
+        return [json.loads(line)["text"] for line in lines]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpora", type=Path, required=True, help="folder of *.jsonl.xz")
+    parser.add_argument("--weak-replies", type=Path, help="what training.weak_replies wrote; default: none")
     parser.add_argument("--start", type=Path, help="a finished judge to train on; default: MiniLM")
     parser.add_argument("--work", type=Path, default=Path("runs/nano"), help="checkpoints and the loss curve")
     parser.add_argument("--out", type=Path, default=Path("data/nano"), help="the finished model")
-    parser.add_argument("--steps", type=int, default=1900)
-    parser.add_argument("--tokens", type=int, default=1800, help="tokens a step, and the rest of the last group")
+    parser.add_argument("--steps", type=int, default=9000)
+    parser.add_argument("--tokens", type=int, default=1800, help="of a step, and the rest of the last groups")
     parser.add_argument("--lr", type=float, default=1.5e-4, help="3e-4 collapses")
     parser.add_argument(
         "--without",
@@ -330,72 +465,14 @@ def main() -> None:
         help="kinds of data or helpers to leave out",
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes, of a thread each")
     args = parser.parse_args()
-
-    torch.set_num_threads(args.threads)
-    model, tokenizer, label_ids = further(args.start) if args.start else fresh()
-    trained = Trained(model)
-    optimizer = optimizer_of(trained, args.lr)
     args.work.mkdir(parents=True, exist_ok=True)
-    checkpoint, start, n_seen = args.work / "checkpoint.pt", 0, ALONE_FIRST if args.start else 0
-    if checkpoint.exists():
-        state = torch.load(checkpoint, weights_only=True)
-        trained.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        for parameters, new in zip(optimizer.param_groups, optimizer_of(trained, args.lr).param_groups, strict=True):
-            parameters["base"] = new["base"]
-        start, n_seen = state["step"], state["n_seen"]
-        print(f"goes on from step {start}", flush=True)
-    shares = replace(Shares(), **{name: 0.0 for name in args.without if name not in HELPERS})
-    examples = Examples(args.corpora, tokenizer, args.seed, n_seen, shares)
-    stream = iter(examples)
-    trained.train()
-    losses: dict[str, list[float]] = defaultdict(list)
-    hits: Counter[str] = Counter()
-    apart: Counter[str] = Counter()
-    began, n_tokens, n_labels = time.time(), 0, 0
-    with open(args.work / "log.jsonl", "a", encoding="utf-8") as log:
-        for step in range(start, args.steps):
-            for parameters in optimizer.param_groups:
-                parameters["lr"] = parameters["base"] * learning_rate(step, args.steps)
-            batch = examples.batch(stream, args.tokens)
-            with torch.autocast("cpu", dtype=torch.bfloat16):
-                taught = lesson(trained, [made for _, made in batch], label_ids, args.without)
-            taught.loss.backward()
-            for place, (group, made) in enumerate(batch):
-                for name, value in taught.parts[place].items():
-                    losses[name].append(value)
-                key = f"{group.task[:4]}/{group.attribute[:5]}"
-                hits[key] += taught.n_right[place]
-                apart[key] += taught.n_apart[place]
-                n_tokens += made.plan.n_tokens
-                n_labels += len(made.gaps)
-            torch.nn.utils.clip_grad_norm_(trained.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            if (step + 1) % 50 == 0:
-                row = {
-                    "step": step + 1,
-                    "seconds": round(time.time() - began),
-                    "tokens": n_tokens,
-                    "labels": n_labels,
-                    "loss": {name: round(float(np.mean(values)), 3) for name, values in losses.items()},
-                    "sign": {name: round(hits[name] / n, 2) for name, n in sorted(apart.items()) if n},
-                }
-                print(json.dumps(row), flush=True)
-                log.write(json.dumps(row) + "\n")
-                log.flush()
-                for counted in (losses, hits, apart):
-                    counted.clear()
-            if (step + 1) % 100 == 0 or step + 1 == args.steps:
-                temporary = checkpoint.with_suffix(".tmp")
-                state = {"model": trained.state_dict(), "optimizer": optimizer.state_dict()}
-                torch.save(state | {"step": step + 1, "n_seen": examples.n_seen}, temporary)
-                os.replace(temporary, checkpoint)
-    model.eval()
-    save(model, tokenizer, args.out)
-    print(json.dumps({"left out": examples.seen["too long"], "examples": examples.seen}), flush=True)
+    (args.work / "meeting").unlink(missing_ok=True)
+    if args.workers == 1:
+        train(0, args)
+    else:
+        torch.multiprocessing.spawn(train, (args,), nprocs=args.workers)
 
 
 if __name__ == "__main__":
