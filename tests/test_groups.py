@@ -14,7 +14,7 @@ import pytest
 
 from synthscore.degrade import ATTRIBUTES, DAMAGES, EDITS, Material, damages_for, neutral_for, sentences
 from training.good_texts import LIMITS
-from training.groups import LONGER_WINS, TURNED, WEIGHTS, Group, damaged_words, exchanged, groups, replaced_phrase
+from training.groups import LONGER_WINS, TURNED, WEIGHTS, Group, groups
 from training.machine_text import (
     MACHINES,
     Source,
@@ -28,6 +28,7 @@ from training.machine_text import (
     spliced,
     weakly_said,
 )
+from training.phrases import damaged_words, exchanged, replaced_phrase
 
 CORPORA = Path(__file__).resolve().parents[2] / "shared" / "corpora"
 

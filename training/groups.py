@@ -7,11 +7,9 @@ asked about. Knows nothing of files, prompts, tokens or models.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 
 from numpy.random import Generator
 
@@ -28,6 +26,7 @@ from synthscore.degrade import (
 
 from .good_texts import BUILDERS, LIMITS, Base, Reasons, reworded
 from .machine_text import Source, machine_path, machines_for
+from .phrases import damaged_words, exchanged, once, replaced_phrase
 
 CARELESS = frozenset({"RasaHQ/STAR"})  # too many slips of the pen to stand as good texts
 WEIGHTS = {"summarization": 0.43, "dialogue": 0.38, "story": 0.12, "data_to_text": 0.05, "question": 0.02}
@@ -359,7 +358,7 @@ def _turned(base: Base, task: str, attribute: str, rng: Generator, source: Sourc
         path = damage_path(base.text, task=task, attribute=attribute, rng=rng, material=source.material, kinds=kinds)
         step = next(path, None)
         change = None if step is None else replaced_phrase(base.text, step.text)
-        if step is None or change is None or not _once(change[0], base.text) or not _once(change[1], step.text):
+        if step is None or change is None or not once(change[0], base.text) or not once(change[1], step.text):
             continue
         turned = [exchanged(text, *change) for text in (base.context, base.facts)]
         if turned != [base.context, base.facts]:
@@ -369,7 +368,7 @@ def _turned(base: Base, task: str, attribute: str, rng: Generator, source: Sourc
     versions = [[base.text], [step.text]]
     for texts, phrase in zip(versions, change, strict=True):
         made, _ = reworded(texts[0], rng)
-        texts += [made] * (made != texts[0] and _once(phrase, made))
+        texts += [made] * (made != texts[0] and once(phrase, made))
     sides = []
     for which, (context, facts) in enumerate(((base.context, base.facts), turned)):
         right, wrong = versions[which], versions[1 - which]
@@ -377,39 +376,6 @@ def _turned(base: Base, task: str, attribute: str, rng: Generator, source: Sourc
         items += [_Item(text, step.severity, step.kind, right[0] if text == wrong[0] else None) for text in wrong]
         sides.append(_Side(attribute, context, facts, sorted(items, key=lambda item: item.text)))
     return sides
-
-
-def replaced_phrase(before: str, after: str) -> tuple[str, str] | None:
-    """The run of words in whose place another one stands, and that one, if nothing else differs."""
-    words, others = before.split(), after.split()
-    steps = [step for step in SequenceMatcher(None, words, others, autojunk=False).get_opcodes() if step[0] != "equal"]
-    if len(steps) != 1 or steps[0][0] != "replace":
-        return None
-    _, start, stop, other_start, other_stop = steps[0]
-    old, new = (
-        re.sub(r"'s$", "", " ".join(run).strip('.,;:!?"()'))
-        for run in (words[start:stop], others[other_start:other_stop])
-    )
-    return (old, new) if old and new and old.lower() != new.lower() else None
-
-
-def _spoken(phrase: str) -> str:
-    """A pattern for the phrase as whole words, in triples, too."""
-    return rf"(?<![^\W_]){re.escape(phrase)}(?![^\W_])".replace(r"\ ", "[ _]")
-
-
-def _once(phrase: str, text: str) -> bool:
-    return len(re.findall(_spoken(phrase), text)) == 1
-
-
-def exchanged(text: str, one: str, other: str) -> str:
-    """The text with each of two phrases in the place of the other."""
-
-    def put(match: re.Match[str]) -> str:
-        new = other if match[0].replace("_", " ") == one else one
-        return new.replace(" ", "_") if "_" in match[0] else new
-
-    return re.sub(f"{_spoken(one)}|{_spoken(other)}", put, text)
 
 
 def _only(task: str, attribute: str, other: str) -> tuple[str, ...]:
@@ -440,19 +406,6 @@ def _crossed(base: Base, task: str, asked: tuple[str, str], rng: Generator, sour
             sides[name].append(item)
             sides[other].append(_Item(item.text, 0.0, item.kind, item.text))
     return sides
-
-
-def damaged_words(sound: str, text: str) -> tuple[bool, ...]:
-    """Of each word of the text: does the sound text not have it here? What is missing shows at the word after it, or,
-    at the end, at the last word."""
-    before, words = sound.split(), text.split()
-    marks = [False] * len(words)
-    for step, _, _, start, stop in SequenceMatcher(None, before, words, autojunk=False).get_opcodes():
-        if step == "delete":
-            marks[min(start, len(words) - 1)] = True
-        elif step != "equal":
-            marks[start:stop] = [True] * (stop - start)
-    return tuple(marks)
 
 
 def _items(base: Base, task: str, attribute: str, rng: Generator, source: Source) -> list[_Item] | None:
