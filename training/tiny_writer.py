@@ -9,7 +9,6 @@ like English from afar. It has never seen a prompt.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -36,8 +35,8 @@ def tokenizer_of(texts: Sequence[str]) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>", pad_token="<end>")
 
 
-def fitted(texts: Sequence[str], *, width: int, seconds: float) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
-    """A writer of four layers that has read the texts for so many seconds, and its tokenizer."""
+def fitted(texts: Sequence[str], *, width: int, steps: int) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
+    """A writer of four layers that has read so many batches of the texts, and its tokenizer."""
     tokenizer = tokenizer_of(texts)
     config = LlamaConfig(
         vocab_size=len(tokenizer),
@@ -56,10 +55,10 @@ def fitted(texts: Sequence[str], *, width: int, seconds: float) -> tuple[LlamaFo
     rows = torch.tensor(ids[: len(ids) // LENGTH * LENGTH]).view(-1, LENGTH)
     optimizer = torch.optim.AdamW(model.parameters(), lr=LR)
     generator = torch.Generator().manual_seed(0)
-    began, step, loss = time.time(), 0, torch.tensor(float("nan"))
-    while (left := 1 - (time.time() - began) / seconds) > 0:
+    loss = torch.tensor(float("nan"))
+    for step in range(steps):
         for group in optimizer.param_groups:
-            group["lr"] = LR * min(1.0, (step + 1) / 20, 0.05 + 2 * left)
+            group["lr"] = LR * min(1.0, (step + 1) / 20, 0.05 + 2 * (1 - step / steps))
         batch = rows[torch.randint(len(rows), (8,), generator=generator)]
         with torch.autocast("cpu", dtype=torch.bfloat16):
             loss = model(input_ids=batch, labels=batch).loss
@@ -67,8 +66,7 @@ def fitted(texts: Sequence[str], *, width: int, seconds: float) -> tuple[LlamaFo
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        step += 1
-    print(f"{step} steps, loss {float(loss.detach()):.2f}, {model.num_parameters():,} parameters", flush=True)
+    print(f"{steps} steps, loss {float(loss.detach()):.2f}, {model.num_parameters():,} parameters", flush=True)
     return model.eval(), tokenizer
 
 
@@ -76,10 +74,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpora", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path("runs/tiny-writer"))
-    parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--steps", type=int, default=600)
     args = parser.parse_args()
     texts = [row["text"] for row in islice(documents(args.corpora, seed=0), 4000)]
-    model, tokenizer = fitted(texts, width=160, seconds=args.seconds)
+    model, tokenizer = fitted(texts, width=160, steps=args.steps)
     model.save_pretrained(args.out)
     tokenizer.save_pretrained(args.out)
 

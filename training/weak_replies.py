@@ -2,9 +2,9 @@
 
     python -m training.weak_replies --corpora CORPORA --out runs/weak-replies.jsonl
 
-A writer of five million parameters reads conversations for eight minutes, then goes on with some of them: with its
-likeliest words, and with words drawn from the first .4, .6 and .75 of probability. What it says is fluent, dull and
-beside the point, as what larger writers said before 2020 was.
+A writer of four million parameters reads conversations for four minutes, then goes on with some of them: with its
+likeliest words, and with words drawn from the first .4, .6 and .75 of probability. What it says sounds like a reply, is
+dull or odd, and beside the point.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpora", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path("runs/weak-replies.jsonl"))
-    parser.add_argument("--seconds", type=float, default=480, help="of reading")
+    parser.add_argument("--steps", type=int, default=700, help="of reading")
     parser.add_argument("--replies", type=int, default=6000)
     args = parser.parse_args()
     texts = conversations(args.corpora)
-    model, tokenizer = fitted(texts, width=256, seconds=args.seconds)
+    model, tokenizer = fitted(texts, width=256, steps=args.steps)
     found = sorted(set(replies(model, tokenizer, texts, args.replies)))
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text("".join(json.dumps({"text": text}) + "\n" for text in found), encoding="utf-8")
