@@ -24,11 +24,10 @@ import torch
 
 from synthscore.agreement import agreement
 from synthscore.engines.apart_model import states
-from synthscore.prompts import Templates
-from synthscore.tasks import load_task, task_names
+from synthscore.tasks import load_task
 
 from .evaluate import RATED, benchmark, heldout_groups
-from .examples import alone
+from .examples import alone, templates_of_tasks
 from .groups import Group
 from .train import MAX_TOKENS, Trained, fresh
 
@@ -43,7 +42,7 @@ class Bench:
         self.step = state["step"]
         self.trained.load_state_dict(state["model"])
         self.trained.eval()
-        self.templates = {name: Templates(load_task(name)) for name in task_names()}
+        self.templates = templates_of_tasks()
 
     def merits(self, group: Group) -> np.ndarray | None:
         """Of each text, float64, shape (n_texts,); None where a prompt is too long."""

@@ -34,13 +34,13 @@ from synthscore.engines import open_engine
 from synthscore.engines.base import Engine
 from synthscore.errors import DegradeError
 from synthscore.ladder import DegradedWriter, generate_ladders
-from synthscore.prompts import Templates
 from synthscore.references import References
 from synthscore.scorer import Scorer
-from synthscore.tasks import load_task, task_names
+from synthscore.tasks import load_task
 from synthscore.types import Context, Target
 from synthscore.verdicts import Pair, Verdicts, ask
 
+from .examples import templates_of_tasks
 from .groups import Group, groups
 
 HALVES = ("choose", "report")
@@ -55,7 +55,7 @@ class Judge:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.templates = {name: Templates(load_task(name)) for name in task_names()}
+        self.templates = templates_of_tasks()
 
     def __call__(self, task: str, pairs: Sequence[Pair], **options: Any) -> Verdicts:
         return ask(pairs, self.engine, self.templates[task], min_mass=0.0, **options)

@@ -18,6 +18,7 @@ from transformers import PreTrainedTokenizerBase
 from synthscore.engines import apart_model
 from synthscore.engines.apart_plan import Marks, Plan, plan
 from synthscore.prompts import Templates
+from synthscore.tasks import load_task, task_names
 from synthscore.types import Context, FloatArray, IntArray
 
 from .groups import Group
@@ -56,6 +57,11 @@ class Example:
     nodes: IntArray
     damaged: FloatArray
     found: FloatArray
+
+
+def templates_of_tasks() -> dict[str, Templates]:
+    """Those of each built-in task, by its name."""
+    return {name: Templates(load_task(name)) for name in task_names()}
 
 
 def prompts(

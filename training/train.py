@@ -32,20 +32,18 @@ from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 from transformers import AddedToken, AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
 
 from synthscore.engines.apart_model import states
-from synthscore.prompts import Templates
-from synthscore.tasks import load_task, task_names
 
 from .attention import TRAINED_ATTENTION
-from .examples import ALONE, BREAK, LABELS, SETTINGS, Example, alone, example
+from .examples import ALONE, BREAK, LABELS, SETTINGS, Example, alone, example, templates_of_tasks
 from .groups import Group, Shares, groups
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 MAX_TOKENS = 1024  # positions of the finished model
 PROTOCOL_SHARES = {"compare": 0.7, "yes_no": 0.15, "choose": 0.15}
 ALONE_FIRST = 6000  # groups of which nothing is asked: what texts are worth is learnt from many texts a token
-SHORT_FIRST = 9000  # then short texts alone, to learn from many verdicts a token how an answer is read off the texts
+SHORT_FIRST = 14000  # then short texts alone, to learn from many verdicts a token how an answer is read off the texts
 SHORT = {"question": 0.25, "data_to_text": 0.25, "dialogue": 0.5}
-COMPARE_FIRST = 10000  # until then all are asked with `compare`: the others turn signs around, so they come later
+COMPARE_FIRST = 15000  # until then all are asked with `compare`: the others turn signs around, so they come later
 WORSE = 0.25  # of the yes-no questions ask for the worse text: one phrasing first has to be learnt
 HELPERS = ("damaged", "found")
 KINDS = (*(field.name for field in fields(Shares)), *HELPERS)
@@ -194,7 +192,7 @@ class Examples:
         self.rng = rng(0)
         every, short = stream(1), stream(2, tasks=SHORT, max_words=60)
         self.groups = (next(short if ALONE_FIRST <= self.n_seen < SHORT_FIRST else every) for _ in count())
-        self.templates = {name: Templates(load_task(name)) for name in task_names()}
+        self.templates = templates_of_tasks()
         self.tokenizer = tokenizer
         self.seen: Counter[str] = Counter()
 
