@@ -67,7 +67,7 @@ TURNED = {  # damage that replaces a word or a name; asked about under the conte
 }
 NO_FULL_STOP = 0.25  # of the replies: it is no damage
 OF_OTHERS = 0.65  # of the good texts, where the context has others of another length that are as good
-_DULL = frozenset({"generic-reply", "shortened-reply", "echoed-turn"})
+_DULL = frozenset({"generic-reply", "shortened-reply", "echoed-turn", "dropped-facts"})
 UNSURE = {  # dull replies are rated lower in these as well, whatever their wording
     ("dialogue", "naturalness"): _DULL,
     ("dialogue", "understandability"): _DULL,
