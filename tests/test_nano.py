@@ -37,17 +37,17 @@ def pairs(references, attribute, step):
     ]
 
 
-def test_nano_is_an_ordinary_checkpoint_of_at_most_50_mb():
+def test_nano_is_a_checkpoint_of_at_most_50_mb():
     folder = resource("data/nano")
     assert sum(file.stat().st_size for file in folder.iterdir()) <= 50e6
     config = json.loads((folder / "config.json").read_text())
-    assert config["architectures"] == ["BertLMHeadModel"]
-    assert config["is_decoder"]
+    assert config["architectures"] == ["BertForMaskedLM"]
+    assert config["synthscore"]["paragraph_end"] == "\n\n"
     assert config["max_position_embeddings"] == 1024
 
 
-def test_nano_shares_prefixes(nano):
-    assert "backend:cascade" in str(nano.signature)
+def test_nano_reads_texts_apart(nano):
+    assert "backend:together" in str(nano.signature)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -310,7 +310,7 @@ def test_the_floors_of_summeval_are_those_known_since_nano_was_tried_out(kind, n
 
 @pytest.mark.parametrize("name", ["summeval", "topicalchat"])
 @pytest.mark.parametrize(("kind", "floor"), [("overlap", "floor: bigram overlap"), ("length", "floor: length")])
-def test_the_floors_are_those_of_nanos_card(name, kind, floor):
+def test_the_floors_are_those_of_the_card_of_nano_v0(name, kind, floor):
     card = json.loads((Path(__file__).parents[1] / "training" / "nano-v0.json").read_text())["people"][name]
     made, human = benchmark(name, card["n_contexts"])
     values = scores(kind, made, words="spaces").values

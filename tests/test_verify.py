@@ -372,8 +372,8 @@ def test_nano_is_replayed_by_another_backend_within_its_rounding(tmp_path, capsy
         asked = [Prompt(f"Is text {i} better than text {j}?\nAnswer:") for i in range(3) for j in range(3)]
         nano = StoredEngine(engines.open_engine("nano"), store)
         nano.label_log_probs(asked, ("Better", "Worse", "Similar"))
-    assert main(["verify", str(store.path), "--sample", "5", "--backend", "padded", "--json"]) == 0
+    assert main(["verify", str(store.path), "--sample", "5", "--backend", "single", "--json"]) == 0
     (drift,) = json.loads(capsys.readouterr().out)["drifts"]
     assert set(drift["changed"]) == {"backend"}
-    assert drift["changed"]["backend"][1] == "padded"
+    assert drift["changed"]["backend"][1] == "single"
     assert drift["max_diff"] < 1e-4
