@@ -34,7 +34,8 @@ beside floors that cost nothing. It cannot write.
   (docs/decisions/0008). Load it with `open_engine("nano")`: what loads it as an ordinary BERT reads the prompt in another
   way, and its answers mean nothing.
 - Trained on controlled damage to good texts: encyclopedic and government articles, textbooks, fiction, conversations (CC BY,
-  CC BY-SA, CC0, public domain, BSD, MIT, CDLA-Sharing). No text of theirs is in this folder, and no human rating was used.
+  CC BY-SA, CC0, public domain, BSD, MIT, CDLA-Sharing), and on replies that a weak language model wrote after reading
+  such conversations. No text of theirs is in this folder, and no human rating was used.
 - Measured on works that nothing was trained on, and on published human ratings, which were never trained on either. Both are
   halved: recipes were chosen on one half, and the numbers here are of the other.
 - English only. Its vocabulary has no capitals, so it cannot see casing errors.
