@@ -51,19 +51,22 @@ def test_nano_reads_texts_apart(nano):
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_nano_answers_with_the_labels_of_every_protocol(nano, handwritten, protocol):
+def test_nano_prefers_the_best_rung_to_the_worst_in_every_protocol_and_with_its_labels(nano, handwritten, protocol):
     asked = ask(pairs(handwritten, "fluency", 4), nano, Templates(load_task("summarization")), protocol=protocol)
     assert asked.label_mass.min() > 0.95
     assert not asked.failures
+    worst, best = (asked.better - asked.worse).reshape(-1, 2).T
+    assert (worst < 0).mean() > 0.8
+    assert (best > 0).mean() > 0.8
 
 
-def test_nano_mostly_turns_its_verdict_round_when_the_texts_change_places(nano, handwritten):
+def test_nano_turns_its_verdict_round_when_the_texts_change_places(nano, handwritten):
     margins = []
     for attribute in ("fluency", "consistency", "coherence", "relevance"):
         asked = ask(pairs(handwritten, attribute, 2), nano, Templates(load_task("summarization")))
         margins.append((asked.better - asked.worse).reshape(-1, 2))
     low, high = np.concatenate(margins).T
-    assert np.corrcoef(low, -high)[0, 1] > 0.8  # 0.87 measured; a judge to rely on has more: ask in both orders
+    assert np.corrcoef(low, -high)[0, 1] > 0.95  # 0.99 measured
 
 
 @pytest.mark.slow
