@@ -2,11 +2,11 @@
 
 import json
 import lzma
-from collections import defaultdict
 from itertools import islice
 
 import pytest
 import torch
+from numpy.random import default_rng
 from torch import distributed
 
 from synthscore.engines import apart_model
@@ -14,7 +14,7 @@ from tests.test_groups import documents
 
 pytest.importorskip("training")
 
-from training import weak_replies
+from training import train, weak_replies
 from training.attention import attention
 from training.good_texts import LIMITS
 from training.tiny_writer import tokenizer_of
@@ -56,16 +56,12 @@ def test_workers_share_the_mean_of_their_gradients(monkeypatch):
     assert model["frozen"].grad is None
 
 
-def test_each_worker_and_each_start_has_data_of_its_own(tmp_path):
-    by_kind = defaultdict(list)
-    for row in documents(60):
-        by_kind[row["kind"]].append(json.dumps(row) + "\n")
-    for kind, lines in by_kind.items():
-        with lzma.open(tmp_path / f"{kind}-00.jsonl.xz", "wt", encoding="utf-8") as file:
-            file.writelines(lines)
+def test_each_worker_and_each_start_has_data_of_its_own(monkeypatch):
+    rows = list(documents(60))
+    monkeypatch.setattr(train, "documents", lambda _, seed: (rows[i] for i in default_rng(seed).permutation(len(rows))))
 
     def first(**options):
-        return [group.texts for group in islice(Examples(tmp_path, None, 0, **options).groups, 3)]
+        return [group.texts for group in islice(Examples(None, None, 0, **options).groups, 3)]
 
     assert first() == first()
     assert len({str(first(worker=worker, n_workers=2, start=start)) for worker in (0, 1) for start in (0, 900)}) == 4
