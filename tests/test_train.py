@@ -80,10 +80,10 @@ SAID = "That is what I have read as well.\nAnd who was it that found the harbour
 class Parrot:
     """Writes the same things to any history, and all but the first and the last, which are equal, are no good."""
 
-    def __init__(self, tokenizer):
+    def __init__(self, tokenizer, last="I like it there.\n"):
         long = " ".join(["it"] * LIMITS["dialogue"][1])
         texts = ["I like it there.\nAnd", "I like it there. And", "I like it and\n", "Yes.\n", f"I like {long}.\n"]
-        texts += ["I like it there.\n"] * 3
+        texts += ["I like it there.\n"] * 2 + [last]
         rows = [tokenizer(text)["input_ids"] for text in texts]
         longest = max(map(len, rows))
         self.rows = [[*row, *[tokenizer.eos_token_id] * (longest - len(row))] for row in rows]
@@ -98,6 +98,8 @@ def test_weak_replies_are_whole_and_not_too_short():
     found = list(weak_replies.replies(Parrot(tokenizer), tokenizer, [long], 200))
     assert found == ["I like it there."] * len(weak_replies.TOP_P)  # once in each way of drawing words
     assert len(list(weak_replies.replies(Parrot(tokenizer), tokenizer, [long], 4))) == 4
+    parrot = Parrot(tokenizer, last="And who was it?\n")  # it has two good ones, of which one is wanted
+    assert len(list(weak_replies.replies(parrot, tokenizer, [long], 4))) == 4
 
 
 def test_conversations_are_turns_without_names(tmp_path):

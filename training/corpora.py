@@ -18,10 +18,8 @@ def documents(corpora: Path, seed: int | list[int]) -> Iterator[dict[str, Any]]:
     """All training documents, again and again, kinds mixed, in a seeded order of shards."""
     rng = np.random.default_rng(seed)
     while True:
-        by_kind: dict[str, list[Path]] = defaultdict(list)
-        for shard in _shards(corpora):
-            by_kind[shard.name.split("-")[0]].append(shard)
-        streams = {kind: _lines([paths[i] for i in rng.permutation(len(paths))]) for kind, paths in by_kind.items()}
+        shards = _shards(corpora)
+        streams = {kind: _lines([paths[i] for i in rng.permutation(len(paths))]) for kind, paths in shards.items()}
         while streams:
             kind = list(streams)[rng.integers(len(streams))]
             row = next(streams[kind], None)
@@ -33,7 +31,7 @@ def documents(corpora: Path, seed: int | list[int]) -> Iterator[dict[str, Any]]:
 
 def training_documents(corpora: Path, kind: str) -> Iterator[dict[str, Any]]:
     """The training documents of a kind, each once, as they come."""
-    return _lines([shard for shard in _shards(corpora) if shard.name.split("-")[0] == kind])
+    return _lines(_shards(corpora).get(kind, []))
 
 
 def heldout(corpora: Path, half: str) -> Iterator[dict[str, Any]]:
@@ -44,11 +42,15 @@ def heldout(corpora: Path, half: str) -> Iterator[dict[str, Any]]:
         yield rows[index]
 
 
-def _shards(corpora: Path) -> list[Path]:
-    shards = sorted(path for path in corpora.glob("*.jsonl.xz") if not path.name.startswith("heldout"))
-    if not shards:
+def _shards(corpora: Path) -> dict[str, list[Path]]:
+    """The files of each kind of training documents, by name."""
+    by_kind: dict[str, list[Path]] = defaultdict(list)
+    for path in sorted(corpora.glob("*.jsonl.xz")):
+        if not path.name.startswith("heldout"):
+            by_kind[path.name.split("-")[0]].append(path)
+    if not by_kind:
         raise SystemExit(f"{corpora} holds no *.jsonl.xz")
-    return shards
+    return by_kind
 
 
 def _lines(paths: list[Path]) -> Iterator[dict[str, Any]]:

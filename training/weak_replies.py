@@ -13,6 +13,7 @@ import argparse
 import json
 import math
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -47,23 +48,27 @@ def replies(
     long or do not end are left out; a way gives up after twice as many texts as it needs."""
     end = tokenizer.convert_tokens_to_ids(tokenizer.tokenize("\n")[0])
     low, high = LIMITS["dialogue"]
+    wanted = math.ceil(n_replies / len(TOP_P))
     rng = torch.Generator().manual_seed(1)
     torch.manual_seed(1)
-    for top_p in TOP_P:
+
+    def histories() -> list[list[int]]:
+        found: list[list[int]] = []
+        while len(found) < BATCH:
+            text = texts[int(torch.randint(len(texts), (1,), generator=rng))]
+            ids = tokenizer(text)["input_ids"]
+            turns = [place for place, token in enumerate(ids) if token == end and place + 1 >= N_HISTORY]
+            if turns:
+                stop = turns[int(torch.randint(len(turns), (1,), generator=rng))] + 1
+                found.append(ids[stop - N_HISTORY : stop])
+        return found
+
+    def of_one_way(top_p: float) -> Iterator[str]:
         made: set[str] = set()
-        wanted = math.ceil(n_replies / len(TOP_P))
         for _ in range(math.ceil(2 * wanted / BATCH)):
-            histories = []
-            while len(histories) < BATCH:
-                text = texts[int(torch.randint(len(texts), (1,), generator=rng))]
-                ids = tokenizer(text)["input_ids"]
-                turns = [place for place, token in enumerate(ids) if token == end and place + 1 >= N_HISTORY]
-                if turns:
-                    stop = turns[int(torch.randint(len(turns), (1,), generator=rng))] + 1
-                    histories.append(ids[stop - N_HISTORY : stop])
             with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
                 drawn = model.generate(
-                    torch.tensor(histories),
+                    torch.tensor(histories()),
                     attention_mask=torch.ones(BATCH, N_HISTORY, dtype=torch.long),
                     max_new_tokens=52,
                     do_sample=top_p > 0,
@@ -77,10 +82,9 @@ def replies(
                 if low <= len(reply.split()) <= high and reply[-1] in ".!?" and reply not in made:
                     made.add(reply)
                     yield reply
-                if len(made) == wanted:
-                    break
-            if len(made) == wanted:
-                break
+
+    for top_p in TOP_P:
+        yield from islice(of_one_way(top_p), wanted)
 
 
 def main() -> None:
