@@ -102,6 +102,12 @@ def test_weak_replies_are_whole_and_not_too_short():
     assert len(list(weak_replies.replies(parrot, tokenizer, [long], 4))) == 4
 
 
+def test_made_up_words_are_no_replies():
+    texts = ["I like Ann's boat!"] * weak_replies.KNOWN + ["I like the harbor.", "The the the the the."]
+    said = ["I like the boat.", "I LIKE Ann's boat.", "I like harbor."]
+    assert list(weak_replies.of_known_words(said, texts)) == ["I LIKE Ann's boat."]
+
+
 def test_conversations_are_turns_without_names(tmp_path):
     rows = [
         {"kind": "dialogue", "source": source, "text": f"A: Hello {n}.\nB: Hi there."}

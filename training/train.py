@@ -39,7 +39,7 @@ from .groups import Group, Shares, groups
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 MAX_TOKENS = 1024  # positions of the finished model
-PROTOCOL_SHARES = {"compare": 0.7, "yes_no": 0.15, "choose": 0.15}
+PROTOCOL_SHARES = {ALONE: 0.4, "compare": 0.42, "yes_no": 0.09, "choose": 0.09}  # of groups; most tokens are in prompts
 ALONE_FIRST = 6000  # groups of which nothing is asked: what texts are worth is learnt from many texts a token
 SHORT_FIRST = 14000  # then short texts alone, to learn from many verdicts a token how an answer is read off the texts
 SHORT = {"question": 0.25, "data_to_text": 0.25, "dialogue": 0.5}
@@ -325,7 +325,7 @@ def train(worker: int, args: argparse.Namespace) -> None:
     torch.manual_seed(0)  # all workers begin with the same helpers
     trained = Trained(model)
     optimizer = optimizer_of(trained, args.lr)
-    checkpoint, start, n_seen = args.work / "checkpoint.pt", 0, ALONE_FIRST if args.start else 0
+    checkpoint, start, n_seen = args.work / "checkpoint.pt", 0, COMPARE_FIRST if args.start else 0
     if checkpoint.exists():
         state = torch.load(checkpoint, weights_only=True)
         trained.load_state_dict(state["model"])
