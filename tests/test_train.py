@@ -3,6 +3,7 @@
 import json
 import lzma
 from itertools import islice
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ from training import train, weak_replies
 from training.attention import attention
 from training.good_texts import LIMITS
 from training.tiny_writer import tokenizer_of
-from training.train import Examples, read_replies, share_gradients
+from training.train import Examples, Lesson, Tally, keep, optimizer_of, read_replies, restored, share_gradients
 
 
 def test_values_and_gradients_of_attention_are_those_of_autograd():
@@ -65,6 +66,48 @@ def test_each_worker_and_each_start_has_data_of_its_own(monkeypatch):
 
     assert first() == first()
     assert len({str(first(worker=worker, n_workers=2, start=start)) for worker in (0, 1) for start in (0, 900)}) == 4
+
+
+def test_an_interrupted_run_goes_on_with_what_it_knew_and_the_rate_it_is_given(tmp_path):
+    def run(lr):
+        torch.manual_seed(0)
+        model = torch.nn.ModuleDict({"bert": torch.nn.Linear(2, 2), "merit": torch.nn.Linear(2, 1)})
+        return model, optimizer_of(model, lr)
+
+    def step(model, optimizer):
+        model["merit"](model["bert"](torch.ones(2))).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    first = run(0.1)
+    step(*first)
+    keep(tmp_path / "checkpoint.pt", *first, step=1, n_seen=7)
+    again = run(0.02)
+    assert restored(tmp_path / "checkpoint.pt", *again) == (1, 7)
+    assert [parameters["base"] for parameters in again[1].param_groups] == [0.02, 0.1]
+    for _, optimizer in (first, again):
+        for parameters in optimizer.param_groups:
+            parameters["lr"] = 0.01
+    step(*first)
+    step(*again)
+    for one, other in zip(first[0].parameters(), again[0].parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+def test_a_row_of_the_log_has_losses_since_the_last_and_tokens_since_the_start():
+    group = SimpleNamespace(task="dialogue", attribute="overall")
+    made = SimpleNamespace(plan=SimpleNamespace(n_tokens=100), gaps=[0.5, 0.0])
+    tally = Tally()
+    tally.add(
+        [(group, made), (group, made)], Lesson(None, [{"merit": 0.5}, {"merit": 0.7, "even": 0.1}], [1, 0], [1, 2])
+    )
+    first = tally.row(50)
+    tally.add([(group, made)], Lesson(None, [{"merit": 0.2}], [0], [0]))
+    second = tally.row(100)
+    assert (first["loss"], first["sign"]) == ({"merit": 0.6, "even": 0.1}, {"dial/overa": 0.33})
+    assert (first["tokens"], first["labels"]) == (200, 4)
+    assert (second["loss"], second["sign"]) == ({"merit": 0.2}, {})
+    assert (second["step"], second["tokens"], second["labels"]) == (100, 300, 6)
 
 
 def test_weak_replies_are_read_from_a_file(tmp_path):

@@ -314,9 +314,65 @@ def share_gradients(model: torch.nn.Module) -> None:
         parameters.grad = mean.view_as(parameters) / distributed.get_world_size() if taught else None
 
 
+class Tally:
+    """What a worker has seen: losses and signs since the last row, tokens and labels since this start."""
+
+    def __init__(self) -> None:
+        self.began, self.counts = time.time(), torch.zeros(2, dtype=torch.int64)  # tokens and labels
+        self.losses: dict[str, list[float]] = defaultdict(list)
+        self.signs: dict[str, list[int]] = defaultdict(lambda: [0, 0])  # right, of so many
+
+    def add(self, batch: Sequence[tuple[Group, Example]], taught: Lesson) -> None:
+        learnt = zip(batch, taught.parts, taught.n_right, taught.n_apart, strict=True)
+        for (group, made), parts, n_right, n_apart in learnt:
+            for name, value in parts.items():
+                self.losses[name].append(value)
+            signs = self.signs[f"{group.task[:4]}/{group.attribute[:5]}"]
+            signs[0] += n_right
+            signs[1] += n_apart
+            self.counts += torch.tensor([made.plan.n_tokens, len(made.gaps)])
+
+    def row(self, step: int) -> dict[str, Any]:
+        """Of the log; all workers must ask for it. Tokens and labels are those of all, the rest is this worker's."""
+        counts = self.counts.clone()
+        if distributed.is_initialized():
+            distributed.all_reduce(counts)
+        n_tokens, n_labels = counts.tolist()
+        row = {
+            "step": step,
+            "seconds": round(time.time() - self.began),
+            "tokens": n_tokens,
+            "labels": n_labels,
+            "loss": {name: round(float(np.mean(values)), 3) for name, values in self.losses.items()},
+            "sign": {name: round(right / n, 2) for name, (right, n) in sorted(self.signs.items()) if n},
+        }
+        self.losses.clear()
+        self.signs.clear()
+        return row
+
+
+def restored(checkpoint: Path, trained: Trained, optimizer: torch.optim.Optimizer) -> tuple[int, int]:
+    """Steps taken and groups seen by the run that wrote the checkpoint. The optimizer's rates stay as they are."""
+    state = torch.load(checkpoint, weights_only=True)
+    rates = [parameters["base"] for parameters in optimizer.param_groups]
+    trained.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    for parameters, rate in zip(optimizer.param_groups, rates, strict=True):
+        parameters["base"] = rate
+    return state["step"], state["n_seen"]
+
+
+def keep(checkpoint: Path, trained: Trained, optimizer: torch.optim.Optimizer, step: int, n_seen: int) -> None:
+    """All that `restored` needs, in one piece or not at all."""
+    temporary = checkpoint.with_suffix(".tmp")
+    state = {"model": trained.state_dict(), "optimizer": optimizer.state_dict(), "step": step, "n_seen": n_seen}
+    torch.save(state, temporary)
+    os.replace(temporary, checkpoint)
+
+
 def train(worker: int, args: argparse.Namespace) -> None:
     """One of args.workers processes of a thread, each with data of its own, which take the same steps. The first one
-    writes; losses and signs in the log are its own, tokens and labels those of all since this start."""
+    writes."""
     torch.set_num_threads(1)
     if args.workers > 1:
         meeting = f"file://{(args.work / 'meeting').resolve()}"
@@ -327,19 +383,13 @@ def train(worker: int, args: argparse.Namespace) -> None:
     optimizer = optimizer_of(trained, args.lr)
     checkpoint, start, n_seen = args.work / "checkpoint.pt", 0, COMPARE_FIRST if args.start else 0
     if checkpoint.exists():
-        state = torch.load(checkpoint, weights_only=True)
-        trained.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        for parameters, new in zip(optimizer.param_groups, optimizer_of(trained, args.lr).param_groups, strict=True):
-            parameters["base"] = new["base"]
-        start, n_seen = state["step"], state["n_seen"]
-    shares = replace(Shares(), **{name: 0.0 for name in args.without if name not in HELPERS})
+        start, n_seen = restored(checkpoint, trained, optimizer)
     examples = Examples(
         args.corpora,
         tokenizer,
         args.seed,
         start=n_seen,
-        shares=shares,
+        shares=replace(Shares(), **{name: 0.0 for name in args.without if name not in HELPERS}),
         weak_replies=read_replies(args.weak_replies),
         worker=worker,
         n_workers=args.workers,
@@ -348,10 +398,7 @@ def train(worker: int, args: argparse.Namespace) -> None:
         print(f"from step {start}, {len(examples.weak_replies)} weak replies", flush=True)
     stream = iter(examples)
     trained.train()
-    losses: dict[str, list[float]] = defaultdict(list)
-    hits: Counter[str] = Counter()
-    apart: Counter[str] = Counter()
-    began, counts = time.time(), torch.zeros(2, dtype=torch.int64)  # tokens and labels
+    tally = Tally()
     with open(args.work / "log.jsonl" if worker == 0 else os.devnull, "a", encoding="utf-8") as log:
         for step in range(start, args.steps):
             for parameters in optimizer.param_groups:
@@ -362,37 +409,15 @@ def train(worker: int, args: argparse.Namespace) -> None:
             taught.loss.backward()
             if args.workers > 1:
                 share_gradients(trained)
-            for place, (group, made) in enumerate(batch):
-                for name, value in taught.parts[place].items():
-                    losses[name].append(value)
-                key = f"{group.task[:4]}/{group.attribute[:5]}"
-                hits[key] += taught.n_right[place]
-                apart[key] += taught.n_apart[place]
-                counts += torch.tensor([made.plan.n_tokens, len(made.gaps)])
             torch.nn.utils.clip_grad_norm_(trained.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
+            tally.add(batch, taught)
             if (step + 1) % 50 == 0:
-                all_counts = counts.clone()
-                if args.workers > 1:
-                    distributed.all_reduce(all_counts)
-                row = {
-                    "step": step + 1,
-                    "seconds": round(time.time() - began),
-                    "tokens": int(all_counts[0]),
-                    "labels": int(all_counts[1]),
-                    "loss": {name: round(float(np.mean(values)), 3) for name, values in losses.items()},
-                    "sign": {name: round(hits[name] / n, 2) for name, n in sorted(apart.items()) if n},
-                }
-                log.write(json.dumps(row) + "\n")
+                log.write(json.dumps(tally.row(step + 1)) + "\n")
                 log.flush()
-                for counted in (losses, hits, apart):
-                    counted.clear()
             if worker == 0 and ((step + 1) % 100 == 0 or step + 1 == args.steps):
-                temporary = checkpoint.with_suffix(".tmp")
-                state = {"model": trained.state_dict(), "optimizer": optimizer.state_dict()}
-                torch.save(state | {"step": step + 1, "n_seen": examples.n_seen}, temporary)
-                os.replace(temporary, checkpoint)
+                keep(checkpoint, trained, optimizer, step + 1, examples.n_seen)
     if worker == 0:
         model.eval()
         save(model, tokenizer, args.out or args.work / "out")
