@@ -341,7 +341,10 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Everything that can change a number, as one printable line: `synthscore:0.1.0|model:nano@1f2e|...`."""
+    """Everything that can change a number, as one printable line: `synthscore:0.1.0|model:nano@1f2e|...`.
+
+    In the line, a "|" inside a value is "%7C", and a "%" is "%25".
+    """
 
     parts: tuple[tuple[str, str], ...]
 
@@ -355,7 +358,7 @@ class Signature:
         parts = [part.partition(":") for part in line.split("|")]
         if not all(key and colon for key, colon, _ in parts):
             raise InputError(f"cannot read the signature {line!r}: expected NAME:VALUE|NAME:VALUE|...", value=line)
-        return cls(tuple((key, value) for key, _, value in parts))
+        return cls(tuple((key, value.replace("%7C", "|").replace("%25", "%")) for key, _, value in parts))
 
     def with_(self, **parts: object) -> Signature:
         """A signature with parts added or replaced."""
@@ -363,7 +366,8 @@ class Signature:
         return Signature(tuple(merged.items()))
 
     def __str__(self) -> str:
-        return "|".join(f"{key}:{value}" for key, value in self.parts)
+        escaped = ((key, value.replace("%", "%25").replace("|", "%7C")) for key, value in self.parts)
+        return "|".join(f"{key}:{value}" for key, value in escaped)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ class Server:
         self.kind = owner if owner in _CONTINUES else "unknown"
         self.version = self._version(entry)
         self.top_k, self._limit = top_k, "max_tokens"
-        self._remote = dict(part.partition(":")[::2] for part in str(entry.get("signature", "")).split("|"))
+        self._remote = dict(Signature.parse(str(entry["signature"])).parts) if entry.get("signature") else {}
         max_length = entry.get("max_model_len")
         self._max_length = max_length if isinstance(max_length, int) else 1_000_000
         self.tokens: PromptTokenizer | None = None
