@@ -18,17 +18,14 @@ from training.groups import LONGER_WINS, TURNED, WEIGHTS, Group, groups
 from training.machine_text import (
     MACHINES,
     Source,
-    broken_off,
     chained,
     chopped,
     fragment,
     fused,
     machine_path,
     machines_for,
-    run_on,
     scattered,
     spliced,
-    verbless,
     weakly_said,
 )
 from training.phrases import damaged_words, exchanged, replaced_phrase
@@ -390,21 +387,6 @@ def test_weak_replies_are_damage_in_what_they_surely_lower():
     assert not any(
         "weak-reply" in kinds for group in groups(documents(60), np.random.default_rng(5)) for kinds in group.kinds
     )
-
-
-@pytest.mark.parametrize(
-    ("edit", "made"),
-    [
-        (broken_off, {"Ann Lee was seen in.", "Ann Lee was seen in the."}),
-        (verbless, {"Ann Lee seen in the small harbour."}),
-        (run_on, {"Ann Lee was seen in the small harbour The boats came back late."}),
-    ],
-)
-def test_sentences_that_end_too_soon_have_no_verb_or_run_on(edit, made):
-    sentence = "Ann Lee was seen in the small harbour."
-    source = Source(Material(f"{sentence} The boats came back late. It rained."))
-    assert {edit(sentence, np.random.default_rng(seed), source) for seed in range(30)} == made
-    assert edit("It rained", np.random.default_rng(0), Source(Material(""))) is None
 
 
 def test_length_does_not_tell_the_better_text_of_real_groups(real):

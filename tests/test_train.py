@@ -17,7 +17,6 @@ pytest.importorskip("training")
 
 from training import train, weak_replies
 from training.attention import attention
-from training.average import average
 from training.good_texts import LIMITS
 from training.tiny_writer import tokenizer_of
 from training.train import Examples, Lesson, Tally, keep, optimizer_of, read_replies, restored, share_gradients
@@ -146,12 +145,6 @@ def test_weak_replies_are_whole_and_not_too_short():
     assert len(list(weak_replies.replies(parrot, tokenizer, [long], 4))) == 4
 
 
-def test_made_up_words_are_no_replies():
-    texts = ["I like Ann's boat!"] * weak_replies.KNOWN + ["I like the harbor.", "The the the the the."]
-    said = ["I like the boat.", "I LIKE Ann's boat.", "I like harbor."]
-    assert list(weak_replies.of_known_words(said, texts)) == ["I LIKE Ann's boat."]
-
-
 def test_conversations_are_turns_without_names(tmp_path):
     rows = [
         {"kind": "dialogue", "source": source, "text": f"A: Hello {n}.\nB: Hi there."}
@@ -160,14 +153,3 @@ def test_conversations_are_turns_without_names(tmp_path):
     with lzma.open(tmp_path / "dialogue-00.jsonl.xz", "wt", encoding="utf-8") as lines:
         lines.write("".join(json.dumps(row) + "\n" for row in rows))
     assert weak_replies.conversations(tmp_path) == ["Hello 0.\nHi there.\n", "Hello 3.\nHi there.\n"]
-
-
-def test_a_judge_between_two_has_their_weights_in_proportion():
-    judges = [torch.nn.BatchNorm1d(2) for _ in range(2)]  # its number of batches is no weight
-    for judge, value in zip(judges, (1.0, 3.0), strict=True):
-        torch.nn.init.constant_(judge.weight, value)
-        judge.num_batches_tracked += int(value)
-    average(*judges, 0.25)
-    assert judges[0].weight.tolist() == [1.5, 1.5]
-    assert judges[0].num_batches_tracked == 1
-    assert judges[1].weight.tolist() == [3.0, 3.0]

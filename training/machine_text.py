@@ -156,35 +156,6 @@ def fragment(sentence: str, rng: Generator, source: Source) -> str | None:
     return made[int(rng.integers(len(made)))] if made else None
 
 
-_OPEN_END = re.compile(
-    rf" (?:{'|'.join(_WANTS_MORE.split())}|is|was|are|were|has|had|have|will|can|who|which|that)(?= )"
-)
-
-
-def broken_off(sentence: str, rng: Generator, source: Source) -> str | None:
-    """The sentence up to a word that wants more, and a full stop."""
-    heads = [sentence[: match.end()] for match in _OPEN_END.finditer(sentence)]
-    heads = [head for head in heads if 4 <= len(head.split()) <= len(sentence.split()) - 2]
-    return heads[int(rng.integers(len(heads)))] + "." if heads else None
-
-
-def verbless(sentence: str, rng: Generator, source: Source) -> str | None:
-    """The sentence without one of its auxiliary verbs."""
-    found = list(_VERBS.finditer(sentence))
-    if not found or len(sentence.split()) < 5:
-        return None
-    match = found[int(rng.integers(len(found)))]
-    return sentence[: match.start()] + sentence[match.end() :]
-
-
-def run_on(sentence: str, rng: Generator, source: Source) -> str | None:
-    """The sentence and another one of the context, with nothing between them."""
-    others = [s for s in sentences(source.material.context) if s != sentence and 5 <= len(s.split()) <= 20]
-    if not others or sentence[-1:] not in ".!?":
-        return None
-    return f"{sentence.rstrip('.!?')} {others[int(rng.integers(len(others)))]}"
-
-
 def weakly_said(sentence: str, rng: Generator, source: Source) -> str | None:
     """A reply of a weak language model: any one, or, half of the time, of a few the one nearest to the context."""
     if not source.weak_replies:
@@ -217,9 +188,6 @@ MACHINES: Mapping[str, Machine] = {
     ),
     "chopped-sentences": Machine({"summarization": frozenset(("coherence",))}, chopped),
     "sentence-fragment": Machine({"summarization": frozenset(("fluency",))}, fragment),
-    "broken-off": Machine({"summarization": frozenset(("fluency",))}, broken_off),
-    "verbless": Machine({"summarization": frozenset(("fluency",))}, verbless),
-    "run-on": Machine({"summarization": frozenset(("fluency",))}, run_on),
     "weak-reply": Machine(
         {
             "dialogue": frozenset(

@@ -39,7 +39,7 @@ from .groups import Group, Shares, groups
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 MAX_TOKENS = 1024  # positions of the finished model
-PROTOCOL_SHARES = {ALONE: 0.4, "compare": 0.42, "yes_no": 0.09, "choose": 0.09}  # of groups; most tokens are in prompts
+PROTOCOL_SHARES = {"compare": 0.7, "yes_no": 0.15, "choose": 0.15}
 ALONE_FIRST = 6000  # groups of which nothing is asked: what texts are worth is learnt from many texts a token
 SHORT_FIRST = 14000  # then short texts alone, to learn from many verdicts a token how an answer is read off the texts
 SHORT = {"question": 0.25, "data_to_text": 0.25, "dialogue": 0.5}

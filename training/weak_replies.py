@@ -4,7 +4,7 @@
 
 A writer of four million parameters reads conversations, then goes on with some of them: with its
 likeliest words, and with words drawn from the first .4, .6 and .75 of probability. What it says sounds like a reply, is
-dull or odd, and beside the point; its words are known ones.
+dull or odd, and beside the point.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -29,8 +27,6 @@ READ = {"alexa/Topical-Chat": 1, "jfainberg/self_dialogue_corpus": 2}  # source 
 TOP_P = (0.0, 0.4, 0.6, 0.75)  # 0: the likeliest word
 N_HISTORY = 64  # tokens that the writer sees
 BATCH = 64
-KNOWN = 5  # conversations that have a word: fewer, and it may be a slip of the pen
-_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 
 
 def conversations(corpora: Path) -> list[str]:
@@ -91,16 +87,6 @@ def replies(
         yield from islice(of_one_way(top_p), wanted)
 
 
-def of_known_words(replies: Iterable[str], texts: Sequence[str]) -> Iterator[str]:
-    """Those whose every word stands in KNOWN of the texts or more: a writer that spells makes up words."""
-    seen = Counter(word for text in texts for word in _words(text))
-    return (reply for reply in replies if all(seen[word] >= KNOWN for word in _words(reply)))
-
-
-def _words(text: str) -> set[str]:
-    return {word.lower() for word in _WORD.findall(text)}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpora", type=Path, required=True)
@@ -110,7 +96,7 @@ def main() -> None:
     args = parser.parse_args()
     texts = conversations(args.corpora)
     model, tokenizer = fitted(texts, width=256, steps=args.steps)
-    found = sorted(set(of_known_words(replies(model, tokenizer, texts, args.replies), texts)))
+    found = sorted(set(replies(model, tokenizer, texts, args.replies)))
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text("".join(json.dumps({"text": text}) + "\n" for text in found), encoding="utf-8")
     print(f"{len(found)} replies in {args.out}")
