@@ -1,10 +1,12 @@
 """The instrument that measures the embedded judge, on judges whose numbers are known."""
 
+import json
+
 import numpy as np
 import pytest
 
 from tests.fakes import FakeEngine
-from training.evaluate import Judge, calibration_error, pairs_part
+from training.evaluate import Judge, begun, calibration_error, pairs_part
 from training.groups import Group
 
 TEXTS = {"q=5 .": 0.4, "q=9 .": 0.0, "q=1 .": 1.0, "q=9 , that is .": 0.0}
@@ -57,3 +59,14 @@ def test_calibration_error_is_the_gap_between_confidence_and_share_right():
     probs = np.array([[0.8, 0.2]] * 10)
     assert calibration_error(probs, np.array([0] * 8 + [1] * 2)) == pytest.approx(0)
     assert calibration_error(probs, np.array([0] * 5 + [1] * 5)) == pytest.approx(0.3)
+
+
+def test_a_report_keeps_what_was_measured_before_and_is_of_one_judge(tmp_path):
+    out = tmp_path / "nano.json"
+    assert begun(out, "nano@1", "report") == {"model": "nano@1", "half": "report", "groups": {}}
+    before = {"model": "nano@1", "half": "report", "groups": {"apart": 30}, "apart": {"story": {}}}
+    out.write_text(json.dumps(before))
+    assert begun(out, "nano@1", "report") == before
+    for model, half in (("nano@2", "report"), ("nano@1", "choose")):
+        with pytest.raises(SystemExit, match=r"nano\.json has .* expected '(nano@2|choose)': take another --out"):
+            begun(out, model, half)

@@ -57,7 +57,7 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
-def verdicts(pairs: dict[str, Any]) -> str:
+def verdicts(pairs: dict[str, Any], n_groups: int) -> str:
     rows = []
     for name, row in pairs["by_attribute"].items():
         gaps = (row["sign@0.0-0.3"], row["sign@0.3-0.6"], row["sign@0.6-1.0"], row["sign_at_gap_half_or_more"])
@@ -69,7 +69,7 @@ def verdicts(pairs: dict[str, Any]) -> str:
     return f"""
 ## Verdicts on held-out texts of known damage
 
-Share of pairs whose order is right (chance .50), by how different their known severities are (0 to 1); right among Better,
+Up to {n_groups} groups of three to five texts an attribute. Share of pairs whose order is right (chance .50), by how different their known severities are (0 to 1); right among Better,
 Worse and Similar; correlation of the verdict with the negative of the verdict when the texts change places; and the mean
 of p(Better) - p(Worse) over both orders (0: no favour for the text that is asked about).
 
@@ -180,7 +180,7 @@ def main() -> None:
     Path("docs/figures/nano-reliability.svg").write_text(diagram(report["pairs"]["reliability"]), encoding="utf-8")
     parts = [
         HEAD.format(size=weights.stat().st_size / 1e6, model=model),
-        verdicts(report["pairs"]),
+        verdicts(report["pairs"], report["groups"]["pairs"]),
         apart(report["apart"]),
         damage(report["damage"]),
         surface(report["surface"]),

@@ -2,10 +2,10 @@
 
     python -m training.evaluate --model data/nano --corpora ../corpora --benchmarks ../benchmarks
 
-Prints one JSON object and writes it to --out. Parts: `damage` (each kind of damage against the undamaged text),
-`pairs` (graded groups: sign accuracy by severity gap, calibration, antisymmetry, position), `apart` (are attributes
-told apart?), `surface` (does the look of a text change its verdict?), `speed`, `people` (per-context Spearman on human
-ratings, beside floors that cost nothing, with paired intervals).
+Writes one JSON object to --out, where parts that were measured before stay. Parts: `damage` (each kind against the
+undamaged text), `pairs` (graded groups: sign accuracy by severity gap, calibration, antisymmetry, position), `apart`
+(are attributes told apart?), `surface` (does the look of a text change its verdict?), `speed`, `people` (per-context
+Spearman on human ratings, beside floors that cost nothing, with paired intervals).
 
 Recipes are chosen on --half choose of the documents and of the rated contexts; --half report is looked at once.
 """
@@ -388,6 +388,18 @@ def _mean(values: np.ndarray) -> float:
     return round(float(np.mean(values)), 3) if len(values) else float("nan")
 
 
+def begun(out: Path, model: str, half: str) -> dict[str, Any]:
+    """The report that is there already, or a new one; an error if it is of another judge or half."""
+    new: dict[str, Any] = {"model": model, "half": half, "groups": {}}
+    if not out.exists():
+        return new
+    found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    for key in ("model", "half"):
+        if found[key] != new[key]:
+            raise SystemExit(f"{out} has {key} {found[key]!r}, expected {new[key]!r}: take another --out")
+    return new | found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="nano")
@@ -399,10 +411,9 @@ def main() -> None:
     parser.add_argument("--parts", nargs="*", choices=PARTS, default=PARTS)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    began = time.time()
     judge = Judge(open_engine(args.model))
     made = heldout_groups(args.corpora, args.groups, args.half)
-    report: dict[str, Any] = {"model": str(judge.engine.signature), "half": args.half}
+    report = begun(args.out, str(judge.engine.signature), args.half)
     measures: dict[str, Callable[[], Any]] = {
         "pairs": lambda: pairs_part(judge, made),
         "apart": lambda: apart_part(judge, made, 10),
@@ -418,9 +429,10 @@ def main() -> None:
         if part == "people" and not args.benchmarks:
             continue
         report[part] = measures[part]()
+        if part not in ("speed", "people"):
+            report["groups"][part] = args.groups
         if part != "people":  # which prints as it goes
             print(part, json.dumps(report[part]), flush=True)
-        report["minutes"] = round((time.time() - began) / 60, 1)
         args.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 
