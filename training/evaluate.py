@@ -411,7 +411,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="*", choices=PARTS, default=PARTS)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    judge = Judge(open_engine(args.model))
+    judge = Judge(open_engine(args.model, dtype="float32"))  # as open_engine("nano") does
     made = heldout_groups(args.corpora, args.groups, args.half)
     report = begun(args.out, str(judge.engine.signature), args.half)
     measures: dict[str, Callable[[], Any]] = {

@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=15, help="held-out groups an attribute")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    judge = Judge(open_engine(str(args.model)))
+    judge = Judge(open_engine(str(args.model), dtype="float32"))
     made = heldout_groups(args.corpora, args.groups, "choose")
     found = [labelled_pairs(judge, made, *key) for key in sorted({(group.task, group.attribute) for group in made})]
     probs, truth = (np.concatenate([getattr(each, name) for each in found]) for name in ("probs", "truth"))
