@@ -69,9 +69,10 @@ def verdicts(pairs: dict[str, Any], n_groups: int) -> str:
     return f"""
 ## Verdicts on held-out texts of known damage
 
-Up to {n_groups} groups of three to five texts an attribute. Share of pairs whose order is right (chance .50), by how different their known severities are (0 to 1); right among Better,
-Worse and Similar; correlation of the verdict with the negative of the verdict when the texts change places; and the mean
-of p(Better) - p(Worse) over both orders (0: no favour for the text that is asked about).
+Up to {n_groups} groups of three to five texts an attribute. Share of pairs whose order is right (chance .50), by how different
+their known severities are (0 to 1); right among Better, Worse and Similar; correlation of the verdict with the negative of
+the verdict when the texts change places; and the mean of p(Better) - p(Worse) over both orders (0: no favour for the text
+that is asked about).
 
 {table(head, rows)}
 Over all {pairs["n"]} questions: order right at a difference of .5 or more **{pairs["sign_at_gap_half_or_more"]:.2f}**;
