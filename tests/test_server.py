@@ -16,7 +16,7 @@ from synthscore.engines.server import Server
 from synthscore.engines.steps import Step, known_from_ids, known_from_text
 from synthscore.engines.tokens import LabelForms
 from synthscore.errors import EngineError, LabelError, ServerError, SynthscoreWarning
-from synthscore.types import LabelLogProbs, Prompt, Sampling
+from synthscore.types import LabelLogProbs, Prompt, Sampling, Signature
 
 from .servers_for_tests import LABELS, PROMPTS, Liar, forward, refusal, save_model, served
 
@@ -446,6 +446,14 @@ def test_a_prefill_that_a_server_cannot_go_on_from_is_refused():
 def test_a_model_that_the_server_does_not_have_is_refused_with_those_it_has(url):
     with pytest.raises(EngineError, match=r"no model 'tony'; it has: tiny\. Name one of them"):
         open_engine(f"{url}#tony")
+
+
+def test_a_server_says_what_signs_its_model_whatever_its_name_and_is_believed_if_it_is_ours(url, folder):
+    signed = str(Signature.of(model="a|b", backend="forward"))
+    with Liar(Kind(url, "synthscore", signature=signed)) as ours:
+        assert dict(Server(ours.url).signature.parts)["model"] == "a|b"
+    with Liar(Kind(url, "vllm", signature="not signed", root=folder, max_model_len=256)) as other:
+        assert dict(Server(other.url).signature.parts)["model"] == "tiny"
 
 
 def test_a_server_of_several_models_wants_a_name():

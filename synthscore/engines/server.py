@@ -81,7 +81,8 @@ class Server:
         self.kind = owner if owner in _CONTINUES else "unknown"
         self.version = self._version(entry)
         self.top_k, self._limit = top_k, "max_tokens"
-        self._remote = dict(Signature.parse(str(entry["signature"])).parts) if entry.get("signature") else {}
+        signed = str(entry.get("signature", "")) if self.kind == "synthscore" else ""
+        self._remote = dict(Signature.parse(signed).parts) if signed else {}
         max_length = entry.get("max_model_len")
         self._max_length = max_length if isinstance(max_length, int) else 1_000_000
         self.tokens: PromptTokenizer | None = None
