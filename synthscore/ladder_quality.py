@@ -24,7 +24,7 @@ from .checks import LadderCheck, RungVerdicts
 from .errors import TaskError
 from .ladder import clean, schedule
 from .tasks import load_task
-from .types import BoolArray, FloatArray, IntArray, Ladder, Rung
+from .types import BoolArray, FloatArray, IntArray, Ladder, Rung, Signature
 
 Kind = Literal[
     "failed",
@@ -360,8 +360,7 @@ def _own_judge(ladder: Ladder, judge: str) -> Iterator[Finding]:
 def model_name(rung: Rung) -> str:
     """The model that wrote it, without its revision, in lower case; "" where none did or is named."""
     model = str(rung.provenance.get("model") or "")
-    parts = [part.partition(":")[2] for part in model.split("|") if part.startswith("model:")]
-    return _bare(parts[0] if parts else model)
+    return _bare(dict(Signature.of_any(model).parts).get("model", model))
 
 
 def _bare(model: str) -> str:

@@ -355,9 +355,15 @@ class Signature:
     @classmethod
     def parse(cls, line: str) -> Signature:
         """The signature that prints as this line."""
-        parts = [part.partition(":") for part in line.split("|")]
-        if not all(key and colon for key, colon, _ in parts):
+        signature = cls.of_any(line)
+        if not all(key and ":" in part for (key, _), part in zip(signature.parts, line.split("|"), strict=True)):
             raise InputError(f"cannot read the signature {line!r}: expected NAME:VALUE|NAME:VALUE|...", value=line)
+        return signature
+
+    @classmethod
+    def of_any(cls, line: str) -> Signature:
+        """As `parse`, of any line: to show what a file says. What has no colon is a name without a value."""
+        parts = (part.partition(":") for part in line.split("|"))
         return cls(tuple((key, value.replace("%7C", "|").replace("%25", "%")) for key, _, value in parts))
 
     def with_(self, **parts: object) -> Signature:

@@ -20,6 +20,7 @@ def test_a_signature_can_be_read_from_its_line(parts):
 def test_a_line_is_its_parts():
     assert str(Signature.of(model="nano@1f2e", dtype="float32")) == "model:nano@1f2e|dtype:float32"
     assert str(Signature.of(model="a|b", share="5%")) == "model:a%7Cb|share:5%25"
+    assert Signature.of_any("model:a%7Cb|odd").parts == (("model", "a|b"), ("odd", ""))
 
 
 @pytest.mark.parametrize("line", ["", "model", "model:a|", ":a"])

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from synthscore.ranking.plot import Line, Panel, figure
+from synthscore.types import Signature
 
 HEAD = """---
 license: apache-2.0
@@ -176,7 +177,7 @@ def _agreement(row: dict[str, Any]) -> str:
 def main() -> None:
     file = Path(sys.argv[1])
     report = json.loads(file.read_text(encoding="utf-8"))
-    model = next(part for part in report["model"].split("|") if part.startswith("model:")).removeprefix("model:")
+    model = dict(Signature.parse(report["model"]).parts)["model"]
     weights = Path("data/nano/model.safetensors")
     Path("docs/figures/nano-reliability.svg").write_text(diagram(report["pairs"]["reliability"]), encoding="utf-8")
     parts = [

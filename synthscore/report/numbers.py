@@ -17,7 +17,7 @@ import numpy as np
 
 from ..agreement import per_context, spearman
 from ..errors import alike
-from ..types import BoolArray, FloatArray, IntArray, Ladder, Target
+from ..types import BoolArray, FloatArray, IntArray, Ladder, Signature, Target
 from .read import Run
 from .score_row import ScoreRow
 
@@ -342,8 +342,7 @@ def merged_signature(rows: Iterable[ScoreRow]) -> tuple[dict[str, list[str]], li
     lines = list(dict.fromkeys(row.signature for row in rows if row.signature))
     parts: dict[str, dict[str, None]] = {}
     for line in lines:
-        for part in line.split("|"):
-            name, _, value = part.partition(":")
+        for name, value in Signature.of_any(line).parts:
             parts.setdefault(name, {})[value] = None
     return {name: list(values) for name, values in parts.items()}, lines
 

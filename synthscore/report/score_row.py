@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..rows import Row, shorten
-from ..types import Verdict
+from ..types import Signature, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class ScoreRow:
 
     def part(self, name: str) -> str:
         """A part of the signature; "" where it has none of this name."""
-        return next((part[len(name) + 1 :] for part in self.signature.split("|") if part.startswith(f"{name}:")), "")
+        return dict(Signature.of_any(self.signature).parts).get(name, "")
 
 
 def score_row(row: Row) -> ScoreRow:
