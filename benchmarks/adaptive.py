@@ -25,10 +25,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.anchored import simulate
-from synthscore.anchored import Anchors, Answers, Posterior, Scale, fit
-from synthscore.anchored.adaptive import Narrow, SameDecision, Stop, Sure, ask_in_rounds, best_rungs
-from synthscore.rows import Row, read_rows
-from synthscore.types import BoolArray, FloatArray, IntArray, Signature
+from synthscore.io.files import Row, read_rows
+from synthscore.scoring.anchored import Anchors, Answers, Posterior, Scale, fit
+from synthscore.scoring.anchored.adaptive import Narrow, SameDecision, Stop, Sure, ask_in_rounds, best_rungs
+from synthscore.signature import Signature
+from synthscore.types import BoolArray, FloatArray, IntArray
 
 RESULTS = Path(__file__).parent / "results"
 THRESHOLDS = (2.5, 3.0, 3.5, 4.0)

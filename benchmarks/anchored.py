@@ -22,9 +22,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import rankdata
 
-from synthscore.anchored import Anchors, Answers, Scale, fit
-from synthscore.scoring import paper_sum, rung_equivalent
-from synthscore.types import FloatArray, Signature
+from synthscore.scoring.anchored import Anchors, Answers, Scale, fit
+from synthscore.scoring.paper import paper_sum, rung_equivalent
+from synthscore.signature import Signature
+from synthscore.types import FloatArray
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from synthscore.agreement import agreement, difference, draw_contexts
-from synthscore.rows import Row, read_rows
-from synthscore.scoring import paper_sum
+from synthscore.evaluation.agreement import agreement, difference, draw_contexts
+from synthscore.io.files import Row, read_rows
+from synthscore.scoring.paper import paper_sum
 from synthscore.types import FloatArray
 
 RESULTS = Path(__file__).parent / "results"

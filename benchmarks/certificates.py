@@ -33,11 +33,12 @@ from typing import Any
 
 import numpy as np
 
-from synthscore.calibration import by_chance, calibrate, needed
 from synthscore.errors import CertificateError
-from synthscore.labelled import Labelled
-from synthscore.thresholds import Guarantee
-from synthscore.types import BoolArray, FloatArray, Signature
+from synthscore.signature import Signature
+from synthscore.thresholds.calibrate import by_chance, calibrate, needed
+from synthscore.thresholds.labels import Labelled
+from synthscore.thresholds.rules import Guarantee
+from synthscore.types import BoolArray, FloatArray
 
 SIZES = (100, 300, 1000)
 GUARANTEES = ("precision>=0.9", "precision>=0.8", "recall>=0.9", "fpr<=0.1")

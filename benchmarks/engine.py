@@ -37,8 +37,8 @@ import numpy as np
 import torch
 import transformers as tf
 
-from synthscore.engines.forward import Forward
-from synthscore.engines.trie import pack
+from synthscore.engines.tree.forward import Forward
+from synthscore.engines.tree.trie import pack
 
 SHAPES = {
     "tiny": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128},

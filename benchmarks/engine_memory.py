@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.engine import SHAPES, make_model, make_prompts
-from synthscore.engines.forward import Forward
+from synthscore.engines.tree.forward import Forward
 
 
 def resident(field: str) -> float:

@@ -28,13 +28,14 @@ from typing import Any
 
 import numpy as np
 
-from synthscore.baselines import Tools, method
-from synthscore.engines.base import Progress
-from synthscore.ratings import Ratings, load_benchmark
-from synthscore.references import References, save_references
-from synthscore.store import Store
-from synthscore.stored import StoredEngine
-from synthscore.types import LabelLogProbs, Ladder, Prompt, Rung, Signature
+from synthscore.engine import LabelLogProbs, Progress, Prompt
+from synthscore.evaluation.methods import Tools, method
+from synthscore.evaluation.ratings import Ratings, load_benchmark
+from synthscore.ladders.references import References, save_references
+from synthscore.signature import Signature
+from synthscore.store.engine import StoredEngine
+from synthscore.store.file import Store
+from synthscore.types import Ladder, Rung
 
 RESULTS = Path(__file__).parent / "results"
 RUNS = ("length,overlap,type-token-ratio", "ladder", "g-eval,direct", "poe-bt", "ladder,g-eval,direct,poe-bt")

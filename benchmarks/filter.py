@@ -29,12 +29,14 @@ from pathlib import Path
 
 import numpy as np
 
-from synthscore import engines, filtering
+from synthscore import engines
 from synthscore.cli import main as synthscore
-from synthscore.references import save_references
-from synthscore.scorer import Scorer
-from synthscore.scoring import paper_sum, rung_equivalent
-from synthscore.types import Context, Ladder, Rung, Score, Scores, Signature, Verdict
+from synthscore.io import outputs as filtering
+from synthscore.ladders.references import save_references
+from synthscore.scoring.paper import paper_sum, rung_equivalent
+from synthscore.scoring.scorer import Scorer
+from synthscore.signature import Signature
+from synthscore.types import Context, Ladder, Rung, Score, Scores, Verdict
 
 N_LADDERS, N_RUNGS = 1000, 5
 

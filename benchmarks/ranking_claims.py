@@ -30,19 +30,19 @@ from pathlib import Path
 
 import numpy as np
 
-from synthscore.agreement import Agreement, per_context
-from synthscore.comparison_rows import read_comparisons
 from synthscore.errors import RankingError
+from synthscore.evaluation.agreement import Agreement, per_context
+from synthscore.evaluation.curves import Curve, efficiency_curves, t_interval
+from synthscore.io.files import read_rows
 from synthscore.ranking import METHODS, pool
 from synthscore.ranking.asking import ask_in_rounds
 from synthscore.ranking.bias import median_debiasing
 from synthscore.ranking.bradley_terry import bradley_terry, soft_bradley_terry
 from synthscore.ranking.comparisons import Comparisons, Ranking
 from synthscore.ranking.counts import average_probability, win_ratio
-from synthscore.ranking.curves import Curve, efficiency_curves, t_interval
 from synthscore.ranking.gaussian import gaussian, hard_gaussian
-from synthscore.ranking.plot import Line, Panel, figure
-from synthscore.rows import read_rows
+from synthscore.ranking.rows import read_comparisons
+from synthscore.report.lines import Line, Panel, figure
 
 N, N_CONTEXTS, BIAS = 16, 100, 1.0
 BUDGETS = (32, 48, 64, 96, 144, 192, 240)

@@ -24,9 +24,9 @@ import torch
 import transformers as tf
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from synthscore.engines.questions import TokenIds
-from synthscore.engines.seq2seq import Seq2SeqEngine, _Encoded
-from synthscore.types import Prompt
+from synthscore.engine import Prompt
+from synthscore.engines.labels import TokenIds
+from synthscore.engines.seq2seq.engine import Seq2SeqEngine, _Encoded
 
 LABELS = ["better", "worse", "similar to it"]  # 1, 1 and 3 tokens
 BUDGETS = (1024, 2048)

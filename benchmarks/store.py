@@ -32,10 +32,11 @@ from pathlib import Path
 
 import numpy as np
 
-from synthscore.answers import Answer, Question, batch_rows, crc
-from synthscore.store import Store
-from synthscore.stored import StoredEngine
-from synthscore.types import Generation, LabelLogProbs, Prompt, Rival, Signature
+from synthscore.engine import Generation, LabelLogProbs, Prompt, Question, Rival
+from synthscore.signature import Signature
+from synthscore.store.answers import Answer, batch_rows, crc
+from synthscore.store.engine import StoredEngine
+from synthscore.store.file import Store
 
 LABELS = ("Better", "Worse", "Similar")
 SIGNATURE = Signature.of(

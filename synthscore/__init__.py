@@ -14,48 +14,52 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from ._version import __version__
 
 if TYPE_CHECKING:
     from . import ranking
-    from .anchored import Scale, load_scales, save_scales
-    from .baselines import Tools, method
-    from .calibration import calibrate
+    from .engine import Sampling
     from .engines import open_engine
     from .errors import SynthscoreError
     from .evaluation import evaluate
-    from .labelled import read_labelled
-    from .ladder import DegradedWriter, PromptedWriter, generate_ladders
-    from .prompts import Templates
-    from .ratings import Ratings, load_benchmark, read_ratings
-    from .references import References, load_references, save_references
-    from .scorer import Scorer
-    from .store import Store
-    from .stored import StoredEngine
-    from .tasks import load_task, task_names
-    from .thresholds import AtLeast, Certificate, Guarantee, MinScore
-    from .types import Attribute, Context, Ladder, Rung, Sampling, Score, Scores, Signature, Target, Task
-    from .verdicts import Pair, Verdicts, ask
+    from .evaluation.methods import Tools, method
+    from .evaluation.ratings import Ratings, load_benchmark, read_ratings
+    from .judging.tasks import load_task, task_names
+    from .judging.templates import Templates
+    from .judging.verdicts import Pair, Verdicts, ask
+    from .ladders.references import References, load_references, save_references
+    from .ladders.write import DegradedWriter, PromptedWriter, generate_ladders
+    from .scoring.anchored import Scale, load_scales, save_scales
+    from .scoring.scorer import Scorer
+    from .signature import Signature
+    from .store.engine import StoredEngine
+    from .store.file import Store
+    from .thresholds.calibrate import calibrate
+    from .thresholds.labels import read_labelled
+    from .thresholds.rules import AtLeast, Certificate, Guarantee, MinScore
+    from .types import Attribute, Context, Ladder, Rung, Score, Scores, Target, Task
 
 _HOMES = {
-    "anchored": ("Scale", "load_scales", "save_scales"),
-    "baselines": ("Tools", "method"),
-    "calibration": ("calibrate",),
+    "engine": ("Sampling",),
     "engines": ("open_engine",),
     "errors": ("SynthscoreError",),
     "evaluation": ("evaluate",),
-    "labelled": ("read_labelled",),
-    "ladder": ("DegradedWriter", "PromptedWriter", "generate_ladders"),
-    "prompts": ("Templates",),
-    "ratings": ("Ratings", "load_benchmark", "read_ratings"),
-    "references": ("References", "load_references", "save_references"),
-    "scorer": ("Scorer",),
-    "store": ("Store",),
-    "stored": ("StoredEngine",),
-    "tasks": ("load_task", "task_names"),
-    "thresholds": ("AtLeast", "Certificate", "Guarantee", "MinScore"),
-    "types": ("Attribute", "Context", "Ladder", "Rung", "Sampling", "Score", "Scores", "Signature", "Target", "Task"),
-    "verdicts": ("Pair", "Verdicts", "ask"),
+    "evaluation.methods": ("Tools", "method"),
+    "evaluation.ratings": ("Ratings", "load_benchmark", "read_ratings"),
+    "judging.tasks": ("load_task", "task_names"),
+    "judging.templates": ("Templates",),
+    "judging.verdicts": ("Pair", "Verdicts", "ask"),
+    "ladders.references": ("References", "load_references", "save_references"),
+    "ladders.write": ("DegradedWriter", "PromptedWriter", "generate_ladders"),
+    "scoring.anchored": ("Scale", "load_scales", "save_scales"),
+    "scoring.scorer": ("Scorer",),
+    "signature": ("Signature",),
+    "store.engine": ("StoredEngine",),
+    "store.file": ("Store",),
+    "thresholds.calibrate": ("calibrate",),
+    "thresholds.labels": ("read_labelled",),
+    "thresholds.rules": ("AtLeast", "Certificate", "Guarantee", "MinScore"),
+    "types": ("Attribute", "Context", "Ladder", "Rung", "Score", "Scores", "Target", "Task"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

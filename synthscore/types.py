@@ -6,7 +6,6 @@ What cannot be scored is *unscored*: value NaN (JSON null) with a status and a r
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,20 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import InputError, LadderError, TaskError
+from .signature import Signature, text_hash
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
-
-
-def text_hash(*texts: str) -> str:
-    """Hex sha256 of texts, each preceded by its length, so that ("ab", "c") and ("a", "bc") differ."""
-    digest = hashlib.sha256()
-    for text in texts:
-        data = text.encode()
-        digest.update(f"{len(data)}:".encode())
-        digest.update(data)
-    return digest.hexdigest()
 
 
 def _require_text(value: object, what: str, name: str) -> None:
@@ -206,174 +196,7 @@ class Ladder:
         return text_hash(*(f"{rung.level}:{rung.status}:{rung.text}" for rung in self.rungs))
 
 
-# ------------------------------------------------------------------------------------------------- asking a model
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """What the user says to the model, and how the answer starts. Plain text throughout: special tokens come from
-    the model's chat template alone, so a string in a judged text that looks like one stays plain text."""
-
-    text: str
-    prefill: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Rival:
-    """The most probable token that no label starts with: what the model would rather have said."""
-
-    token: str
-    log_prob: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LabelLogProbs:
-    """How probable each label is as the answer to each prompt, over the model's full vocabulary.
-
-    labels : label words, in column order
-    log_probs : float64, shape (n_prompts, n_labels), nats; not normalised over the labels
-        log P(label | prompt), the whole label, summed over its surface forms. NaN in rows that failed.
-    rivals : per prompt, or None for a row that failed
-    failures : row index -> reason, for rows that could not be asked
-    tokens_naive, tokens_computed : tokens in all prompts, and tokens that the model really ran over
-    censored : bool, shape of log_probs, or None where nothing is; True: a server did not tell this label, and log_probs
-        holds the most that it can be
-    floors : float64, shape of log_probs, or None; the least that a censored label can be, -inf (and None): not known
-    """
-
-    labels: tuple[str, ...]
-    log_probs: FloatArray
-    rivals: tuple[Rival | None, ...] = ()
-    failures: Mapping[int, str] = field(default_factory=dict)
-    tokens_naive: int = 0
-    tokens_computed: int = 0
-    censored: BoolArray | None = None
-    floors: FloatArray | None = None
-
-    def __post_init__(self) -> None:
-        if self.log_probs.ndim != 2 or self.log_probs.shape[1] != len(self.labels):
-            raise ValueError(f"log_probs has shape {self.log_probs.shape}, expected (n_prompts, {len(self.labels)})")
-        rows = np.flatnonzero(np.isnan(self.log_probs).any(axis=1))
-        if set(rows.tolist()) != set(self.failures):
-            raise ValueError(f"rows {rows.tolist()} are NaN but failures name rows {sorted(self.failures)}")
-        if (self.log_probs > 1e-4).any():
-            raise ValueError(f"a log-probability is {np.nanmax(self.log_probs)}, expected at most 0")
-        if self.censored is not None and self.censored.shape != self.log_probs.shape:
-            raise ValueError(f"censored has shape {self.censored.shape}, expected {self.log_probs.shape}")
-        if self.floors is not None and (self.censored is None or self.floors.shape != self.log_probs.shape):
-            raise ValueError(f"floors has shape {self.floors.shape}, expected {self.log_probs.shape}, with censored")
-
-    def __len__(self) -> int:
-        return len(self.log_probs)
-
-    @property
-    def label_mass(self) -> FloatArray:
-        """Probability that the answer is any of the labels, shape (n_prompts,). Near 0: wrong template or labels.
-
-        With what is censored at its floor: the least that it can be.
-        """
-        mass: FloatArray = (np.exp(self.log_probs) - self._open).sum(axis=1)
-        return mass
-
-    @property
-    def probs(self) -> FloatArray:
-        """Probabilities renormalised over the labels, shape (n_prompts, n_labels). NaN where all are impossible.
-
-        What is censored counts as the most that it can be; `slack` says how much that matters.
-        """
-        top = self.log_probs.max(axis=1, keepdims=True)
-        weights = np.exp(self.log_probs - np.where(np.isneginf(top), np.nan, top))
-        probs: FloatArray = weights / weights.sum(axis=1, keepdims=True)
-        return probs
-
-    @property
-    def slack(self) -> FloatArray:
-        """The most by which any of `probs` can be off for what is censored, shape (n_prompts,); 0 where nothing is.
-
-            sum_l (most_l - least_l) / sum_l most_l
-
-        The difference of two of `probs` can be off by twice this. NaN where a row failed or all labels are impossible.
-        """
-        most = np.exp(self.log_probs).sum(axis=1)
-        slack: FloatArray = self._open.sum(axis=1) / np.where(most == 0, np.nan, most)
-        return slack
-
-    @property
-    def _open(self) -> FloatArray:
-        """How much of each label's probability was not told, shape of log_probs; NaN in rows that failed."""
-        most = np.exp(self.log_probs)
-        if self.censored is None:
-            return np.zeros_like(most) * most
-        least = 0.0 if self.floors is None else np.exp(self.floors)
-        return np.where(self.censored, most - least, 0.0 * most)
-
-
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """One text that a model wrote. finish_reason: "stop" (it ended by itself) or "length" (it was cut)."""
-
-    text: str
-    finish_reason: Literal["stop", "length"]
-    n_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How to decode. temperature 0 is greedy. Each row has its own seed, so that rows do not depend on each other.
-
-    stop : a text ends before the first of these strings, if it comes to that
-    """
-
-    max_new_tokens: int = 256
-    temperature: float = 0.7
-    top_p: float = 0.9
-    stop: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.max_new_tokens < 1 or self.temperature < 0 or not 0 < self.top_p <= 1 or "" in self.stop:
-            raise ValueError(
-                f"{self}: expected max_new_tokens >= 1, temperature >= 0, 0 < top_p <= 1, stop strings not empty"
-            )
-
-
 # ------------------------------------------------------------------------------------------------- results
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """Everything that can change a number, as one printable line: `synthscore:0.1.0|model:nano@1f2e|...`.
-
-    In the line, a "|" inside a value is "%7C", and a "%" is "%25".
-    """
-
-    parts: tuple[tuple[str, str], ...]
-
-    @classmethod
-    def of(cls, **parts: object) -> Signature:
-        return cls(tuple((key, str(value)) for key, value in parts.items()))
-
-    @classmethod
-    def parse(cls, line: str) -> Signature:
-        """The signature that prints as this line."""
-        signature = cls.of_any(line)
-        if not all(key and ":" in part for (key, _), part in zip(signature.parts, line.split("|"), strict=True)):
-            raise InputError(f"cannot read the signature {line!r}: expected NAME:VALUE|NAME:VALUE|...", value=line)
-        return signature
-
-    @classmethod
-    def of_any(cls, line: str) -> Signature:
-        """As `parse`, of any line: to show what a file says. What has no colon is a name without a value."""
-        parts = (part.partition(":") for part in line.split("|"))
-        return cls(tuple((key, value.replace("%7C", "|").replace("%25", "%")) for key, _, value in parts))
-
-    def with_(self, **parts: object) -> Signature:
-        """A signature with parts added or replaced."""
-        merged = dict(self.parts) | {key: str(value) for key, value in parts.items()}
-        return Signature(tuple(merged.items()))
-
-    def __str__(self) -> str:
-        escaped = ((key, value.replace("%", "%25").replace("|", "%7C")) for key, value in self.parts)
-        return "|".join(f"{key}:{value}" for key, value in escaped)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from synthscore.engines.base import Progress
-from synthscore.types import FloatArray, Generation, LabelLogProbs, Prompt, Rival, Sampling, Signature
+from synthscore.engine import Generation, LabelLogProbs, Progress, Prompt, Rival, Sampling
+from synthscore.signature import Signature
+from synthscore.types import FloatArray
 
 Judge = Callable[[Prompt, tuple[str, ...]], Sequence[float]]
 Writer = Callable[[Prompt, int], "str | Generation | Exception"]

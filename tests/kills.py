@@ -15,10 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from synthscore.answers import Answer, Question
-from synthscore.store import Store
-from synthscore.stored import StoredEngine
-from synthscore.types import Generation, LabelLogProbs, Prompt, Sampling, Signature, text_hash
+from synthscore.engine import Generation, LabelLogProbs, Prompt, Question, Sampling
+from synthscore.signature import Signature, text_hash
+from synthscore.store.answers import Answer
+from synthscore.store.engine import StoredEngine
+from synthscore.store.file import Store
 
 LABELS = ("Better", "Worse", "Similar")
 SAMPLING = Sampling(max_new_tokens=7)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from synthscore.ratings.types import RatedText, Ratings
-from synthscore.references import References
+from synthscore.evaluation.ratings.types import RatedText, Ratings
+from synthscore.ladders.references import References
 from synthscore.types import Context, Ladder, Rung
 
 QUALITIES = {"c1": (2.5, 1.0, 4.5, 3.0), "c2": (1.5, 4.0, 2.0, 3.5)}

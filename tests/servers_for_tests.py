@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import torch
 import transformers as tf
 
-from synthscore.types import Prompt
+from synthscore.engine import Prompt
 
 from .tokenizers_for_tests import byte_level
 

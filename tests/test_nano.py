@@ -5,15 +5,15 @@ import json
 import numpy as np
 import pytest
 
-from synthscore.agreement import per_context
 from synthscore.engines import open_engine
-from synthscore.prompts import Templates
-from synthscore.references import load_references
+from synthscore.evaluation.agreement import per_context
+from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import Templates
+from synthscore.judging.verdicts import PROTOCOLS, Pair, ask
+from synthscore.ladders.references import load_references
 from synthscore.resources import resource
-from synthscore.scorer import Scorer
-from synthscore.tasks import load_task
+from synthscore.scoring.scorer import Scorer
 from synthscore.types import Target
-from synthscore.verdicts import PROTOCOLS, Pair, ask
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synthscore.errors import InputError
-from synthscore.types import Signature
+from synthscore.signature import Signature
 
 VALUES = st.text(st.sampled_from("|%:7C25 a"), max_size=8)
 

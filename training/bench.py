@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from synthscore.agreement import agreement
-from synthscore.engines.apart_model import states
-from synthscore.tasks import load_task
+from synthscore.engines.isolated.model import states
+from synthscore.evaluation.agreement import agreement
+from synthscore.judging.tasks import load_task
 
 from .evaluate import RATED, benchmark, heldout_groups
 from .examples import alone, templates_of_tasks

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from synthscore.ranking.plot import Line, Panel, figure
-from synthscore.types import Signature
+from synthscore.report.lines import Line, Panel, figure
+from synthscore.signature import Signature
 
 HEAD = """---
 license: apache-2.0

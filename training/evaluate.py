@@ -25,19 +25,19 @@ from typing import Any
 
 import numpy as np
 
-from synthscore.agreement import agreement, difference, draw_contexts
-from synthscore.baselines.combine import z_scores
-from synthscore.baselines.floors import source_overlap
-from synthscore.degrade import DAMAGES, Material, damage_path, surface
+from synthscore.degrade.damage import DAMAGES, Material, damage_path, surface
+from synthscore.engine import Engine
 from synthscore.engines import open_engine
-from synthscore.engines.base import Engine
 from synthscore.errors import DegradeError
-from synthscore.ladder import DegradedWriter, generate_ladders
-from synthscore.references import References
-from synthscore.scorer import Scorer
-from synthscore.tasks import load_task
+from synthscore.evaluation.agreement import agreement, difference, draw_contexts
+from synthscore.evaluation.methods.combine import z_scores
+from synthscore.evaluation.methods.floors import source_overlap
+from synthscore.judging.tasks import load_task
+from synthscore.judging.verdicts import Pair, Verdicts, ask
+from synthscore.ladders.references import References
+from synthscore.ladders.write import DegradedWriter, generate_ladders
+from synthscore.scoring.scorer import Scorer
 from synthscore.types import Context, Target
-from synthscore.verdicts import Pair, Verdicts, ask
 
 from .corpora import HALVES, heldout
 from .examples import templates_of_tasks

@@ -15,10 +15,10 @@ from types import SimpleNamespace
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from synthscore.engines import apart_model
-from synthscore.engines.apart_plan import Marks, Plan, plan
-from synthscore.prompts import Templates
-from synthscore.tasks import load_task, task_names
+from synthscore.engines.isolated import model as apart_model
+from synthscore.engines.isolated.plan import Marks, Plan, plan
+from synthscore.judging.tasks import load_task, task_names
+from synthscore.judging.templates import Templates
 from synthscore.types import Context, FloatArray, IntArray
 
 from .groups import Group

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from numpy.random import Generator
 
-from synthscore.degrade import centrality, content_words, names, preserve_path, sentences
-from synthscore.degrade_words import FEELINGS, STOPWORDS
+from synthscore.degrade.damage import centrality, content_words, names, preserve_path, sentences
+from synthscore.degrade.words import FEELINGS, STOPWORDS
 
 LIMITS = {  # words of every text of a group, damaged ones too
     "summarization": (20, 90),

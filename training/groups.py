@@ -1,8 +1,8 @@
 """Corpora -> groups: a few texts for one context, whose damage in one attribute is known.
 
-A good text is one that the corpus itself offers (good_texts.py). Everything else is made from it by synthscore.degrade
-and machine_text.py: meaning-preserving edits and damage to *other* attributes (severity 0), and damage to the attribute
-asked about. Knows nothing of files, prompts, tokens or models.
+A good text is one that the corpus itself offers (good_texts.py). Everything else is made from it by
+synthscore.degrade.damage and machine_text.py: meaning-preserving edits and damage to *other* attributes (severity 0),
+and damage to the attribute asked about. Knows nothing of files, prompts, tokens or models.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from numpy.random import Generator
 
-from synthscore.degrade import (
+from synthscore.degrade.damage import (
     ATTRIBUTES,
     DAMAGES,
     SURFACES,

@@ -1,6 +1,7 @@
 """Damage as machines do it: pieces of two sentences in one, sentences from here and there, word chains, weak replies.
 
-synthscore.degrade damages texts as careless people would; these edits are for training alone. Knows nothing of groups.
+synthscore.degrade.damage damages texts as careless people would; these edits are for training alone. Knows nothing of
+groups.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from itertools import pairwise
 
 from numpy.random import Generator
 
-from synthscore.degrade import Material, Step, content_words, sentences
+from synthscore.degrade.damage import Material, Step, content_words, sentences
 
 
 @dataclass(frozen=True, slots=True, eq=False)

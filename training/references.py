@@ -12,11 +12,11 @@ import argparse
 import json
 from pathlib import Path
 
-from synthscore.data import read_contexts
-from synthscore.ladder import DegradedWriter, generate_ladders
-from synthscore.references import save_references
+from synthscore.io.nouns import read_contexts
+from synthscore.judging.tasks import load_task
+from synthscore.ladders.references import save_references
+from synthscore.ladders.write import DegradedWriter, generate_ladders
 from synthscore.resources import resource
-from synthscore.tasks import load_task
 from synthscore.types import Ladder, Rung
 
 TASKS = ("summarization", "dialogue", "story")

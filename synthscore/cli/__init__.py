@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from .. import __version__
+from .._version import __version__
 from ..errors import SynthscoreError
 from . import calibrate, demo, doctor, evaluate, filter, generate, rank, references, report, score, serve, store, verify
 from .common import BROKEN_PIPE, ERROR, INTERRUPTED, USAGE, Help, UsageError

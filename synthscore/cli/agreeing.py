@@ -8,7 +8,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from ..agreement import ALIASES, NAN_POLICIES, Agreement
+from ..evaluation.agreement import ALIASES, NAN_POLICIES, Agreement
 from ..evaluation.result import Evaluation, Place
 from .common import clip, counted, reasons
 

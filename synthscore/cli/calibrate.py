@@ -25,8 +25,8 @@ from .common import (
 )
 
 if TYPE_CHECKING:
-    from ..labelled import Labelled
-    from ..thresholds import Certificate, Certified
+    from ..thresholds.labels import Labelled
+    from ..thresholds.rules import Certificate, Certified
 
 TEXT = """
 Examples:
@@ -104,9 +104,9 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..calibration import calibrate, looked_at
-    from ..labelled import read_labelled
-    from ..thresholds import Guarantee
+    from ..thresholds.calibrate import calibrate, looked_at
+    from ..thresholds.labels import read_labelled
+    from ..thresholds.rules import Guarantee
 
     if not 0 < args.confidence < 1 or not args.step > 0:
         raise UsageError(

@@ -13,13 +13,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from .. import engines, store
-from ..engines.base import Engine, Progress
-from ..engines.recorded import RecordedEngine
+from .. import engines
+from ..engine import Engine, Generation, LabelLogProbs, Progress, Prompt, Sampling
 from ..errors import SynthscoreError, alike
-from ..stored import StoredEngine
-from ..types import FloatArray, Generation, LabelLogProbs, Prompt, Sampling, Signature
-from ..verdicts import PROTOCOLS
+from ..judging.verdicts import PROTOCOLS
+from ..signature import Signature
+from ..store import file as store
+from ..store.engine import StoredEngine
+from ..store.recorded import RecordedEngine
+from ..types import FloatArray
 
 OK, ERROR, USAGE, INCOMPLETE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 

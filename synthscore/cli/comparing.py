@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from ..agreement import per_context
-from ..comparison_rows import GROUPS, Group, comparison_rows, read_comparisons
-from ..data import _known, _missing, _row_error, context_from_row, read_contexts, target_from_row
 from ..errors import InputError
-from ..prompts import Templates
+from ..evaluation.agreement import per_context
+from ..io.files import Row, read_rows, write_rows
+from ..io.nouns import _known, _missing, _row_error, context_from_row, read_contexts, target_from_row
+from ..judging.tasks import load_task
+from ..judging.templates import Templates
 from ..ranking import selection
 from ..ranking.asking import ask_in_rounds, merge_sort
 from ..ranking.comparisons import Comparisons, Ranking
 from ..ranking.judge import Judge, Problem
-from ..rows import Row, read_rows, write_rows
-from ..tasks import load_task
+from ..ranking.rows import GROUPS, Group, comparison_rows, read_comparisons
 from ..types import Context, FloatArray, IntArray, Target
 from .common import counted, open_model, reasons, warn
 

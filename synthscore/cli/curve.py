@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..evaluation.curves import Curve, efficiency_curves
+from ..io.files import plain, replacing, write_rows
 from ..ranking import METHODS
 from ..ranking.comparisons import Comparisons, Ranking
-from ..ranking.curves import Curve, efficiency_curves
-from ..ranking.plot import Line, Panel, figure
-from ..rows import plain, replacing, write_rows
+from ..report.lines import Line, Panel, figure
 from ..types import FloatArray
 from .common import INCOMPLETE, OK, UsageError, counted, note, table
 from .comparing import rated, read_ratings, stored

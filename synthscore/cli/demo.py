@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..agreement import Agreement, per_context
-from ..data import write_rows
-from ..references import load_references
+from ..evaluation.agreement import Agreement, per_context
+from ..io.nouns import write_rows
+from ..ladders.references import load_references
 from ..resources import resource
 from .common import ERROR, JUDGE, OK, Commands, add_command, add_messages, add_model, counted, open_engine, table
 

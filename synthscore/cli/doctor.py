@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..engines.base import Engine
+from ..engine import Engine, Prompt
 from ..errors import EngineError
-from ..prompts import Templates
-from ..tasks import load_task
-from ..types import Context, Prompt
-from ..verdicts import PROTOCOLS, Pair, Verdicts, ask
+from ..judging.tasks import load_task
+from ..judging.templates import Templates
+from ..judging.verdicts import PROTOCOLS, Pair, Verdicts, ask
+from ..types import Context
 from .common import ERROR, JUDGE, OK, Commands, add_command, add_messages, add_model, add_protocol, counted, open_model
 
 TEXT = """

@@ -10,21 +10,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from ..agreement import LEVELS, NAN_POLICIES, STATISTICS
-from ..baselines import KINDS, Tools, method, split_methods
 from ..errors import InputError
+from ..evaluation.agreement import LEVELS, NAN_POLICIES, STATISTICS
 from ..evaluation.folder import RunFolder
+from ..evaluation.methods import KINDS, Tools, method, split_methods
 from ..evaluation.published import published, table_ids
+from ..evaluation.ratings import BENCHMARKS, Joined, Ratings, join, load_benchmark, read_ratings
 from ..evaluation.result import Column, Settings
-from ..evaluation.run import (
-    attributes_of,
-    evaluate_columns,
-    joined_columns,
-    require_method,
-    score_columns,
-)
-from ..ratings import BENCHMARKS, Joined, Ratings, join, load_benchmark, read_ratings
-from ..references import load_references
+from ..evaluation.run import attributes_of, evaluate_columns, joined_columns, require_method, score_columns
+from ..ladders.references import load_references
 from . import agreeing
 from .common import (
     ERROR,

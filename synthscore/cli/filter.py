@@ -15,15 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from .. import __version__
-from ..anchored.scale import save_scales
-from ..engines.base import Engine
+from .._version import __version__
+from ..engine import Engine
 from ..errors import InputError
-from ..filtering import Outputs
-from ..references import References
-from ..rows import Row, RowBatch, json_line, read_batches
-from ..thresholds import AtLeast, Certificate, Decision, MinScore, check_on_scale
-from ..types import Score, Signature, text_hash
+from ..io.files import Row, RowBatch, json_line, read_batches
+from ..io.outputs import Outputs
+from ..ladders.references import References
+from ..scoring.anchored.scale import save_scales
+from ..signature import Signature, text_hash
+from ..thresholds.rules import AtLeast, Certificate, Decision, MinScore, check_on_scale
+from ..types import Score
 from . import judging
 from .common import (
     ERROR,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..data import read_contexts
+from ..engine import Sampling
 from ..errors import InputError
-from ..ladder import DegradedWriter, PromptedWriter, Writer, generate_ladders
-from ..references import load_references, save_references
-from ..tasks import load_task, task_names
-from ..types import Context, Ladder, Sampling, Task
+from ..io.nouns import read_contexts
+from ..judging.tasks import load_task, task_names
+from ..ladders.references import load_references, save_references
+from ..ladders.write import DegradedWriter, PromptedWriter, Writer, generate_ladders
+from ..types import Context, Ladder, Task
 from .common import (
     ERROR,
     INCOMPLETE,

@@ -14,19 +14,20 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..anchored.adaptive import Narrow, SameDecision, Stop, Sure
-from ..anchored.questions import n_among_targets
-from ..anchored.scale import Scale, load_scales
-from ..data import target_from_row
 from ..errors import InputError, LadderError
-from ..judge_bias import JudgeBias, judge_bias
-from ..references import References, load_references
-from ..rows import Row, read_rows
-from ..scorer import Scorer
-from ..scoring import paper_sum, rung_equivalent
-from ..stored import StoredEngine, StoredVerdicts
-from ..tasks import load_task
-from ..types import FloatArray, Ladder, Score, Signature, Target
+from ..io.files import Row, read_rows
+from ..io.nouns import target_from_row
+from ..judging.tasks import load_task
+from ..ladders.references import References, load_references
+from ..scoring.anchored.adaptive import Narrow, SameDecision, Stop, Sure
+from ..scoring.anchored.questions import n_among_targets
+from ..scoring.anchored.scale import Scale, load_scales
+from ..scoring.bias import JudgeBias, judge_bias
+from ..scoring.paper import paper_sum, rung_equivalent
+from ..scoring.scorer import Scorer
+from ..signature import Signature
+from ..store.engine import StoredEngine, StoredVerdicts
+from ..types import FloatArray, Ladder, Score, Target
 from .common import UsageError, Watched, bar, counted, fields, number, reasons, spaced, whole
 
 Held = Mapping[str, Sequence[str]]

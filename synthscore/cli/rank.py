@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .. import __version__
+from .._version import __version__
 from ..errors import InputError, RankingError
-from ..rows import write_rows
-from ..types import Signature
+from ..io.files import write_rows
+from ..signature import Signature
 from .common import (
     ERROR,
     INCOMPLETE,
@@ -432,7 +432,7 @@ def _range(values: list[Any]) -> str:
 
 
 def _signature(args: argparse.Namespace, found: Found) -> Signature:
-    from ..comparison_rows import fingerprint
+    from ..ranking.rows import fingerprint
 
     judges = {calls.signature for calls in found.groups.values()}
     judge = judges.pop() if len(judges) == 1 else None

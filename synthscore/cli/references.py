@@ -6,20 +6,11 @@ import argparse
 import textwrap
 from collections import Counter
 
-from .. import references as library
-from ..references import load_references
+from ..ladders import references as library
+from ..ladders.references import load_references
 from ..types import Ladder
 from . import references_check, references_repair
-from .common import (
-    ERROR,
-    OK,
-    Commands,
-    add_command,
-    add_messages,
-    counted,
-    note,
-    table,
-)
+from .common import ERROR, OK, Commands, add_command, add_messages, counted, note, table
 from .references_check import chosen_ladders
 
 TEXT = """

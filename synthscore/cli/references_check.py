@@ -13,16 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from ..anchored.scale import save_scales
-from ..checks import LadderCheck, ask_rungs
-from ..engines.base import Engine
+from ..checking.findings import MEANING, Finding, Placed, flagged, judged_findings, n_words, place_rungs, text_findings
+from ..checking.rungs import LadderCheck, ask_rungs
+from ..engine import Engine
 from ..errors import LadderError
-from ..ladder_quality import MEANING, Finding, Placed, flagged, judged_findings, n_words, place_rungs, text_findings
-from ..prompts import Templates
-from ..references import References, load_references
-from ..rows import plain, write_rows
-from ..tasks import load_task
-from ..types import Ladder, Signature, Task
+from ..io.files import plain, write_rows
+from ..judging.tasks import load_task
+from ..judging.templates import Templates
+from ..ladders.references import References, load_references
+from ..scoring.anchored.scale import save_scales
+from ..signature import Signature
+from ..types import Ladder, Task
 from .common import (
     INCOMPLETE,
     JUDGE,

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from ..engines.base import Engine
+from ..checking.findings import Finding, flagged, text_findings
+from ..checking.repair import Repair, repair
+from ..engine import Engine, Sampling
 from ..errors import LadderError, ReferencesError, SynthscoreError
-from ..ladder import DegradedWriter, PromptedWriter, Writer
-from ..ladder_quality import Finding, flagged, text_findings
-from ..ladder_repair import Repair, repair
-from ..references import load_references, save_references, verify
-from ..release import DATA
-from ..types import Ladder, Rung, Sampling, Signature, Task
+from ..ladders.references import load_references, save_references, verify
+from ..ladders.release import DATA
+from ..ladders.write import DegradedWriter, PromptedWriter, Writer
+from ..signature import Signature
+from ..types import Ladder, Rung, Task
 from .common import (
     INCOMPLETE,
     OK,

@@ -7,7 +7,7 @@ import math
 import sys
 from pathlib import Path
 
-from ..rows import replacing
+from ..io.files import replacing
 from .common import INCOMPLETE, OK, Commands, add_command, add_messages, counted, note, number
 
 TEXT = """

@@ -6,12 +6,12 @@ import argparse
 import json
 import math
 
-from .. import judge_bias
-from ..anchored.scale import save_scales
-from ..anchored.scores import lines as about
-from ..data import score_row
-from ..rows import replacing, write_rows
-from ..thresholds import check_on_scale
+from ..io.files import replacing, write_rows
+from ..io.nouns import score_row
+from ..scoring import bias as judge_bias
+from ..scoring.anchored.scale import save_scales
+from ..scoring.anchored.scores import lines as about
+from ..thresholds.rules import check_on_scale
 from ..types import Score
 from . import judging
 from .common import (

@@ -34,8 +34,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("serve needs a model: add --model ORGANISATION/MODEL, or a folder")
     engine = open_engine(args)
 
-    from ..engines.causal import CausalEngine
-    from ..serving import ModelServer
+    from ..engines.servers.serving import ModelServer
+    from ..engines.tree.causal import CausalEngine
 
     if not isinstance(engine, CausalEngine):
         raise EngineError(

@@ -12,13 +12,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..answers import KINDS, VERDICTS, Answer, Batch
+from ..engine import KINDS
 from ..errors import StoreError
-from ..published import import_answers
-from ..ratings.benchmarks import BENCHMARKS, load_benchmark
-from ..rows import write_rows
-from ..store import FORMAT, MIN_BYTES, Store, default_store_path
-from ..types import Signature
+from ..evaluation.published_answers import import_answers
+from ..evaluation.ratings.benchmarks import BENCHMARKS, load_benchmark
+from ..io.files import write_rows
+from ..signature import Signature
+from ..store.answers import VERDICTS, Answer, Batch
+from ..store.file import FORMAT, MIN_BYTES, Store, default_store_path
 from .common import (
     ERROR,
     INCOMPLETE,

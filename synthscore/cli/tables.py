@@ -9,10 +9,10 @@ from pathlib import Path
 
 from ..errors import BenchmarkError
 from ..evaluation.published import published
+from ..evaluation.ratings import Ratings, load_benchmark
 from ..evaluation.tables import make_table
-from ..ratings import Ratings, load_benchmark
-from ..references import load_references
-from ..rows import replacing
+from ..io.files import replacing
+from ..ladders.references import load_references
 from . import agreeing
 from .common import INCOMPLETE, OK, UsageError, bar, note
 from .evaluate import open_tools

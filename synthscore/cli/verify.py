@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from .. import engines
-from ..answers import KINDS
-from ..engines.base import Engine
+from ..engine import KINDS, Engine
 from ..errors import EngineError, StoreError
-from ..store import Store
-from ..types import Signature
-from ..verify import Drift, replay, sample, store_files
+from ..signature import Signature
+from ..store.file import Store
+from ..store.replay import Drift, replay, sample, store_files
 from .common import (
     INCOMPLETE,
     OK,

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from ..engine import Engine, Progress
 from ..errors import EngineError
 from ..resources import resource
-from .base import Engine, Progress
 
 __all__ = ["Engine", "Progress", "open_engine"]
 
@@ -26,7 +26,7 @@ def open_engine(name: str, **options: Any) -> Engine:
         be loaded
     """
     if re.match(r"https?://", name):
-        from .pool import ServerPool
+        from .servers.pool import ServerPool
 
         return ServerPool.open(name, **options)
     kind, colon, _ = name.partition(":")
@@ -61,14 +61,14 @@ def open_engine(name: str, **options: Any) -> Engine:
         source, options = folder, {"name": folder.resolve().name, **options}
     kind_of_model = read_as(source, options.get("revision"))
     if kind_of_model == "apart":
-        from .apart import ApartEngine
+        from .isolated.engine import ApartEngine
 
         return ApartEngine.load(source, **options)
     if kind_of_model == "encoder-decoder":
-        from .seq2seq import Seq2SeqEngine
+        from .seq2seq.engine import Seq2SeqEngine
 
         return Seq2SeqEngine.load(source, **options)
-    from .causal import CausalEngine
+    from .tree.causal import CausalEngine
 
     return CausalEngine.load(source, **options)
 
@@ -79,6 +79,6 @@ def _open_recorded(name: str, options: dict[str, Any]) -> Engine:
         raise EngineError(
             f"cannot open {name!r} with {', '.join(given)}: its answers are given already. Leave that out", model=name
         )
-    from .recorded import RecordedEngine
+    from ..store.recorded import RecordedEngine
 
     return RecordedEngine(name.partition(":")[2])

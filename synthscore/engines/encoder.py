@@ -13,8 +13,9 @@ import torch
 import transformers
 from transformers import AutoModel
 
+from ..engine import Prompt
 from ..errors import EngineError
-from ..types import Prompt, Signature
+from ..signature import Signature
 from .loading import dtype_name, load, max_length
 from .tokens import PromptTokenizer
 

@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging as hf_logging
 
 from ..errors import EngineError
-from ..types import Signature
+from ..signature import Signature
 
 DType = Literal["auto", "float32", "bfloat16"]
 E = TypeVar("E", bound="LocalEngine")

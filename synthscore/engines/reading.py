@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..engine import Progress, Prompt
 from ..errors import EngineError, SynthscoreWarning
-from ..types import FloatArray, Prompt
-from .base import Progress
-from .questions import NOT_NUMBERS, TokenIds
+from ..types import FloatArray
+from .labels import NOT_NUMBERS, TokenIds
 from .tokens import PromptTokenizer
 
 

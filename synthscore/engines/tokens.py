@@ -22,8 +22,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..engine import Prompt
 from ..errors import EngineError, LabelError, PromptTooLongError
-from ..types import Prompt
 
 Ids = tuple[int, ...]
 Boundary = Literal["whole", "separate"]

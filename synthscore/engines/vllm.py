@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ..engine import Generation, LabelLogProbs, Progress, Prompt, Rival, Sampling
 from ..errors import EngineError, LabelError, PromptTooLongError
-from ..types import FloatArray, Generation, LabelLogProbs, Prompt, Rival, Sampling, Signature
-from .base import Progress
+from ..signature import Signature
+from ..types import FloatArray
 from .reading import Readings
-from .steps import Step, known_from_ids, next_tokens
+from .servers.steps import Step, known_from_ids, next_tokens
 from .tokens import Ids, LabelForms, PromptTokenizer
 
 _TOP_K = 20  # the most that vLLM gives unless it is told otherwise (max_logprobs)

@@ -1,6 +1,6 @@
 """Methods held against people's ratings: what each says, how far it agrees, and the papers' tables of that.
 
-    >>> from synthscore.baselines import Tools, method
+    >>> from synthscore.evaluation.methods import Tools, method
     >>> from synthscore.evaluation import evaluate
     >>> found = evaluate(ratings, {name: method(name) for name in ("length", "g-eval")}, Tools(judge), against="length")
     >>> found.at("g-eval", "coherence").value

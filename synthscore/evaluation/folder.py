@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
-from ..baselines.base import Tools
-from ..data import score_row
-from ..ratings.types import Ratings
+from .._version import __version__
+from ..io.files import Row, plain, read_rows, replacing, write_rows
+from ..io.nouns import score_row
 from ..resources import resource
-from ..rows import Row, plain, read_rows, replacing, write_rows
-from ..types import Scores, text_hash
+from ..signature import text_hash
+from ..types import Scores
+from .methods.base import Tools
+from .ratings.types import Ratings
 from .result import Evaluation
 
 Rows = Sequence[Mapping[str, Any]]

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..agreement import ALIASES
 from ..errors import InputError
-from ..rows import plain
+from ..io.files import plain
+from .agreement import ALIASES
 from .published import Column, Published, Row
 
 WIDTH = 120

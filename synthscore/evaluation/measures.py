@@ -19,19 +19,20 @@ from typing import Any
 
 import numpy as np
 
-from ..agreement import Draws, draw_contexts
-from ..agreement.bootstrap import interval, replicates
-from ..agreement.levels import measure
-from ..baselines import KINDS, Tools, method
-from ..baselines.base import judge_of, task_of
-from ..baselines.comparing import Compared, Pairwise, grouped
 from ..errors import RankingError
-from ..prompts import Templates
+from ..judging.templates import Templates
+from ..ladders.references import References
 from ..ranking import METHODS, Comparisons, median_debiasing, pairwise_accuracy, pool, position_bias, selection
 from ..ranking import self_consistency as self_consistency_of
-from ..ratings.types import Ratings
-from ..references import References
-from ..types import FloatArray, IntArray, Scores, text_hash
+from ..signature import text_hash
+from ..types import FloatArray, IntArray, Scores
+from .agreement import Draws, draw_contexts
+from .agreement.bootstrap import interval, replicates
+from .agreement.levels import measure
+from .methods import KINDS, Tools, method
+from .methods.base import judge_of, task_of
+from .methods.comparing import Compared, Pairwise, grouped
+from .ratings.types import Ratings
 from .thinning import thinned
 
 Ask = Mapping[str, Any]

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..agreement import LEVELS, NAN_POLICIES, STATISTICS, Agreement, Difference, Reliability
 from ..errors import InputError
-from ..rows import plain
+from ..io.files import plain
 from ..types import FloatArray
+from .agreement import LEVELS, NAN_POLICIES, STATISTICS, Agreement, Difference, Reliability
 
 
 class Place(NamedTuple):

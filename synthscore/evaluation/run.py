@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..agreement import (
+from ..errors import InputError, LabelError, LadderError, TaskError, TemplateError
+from ..signature import Signature
+from ..types import FloatArray, Score, Scores
+from .agreement import (  # fmt: skip
     CORRECTIONS,
     Agreement,
     Draws,
@@ -20,15 +23,13 @@ from ..agreement import (
     difference,
     draw_contexts,
     reliability,
-)  # fmt: skip
-from ..agreement.bootstrap import interval, no_interval, replicates
-from ..agreement.levels import measure
-from ..baselines.base import Method, MethodError, Tools
-from ..errors import InputError, LabelError, LadderError, TaskError, TemplateError
-from ..ratings.join import Joined
-from ..ratings.types import Ratings
-from ..types import FloatArray, Score, Scores, Signature
+)
+from .agreement.bootstrap import interval, no_interval, replicates
+from .agreement.levels import measure
 from .folder import Rows, RunFolder, ratings_hash, score_rows
+from .methods.base import Method, MethodError, Tools
+from .ratings.join import Joined
+from .ratings.types import Ratings
 from .result import Column, Contrast, Evaluation, Mean, Place, Settings
 
 CANNOT = (MethodError, TaskError, LadderError, TemplateError, LabelError)
@@ -53,7 +54,7 @@ def evaluate(
 ) -> Evaluation:
     """What methods say of rated texts, and how far that agrees with people.
 
-    methods : name -> method (synthscore.baselines.method makes one from its name)
+    methods : name -> method (synthscore.evaluation.methods.method makes one from its name)
     attributes : of the ratings (default: all)
     folder : where scores are written as they come, and read back from; see RunFolder
     how : of Settings: levels, statistics, nan_policy, against, n_resamples, seed
@@ -204,7 +205,7 @@ def evaluate_columns(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is asked of synthscore.agreement, with all that the questions have in common."""
+    """What is asked of synthscore.evaluation.agreement, with all that the questions have in common."""
 
     ratings: Ratings
     columns: Columns

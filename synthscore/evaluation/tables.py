@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..baselines.base import Tools
 from ..errors import InputError, SynthscoreError
-from ..ratings.types import Ratings
-from ..references import References
+from ..ladders.references import References
 from .layout import Cell, Line, Table
 from .measures import Bench, Unmeasured
+from .methods.base import Tools
 from .published import Column, Published, Row, published
+from .ratings.types import Ratings
 
 Progress = Callable[[str, str], None]
 """Called with a row and a column before its cell is measured."""

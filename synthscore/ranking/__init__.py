@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from ..evaluation.curves import efficiency_curves
 from . import selection
 from .accuracy import pairwise_accuracy, self_consistency
 from .asking import ask_in_rounds, merge_sort, stored_merge_sort
@@ -20,7 +21,6 @@ from .bias import mean_debiasing, median_debiasing, pool, position_bias
 from .bradley_terry import bradley_terry, bradley_terry_ties, soft_bradley_terry
 from .comparisons import Comparisons, Ranking
 from .counts import average_probability, colley, win_ratio
-from .curves import efficiency_curves
 from .gaussian import fit_table, gaussian, hard_gaussian
 from .likelihood import likelihood_ranking
 from .pairs import pairs_search, rank_many

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..types import FloatArray, IntArray, Signature, text_hash
+from ..signature import Signature, text_hash
+from ..types import FloatArray, IntArray
 from .bradley_terry import bradley_terry
 from .comparisons import Comparisons, Ranking
 from .pairs import rank_many

@@ -11,7 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import RankingError, SynthscoreWarning
-from ..types import FloatArray, Signature
+from ..signature import Signature
+from ..types import FloatArray
 from .comparisons import Comparisons, Pairs, Ranking
 from .counts import Decisions, to_decide
 from .graph import Graph, Information

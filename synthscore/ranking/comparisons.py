@@ -16,7 +16,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from ..errors import InputError
-from ..types import FloatArray, IntArray, Signature
+from ..signature import Signature
+from ..types import FloatArray, IntArray
 
 # Answers this near to even, in nats, are even: rounding, as of (p + 1 - q) / 2 with p = q, must not decide anything.
 EVEN = 1e-12

@@ -6,7 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from ..types import FloatArray, Signature
+from ..signature import Signature
+from ..types import FloatArray
 from .comparisons import Comparisons, Pairs, Ranking
 from .graph import Graph, Information
 

@@ -13,7 +13,8 @@ from typing import Literal
 import numpy as np
 
 from ..errors import InputError
-from ..types import FloatArray, IntArray, Signature
+from ..signature import Signature
+from ..types import FloatArray, IntArray
 from .comparisons import Comparisons, Ranking, added_up
 from .counts import Decisions, to_decide
 from .graph import Graph, Information

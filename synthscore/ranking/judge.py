@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..engines.base import Engine
+from ..engine import Engine
 from ..errors import InputError
-from ..prompts import Templates
-from ..types import Context, FloatArray, Signature, text_hash
-from ..verdicts import Pair, ask
+from ..judging.templates import Templates
+from ..judging.verdicts import Pair, ask
+from ..signature import Signature, text_hash
+from ..types import Context, FloatArray
 from .asking import Call, compared
 from .comparisons import Comparisons
 
@@ -64,7 +65,8 @@ class Judge:
     """Answers calls about problems by asking an engine, and keeps what was answered.
 
     protocol : "choose": which of the two is better; "compare": also similar, which bt-ties uses; "yes_no". In each of
-        them, which text is the target of synthscore.verdicts is read off the template: the one it shows second or first
+        them, which text is the target of synthscore.judging.verdicts is read off the template: the one it shows second
+        or first
     min_mass, max_slack : what counts as an answer, as in verdicts.ask
     failures : calls without an answer, so far
     """

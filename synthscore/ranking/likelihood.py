@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import InputError, RankingError
-from ..types import FloatArray, IntArray, Signature
+from ..signature import Signature
+from ..types import FloatArray, IntArray
 from .comparisons import Comparisons, Ranking
 from .graph import Graph
 

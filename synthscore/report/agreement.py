@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..agreement import LEVELS, agreement, draw_contexts
 from ..errors import InputError
-from ..ratings import join
+from ..evaluation.agreement import LEVELS, agreement, draw_contexts
+from ..evaluation.ratings import join
 from .read import EVALUATION, Run
 from .score_row import ScoreRow
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..calibration import At, Bin
 from ..errors import CertificateError, InputError
-from ..thresholds import Certificate
+from ..thresholds.calibrate import At, Bin
+from ..thresholds.rules import Certificate
 from . import figures as draw
 from .layout import Card, Section, Table, counted, number, percent, spaced
 
@@ -22,7 +22,7 @@ T = TypeVar("T", At, Bin)
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """As the file holds it; see synthscore.calibration.looked_at."""
+    """As the file holds it; see synthscore.thresholds.calibrate.looked_at."""
 
     certificate: Certificate
     counts: Sequence[At]

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from ..ranking.plot import ticks
 from ..types import FloatArray, Verdict
 from .layout import percent
+from .lines import ticks
 
 WIDTH = 360
 SERIES = 7  # colours and dashes of lines in the page's style: .s0 .. .s6

@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..agreement import per_context, spearman
 from ..errors import alike
-from ..types import BoolArray, FloatArray, IntArray, Ladder, Signature, Target
+from ..evaluation.agreement import per_context, spearman
+from ..signature import Signature
+from ..types import BoolArray, FloatArray, IntArray, Ladder, Target
 from .read import Run
 from .score_row import ScoreRow
 

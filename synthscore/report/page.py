@@ -12,8 +12,8 @@ from pathlib import Path
 
 import jinja2
 
-from .. import __version__
-from ..agreement import ALIASES, Level
+from .._version import __version__
+from ..evaluation.agreement import ALIASES, Level
 from . import figures as draw
 from . import judge
 from .agreement import Figure, with_people

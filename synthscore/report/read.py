@@ -15,12 +15,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..data import target_from_row
 from ..errors import InputError, SynthscoreError
-from ..ratings.types import Ratings
-from ..references import References, load_references
-from ..release import DATA
-from ..rows import Row, read_rows, shorten
+from ..evaluation.ratings.types import Ratings
+from ..io.files import Row, read_rows, shorten
+from ..io.nouns import target_from_row
+from ..ladders.references import References, load_references
+from ..ladders.release import DATA
 from ..types import Target
 from .calibration import CALIBRATION, Calibration, read_calibration
 from .score_row import ScoreRow, broken, number, score_row, word
@@ -181,7 +181,7 @@ def _good(rows: Iterable[Row | InputError], errors: list[InputError]) -> Iterato
 
 
 def _read_ratings(run: Run, source: str, name: str) -> None:
-    from ..ratings.read import read_ratings
+    from ..evaluation.ratings.read import read_ratings
 
     if run.ratings is not None:
         run.unused.append(name)

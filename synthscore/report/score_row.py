@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError
-from ..rows import Row, shorten
-from ..types import Signature, Verdict
+from ..io.files import Row, shorten
+from ..signature import Signature
+from ..types import Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from markupsafe import Markup
 
-from ..calibration import expected_counts
+from ..thresholds.calibrate import expected_counts
 from . import figures as draw
 from .figures import Mark, clip
 from .layout import ROWS, Card, Section, Step, Table, View, counted, cut, number, percent, spaced

@@ -1,0 +1,1 @@
+"""Controlled damage: a good text -> worse ones, by known kinds and degrees of damage."""

@@ -1,0 +1,302 @@
+"""How damage reads a text: its sentences, names and central words, and the look it has. English, no files.
+
+Works on raw text and on the look of benchmark systems' outputs ("it ca n't , he said ."), without a model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+from numpy.random import Generator
+
+from ..errors import DegradeError
+from . import words as table
+
+_SENTENCE_END = re.compile(r"(?:[.!?]+|\s[.!?]+)(?:\s?(?:''|[\"')\]]|-rrb-))*(?:\s+|$)")
+
+
+@lru_cache(maxsize=4096)
+def sentences(text: str) -> tuple[str, ...]:
+    """The sentences of a text, without the space between them. A line break ends a sentence as well."""
+    lower = text == text.lower()
+    found: list[str] = []
+    for line in text.splitlines():
+        start = 0
+        for match in _SENTENCE_END.finditer(line):
+            if match.end() >= len(line):
+                break
+            if _ends_here(line[start : match.end()], line[match.end() :], lower):
+                found.append(line[start : match.end()].strip())
+                start = match.end()
+        found.append(line[start:].strip())
+    return tuple(sentence for sentence in found if sentence)
+
+
+def _ends_here(before: str, after: str, lower: bool) -> bool:
+    """Whether a mark like a full stop, at the end of `before`, ends a sentence. `lower`: the text has no capitals."""
+    words = before.split()
+    end = words[-1].rstrip("\"')]")
+    if end in ("''", "", "-rrb-"):
+        end = words[-2] if len(words) > 1 else ""
+    spaced = end in (".", "!", "?", "...")  # tokenised text, in which abbreviations keep their full stop
+    if end.endswith(".") and not spaced:
+        last = end.lower().strip(".\"'([")
+        if last in ("no", "nos") and after[:1].isdigit():
+            return False
+        if last in table.ABBREVIATIONS or (len(last) == 1 and last.isalpha() and last != "i"):
+            return False
+        if re.fullmatch(r"(?:[a-z]\.)+[a-z]", last):
+            return after[:1].isupper() and after.split()[0].lower() in table.STOPWORDS
+    first = after.lstrip("\"'`([")[:1]
+    return first.isupper() or first.isdigit() or (lower and first.isalpha()) or (spaced and bool(first))
+
+
+def bare(word: str) -> str:
+    return word.strip(".,;:!?\"'()[]`—-").lower()
+
+
+def core(word: str) -> str:
+    return word.strip(".,;:!?\"'()[]`—-")
+
+
+def plain(word: str) -> bool:
+    """A word of lower-case letters without any mark on it."""
+    return word.isalpha() and word.islower()
+
+
+def put(word: str, new: str) -> str:
+    """`new` in place of the word's letters; marks before and after, and a capital, are kept."""
+    match = re.match(r"^(\W*)(.*?)(\W*)$", word, re.DOTALL)
+    before, core, after = match.groups() if match else ("", word, "")
+    if core[:1].isupper() and not (core == "I" and len(core) == 1):
+        new = new[:1].upper() + new[1:]
+    return before + new + after
+
+
+def mend_articles(words: list[str], index: int) -> None:
+    """a / an before words[index], after that word has changed."""
+    if 0 < index < len(words) and words[index - 1].lower() in ("a", "an"):
+        vowel = words[index].lstrip("\"'`(")[:1].lower() in tuple("aeio")
+        words[index - 1] = put(words[index - 1], "an" if vowel else "a")
+
+
+def capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def pick(rng: Generator, options: Sequence[int]) -> int | None:
+    return int(options[int(rng.integers(len(options)))]) if options else None
+
+
+def choose(rng: Generator, options: Sequence[str]) -> str:
+    return options[int(rng.integers(len(options)))]
+
+
+def starts_sentence(words: Sequence[str], index: int) -> bool:
+    return index == 0 or words[index - 1].rstrip("\"')]")[-1:] in tuple(".!?:") or words[index - 1] in ("``", '"')
+
+
+def join(parts: Sequence[str]) -> str:
+    return " ".join(part for part in parts if part)
+
+
+def opening_words(text: str) -> str:
+    words = text.split()
+    return " ".join(words[:8]) + (" ..." if len(words) > 8 else "")
+
+
+def word_pairs(text: str) -> Counter[tuple[str, str]]:
+    words = ["", *text.split(), ""]
+    return Counter(pairwise(words))
+
+
+def like(sentence: str, text: str) -> str:
+    """The sentence in the look of the text: lower-cased and spaced if the text is."""
+    if text == text.lower():
+        return to_ptb(sentence) if re.search(r"\w [.,!?]( |$)", text) else sentence.lower()
+    return sentence
+
+
+@lru_cache(maxsize=4096)
+def content_words(text: str) -> tuple[str, ...]:
+    """The words that carry the content, lower-cased, in order."""
+    return tuple(
+        word for word in map(bare, text.replace("'s", "").split()) if len(word) > 2 and word not in table.STOPWORDS
+    )
+
+
+@lru_cache(maxsize=512)
+def _counts(text: str) -> Counter[str]:
+    return Counter(word[:6] for word in content_words(text))
+
+
+def centrality(sentence: str, context: str) -> float:
+    """How often the sentence's content words occur in the context, on average; short sentences are held back."""
+    counts, words = _counts(context), content_words(sentence)
+    return sum(min(counts[word[:6]], 8) for word in words) / (len(words) + 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A run of capitalised words: words[start:end] of the text."""
+
+    start: int
+    end: int
+    text: str
+    kind: str  # month, day, people, place or other
+
+
+_JOINERS = frozenset(["of", "de", "van", "von", "du", "la", "al", "bin"])
+_PLACE_WORDS = frozenset(["in", "at", "near", "from", "across", "throughout"])
+
+
+@lru_cache(maxsize=1024)
+def names(text: str, known: str = "") -> tuple[Name, ...]:
+    """The names in a text. In a text without capitals, those of `known` that occur in it."""
+    words = text.split()
+    if text == text.lower():
+        return _lower_names(words, known) if known and known != known.lower() else ()
+    capital = [
+        word.lstrip("\"'`([")[:1].isupper() and (bare(word) not in table.STOPWORDS or (i > 0 and core(word) == "May"))
+        for i, word in enumerate(words)
+    ]
+    common = {word for word in words if word.islower()}
+    inside = {bare(word) for i, word in enumerate(words) if capital[i] and not starts_sentence(words, i)}
+    found, i = [], 0
+    while i < len(words):
+        if not capital[i] or not bare(words[i]) or (words[i].isupper() and len(bare(words[i])) == 1):
+            i += 1
+            continue
+        if starts_sentence(words, i) and i + 1 < len(words) and capital[i + 1] and _common(words[i], common):
+            i += 1
+        end = i + 1
+        while end < len(words) and not re.search(r"[,;:!?\"')]$|'s$|\w{3,}\.$", words[end - 1]):
+            if capital[end] and words[end][:1] not in "\"'`(":
+                end += 1
+            elif (
+                (words[end] in _JOINERS or (words[end][:1].isupper() and words[end] != "I"))
+                and end + 1 < len(words)
+                and capital[end + 1]
+            ):
+                end += 2
+            else:
+                break
+        if not starts_sentence(words, i) or end > i + 1 or bare(words[i]) in inside:
+            found.append(Name(i, end, _name_text(words[i:end]), _name_kind(words, i, end)))
+        i = end
+    return tuple(name for name in found if name.text)
+
+
+def _common(word: str, common: set[str]) -> bool:
+    """Whether a word has its capital only from opening the sentence."""
+    return bare(word) in common or bare(word).endswith("ly") or bare(word) in ("later", "today", "yesterday", "dear")
+
+
+def _lower_names(words: list[str], known: str) -> tuple[Name, ...]:
+    spelled = {name.text.lower(): name for name in names(known)}
+    found: list[Name] = []
+    for i in range(len(words)):
+        for size in (3, 2, 1):
+            text = " ".join(words[i : i + size]).strip(".,;:!?\"'()")
+            if len(words) >= i + size and text in spelled and (not found or found[-1].end <= i):
+                found.append(Name(i, i + size, text, spelled[text].kind))
+                break
+    return tuple(found)
+
+
+def _name_text(words: Sequence[str]) -> str:
+    text = " ".join(words).strip(",;:!?\"'()[]`")
+    text = text[:-2] if text.endswith("'s") else text
+    return text[:-1] if re.search(r"\w{3,}\.$", text) else text
+
+
+def _name_kind(words: Sequence[str], start: int, end: int) -> str:
+    word = _name_text(words[start:end])
+    if word in table.MONTHS:
+        return "month"
+    if word in table.DAYS:
+        return "day"
+    if end == start + 1 and re.search(r"(?:ese|ish|ian|ean|ican)s?$", word):
+        return "people"
+    return "place" if start and bare(words[start - 1]) in _PLACE_WORDS else "other"
+
+
+def replace_name(words: list[str], name: Name, new: str) -> str:
+    first, last = words[name.start], words[name.end - 1]
+    before = first[: len(first) - len(first.lstrip("\"'`(["))]
+    match = re.search(r"(?:'s)?[,;:!?\"')\]]*(?:(?<=\w\w\w)\.)?[\"')]*$", last)
+    after = match.group(0) if match else ""
+    if " ".join(words) == " ".join(words).lower():
+        new = new.lower()
+    made = [*words[: name.start], before + new + after, *words[name.end :]]
+    mend_articles(made, name.start)
+    return join(made)
+
+
+def other_name(name: Name, options: Sequence[Name], rng: Generator) -> str | None:
+    """A name of the same kind that shares no word with this one."""
+    if name.kind in ("month", "day"):
+        whole = table.MONTHS if name.kind == "month" else table.DAYS
+        return choose(rng, [word for word in whole if word.lower() != name.text.lower()])
+    own = set(name.text.lower().split())
+    options = [other for other in options if not own & set(other.text.lower().split())]
+    fitting = [other.text for other in options if other.kind == name.kind]
+    if not fitting and name.kind in ("place", "other"):
+        fitting = [other.text for other in options if other.kind in ("place", "other")]
+    near = [text for text in fitting if len(text.split()) == len(name.text.split())]
+    return choose(rng, sorted(set(near or fitting))) if fitting else None
+
+
+# ------------------------------------------------------------------------------------------- the look of a text
+
+SURFACES = ("raw", "lower", "ptb", "ptb-cased")
+
+
+def surface(text: str, style: str) -> str:
+    """The text in another look: as it is, lower-cased, or spaced (and lower-cased) like benchmark systems' outputs."""
+    if style not in SURFACES:
+        raise DegradeError(f"unknown look {style!r}: expected one of {', '.join(SURFACES)}", style=style)
+    if style == "raw":
+        return text
+    return text.lower() if style == "lower" else to_ptb(text, lower=style == "ptb")
+
+
+_PTB = tuple(
+    (re.compile(pattern), new)
+    for pattern, new in (
+        (r'(^|[\s(\[])"(?=\S)', r"\1`` "),
+        (r'"', " '' "),
+        (r"\.\.\.+", " ... "),
+        (r"([;!?%$&#])", r" \1 "),
+        (r",(?!\d)|(?<!\d),", " , "),
+        (r":(?!\d)", " : "),
+        (r"\(", " -lrb- "),
+        (r"\)", " -rrb- "),
+        (r"—|--", " -- "),
+        (r"(?i)\bcannot\b", "can not"),
+        (r"(?i)n't\b", " n't"),
+        (r"(?i)(?<=\w)'(s|re|ve|ll|d|m)\b", r" '\1"),
+        (r"(?<=s)'(?=\s)", " '"),
+    )
+)
+_PTB_PERIOD = re.compile(r"(?<![\s.])\.(?=\s*(?:''|-rrb-)?\s*$)")
+
+
+def to_ptb(text: str, lower: bool = True) -> str:
+    """Penn-Treebank spacing, as tokenised benchmark texts have it: `it ca n't , he said .`"""
+    return "\n".join(_line_to_ptb(line, lower) for line in text.split("\n"))
+
+
+def _line_to_ptb(line: str, lower: bool) -> str:
+    made = []
+    for part in sentences(line):
+        for pattern, new in _PTB:
+            part = pattern.sub(new, part)
+        made.append(_PTB_PERIOD.sub(" .", part))
+    spaced = " ".join(" ".join(made).split())
+    return spaced.lower() if lower else spaced

@@ -1,0 +1,216 @@
+"""What a model is asked, what it answers, and the contract of an engine: whole prompts in, exact numbers out, in the
+order given.
+
+Callers pass as many prompts as they like, in any order; sharing, batching and memory are the engine's business.
+A row that cannot be answered fails alone, with a reason; the others are answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from .signature import Signature, text_hash
+from .types import BoolArray, FloatArray
+
+Kind = Literal["labels", "text", "tokens"]
+KINDS: tuple[Kind, ...] = ("labels", "text", "tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What the user says to the model, and how the answer starts. Plain text throughout: special tokens come from
+    the model's chat template alone, so a string in a judged text that looks like one stays plain text."""
+
+    text: str
+    prefill: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """The most probable token that no label starts with: what the model would rather have said."""
+
+    token: str
+    log_prob: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelLogProbs:
+    """How probable each label is as the answer to each prompt, over the model's full vocabulary.
+
+    labels : label words, in column order
+    log_probs : float64, shape (n_prompts, n_labels), nats; not normalised over the labels
+        log P(label | prompt), the whole label, summed over its surface forms. NaN in rows that failed.
+    rivals : per prompt, or None for a row that failed
+    failures : row index -> reason, for rows that could not be asked
+    tokens_naive, tokens_computed : tokens in all prompts, and tokens that the model really ran over
+    censored : bool, shape of log_probs, or None where nothing is; True: a server did not tell this label, and log_probs
+        holds the most that it can be
+    floors : float64, shape of log_probs, or None; the least that a censored label can be, -inf (and None): not known
+    """
+
+    labels: tuple[str, ...]
+    log_probs: FloatArray
+    rivals: tuple[Rival | None, ...] = ()
+    failures: Mapping[int, str] = field(default_factory=dict)
+    tokens_naive: int = 0
+    tokens_computed: int = 0
+    censored: BoolArray | None = None
+    floors: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        if self.log_probs.ndim != 2 or self.log_probs.shape[1] != len(self.labels):
+            raise ValueError(f"log_probs has shape {self.log_probs.shape}, expected (n_prompts, {len(self.labels)})")
+        rows = np.flatnonzero(np.isnan(self.log_probs).any(axis=1))
+        if set(rows.tolist()) != set(self.failures):
+            raise ValueError(f"rows {rows.tolist()} are NaN but failures name rows {sorted(self.failures)}")
+        if (self.log_probs > 1e-4).any():
+            raise ValueError(f"a log-probability is {np.nanmax(self.log_probs)}, expected at most 0")
+        if self.censored is not None and self.censored.shape != self.log_probs.shape:
+            raise ValueError(f"censored has shape {self.censored.shape}, expected {self.log_probs.shape}")
+        if self.floors is not None and (self.censored is None or self.floors.shape != self.log_probs.shape):
+            raise ValueError(f"floors has shape {self.floors.shape}, expected {self.log_probs.shape}, with censored")
+
+    def __len__(self) -> int:
+        return len(self.log_probs)
+
+    @property
+    def label_mass(self) -> FloatArray:
+        """Probability that the answer is any of the labels, shape (n_prompts,). Near 0: wrong template or labels.
+
+        With what is censored at its floor: the least that it can be.
+        """
+        mass: FloatArray = (np.exp(self.log_probs) - self._open).sum(axis=1)
+        return mass
+
+    @property
+    def probs(self) -> FloatArray:
+        """Probabilities renormalised over the labels, shape (n_prompts, n_labels). NaN where all are impossible.
+
+        What is censored counts as the most that it can be; `slack` says how much that matters.
+        """
+        top = self.log_probs.max(axis=1, keepdims=True)
+        weights = np.exp(self.log_probs - np.where(np.isneginf(top), np.nan, top))
+        probs: FloatArray = weights / weights.sum(axis=1, keepdims=True)
+        return probs
+
+    @property
+    def slack(self) -> FloatArray:
+        """The most by which any of `probs` can be off for what is censored, shape (n_prompts,); 0 where nothing is.
+
+            sum_l (most_l - least_l) / sum_l most_l
+
+        The difference of two of `probs` can be off by twice this. NaN where a row failed or all labels are impossible.
+        """
+        most = np.exp(self.log_probs).sum(axis=1)
+        slack: FloatArray = self._open.sum(axis=1) / np.where(most == 0, np.nan, most)
+        return slack
+
+    @property
+    def _open(self) -> FloatArray:
+        """How much of each label's probability was not told, shape of log_probs; NaN in rows that failed."""
+        most = np.exp(self.log_probs)
+        if self.censored is None:
+            return np.zeros_like(most) * most
+        least = 0.0 if self.floors is None else np.exp(self.floors)
+        return np.where(self.censored, most - least, 0.0 * most)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One text that a model wrote. finish_reason: "stop" (it ended by itself) or "length" (it was cut)."""
+
+    text: str
+    finish_reason: Literal["stop", "length"]
+    n_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How to decode. temperature 0 is greedy. Each row has its own seed, so that rows do not depend on each other.
+
+    stop : a text ends before the first of these strings, if it comes to that
+    """
+
+    max_new_tokens: int = 256
+    temperature: float = 0.7
+    top_p: float = 0.9
+    stop: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.max_new_tokens < 1 or self.temperature < 0 or not 0 < self.top_p <= 1 or "" in self.stop:
+            raise ValueError(
+                f"{self}: expected max_new_tokens >= 1, temperature >= 0, 0 < top_p <= 1, stop strings not empty"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What was asked: a prompt, and which labels to judge, or how to write and from which seed, or what to read."""
+
+    prompt: Prompt
+    labels: tuple[str, ...] = ()
+    sampling: Sampling | None = None
+    seed: int = 0
+    continuation: str | None = None
+
+    @property
+    def kind(self) -> Kind:
+        if self.continuation is not None:
+            return "tokens"
+        return "labels" if self.sampling is None else "text"
+
+    def key(self, engine: str) -> bytes:
+        """sha256 of all that can change the answer of the engine with this signature."""
+        how: Iterable[str] = self.labels
+        if self.sampling is not None:
+            sampling = self.sampling
+            how = (*map(repr, (sampling.max_new_tokens, sampling.temperature, sampling.top_p)), str(self.seed))
+        if self.continuation is not None:
+            how = (self.continuation,)
+        return bytes.fromhex(text_hash(self.kind, engine, self.prompt.text, self.prompt.prefill, *how))
+
+
+Progress = Callable[[int], None]
+"""Called with the number of prompts that have just been answered."""
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """A model that judges and writes."""
+
+    @property
+    def signature(self) -> Signature:
+        """Model, revision, dtype, backend and their versions: whatever can change an answer."""
+        ...
+
+    def label_log_probs(
+        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
+    ) -> LabelLogProbs:
+        """Exact log P(label | prompt) for each label, any number of tokens, over the full vocabulary.
+
+        Each label stands for its surface forms ("Better", " Better"), which are distinct token sequences, none a prefix
+        of another; their probabilities are added. raises LabelError when labels collide or cannot be said.
+        """
+        ...
+
+    def generate(
+        self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int], progress: Progress | None = None
+    ) -> list[Generation | Exception]:
+        """One text a prompt; row i is drawn with seeds[i] alone. A row that fails holds its EngineError."""
+        ...
+
+    def token_log_probs(
+        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
+    ) -> list[FloatArray | Exception]:
+        """log P(token | prompt, tokens before it) of each token of continuations[i] as the answer to prompts[i], nats,
+        float64, over the full vocabulary, without the token that ends a text.
+
+        A continuation is plain text: no control token arises from it. Prompt and continuation are tokenised as one
+        string; where the tokenizer merges across their border, the continuation by itself, with a warning. A row that
+        fails holds its EngineError: an empty continuation, or one for which there is no room behind its prompt.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""Models that read two texts apart, such as nano."""

@@ -1,0 +1,140 @@
+"""Models that read two texts apart, as engines: exact label log-probabilities. They judge and do not write.
+
+Such a model is an encoder. It reads each paragraph of a prompt in both directions, with all that both texts share
+before it; the two texts do not see each other, and the cue at the end sees all (apart_plan.py). So a text is read once,
+however many others it is held against, and as an encoder was trained to read it.
+
+- together: prompts that share paragraphs are read in one forward, each paragraph once.
+- single: one prompt a forward, so that a number depends on its own prompt alone.
+
+A check at load compares them. Such a model's config.json has a part "synthscore" (apart_model.marks_of).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from transformers import AutoModelForMaskedLM
+
+from ...engine import Generation, LabelLogProbs, Progress, Prompt, Sampling
+from ...errors import EngineError
+from ...signature import Signature
+from ...types import FloatArray
+from ..labels import Questions, TokenIds
+from ..loading import LocalEngine, max_length, signed
+from ..tokens import PromptTokenizer
+from ..tree.forward import disagreement, tell
+from .model import ATTENTION, marks_of, states
+from .plan import chunks, plan
+
+Backend = Literal["together", "single"]
+_BACKENDS: tuple[Backend, ...] = ("together", "single")  # in the order in which they are tried
+
+
+class ApartEngine(LocalEngine):
+    """A model that reads texts apart, and judges. `ApartEngine.load` makes one from a folder or a hub id.
+
+    name, revision : for the signature
+    max_tokens : tokens in one forward; bounds memory, whatever the number of prompts
+    backend : "auto" is together, or single where the model gets that wrong; a named one is taken, or EngineError
+    """
+
+    auto_class = AutoModelForMaskedLM
+    kind = "a model that reads texts apart"
+    alone = "single"
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        name: str,
+        revision: str = "unknown",
+        max_tokens: int = 4096,
+        backend: Backend | Literal["auto"] = "auto",
+    ) -> None:
+        self.model = model.eval()
+        self.model.set_attn_implementation(ATTENTION)
+        self.name, self.revision, self.max_tokens = name, revision, max_tokens
+        self.prompts = PromptTokenizer(tokenizer, max_length(model.config, tokenizer))
+        self._marks = marks_of(model.config, tokenizer)
+        self.backend: Backend = self._choose(backend)
+
+    @property
+    def signature(self) -> Signature:
+        """Model, revision, dtype, backend and library versions; max_tokens below float32, as for causal models."""
+        return signed(self, None if self.backend == "single" else self.max_tokens)
+
+    def label_log_probs(
+        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
+    ) -> LabelLogProbs:
+        """log P(label | prompt), summed over the label's surface forms, over the full vocabulary, in float32.
+
+        A label of several tokens is read with its beginning as the end of the prompt's last paragraph.
+
+        returns : rows in the order of prompts; a prompt that is too long is a failure with its reason
+        raises : LabelError, when labels collide or cannot be said
+        """
+        questions = Questions(prompts, labels, self.prompts, self.name, progress)
+        for group in self._groups(questions.sequences):
+            log_probs, n_tokens = self._read([questions.sequences[place] for place in group])
+            tell(questions, group, log_probs, n_tokens)
+        return questions.answers()
+
+    def generate(
+        self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int], progress: Progress | None = None
+    ) -> list[Generation | Exception]:
+        """An EngineError each."""
+        return [self._no("write a text") for _ in prompts]
+
+    def token_log_probs(
+        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
+    ) -> list[FloatArray | Exception]:
+        """An EngineError each."""
+        return [self._no("say how probable a text is") for _ in prompts]
+
+    def _no(self, what: str) -> EngineError:
+        return EngineError(
+            f"{self.name} cannot {what}: it reads texts apart, and judges. Take a model that writes: one on "
+            "the hub, a folder, or a server",
+            model=self.name,
+        )
+
+    def _groups(self, sequences: Sequence[TokenIds]) -> list[list[int]]:
+        if self.backend == "single":
+            return [[place] for place in range(len(sequences))]
+        return chunks(sequences, self._marks, self.max_tokens)
+
+    def _read(self, sequences: Sequence[TokenIds]) -> tuple[torch.Tensor, int]:
+        """Log-probabilities of the token after each sequence, float32, shape (n_sequences, vocabulary), and the number
+        of tokens run over."""
+        together = plan(sequences, self._marks)
+        with torch.inference_mode():
+            read = states(self.model.base_model, [together], self.model.dtype)
+            logits = self.model.cls(read[torch.from_numpy(together.ends)])
+        return logits.float().log_softmax(-1).cpu(), together.n_tokens
+
+    def _choose(self, backend: Backend | Literal["auto"]) -> Backend:
+        if backend != "auto" and backend not in _BACKENDS:
+            names = ", ".join(_BACKENDS)
+            raise EngineError(f"{self.name}: backend is {backend!r}, expected one of {names}, or auto")
+        if backend == "single":
+            return "single"
+        ids = [self.prompts.encode(Prompt(text)) for text in _CHECK_TEXTS]
+        sequences = [np.array(each, dtype=np.int32) for each in ids]
+        alone = torch.cat([self._read([sequence])[0] for sequence in sequences])
+        wrong = disagreement(self._read(sequences)[0], alone, self.model.dtype)
+        if wrong and backend == "together":
+            raise EngineError(f"{self.name}: backend together gives other numbers than one prompt alone: {wrong}")
+        return "single" if wrong else "together"
+
+
+_CONTEXT = "Article:\nA storm closed the harbour on Monday, and forty boats stayed in port. Nobody was hurt.\n\n"
+_CHECK_TEXTS = [
+    f"{_CONTEXT}Text 1:\n{one}\n\nText 2:\n{other}\n\nVerdict:"
+    for one in ("The harbour is closed.", "It rained.")
+    for other in ("Boats stayed in port after a storm.", "Forty boats sank.")
+]

@@ -1,0 +1,205 @@
+"""Prompts about two texts, cut into paragraphs -> which tokens are read once, and what each of them sees. Pure NumPy.
+
+    instructions, article, question     see what stands before them
+    text 1  |  text 2                   see these, and themselves; not each other
+    the cue at the end                  sees all
+
+A token sees the whole of its own paragraph. What it is read as depends on what it sees alone, and is the same in all
+prompts that have it: of m texts held against n others, m + n texts are read, and m x n cues. A prompt without two texts
+under headings is paragraphs that see what stands before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ...types import IntArray
+
+Path = tuple[int, ...]
+SHARED, CUE = 0, -1
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The tokens that say where a paragraph ends, and that it begins a text.
+
+    end : behind a paragraph: the empty line
+    names : ids that name the first text ("1", "a"), and those that name the second
+    colon : what stands behind such a name. A heading is a word, a name and a colon
+    """
+
+    end: int
+    names: tuple[frozenset[int], frozenset[int]]
+    colon: int
+
+    def text(self, paragraph: IntArray) -> int:
+        """1 or 2, if the paragraph begins this text; else 0."""
+        if len(paragraph) < 3 or paragraph[2] != self.colon:
+            return SHARED
+        return next((n for n, names in enumerate(self.names, 1) if int(paragraph[1]) in names), SHARED)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """Paragraphs, each once, a paragraph behind those that it sees; their tokens are side by side.
+
+    ids, positions, kinds, paragraphs : int64, shape (n_tokens,): token ids; places inside their paragraphs; 1 in second
+        texts, else 0; number of the paragraph
+    starts : int64, shape (n_paragraphs + 1,): each paragraph's first token, and n_tokens
+    sees : of each paragraph: the paragraphs that it sees, itself included
+    paths : of each sequence, in the order given: its paragraphs
+    parts : likewise: what each of them is: SHARED, text 1 or 2, or CUE
+    """
+
+    ids: IntArray
+    positions: IntArray
+    kinds: IntArray
+    paragraphs: IntArray
+    starts: IntArray
+    sees: tuple[Path, ...]
+    paths: tuple[Path, ...]
+    parts: tuple[Path, ...]
+
+    @property
+    def n_tokens(self) -> int:
+        return len(self.ids)
+
+    @property
+    def ends(self) -> IntArray:
+        """Index of each sequence's last token, shape (n_sequences,)."""
+        return self.starts[[path[-1] + 1 for path in self.paths]] - 1
+
+    def tokens(self, sequence: int, part: int) -> IntArray:
+        """Indices of the tokens of one part of a sequence."""
+        chosen = [p for p, is_ in zip(self.paths[sequence], self.parts[sequence], strict=True) if is_ == part]
+        return np.concatenate([np.arange(0), *(np.arange(self.starts[p], self.starts[p + 1]) for p in chosen)])
+
+    def blocks(self, n_queries: int) -> Iterator[tuple[int, int, IntArray, npt.NDArray[np.bool_]]]:
+        """Runs of whole paragraphs, of up to n_queries tokens where they are no longer themselves: first token, last
+        token + 1, the tokens that any of them sees, and which of these each sees, shape (n_queries, n_keys)."""
+        first = 0
+        while first < len(self.sees):
+            last = first + 1
+            while last < len(self.sees) and self.starts[last + 1] - self.starts[first] <= n_queries:
+                last += 1
+            seen = sorted(set().union(*self.sees[first:last]))
+            column = {paragraph: place for place, paragraph in enumerate(seen)}
+            by_paragraph = np.zeros((last - first, len(seen)), dtype=np.bool_)
+            for row, paths in enumerate(self.sees[first:last]):
+                by_paragraph[row, [column[paragraph] for paragraph in paths]] = True
+            keys = np.concatenate([np.arange(self.starts[p], self.starts[p + 1]) for p in seen])
+            start, stop = int(self.starts[first]), int(self.starts[last])
+            rows = self.paragraphs[start:stop] - first
+            sizes = self.starts[np.array(seen) + 1] - self.starts[seen]
+            yield start, stop, keys, np.repeat(by_paragraph, sizes, axis=1)[rows]
+            first = last
+
+
+def plan(sequences: Sequence[npt.ArrayLike], marks: Marks) -> Plan:
+    """What to read so that all sequences are. raises : ValueError for an empty sequence"""
+    cut = [_cut(sequence, marks) for sequence in sequences]
+    places: dict[tuple[Path, int, bytes], int] = {}
+    texts: list[IntArray] = []
+    sees: list[Path] = []
+    kinds: list[int] = []
+    paths: list[Path] = [()] * len(cut)
+    cues: list[int] = []
+    for index in sorted(range(len(cut)), key=lambda i: [part.tobytes() for part in cut[i][0]]):
+        paragraphs, parts = cut[index]
+        path: list[int] = []
+        for paragraph, part in zip(paragraphs, parts, strict=True):
+            if part == CUE:
+                cues.append(index)  # behind all texts: then those of many prompts are side by side
+                break
+            seen = tuple(p for p, other in zip(path, parts, strict=False) if other in (SHARED, part))
+            path.append(_placed(paragraph, part, seen, places, texts, sees, kinds))
+        paths[index] = tuple(path)
+    for index in cues:
+        paragraphs, _ = cut[index]
+        paths[index] += (_placed(paragraphs[-1], CUE, paths[index], places, texts, sees, kinds),)
+    sizes = np.array([len(text) for text in texts], dtype=np.int64)
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    numbers = np.repeat(np.arange(len(texts)), sizes)
+    return Plan(
+        ids=np.concatenate(texts) if texts else np.empty(0, dtype=np.int64),
+        positions=np.arange(starts[-1]) - starts[:-1][numbers],
+        kinds=np.array(kinds, dtype=np.int64)[numbers],
+        paragraphs=numbers,
+        starts=starts,
+        sees=tuple(sees),
+        paths=tuple(paths),
+        parts=tuple(tuple(parts) for _, parts in cut),
+    )
+
+
+def _placed(
+    paragraph: IntArray,
+    part: int,
+    seen: Path,
+    places: dict[tuple[Path, int, bytes], int],
+    texts: list[IntArray],
+    sees: list[Path],
+    kinds: list[int],
+) -> int:
+    """The paragraph's number; a new one, where nothing equal that sees the same has one."""
+    key = (seen, part, paragraph.tobytes())
+    if key not in places:
+        places[key] = len(texts)
+        texts.append(paragraph)
+        sees.append((*seen, places[key]))
+        kinds.append(int(part == 2))
+    return places[key]
+
+
+def chunks(sequences: Sequence[npt.ArrayLike], marks: Marks, max_tokens: int) -> list[list[int]]:
+    """Group the sequences so that each group's plan has at most max_tokens tokens, and those that share stay together.
+
+    A sequence that is longer than max_tokens forms its own group.
+    returns : lists of indices into sequences; every index occurs once
+    """
+    cut = [_cut(sequence, marks) for sequence in sequences]
+    groups: list[list[int]] = []
+    held: set[tuple[int, bytes]] = set()  # what each part begins with, up to each of its paragraphs
+    shared = b""
+    n_tokens = 0
+    for index in sorted(range(len(cut)), key=lambda i: [part.tobytes() for part in cut[i][0]]):
+        paragraphs, parts = cut[index]
+        begun: dict[int, bytes] = {}
+        new: dict[tuple[int, bytes], int] = {}
+        for paragraph, part in zip(paragraphs, parts, strict=True):
+            if part != CUE:
+                begun[part] = begun.get(part, b"") + paragraph.tobytes()
+                new[part, begun[part]] = len(paragraph)
+        n_cue = len(paragraphs[-1]) if parts[-1] == CUE else 0
+        if begun.get(SHARED, b"") != shared:
+            held = set()  # texts that see something else are read anew
+        n_new = sum(size for key, size in new.items() if key not in held) + n_cue
+        if groups and n_tokens + n_new <= max_tokens:
+            groups[-1].append(index)
+            n_tokens += n_new
+        else:
+            groups.append([index])
+            held, n_tokens = set(), sum(map(len, paragraphs))
+        held |= set(new)
+        shared = begun.get(SHARED, b"")
+    return groups
+
+
+def _cut(sequence: npt.ArrayLike, marks: Marks) -> tuple[list[IntArray], list[int]]:
+    """The paragraphs of a sequence, and what each of them is."""
+    ids = np.asarray(sequence, dtype=np.int64)
+    if not len(ids):
+        raise ValueError("a sequence is empty, expected one token or more")
+    paragraphs = [part for part in np.split(ids, np.flatnonzero(ids == marks.end) + 1) if len(part)]
+    parts: list[int] = []
+    part = SHARED
+    for paragraph in paragraphs:
+        part = marks.text(paragraph) or part
+        parts.append(part)
+    if 2 in parts[:-1] and not marks.text(paragraphs[-1]):
+        parts[-1] = CUE
+    return paragraphs, parts

@@ -1,0 +1,401 @@
+"""Encoder-decoder models of transformers (T5 and its kin) as engines: exact label log-probabilities, and texts.
+
+The prompt is the encoder's text, with the tokens that the model was trained to see around it. The beginning of the
+answer (prefill) and the labels are the decoder's text, behind its start tokens; a label's log-probability is the sum
+over its tokens, without the one that ends a text.
+
+An encoder reads a prompt in both directions, so what prompts share cannot be read once. Shared are equal prompts, which
+are read once, and a prompt's states, of which all labels are asked: those of one token together, longer ones as far as
+their beginnings differ. Two ways to run the same numbers:
+
+- padded: prompts of similar length side by side, padded on the right, with a mask.
+- single: one prompt a forward, so that a number depends on its own prompt alone, to the last bit.
+
+A check at load compares them with the plain forward. Packing prompts one behind the other behind a block-diagonal mask
+is as exact with T5's positions, but slower at every length: benchmarks/seq2seq.py.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from transformers import AutoModelForSeq2SeqLM, EncoderDecoderCache
+from transformers.modeling_outputs import BaseModelOutput
+
+from ...engine import Generation, LabelLogProbs, Progress, Prompt, Sampling
+from ...errors import EngineError, SynthscoreWarning
+from ...signature import Signature
+from ...types import FloatArray, IntArray
+from ..labels import NOT_NUMBERS, Questions, TokenIds
+from ..loading import LocalEngine, signed, stop_ids
+from ..reading import Readings
+from ..tokens import Ids
+from ..tree.forward import MAX_ROWS, MOST_LOGITS, chosen, disagreement, tell
+from ..tree.writing import write
+from .tokens import Seq2SeqTokenizer
+
+Backend = Literal["padded", "single"]
+_BACKENDS: tuple[Backend, ...] = ("padded", "single")  # in the order in which they are tried
+
+
+class Seq2SeqEngine(LocalEngine):
+    """An encoder-decoder model that judges and writes. `Seq2SeqEngine.load` makes one from a folder or a hub id.
+
+    name, revision : for the signature
+    max_tokens : of prompts side by side in one forward, padding included; bounds memory. On a CPU more are slower: the
+        mask is as large as the attention (benchmarks/seq2seq.py)
+    backend : "auto" is padded, or single where the model gets that wrong; a named one is taken, or EngineError
+    """
+
+    auto_class = AutoModelForSeq2SeqLM
+    kind = "an encoder-decoder language model"
+    alone = "single"
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        name: str,
+        revision: str = "unknown",
+        max_tokens: int = 1024,
+        backend: Backend | Literal["auto"] = "auto",
+    ) -> None:
+        if model.dtype == torch.float16:
+            raise EngineError(f"{name}: float16 overflows in models like T5. Expected dtype float32 or bfloat16")
+        if getattr(model.config, "attention_type", "") == "block_sparse":  # also changes with the length of a batch
+            raise EngineError(
+                f"{name}: its attention is drawn at random (attention_type block_sparse), expected the same numbers "
+                'each time. Set attention_type to "original_full" in its config.json'
+            )
+        self.model = model.eval()
+        self.name, self.revision, self.max_tokens = name, revision, max_tokens
+        self.prompts = Seq2SeqTokenizer(model, tokenizer)
+        self._stop_ids = stop_ids(model, tokenizer)
+        self._warned_of_length = False
+        self.backend: Backend = self._choose(backend)
+
+    @property
+    def signature(self) -> Signature:
+        """Model, revision, dtype, backend, rendered chat template, ids that the decoder starts from, library versions.
+
+        max_tokens is part of it below float32, where what stands side by side shows in the second digit.
+        """
+        start = "+".join(map(str, self.prompts.start))
+        return signed(self, None if self.backend == "single" else self.max_tokens, decoder=start)
+
+    def label_log_probs(
+        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
+    ) -> LabelLogProbs:
+        """log P(label | prompt), the whole label, summed over its surface forms, over the full vocabulary.
+
+            log P(label) = log sum_form exp( sum_t log p(form_t | prompt, start, prefill, form_<t) )
+
+        returns : rows in the order of prompts; a prompt that is too long is a failure with its reason
+        raises : LabelError, when labels collide or cannot be said
+        """
+        questions = Questions(prompts, labels, self.prompts, self.name, progress)
+        asked: dict[bytes, dict[Ids, dict[Ids, int]]] = {}  # prompt -> decoder's start -> beginnings of labels -> place
+        for place, (ids, n_start) in enumerate(zip(questions.sequences, questions.n_starts, strict=True)):
+            encoder, decoder = self.prompts.split(ids[:n_start])
+            starts = asked.setdefault(encoder.tobytes(), {})
+            starts.setdefault(tuple(decoder.tolist()), {})[tuple(ids[n_start:].tolist())] = place
+        texts = [np.frombuffer(encoder, dtype=np.int32) for encoder in asked]
+        self._warn_of_length(texts)
+        keys = list(asked)
+        for batch in self._batches(texts):
+            encoded = _Encoded(self, [texts[index] for index in batch])
+            questions.tokens_computed += encoded.n_tokens
+            for start in dict.fromkeys(start for index in batch for start in asked[keys[index]]):
+                rows = [row for row, index in enumerate(batch) if start in asked[keys[index]]]
+                self._ask(questions, encoded, rows, start, [asked[keys[batch[row]]][start] for row in rows])
+        return questions.answers()
+
+    def _ask(
+        self,
+        questions: Questions,
+        encoded: _Encoded,
+        rows: Sequence[int],
+        start: Ids,
+        places: Sequence[dict[Ids, int]],
+    ) -> None:
+        """Answer what follows one decoder start and the beginnings of labels behind it.
+
+        places : for each of the rows, beginning of a label -> sequence of questions
+        """
+        answers = encoded.answers(rows)
+        first = answers.read([start] * len(rows))[:, -1]
+        tell(questions, [row[()] for row in places], _log_probs(first), len(rows) * len(start))
+        for beginning in _longest({beginning for row in places for beginning in row}):
+            logits = answers.fork().read([beginning] * len(rows))
+            questions.tokens_computed += logits.shape[0] * logits.shape[1]
+            for n in range(1, len(beginning) + 1):
+                having = [row for row, known in enumerate(places) if beginning[:n] in known]
+                group = [places[row][beginning[:n]] for row in having]
+                tell(questions, group, _log_probs(logits[having, n - 1]), 0)
+
+    def generate(
+        self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int], progress: Progress | None = None
+    ) -> list[Generation | Exception]:
+        """One text a prompt, drawn with seeds[row] alone, so that rows do not depend on each other beyond rounding.
+
+        A text ends where the model ends it or before a stop string ("stop"), or is cut at max_new_tokens or where the
+        decoder's context ends ("length").
+        """
+        results: list[Generation | Exception] = [EngineError("not written")] * len(prompts)
+        by_start: dict[Ids, list[tuple[int, TokenIds]]] = {}  # rows and their texts: a start is read side by side
+        for row, prompt in enumerate(prompts):
+            try:
+                encoder, start = self.prompts.split(np.array(self.prompts.encode(prompt), dtype=np.int32))
+                by_start.setdefault(tuple(start.tolist()), []).append((row, encoder))
+            except EngineError as error:
+                results[row] = error
+        texts = [text for group in by_start.values() for _, text in group]
+        if progress and len(texts) < len(prompts):
+            progress(len(prompts) - len(texts))
+        self._warn_of_length(texts)
+        for decoder_start, group in by_start.items():
+            limit = min(sampling.max_new_tokens, self.prompts.max_decoder_length - len(decoder_start))
+            for batch in self._batches([text for _, text in group]):
+                rows = [group[index][0] for index in batch]
+                answers = _Encoded(self, [group[index][1] for index in batch]).answers(range(len(batch)))
+                logits = answers.read([decoder_start] * len(batch))[:, -1]
+                limits, chosen = [limit] * len(batch), [seeds[row] for row in rows]
+                written = write(answers, logits, limits, sampling, chosen, self._stop_ids, self.prompts.decode)
+                for row, text in zip(rows, written, strict=True):
+                    results[row] = text
+                if progress:
+                    progress(len(batch))
+        return results
+
+    def token_log_probs(
+        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
+    ) -> list[FloatArray | Exception]:
+        """As the contract has it: each prompt is encoded once, and its continuations are the decoder's text."""
+        readings = Readings(prompts, continuations, self.prompts, self.name, progress)
+        asked: dict[bytes, list[int]] = {}  # prompt -> sequences
+        for place, (ids, n_start) in enumerate(zip(readings.sequences, readings.n_starts, strict=True)):
+            asked.setdefault(self.prompts.split(ids[:n_start])[0].tobytes(), []).append(place)
+        texts = [np.frombuffer(encoder, dtype=np.int32) for encoder in asked]
+        self._warn_of_length(texts)
+        groups = list(asked.values())
+        for batch in self._batches(texts):
+            encoded = _Encoded(self, [texts[index] for index in batch])
+            answers = [
+                (row, readings.sequences[place][len(texts[index]) :].astype(np.int64), place)
+                for row, index in enumerate(batch)
+                for place in groups[index]
+            ]
+            answers.sort(key=lambda answer: len(answer[1]))
+            width = max(max(len(texts[index]) for index in batch), len(answers[-1][1]))
+            n_rows = 1 if self.backend == "single" else max(1, min(MAX_ROWS, self.max_tokens // width))
+            for start in range(0, len(answers), n_rows):
+                part = answers[start : start + n_rows]
+                n_starts = [readings.n_starts[place] - len(texts[batch[row]]) for row, _, place in part]
+                found = encoded.answers([row for row, _, _ in part]).chosen([ids for _, ids, _ in part], n_starts)
+                for (_, _, place), log_probs in zip(part, found, strict=True):
+                    readings.tell(place, log_probs)
+        return readings.answers()
+
+    def _batches(self, texts: Sequence[TokenIds]) -> Iterator[list[int]]:
+        """Which texts to read side by side: those of similar length, the longest first, because memory fails early."""
+        order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
+        while order:
+            n_rows = max(1, min(MAX_ROWS, self.max_tokens // len(texts[order[-1]])))
+            n_rows = 1 if self.backend == "single" else n_rows
+            yield order[-n_rows:]
+            order = order[:-n_rows]
+
+    def _warn_of_length(self, texts: Sequence[TokenIds]) -> None:
+        longest = max(map(len, texts), default=0)
+        if longest > self.prompts.n_trained and not self._warned_of_length:
+            self._warned_of_length = True
+            warnings.warn(
+                f"{self.name}: the longest prompt has {longest} tokens, and the model was trained with up to "
+                f"{self.prompts.n_trained}. Its positions are relative, so it reads all of them; look whether it still "
+                "judges well",
+                SynthscoreWarning,
+                stacklevel=3,
+            )
+
+    # -------------------------------------------------------------------------------------------- checks at load
+
+    def _choose(self, wanted: Backend | Literal["auto"]) -> Backend:
+        if wanted not in ("auto", *_BACKENDS):
+            raise EngineError(
+                f"{self.name}: backend {wanted!r} is not one of an encoder-decoder model. Expected {_BACKENDS}, or auto"
+            )
+        texts, token = self._check_texts()
+        plain = torch.stack([self._plain(text, [*self.prompts.start, token, token]) for text in texts])
+        if plain.isnan().any():
+            raise EngineError(f"{self.name}: {NOT_NUMBERS}", model=self.name)
+        problems: dict[Backend, str] = {}
+        for backend in _BACKENDS if wanted == "auto" else (wanted,):
+            groups = [[0, 1, 2]] if backend == "padded" else [[0], [1], [2]]
+            try:
+                found = torch.cat([self._stepwise([texts[i] for i in group], token) for group in groups])
+                problem = disagreement(found.flatten(0, 1), plain.flatten(0, 1), self.model.dtype)
+            except Exception as error:  # a forward that does not take our arguments fails in its own way
+                problem = f"its forward fails on them ({type(error).__name__}: {str(error)[:200]})"
+            if not problem:
+                if problems:
+                    warnings.warn(
+                        f"{self.name}: prompts are run one at a time, which is slower, because side by side "
+                        f"{problems['padded']}",
+                        SynthscoreWarning,
+                        stacklevel=4,
+                    )
+                return backend
+            problems[backend] = problem
+        listed = "; ".join(f"{backend}: {problem}" for backend, problem in problems.items())
+        raise EngineError(
+            f"{self.name} cannot be run right: {listed}. "
+            + ("Take another model" if wanted == "auto" else "Try backend 'auto'"),
+            model=self.name,
+        )
+
+    def _check_texts(self) -> tuple[list[TokenIds], int]:
+        """Three texts of different lengths, and a token of ordinary text."""
+        ids = self.prompts.tokenizer(_CHECK_TEXT, add_special_tokens=False)["input_ids"]
+        n = min(96, self.prompts.max_length - len(self.prompts.framed([])))
+        body = (list(ids) * n)[: 2 * n]
+        parts = (body[:n], body[n // 2 : n], body[n : n + n // 4 + 1])
+        return [np.array(self.prompts.framed(part), dtype=np.int32) for part in parts], ids[0]
+
+    def _plain(self, text: TokenIds, decoder: list[int]) -> torch.Tensor:
+        """Log-probabilities after the start and each token behind it, shape (3, vocabulary), by the plain forward."""
+        ids, read = torch.tensor(text[None]).long(), torch.tensor([decoder])
+        logits = _run(self, self.model, input_ids=ids, decoder_input_ids=read, use_cache=False).logits
+        return _log_probs(logits[0, len(self.prompts.start) - 1 :])
+
+    @torch.inference_mode()
+    def _stepwise(self, texts: list[TokenIds], token: int) -> torch.Tensor:
+        """The same by what this engine does, shape (n_texts, 3, vocabulary)."""
+        n = len(texts)
+        rows = _Encoded(self, texts).answers(range(n))
+        first = rows.read([self.prompts.start] * n)[:, -1:]
+        both = rows.fork().read([(token, token)] * n)
+        rows.step([token] * n)
+        rows.keep([n - 1])
+        both[-1, 1] = rows.step([token])[0]
+        return _log_probs(torch.cat([first, both], dim=1))
+
+
+class _Encoded:
+    """What the encoder makes of texts side by side; equal ones are read once.
+
+    n_tokens : that it ran over, padding included
+    """
+
+    def __init__(self, engine: Seq2SeqEngine, texts: Sequence[TokenIds]) -> None:
+        self._engine = engine
+        different = {text.tobytes(): text for text in texts}
+        width = max(map(len, texts))
+        ids = torch.zeros((len(different), width), dtype=torch.long)
+        mask = torch.zeros_like(ids)
+        for row, text in enumerate(different.values()):
+            ids[row, : len(text)] = torch.from_numpy(text.astype(np.int64))
+            mask[row, : len(text)] = 1
+        self.n_tokens = ids.numel()
+        # Without padding there is nothing to mask, and attention is faster.
+        self._mask = None if mask.all() else mask.to(engine.model.device)
+        self._states = _run(engine, engine.model.get_encoder(), input_ids=ids, attention_mask=self._mask)[0]
+        places = {text: row for row, text in enumerate(different)}
+        self._rows = [places[text.tobytes()] for text in texts]
+
+    def answers(self, rows: Sequence[int]) -> _Answers:
+        """Answers to some of the texts, still empty."""
+        places = torch.tensor([self._rows[row] for row in rows], device=self._states.device)
+        return _Answers(self._engine, self._states[places], None if self._mask is None else self._mask[places])
+
+
+class _Answers:
+    """Decoder texts side by side, as far as they are read: all of one length, each with the states of its prompt."""
+
+    def __init__(self, engine: Seq2SeqEngine, states: torch.Tensor, mask: torch.Tensor | None) -> None:
+        self._engine, self._states, self._mask = engine, states, mask
+        self._cache: Any = None
+
+    def read(self, tokens: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Read as many more tokens in each row; logits after each, shape (n_rows, n_tokens, vocabulary)."""
+        output = _run(
+            self._engine,
+            self._engine.model,
+            encoder_outputs=BaseModelOutput(last_hidden_state=self._states),
+            attention_mask=self._mask,
+            decoder_input_ids=torch.tensor(tokens),
+            past_key_values=self._cache,
+            use_cache=True,
+        )
+        self._cache = output.past_key_values
+        logits: torch.Tensor = output.logits
+        return logits
+
+    def chosen(self, texts: Sequence[IntArray], n_starts: Sequence[int]) -> list[FloatArray]:
+        """Log-probabilities of the tokens of each row's text from n_start on; some columns at a time, for memory."""
+        width = max(map(len, texts)) - 1
+        grid = np.stack([np.pad(ids[:-1], (0, width + 1 - len(ids)), mode="edge") for ids in texts])
+        vocabulary = self._engine.model.config.get_text_config(decoder=True).vocab_size
+        n_columns = max(1, MOST_LOGITS // (vocabulary * len(texts)))
+        found: list[list[FloatArray]] = [[] for _ in texts]
+        for first in range(0, width, n_columns):
+            logits = self.read(grid[:, first : first + n_columns].tolist())
+            for row, (ids, n_start) in enumerate(zip(texts, n_starts, strict=True)):
+                places = np.arange(max(first, n_start - 1), min(first + n_columns, len(ids) - 1))
+                if len(places):
+                    found[row].append(chosen(logits[row], places - first, ids[places + 1]))
+        return [np.concatenate(pieces) for pieces in found]
+
+    def step(self, tokens: Sequence[int]) -> torch.Tensor:
+        """Logits of the token after these, shape (n_rows, vocabulary)."""
+        return self.read([[token] for token in tokens])[:, -1]
+
+    def fork(self) -> _Answers:
+        """The same texts, to go on from by themselves. The prompts' keys and values are shared: nobody changes them."""
+        other = _Answers(self._engine, self._states, self._mask)
+        own = copy.deepcopy(self._cache.self_attention_cache)
+        other._cache = EncoderDecoderCache(own, self._cache.cross_attention_cache)
+        return other
+
+    def keep(self, rows: list[int]) -> None:
+        """Go on with these rows only."""
+        places = torch.tensor(rows, device=self._states.device)
+        self._states = self._states[places]
+        self._mask = None if self._mask is None else self._mask[places]
+        self._cache.batch_select_indices(places)
+
+
+@torch.inference_mode()
+def _run(engine: Seq2SeqEngine, module: Any, **arguments: Any) -> Any:
+    """A forward, with token ids on the model's device. raises : EngineError, when memory does not suffice"""
+    device = engine.model.device
+    arguments |= {name: ids.to(device) for name, ids in arguments.items() if name.endswith("input_ids")}
+    try:
+        return module(**arguments)
+    except torch.cuda.OutOfMemoryError as error:
+        raise EngineError(
+            f"{engine.name}: out of memory with up to {engine.max_tokens} tokens of prompts side by side. "
+            "Take a smaller max_tokens, dtype bfloat16, or a smaller model"
+        ) from error
+
+
+def _log_probs(logits: torch.Tensor) -> torch.Tensor:
+    """float32: neighbouring bfloat16 logits near 20 are 0.125 apart."""
+    return logits.float().log_softmax(-1)
+
+
+def _longest(beginnings: set[Ids]) -> list[Ids]:
+    """Those that no other one continues: the others are read along the way."""
+    return [ids for ids in sorted(beginnings) if ids and not any(o != ids and o[: len(ids)] == ids for o in beginnings)]
+
+
+_CHECK_TEXT = """
+Two newspapers wrote about the flood. Which of them is more exact? The bridge at the mill was closed on Sunday at noon,
+said the council, and will open within 2 days; traffic goes by the old road. "It came fast," a farmer told us. Answer
+with one word, "First" or "Second". First: the bridge is gone. Second: The bridge is closed until the water falls.
+"""

@@ -1,0 +1,134 @@
+"""JSON to and from one server, by the openai client: what fails is a ServerError, and no message holds the key."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
+from time import time
+from typing import Any
+from urllib.parse import urlsplit
+
+from ...errors import EngineError, LabelError, ServerError
+
+KEYS = ("SYNTHSCORE_API_KEY", "OPENAI_API_KEY")
+"""Where a key is taken from, the first that is set. It is sent to the server that is asked, and nowhere else."""
+
+_LATER = {408, 409, 425, 429}  # and 5xx: the same request may succeed later
+_NEVER = {401, 403, 404, 405}  # no request will: a wrong key, model or path
+
+
+class Http:
+    """JSON in, JSON out, by the openai client; what fails is a ServerError. The key is in no message."""
+
+    def __init__(self, url: str, timeout_s: float) -> None:
+        try:
+            import openai
+        except ImportError:
+            raise EngineError(
+                f"cannot open {url}: the openai package is not installed. Run: pip install 'synthscore[server]'"
+            ) from None
+        parts = urlsplit(url)
+        if not parts.hostname or parts.username or parts.password or parts.query:
+            raise EngineError(
+                "a server's address is not http://HOST:PORT/v1, or holds a key. Keys belong in the environment: "
+                + " or ".join(KEYS)
+            )
+        self._openai: Any = openai
+        self._url, self._timeout_s = url, timeout_s
+        self._key = next((key for name in KEYS if (key := os.environ.get(name, "").strip())), "")
+        timeout = openai.Timeout(timeout_s, connect=min(timeout_s, 10.0))
+        self._client = openai.OpenAI(base_url=url, api_key=self._key or "none", max_retries=0, timeout=timeout)
+        weakref.finalize(self, self._client.close)
+
+    def get(self, path: str) -> dict[str, Any]:
+        return self._send(lambda: self._client.get(path, cast_to=object))
+
+    def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        return self._send(lambda: self._client.post(path, body=dict(body), cast_to=object))
+
+    @contextmanager
+    def reading(self, reply: Mapping[str, Any]) -> Iterator[None]:
+        """What is not as expected in a reply makes that try fail; nothing is made up for it."""
+        try:
+            yield
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+            what = f"unusable answer ({type(error).__name__}: {error}): {json.dumps(reply):.200}"
+            raise self._error(what, retryable=True) from None
+
+    def _send(self, send: Callable[[], object]) -> dict[str, Any]:
+        # "from None": what the client raises may hold the request, and so the key.
+        try:
+            reply = send()
+        except self._openai.APITimeoutError:
+            raise self._error(f"no answer within {self._timeout_s:g} s", retryable=True) from None
+        except self._openai.APIStatusError as error:
+            raise self._refused(error) from None
+        except self._openai.APIConnectionError as error:
+            cause = error.__cause__ or error
+            raise self._error(f"the connection failed: {type(cause).__name__} {cause}", retryable=True) from None
+        except (self._openai.OpenAIError, ValueError) as error:
+            raise self._error(f"it answers with what is no JSON: {error}", retryable=True) from None
+        if not isinstance(reply, dict):
+            raise self._error(f"it answers with {reply!r:.100}, expected a JSON object", retryable=True)
+        return reply
+
+    def _refused(self, error: Any) -> ServerError | LabelError:
+        body = error.body if isinstance(error.body, dict) else {}
+        words = str(body.get("message") or error.body or error.message)
+        status: int = error.status_code
+        if body.get("type") == "LabelError":  # our own server's
+            return LabelError(self._clean(words))
+        return self._error(
+            f"HTTP {status}: {words:.500}",
+            status=status,
+            retryable=status in _LATER or status >= 500,
+            fatal=status in _NEVER,
+            retry_after=_retry_after(error.response.headers.get("retry-after")),
+        )
+
+    def _error(self, what: str, **data: Any) -> ServerError:
+        return ServerError(self._clean(f"asking the server {self._url} failed: {what}"), **data)
+
+    def _clean(self, message: str) -> str:
+        return message.replace(self._key, "***") if self._key else message
+
+
+def _retry_after(header: str | None) -> float | None:
+    """Seconds to wait, from seconds or an HTTP date; None where neither is said."""
+    if header is None:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(header).timestamp() - time()
+        except ValueError:
+            return None
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
+
+
+def root_of(url: str) -> str:
+    return url.removesuffix("/v1")
+
+
+def number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+        raise ValueError(f"{value!r}, expected a number")
+    return float(value)
+
+
+def whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r}, expected a whole number")
+    return value
+
+
+def items(value: Any, length: int) -> list[Any]:
+    if not isinstance(value, list) or len(value) != length:
+        raise ValueError(f"{value!r:.100}, expected {length} items")
+    return value

@@ -1,0 +1,196 @@
+"""What was told of next tokens -> what is known of each label. Pure arithmetic: no network, no model.
+
+A server tells the log-probabilities of chosen tokens, or of its k most probable ones. A token that is not among them
+is *unknown*, never impossible: it is at most as probable as the last one told, and all unknown ones together have at
+most what the others left over.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from ...errors import LabelError
+from ...types import FloatArray
+from ..tokens import Ids, LabelForms
+
+Token = TypeVar("Token", int, str)
+
+_ROUNDING = 1e-5  # of a sum of float32 probabilities: what is left over is never less than this
+_NOT_WORTH_ASKING = math.log(1e-6)
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Generic[Token]):
+    """What was told of the token at one place.
+
+    told : token -> log-probability, nats; the most probable first
+    unseen : the most that one token that is not told can have, nats; -inf where all that matter are told
+    rest : the most that all of those can have together, nats
+    """
+
+    told: Mapping[Token, float]
+    unseen: float = -math.inf
+    rest: float = -math.inf
+
+    @classmethod
+    def of_top(cls, entries: Sequence[tuple[Token, float]], k: int) -> Step[Token]:
+        """From the most probable tokens; those beyond the k-th (a sampled token that came along) are told as well.
+
+        Entries of the same token (two tokens that are spelled alike) are added up.
+        raises : ValueError, for what cannot be log-probabilities
+        """
+        ordered = _checked(entries)
+        unseen = ordered[: max(k, 1)][-1][1]
+        rest = math.log(max(1.0 - math.fsum(math.exp(log_prob) for _, log_prob in ordered), 0.0) + _ROUNDING)
+        return cls(_merged(ordered), unseen, rest)
+
+    @classmethod
+    def of_chosen(cls, entries: Sequence[tuple[Token, float]]) -> Step[Token]:
+        """From chosen tokens, all of which are told. raises : ValueError, for what cannot be log-probabilities"""
+        return cls(_merged(_checked(entries)))
+
+    def most(self, n: int) -> float:
+        """The most that n tokens that are not told can have together, nats."""
+        return min(math.log(n) + self.unseen, self.rest)
+
+
+def _checked(entries: Sequence[tuple[Token, float]]) -> list[tuple[Token, float]]:
+    if not entries:
+        raise ValueError("no log-probabilities, expected at least one token")
+    for token, log_prob in entries:
+        if math.isnan(log_prob) or log_prob > 1e-4:
+            raise ValueError(f"token {token!r} has the log-probability {log_prob}, expected at most 0")
+    total = math.fsum(math.exp(log_prob) for _, log_prob in entries)
+    if total > 1.01:
+        raise ValueError(f"the probabilities of {len(entries)} tokens add up to {total:.4g}, expected at most 1")
+    return sorted(entries, key=lambda entry: -entry[1])
+
+
+def _merged(ordered: Sequence[tuple[Token, float]]) -> dict[Token, float]:
+    told: dict[Token, float] = {}
+    for token, log_prob in ordered:
+        told[token] = float(np.logaddexp(told[token], log_prob)) if token in told else log_prob
+    return told
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """What is known of the labels of one question: each log P(label | prompt) lies in [least, most], in nats.
+
+    rival : the most probable token told that begins no label, and its log-probability; None: no such token was told
+    """
+
+    least: FloatArray
+    most: FloatArray
+    rival: tuple[int | str, float] | None
+
+
+def known_from_ids(forms: LabelForms, step: Callable[[Ids], Step[int]]) -> Known:
+    """Labels from steps in token ids.
+
+        log P(label) = log sum_form exp( sum_t log p(form_t | prompt, form_<t) )
+
+    step : the beginning of a form -> what was told of the token after it; called once for each beginning, and only
+        for those that are told themselves
+    """
+    steps: dict[Ids, Step[int]] = {}
+    rows = []
+    for forms_of_label in forms.forms:
+        told: list[float] = []
+        open_at: dict[Ids, tuple[float, int]] = {}  # beginning -> its log-probability, forms that go on untold
+        for form in forms_of_label:
+            log_prob = 0.0
+            for n, token in enumerate(form):
+                start = form[:n]
+                if start not in steps:
+                    steps[start] = step(start)
+                if token not in steps[start].told:
+                    open_at[start] = (log_prob, open_at.get(start, (0.0, 0))[1] + 1)
+                    break
+                log_prob += steps[start].told[token]
+            else:
+                told.append(log_prob)
+        rows.append(_between(told, [at + steps[start].most(n) for start, (at, n) in open_at.items()]))
+    return _known(rows, steps[()], lambda token: token in forms.starts)
+
+
+def next_tokens(forms: LabelForms, start: Ids) -> list[int]:
+    """The tokens that may go on from the beginning of a form."""
+    n = len(start)
+    return sorted({form[n] for form in forms.all if len(form) > n and form[:n] == start})
+
+
+def known_from_text(labels: Sequence[str], step: Callable[[str], Step[str]], *, can_continue: bool) -> Known:
+    """Labels from steps in text, where no tokenizer is at hand: token ids and borders are not known.
+
+    A token that is spelled as the whole form is how the model writes the form. Where none is told, a token that is
+    spelled as its beginning ("Bet") may or may not be: what follows it is asked for (can_continue), and the form has
+    the probability that the text begins with it, in whatever tokens. What was not asked is left open.
+
+    step : the beginning of a form -> what was told of the token after it
+    """
+    forms = [(label, f" {label}") for label in labels]
+    check_distinct(labels)
+    steps: dict[str, Step[str]] = {"": step("")}
+
+    rows = []
+    for forms_of_label in forms:
+        told: list[float] = []
+        left_open: list[float] = []
+        open_at: dict[str, tuple[float, int]] = {}
+        for form in forms_of_label:
+            places = [("", 0.0)]
+            while places:
+                start, at = places.pop()
+                if start not in steps:
+                    steps[start] = step(start)
+                here, rest = steps[start].told, form[len(start) :]
+                if rest in here:
+                    told.append(at + here[rest])
+                    continue
+                open_at[start] = (at, open_at.get(start, (0.0, 0))[1] + 1)
+                for token, log_prob in here.items():
+                    if not token or not rest.startswith(token):
+                        continue
+                    # A space at the end would not survive the chat template.
+                    if can_continue and at + log_prob > _NOT_WORTH_ASKING and not token[-1].isspace():
+                        places.append((start + token, at + log_prob))
+                    else:
+                        left_open.append(at + log_prob)
+        left_open += [at + steps[start].most(n) for start, (at, n) in open_at.items()]
+        rows.append(_between(told, left_open))
+
+    def begins(token: str) -> bool:
+        return bool(token) and any(form.startswith(token) for pair in forms for form in pair)
+
+    return _known(rows, steps[""], begins)
+
+
+def check_distinct(labels: Sequence[str]) -> None:
+    """raises : LabelError, for an empty label, or one that another begins with."""
+    for place, label in enumerate(labels):
+        if not label.strip():
+            raise LabelError(f"label {label!r} is empty, expected a word")
+        for other in (*labels[:place], *labels[place + 1 :]):
+            if other.startswith(label):
+                raise LabelError(
+                    f"labels {label!r} and {other!r} cannot be told apart: one begins with the other. "
+                    "Take labels of which none is the beginning of another",
+                    labels=(label, other),
+                )
+
+
+def _between(told: list[float], left_open: list[float]) -> tuple[float, float]:
+    least = float(np.logaddexp.reduce(told)) if told else -math.inf
+    return least, min(float(np.logaddexp.reduce([least, *left_open])), 0.0) if left_open else least
+
+
+def _known(rows: list[tuple[float, float]], first: Step[Token], begins: Callable[[Token], bool]) -> Known:
+    rival = next(((token, log_prob) for token, log_prob in first.told.items() if not begins(token)), None)
+    least, most = np.array(rows, dtype=np.float64).T
+    return Known(least, most, rival)

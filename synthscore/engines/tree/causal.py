@@ -1,0 +1,132 @@
+"""Causal language models of transformers as engines: exact label log-probabilities, and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from transformers import AutoModelForCausalLM
+
+from ...engine import Generation, LabelLogProbs, Progress, Prompt, Sampling
+from ...errors import EngineError
+from ...signature import Signature
+from ...types import FloatArray
+from ..labels import Questions, TokenIds
+from ..loading import LocalEngine, max_length, signed, stop_ids
+from ..reading import Readings
+from ..tokens import PromptTokenizer
+from .forward import Backend, Forward, tell
+from .writing import Writer
+
+
+class CausalEngine(LocalEngine):
+    """A causal language model that judges and writes. `CausalEngine.load` makes one from a folder or a hub id.
+
+    name, revision : for the signature
+    max_tokens : tokens in one forward; bounds memory, whatever the number of prompts
+    backend : how prompts are run (forward.py); "auto" takes the first that the model gets right; a named one is taken,
+        or EngineError
+    """
+
+    auto_class = AutoModelForCausalLM
+    kind = "a causal language model"
+    alone = "exact"
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        name: str,
+        revision: str = "unknown",
+        max_tokens: int = 2048,
+        backend: Backend | Literal["auto"] = "auto",
+    ) -> None:
+        self.model = model.eval()
+        self.name, self.revision = name, revision
+        self.prompts = PromptTokenizer(tokenizer, max_length(model.config, tokenizer))
+        self._forward = Forward(
+            self.model,
+            name=name,
+            max_length=self.prompts.max_length,
+            max_tokens=max_tokens,
+            check_ids=tokenizer(_CHECK_TEXT, add_special_tokens=False)["input_ids"],
+            backend=backend,
+        )
+        self._writer = Writer(self._forward, stop_ids(model, tokenizer), self.prompts.decode)
+
+    @property
+    def backend(self) -> Backend:
+        return self._forward.backend
+
+    @property
+    def signature(self) -> Signature:
+        """Model, revision, dtype, backend, rendered chat template and library versions.
+
+        max_tokens is part of it below float32, where the way sequences are packed shows in the second digit.
+        """
+        return signed(self, None if self.backend == "exact" else self._forward.max_tokens)
+
+    def label_log_probs(
+        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
+    ) -> LabelLogProbs:
+        """log P(label | prompt), the whole label, summed over its surface forms, over the full vocabulary.
+
+            log P(label) = log sum_form exp( sum_t log p(form_t | prompt, form_<t) )
+
+        returns : rows in the order of prompts; a prompt that is too long is a failure with its reason
+        raises : LabelError, when labels collide or cannot be said
+        """
+        questions = Questions(prompts, labels, self.prompts, self.name, progress)
+        for group, log_probs, n_tokens in (
+            self._forward.next_log_probs(questions.sequences) if questions.sequences else ()
+        ):
+            if not group:
+                questions.tokens_computed += n_tokens
+                continue
+            tell(questions, group, log_probs, n_tokens)
+        return questions.answers()
+
+    def generate(
+        self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int], progress: Progress | None = None
+    ) -> list[Generation | Exception]:
+        """One text a prompt, drawn with seeds[row] alone, so that rows do not depend on each other beyond rounding.
+
+        A text ends where the model ends it or before a stop string ("stop"), or is cut at max_new_tokens or where the
+        model's context ends ("length").
+        """
+        results: list[Generation | Exception] = [EngineError("not written")] * len(prompts)
+        encoded: dict[int, TokenIds] = {}
+        for row, prompt in enumerate(prompts):
+            try:
+                encoded[row] = np.array(self.prompts.encode(prompt), dtype=np.int32)
+            except EngineError as error:
+                results[row] = error
+        if progress and len(encoded) < len(prompts):
+            progress(len(prompts) - len(encoded))
+        rows = list(encoded)
+        for batch in self._writer.batches([encoded[row] for row in rows], sampling.max_new_tokens) if rows else ():
+            chosen = [rows[place] for place in batch]
+            texts = self._writer.write([encoded[row] for row in chosen], sampling, [seeds[row] for row in chosen])
+            for row, text in zip(chosen, texts, strict=True):
+                results[row] = text
+            if progress:
+                progress(len(chosen))
+        return results
+
+    def token_log_probs(
+        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
+    ) -> list[FloatArray | Exception]:
+        """As the contract has it. Backend cascade runs over what rows begin with in common once; no other shares."""
+        readings = Readings(prompts, continuations, self.prompts, self.name, progress)
+        for place, log_probs in self._forward.token_log_probs(readings.sequences, readings.n_starts):
+            readings.tell(place, log_probs)
+        return readings.answers()
+
+
+_CHECK_TEXT = """
+Which of two summaries is better? A storm closed the harbour on Monday, and forty boats stayed in port. The mayor said
+that repairs would take 3 weeks; fishermen expect to lose a third of their income. Nobody was hurt. Schools open again.
+Summary 1: The harbour is closed after a storm. Summary 2: It rained. Answer with one word, "Better" or "Worse".
+"""

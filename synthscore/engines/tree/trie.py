@@ -1,0 +1,121 @@
+"""Token sequences -> one packed tree in which every distinct prefix is one token. Pure NumPy: no model, no text.
+
+A model that reads the tree, each token at its own depth and seeing only its ancestors, computes for every sequence
+what it would compute for that sequence by itself; what the sequences share is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ...types import IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packed:
+    """Token sequences merged into a tree, in depth-first order: a parent comes before its children.
+
+    ids : int64, shape (n_tokens,)
+    positions : int64, shape (n_tokens,); depth in the tree, which is the place of the token in its sequences
+    parents : int64, shape (n_tokens,); index of the token before, -1 at the first token of a sequence
+    ends : int64, shape (n_sequences,); index of each sequence's last token, in the order the sequences were given
+    """
+
+    ids: IntArray
+    positions: IntArray
+    parents: IntArray
+    ends: IntArray
+
+    @property
+    def n_tokens(self) -> int:
+        return len(self.ids)
+
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """Shape (n_tokens, n_tokens): token i sees token j iff j is i itself or an ancestor of i."""
+        n = self.n_tokens
+        mask = np.zeros((n, n), dtype=np.bool_)
+        # A run of tokens that are each the child of the one before shares its ancestors: copy them once a run.
+        cuts = np.flatnonzero(self.parents != np.arange(-1, n - 1))
+        for start, stop in zip([0, *cuts], [*cuts, n], strict=True) if n else ():
+            parent = self.parents[start]
+            if parent >= 0:
+                mask[start:stop, : parent + 1] = mask[parent, : parent + 1]
+            mask[start:stop, start:stop] = np.tri(stop - start, dtype=np.bool_)
+        return mask
+
+
+def pack(sequences: Sequence[npt.ArrayLike]) -> Packed:
+    """Merge token sequences into one tree: n_tokens is the number of distinct prefixes, duplicates cost nothing.
+
+    sequences : lists of token ids >= 0, none empty
+    raises : ValueError for an empty sequence or a negative id
+    """
+    rows, order, shared = _sorted(sequences)
+    ids, positions, parents = [], [], []
+    ends = np.empty(len(rows), dtype=np.int64)
+    path = np.empty(max(map(len, rows), default=0), dtype=np.int64)  # tree index of each token of the current sequence
+    n_tokens = 0
+    for index, n_shared in zip(order, shared, strict=True):
+        row = rows[index]
+        n_new = len(row) - n_shared
+        if n_new:
+            path[n_shared : len(row)] = np.arange(n_tokens, n_tokens + n_new)
+            above = path[n_shared - 1] if n_shared else -1
+            parents.append(np.append(above, path[n_shared : len(row) - 1]))
+            ids.append(row[n_shared:].astype(np.int64))
+            positions.append(np.arange(n_shared, len(row)))
+            n_tokens += n_new
+        ends[index] = path[len(row) - 1]
+    return Packed(_join(ids), _join(positions), _join(parents), ends)
+
+
+def chunk(sequences: Sequence[npt.ArrayLike], max_tokens: int) -> list[list[int]]:
+    """Group the sequences so that each group packs into at most max_tokens tokens, and tree neighbours stay together.
+
+    A sequence that is longer than max_tokens forms its own group (with its duplicates, which cost nothing).
+    returns : lists of indices into sequences; every index occurs once
+    raises : ValueError for an empty sequence or a negative id
+    """
+    rows, order, shared = _sorted(sequences)
+    groups: list[list[int]] = []
+    n_tokens = 0
+    for index, n_shared in zip(order, shared, strict=True):
+        n_new = len(rows[index]) - n_shared
+        if groups and n_tokens + n_new <= max(max_tokens, n_tokens):  # n_new == 0 always fits
+            groups[-1].append(index)
+            n_tokens += n_new
+        else:
+            groups.append([index])
+            n_tokens = len(rows[index])
+    return groups
+
+
+def _sorted(sequences: Sequence[npt.ArrayLike]) -> tuple[list[npt.NDArray[np.int32]], list[int], list[int]]:
+    """The sequences as arrays; their lexicographic order; how many tokens each shares with the one before it there.
+
+    In that order a sequence shares more with its neighbour than with any other, and a prefix comes first.
+    """
+    rows = [np.asarray(sequence, dtype=np.int32) for sequence in sequences]
+    for index, row in enumerate(rows):
+        if row.ndim != 1 or not len(row) or row.min() < 0:
+            raise ValueError(f"sequence {index} is {row.tolist()!r:.80}, expected token ids >= 0, at least one")
+    keys = [row.astype(">i4").tobytes() for row in rows]  # big-endian bytes compare like the ids, in C
+    order = sorted(range(len(rows)), key=keys.__getitem__)
+    shared = [0] * len(rows)
+    for place in range(1, len(order)):
+        shared[place] = _n_shared(rows[order[place - 1]], rows[order[place]])
+    return rows, order, shared
+
+
+def _n_shared(first: npt.NDArray[np.int32], second: npt.NDArray[np.int32]) -> int:
+    n = min(len(first), len(second))
+    different = np.flatnonzero(first[:n] != second[:n])
+    return int(different[0]) if len(different) else n
+
+
+def _join(pieces: list[IntArray]) -> IntArray:
+    return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)

@@ -1,0 +1,353 @@
+"""Scores + human ratings -> how far they agree: inside contexts, over all texts, or over systems.
+
+`per_context`: a correlation inside each context, and the plain mean of these. `pooled`: one correlation over all texts.
+`system`: one correlation over the means of systems. Papers use the same names for different levels: see ALIASES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError
+from ...types import BoolArray, FloatArray, IntArray
+from .bootstrap import Draws, index, interval, no_interval, p_value, replicates
+from .correlation import STATISTICS, Correlations, Statistic, of_systems, pooled
+
+Level = Literal["per_context", "pooled", "system"]
+LEVELS: tuple[Level, ...] = ("per_context", "pooled", "system")
+
+ALIASES: Mapping[Level, Mapping[str, str]] = {
+    "per_context": {
+        "DS": "sample-level",
+        "CA": "summary-level, context-level",
+        "PoE": "summary-level, context-level",
+        "UniEval": "summary level",
+    },
+    "pooled": {"DS": "summary-level", "UniEval": "sample level"},
+    "system": {"DS": "system-level", "CA": "system-level", "PoE": "system-level", "UniEval": "system level"},
+}
+"""Level -> paper -> what the paper calls it. "sample" and "summary" are swapped between DS and UniEval."""
+
+LEAST_SYSTEMS = 3  # two points correlate with 1 or -1, whatever they are
+
+
+class NanPolicy(NamedTuple):
+    """What a correlation counts as that is undefined, because one side is constant; None: it is left out.
+
+    equal_ratings : all ratings are equal; goes first where both sides are constant
+    equal_scores : all scores are equal
+    summary : in words, and who does so
+    """
+
+    equal_ratings: float | None
+    equal_scores: float | None
+    summary: str
+
+    def settle(self, found: Correlations) -> tuple[FloatArray, BoolArray]:
+        """The correlations, undefined ones replaced, and which of them are left out."""
+        r, left_out = found.r.copy(), np.zeros(len(found.r), dtype=bool)
+        for constant, value in ((found.constant_x, self.equal_scores), (found.constant_y, self.equal_ratings)):
+            r[constant] = np.nan if value is None else value
+            left_out[constant] = value is None
+        return r, left_out
+
+
+NAN_POLICIES: Mapping[str, NanPolicy] = {
+    "zero": NanPolicy(None, 0.0, "equal ratings are skipped, equal scores count 0: CA, PoE; the default"),
+    "skip": NanPolicy(None, None, "both are skipped: G-Eval, UniEval, the efficiency curves of PoE"),
+    "one": NanPolicy(1.0, 0.0, "equal ratings count 1 for everybody, equal scores 0: PairS, ZEPO"),
+    "all-zero": NanPolicy(
+        0.0, 0.0, "both count 0, so that the mean is over all contexts: how DS's formula can be read"
+    ),
+    "undefined": NanPolicy(np.nan, np.nan, "one such context and there is no figure: SciPy and a plain mean"),
+}
+"""Name -> policy. Skipping equal scores rewards a scorer that cannot tell texts apart; a 1 rewards everybody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """A correlation with people's ratings. value is NaN where there is none; `note` says why.
+
+    stderr : of the mean over contexts; NaN at other levels, and for fewer than 2 contexts
+    n_contexts : that it rests on. n_skipped : all others
+    n_constant : correlations that are undefined, and count what the policy says
+    n_short : of n_skipped, contexts with too few texts that have both score and rating: fewer than 2; at other levels 0
+    n : texts, at the level `system` systems, that it rests on
+    n_unscored : rated texts without a score. n_unrated : texts without a rating
+    low, high : interval, where contexts were drawn; None where there are fewer than 2, or value is NaN
+    n_resamples : that have a value, and make the interval
+    """
+
+    value: float
+    stderr: float
+    n_contexts: int
+    n_skipped: int
+    n_constant: int
+    n_short: int
+    n: int
+    n_unscored: int
+    n_unrated: int
+    low: float | None = None
+    high: float | None = None
+    n_resamples: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How much better one method agrees with people than another, over the texts that both score.
+
+    value : agreement of the one minus that of the other. low, high, p : None as in Agreement; p is two-sided
+    n_left_out : rated texts that only one of the two scores
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    p: float | None
+    n: int
+    n_contexts: int
+    n_left_out: int
+    n_resamples: int = 0
+    note: str = ""
+
+
+def agreement(
+    values: npt.ArrayLike,
+    human: npt.ArrayLike,
+    contexts: Sequence[str],
+    systems: Sequence[str] | None = None,
+    *,
+    level: Level = "per_context",
+    statistic: Statistic = "spearman",
+    nan_policy: str = "zero",
+    draws: Draws | None = None,
+    confidence: float = 0.95,
+) -> Agreement:
+    """Correlation of scores with people's ratings.
+
+    values, human : shape (n,); NaN or None for an unscored or unrated text, which is left out and counted
+    contexts, systems : length n; what each text was written for, and by which system (for the level `system`)
+    nan_policy : a name in NAN_POLICIES
+    draws : of these contexts, for an interval; the same for all methods that are to be compared
+    raises : InputError for an infinite score or rating. ValueError for columns of different length, an unknown name,
+        draws of other contexts
+    """
+    found, of_counts = measure(values, human, contexts, systems, level, statistic, nan_policy)
+    if draws is None:
+        return found
+    note = found.note or no_interval(found.n_contexts)
+    ends = None if note else interval(replicates(of_counts, draws, contexts), confidence)
+    if ends is None:
+        return replace(found, note=note or "no resample has a value")
+    return replace(found, low=ends.low, high=ends.high, n_resamples=ends.n)
+
+
+def per_context(values: npt.ArrayLike, human: npt.ArrayLike, contexts: Sequence[str]) -> Agreement:
+    """Spearman's correlation inside each context, and its plain mean over contexts; see agreement().
+
+    A context whose ratings are all equal is skipped: no order to agree with. One whose scores are all equal counts as
+    0: skipping it would reward a scorer that cannot tell texts apart.
+    """
+    return agreement(values, human, contexts)
+
+
+def difference(
+    one: npt.ArrayLike,
+    other: npt.ArrayLike,
+    human: npt.ArrayLike,
+    contexts: Sequence[str],
+    systems: Sequence[str] | None = None,
+    *,
+    draws: Draws,
+    level: Level = "per_context",
+    statistic: Statistic = "spearman",
+    nan_policy: str = "zero",
+    confidence: float = 0.95,
+) -> Difference:
+    """Agreement of one method minus that of another, over the texts that both score; arguments as for agreement()."""
+    one, other, human = (np.asarray(column, dtype=np.float64) for column in (one, other, human))
+    check_lengths({"values": one, "other values": other, "ratings": human, "contexts": contexts})
+    both = ~np.isnan(one) & ~np.isnan(other)
+    first, second = (
+        measure(np.where(both, column, np.nan), human, contexts, systems, level, statistic, nan_policy)
+        for column in (one, other)
+    )
+    a, b = first.agreement, second.agreement
+    fewer = min(a, b, key=lambda side: side.n_contexts)
+    n_left_out = int((~np.isnan(human) & (np.isnan(one) != np.isnan(other))).sum())
+    found = Difference(a.value - b.value, None, None, None, min(a.n, b.n), fewer.n_contexts, n_left_out)
+    note = a.note or b.note or no_interval(fewer.n_contexts)
+    if note:
+        return replace(found, note=note)
+    gaps = replicates(first.of_counts, draws, contexts) - replicates(second.of_counts, draws, contexts)
+    ends = interval(gaps, confidence)
+    if ends is None:
+        return replace(found, note="no resample has a value")
+    return replace(found, low=ends.low, high=ends.high, p=p_value(gaps), n_resamples=ends.n)
+
+
+# ------------------------------------------------------------------------------------------------- how
+
+
+class Points(NamedTuple):
+    """The texts that have both score and rating. place, system : indices of each one's context and system."""
+
+    x: FloatArray
+    y: FloatArray
+    place: IntArray
+    n_contexts: int
+    system: IntArray
+    n_unscored: int
+    n_unrated: int
+
+
+class Measured(NamedTuple):
+    """agreement : without an interval. of_counts : what bootstrap.replicates() asks for"""
+
+    agreement: Agreement
+    of_counts: Callable[[FloatArray], FloatArray]
+
+
+def measure(
+    values: npt.ArrayLike,
+    human: npt.ArrayLike,
+    contexts: Sequence[str],
+    systems: Sequence[str] | None,
+    level: Level,
+    statistic: Statistic,
+    nan_policy: str,
+) -> Measured:
+    """What agreement() says before anything is drawn, and what it says of draws; arguments and errors as there."""
+    for what, name, names in (
+        ("level", level, LEVELS),
+        ("statistic", statistic, STATISTICS),
+        ("nan_policy", nan_policy, tuple(NAN_POLICIES)),
+    ):
+        if name not in names:
+            raise ValueError(f"{what} is {name!r}, expected one of {', '.join(map(repr, names))}")
+    if systems is None and level == "system":
+        raise ValueError("systems is None, expected the system of each text: the level is 'system'")
+    points = points_of(values, human, contexts, systems)
+    policy = NAN_POLICIES[nan_policy]
+    return _inside(points, statistic, policy) if level == "per_context" else _over(points, level, statistic, policy)
+
+
+def points_of(
+    values: npt.ArrayLike, human: npt.ArrayLike, contexts: Sequence[str], systems: Sequence[str] | None = None
+) -> Points:
+    x, y = np.asarray(values, dtype=np.float64), np.asarray(human, dtype=np.float64)
+    systems = [""] * len(x) if systems is None else systems
+    check_lengths({"values": x, "ratings": y, "contexts": contexts, "systems": systems})
+    for name, column in (("scores", x), ("ratings", y)):
+        infinite = np.isinf(column)
+        if infinite.any():
+            raise InputError(
+                f"cannot correlate {name} of which {int(infinite.sum())} of {len(column)} are infinite, expected "
+                "finite numbers, or NaN for none. Leave these texts without one",
+                value=float(column[infinite][0]),
+            )
+    rated, scored = ~np.isnan(y), ~np.isnan(x)
+    both = rated & scored
+    place, system = index(contexts), index(systems)
+    return Points(
+        x[both],
+        y[both],
+        place[both],
+        len(set(contexts)),
+        system[both],
+        int((rated & ~scored).sum()),
+        int((~rated).sum()),
+    )
+
+
+def check_lengths(columns: Mapping[str, Sequence[str] | FloatArray]) -> None:
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        said = ", ".join(f"{n} {name}" for name, n in lengths.items())
+        raise ValueError(f"{said}: expected as many of each, one a text")
+
+
+def _inside(points: Points, statistic: Statistic, policy: NanPolicy) -> Measured:
+    sizes = np.bincount(points.place, minlength=points.n_contexts)
+    found = Correlations.unknown(len(sizes))
+    for contexts, rows in by_size(points.place, sizes):
+        found.put(contexts, points.x[rows], points.y[rows], statistic)
+    r, left_out = policy.settle(found)
+    short = sizes < 2
+    used = ~short & ~left_out
+    values, n_used, n_short = r[used], int(used.sum()), int(short.sum())
+    note = ""
+    if not n_used:
+        note = (
+            f"none of {len(sizes)} contexts can be used: {n_short} have fewer than two texts with both score and "
+            f"rating, and in {len(sizes) - n_short} all ratings or all scores are equal"
+        )
+    elif np.isnan(values).any():
+        note = f"in {int(np.isnan(values).sum())} of {n_used} contexts all ratings or all scores are equal"
+    agreement = Agreement(
+        value=float(values.mean()) if n_used else np.nan,
+        stderr=float(values.std(ddof=1) / np.sqrt(n_used)) if n_used > 1 else np.nan,
+        n_contexts=n_used,
+        n_skipped=len(sizes) - n_used,
+        n_constant=int((used & (found.constant_x | found.constant_y)).sum()),
+        n_short=n_short,
+        n=int(sizes[used].sum()),
+        n_unscored=points.n_unscored,
+        n_unrated=points.n_unrated,
+        note=note,
+    )
+
+    def of_counts(counts: FloatArray) -> FloatArray:
+        drawn = counts[:, used]
+        with np.errstate(invalid="ignore"):
+            means: FloatArray = drawn @ values / drawn.sum(axis=1)
+        return means
+
+    return Measured(agreement, of_counts)
+
+
+def by_size(place: IntArray, sizes: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+    """For each size from 2 up: the contexts with as many texts, and the rows of these, shape (n_contexts, size)."""
+    order, starts = np.argsort(place, kind="stable"), np.cumsum(sizes) - sizes
+    for size in np.unique(sizes[sizes > 1]):
+        contexts = np.flatnonzero(sizes == size)
+        yield contexts, order[starts[contexts][:, None] + np.arange(size)]
+
+
+def _over(points: Points, level: Level, statistic: Statistic, policy: NanPolicy) -> Measured:
+    """One correlation: of all texts, or of the means of all systems."""
+    x, y, place, n_contexts = points[:4]
+    present = len(np.unique(place))
+    n, least, what = len(x), 2, "texts with both score and rating"
+    if level == "system":
+        n, least, what = len(np.unique(points.system)), LEAST_SYSTEMS, "systems with texts that have both"
+    agreement = Agreement(
+        value=np.nan,
+        stderr=np.nan,
+        n_contexts=present,
+        n_skipped=n_contexts - present,
+        n_constant=0,
+        n_short=n_contexts - present,
+        n=n,
+        n_unscored=points.n_unscored,
+        n_unrated=points.n_unrated,
+        note=f"{n} {what}, expected {least} or more",
+    )
+    if n < least:
+        return Measured(agreement, lambda counts: np.full(len(counts), np.nan))
+    if level == "system":
+        resampled = of_systems(x, y, place, n_contexts, points.system, statistic, LEAST_SYSTEMS)
+    else:
+        resampled = pooled(x, y, place, n_contexts, statistic)
+    found = resampled(np.ones((1, n_contexts)))
+    r, left_out = policy.settle(found)
+    constant = bool(found.constant_x[0] or found.constant_y[0])
+    note = f"all {'ratings' if found.constant_y[0] else 'scores'} are equal" if np.isnan(r[0]) else ""
+    agreement = replace(agreement, value=float(r[0]), n_constant=int(constant and not left_out[0]), note=note)
+    return Measured(agreement, lambda counts: policy.settle(resampled(counts))[0])

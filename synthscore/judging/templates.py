@@ -1,0 +1,219 @@
+"""Task + texts -> Prompt. Templates are Jinja, sandboxed and strict: an undefined name is an error, never empty.
+
+A text from outside goes into a template as a value, once; it is never a template itself. A template set is a folder
+of files: `extreme` and `between` write a ladder; `compare` (better / worse / similar), `yes_no`, `choose` (A / B),
+`rate` (a number) and `boolean` (Yes / No, of one text) judge; `likelihood` and `paraphrase` ask for a text, to see how
+probable a given one is. Two sets are built in: `default` (all that is constant before the texts, a one-word cue after
+them, both texts named alike) and `paper` (the variables and block order of arXiv:2509.05440 and 2307.07889; `rate` is
+laid out as in 2303.16634, `rate_s1` and `rate_s2` as the two prompts of 2307.07889, `likelihood` and `paraphrase` as in
+2302.04166, `boolean` as in 2210.07197).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from copy import copy
+from functools import cached_property
+from pathlib import Path
+
+import jinja2
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from ..engine import Prompt
+from ..errors import TemplateError
+from ..resources import resource
+from ..types import Attribute, Context, Task
+
+TEMPLATE_SETS = ("default", "paper")
+TEMPLATE_NAMES = (
+    *("extreme", "between", "compare", "yes_no", "choose", "rate"),
+    *("likelihood", "paraphrase", "boolean"),
+)
+
+
+class Templates:
+    """The prompts of one task.
+
+    templates : "default", "paper", or the path of a folder with own templates. In such a folder, FOLDER/<task>/ is
+        looked at before FOLDER itself; nothing is taken from another set in place of a template that is missing.
+
+    Every template sees `task`, `attribute`, `context` and `facts`; `compare` and `yes_no` see `target` (the text that
+    is asked about) and `reference`; `choose` sees `first` and `second`; `between` sees `worse` and `better`; `extreme`
+    sees `extreme` ("best" or "worst"); `yes_no` sees `prediction`; `rate` sees `text`, `low` and `high`; `paraphrase`
+    sees `given`; `boolean` sees `text`, `noun`, `source`, `knowledge` and `reference`. The papers' names (article,
+    col_title, ...) hold the same values. A template may set `prefill`: how the answer starts.
+    """
+
+    def __init__(self, task: Task, templates: str | Path = "default") -> None:
+        self.task = task
+        self.name = str(templates)
+        self._folders = _folders(task, templates)
+        self._environment = ImmutableSandboxedEnvironment(
+            loader=jinja2.FileSystemLoader(self._folders),
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            autoescape=False,  # prompts are plain text, not markup
+        )
+
+    def extreme(self, context: Context, attribute: Attribute, *, best: bool) -> Prompt:
+        """Asks for the best or the worst text for the context."""
+        word = "best" if best else "worst"
+        return self._render("extreme", context, attribute, extreme=word, worst_best=word)
+
+    def between(self, context: Context, attribute: Attribute, *, worse: str, better: str) -> Prompt:
+        """Asks for a text between two others."""
+        return self._render(
+            "between", context, attribute, worse=worse, better=better, worse_summary=worse, better_summary=better
+        )
+
+    def compare(self, context: Context, attribute: Attribute, *, target: str, reference: str) -> Prompt:
+        """Asks whether the target is better than, worse than, or similar to the reference."""
+        return self._render("compare", context, attribute, **_pair(target, reference))
+
+    def yes_no(
+        self, context: Context, attribute: Attribute, *, target: str, reference: str, worse: bool = False
+    ) -> Prompt:
+        """Asks whether the target is better (with `worse`: worse) than the reference."""
+        prediction = attribute.worse if worse else attribute.better
+        return self._render("yes_no", context, attribute, prediction=prediction, **_pair(target, reference))
+
+    def choose(self, context: Context, attribute: Attribute, *, first: str, second: str) -> Prompt:
+        """Asks which of two texts is better, A (shown first) or B."""
+        return self._render("choose", context, attribute, first=first, second=second)
+
+    def rate(
+        self, context: Context, attribute: Attribute, *, text: str, low: int, high: int, template: str = "rate"
+    ) -> Prompt:
+        """Asks for a whole number from `low` to `high`, the best. template : "rate", or another file of the set."""
+        return self._render(template, context, attribute, text=text, low=str(low), high=str(high))
+
+    def likelihood(self, context: Context, attribute: Attribute) -> Prompt:
+        """Asks for a good text, so that how probable a given one is says how good it is."""
+        return self._render("likelihood", context, attribute)
+
+    def paraphrase(self, context: Context, attribute: Attribute, *, given: str) -> Prompt:
+        """The same, behind a text that says what it should say."""
+        return self._render("paraphrase", context, attribute, given=given)
+
+    def boolean(
+        self,
+        context: Context,
+        attribute: Attribute,
+        *,
+        text: str,
+        noun: str,
+        source: str = "",
+        knowledge: str = "",
+        reference: str = "",
+    ) -> Prompt:
+        """Asks whether a text, a `noun`, has the attribute, Yes or No. It shows the source (the context's text), its
+        knowledge (facts) and a reference, as far as they are given."""
+        shown = {"source": source, "knowledge": knowledge, "reference": reference}
+        return self._render("boolean", context, attribute, text=text, noun=noun, **shown)
+
+    def hash(self, name: str) -> str:
+        """12 hex digits that change when any prompt of this template would: wording, nouns, attribute phrases."""
+        digest = hashlib.sha256()
+        for attribute in self.task.attributes.values():
+            for facts in ("", "<facts>"):
+                probe = Context("probe", "<context>", facts)
+                texts = {key: f"<{key}>" for key in _TEXTS}
+                prompt = self._render(name, probe, attribute, **texts)
+                digest.update(repr((prompt.text, prompt.prefill)).encode())
+        return digest.hexdigest()[:12]
+
+    def source(self, name: str) -> str:
+        """A template as it was written. raises : TemplateError where there is none"""
+        loader = self._environment.loader
+        assert loader is not None
+        try:
+            return loader.get_source(self._environment, f"{name}.jinja")[0]
+        except jinja2.TemplateNotFound as error:
+            raise self._missing(name) from error
+
+    def replaced(self, name: str, source: str, label: str) -> Templates:
+        """The same set with another template of this name. label : what its own name gets added"""
+        other = copy(self)
+        other.name = f"{self.name}+{label}"
+        own = jinja2.DictLoader({f"{name}.jinja": source})
+        other._environment = self._environment.overlay(
+            loader=jinja2.ChoiceLoader([own, jinja2.FileSystemLoader(self._folders)])
+        )
+        return other
+
+    @cached_property
+    def _nouns(self) -> dict[str, str]:
+        task = self.task
+        return {
+            "context_noun": task.context_noun,
+            "text_noun": task.text_noun,
+            "texts_noun": task.texts_noun,
+            "facts_noun": task.facts_noun,
+            "length": task.length,
+            "Context": task.context_noun[:1].upper() + task.context_noun[1:],
+            "Text": task.text_noun[:1].upper() + task.text_noun[1:],
+            "Facts": task.facts_noun[:1].upper() + task.facts_noun[1:],
+        }
+
+    def _render(self, name: str, context: Context, attribute: Attribute, **texts: str) -> Prompt:
+        values: dict[str, object] = {
+            "task": self._nouns,
+            "attribute": attribute,
+            "context": context.text,
+            "facts": context.facts,
+            "col": attribute.name,
+            "col_title": attribute.title,
+            "col_description": attribute.description,
+            self.task.paper_context: context.text,
+            **texts,
+        }
+        try:
+            module = self._environment.get_template(f"{name}.jinja").make_module(values)
+            return Prompt(text=str(module), prefill=str(getattr(module, "prefill", "")))
+        except jinja2.TemplateNotFound as error:
+            raise self._missing(str(error.name).removesuffix(".jinja")) from error
+        except jinja2.UndefinedError as error:
+            raise TemplateError(
+                f"template {self.name}/{name}.jinja (task {self.task.name!r}): {error.message}. It may use: "
+                + ", ".join(sorted(values)),
+                template=name,
+            ) from error
+        except (jinja2.TemplateError, TypeError) as error:
+            raise TemplateError(
+                f"template {self.name}/{name}.jinja (task {self.task.name!r}) failed: {error}", template=name
+            ) from error
+
+    def _missing(self, name: str) -> TemplateError:
+        return TemplateError(
+            f"template set {self.name!r} has no {name}.jinja for task {self.task.name!r}. Looked in: "
+            f"{', '.join(self._folders)}. Copy one from {resource('prompts') / '_shared' / 'default'}",
+            template=name,
+        )
+
+
+_TEXTS = (
+    *("target", "reference", "target_summary", "icl_summary", "first", "second", "prediction"),
+    *("worse", "better", "worse_summary", "better_summary", "extreme", "worst_best", "text", "low", "high"),
+    *("given", "noun", "source", "knowledge"),
+)
+
+
+def _pair(target: str, reference: str) -> dict[str, str]:
+    return {"target": target, "reference": reference, "target_summary": target, "icl_summary": reference}
+
+
+def _folders(task: Task, templates: str | Path) -> list[str]:
+    if str(templates) in TEMPLATE_SETS:
+        roots = [Path(task.folder)] if task.folder else []
+        prompts = resource("prompts")
+        roots += [prompts / task.name / templates] if not task.folder else []
+        folders = [*roots, prompts / "_shared" / templates]
+    else:
+        folders = [Path(templates) / task.name, Path(templates)]
+        if not Path(templates).is_dir():
+            raise TemplateError(
+                f"no template set {str(templates)!r}: it is neither one of {', '.join(TEMPLATE_SETS)} nor a folder",
+                template=str(templates),
+            )
+    return [str(folder) for folder in folders if folder.is_dir()]

@@ -1,0 +1,272 @@
+"""Answers -> what the judge is like, pooled over all ladders: expectation and maximisation in turn.
+
+The positions and their errors come from positions.py (expectation); given them, the judge's parameters are those that
+make the answers most probable, and the variances those that the positions show (maximisation).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ...types import FloatArray
+from .model import Answers, JudgeModel, Posterior, variance
+from .positions import log_odds, positions, solve
+
+_ROUNDS = 300
+_TOLERANCE = 1e-4
+_LEAST_STRETCH = 0.05  # below: the judge sees the rungs upside down
+_LEAST_NATS = 0.2  # between the worst and the best rung, or it sees them as one
+_MOST_ANSWERS = 50_000
+_FEW_LADDERS, _FEW_TARGETS, _FEW_ANSWERS = 2.0, 2.0, 20.0  # how many of each the priors of the variances count as
+_RUNG_SD = (0.3, 0.2, 0.3)  # prior: shift and unevenness in rungs of N = 5, stretch relative
+_LENGTH_SD = 0.5  # prior: rungs of N = 5 by which a text seems better that is twice as long
+_NOISE, _SPREAD = 0.05, 0.7  # prior: logit noise of about 0.8 nats
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+
+def fit(answers: Answers) -> tuple[JudgeModel, Posterior]:
+    """The judge's parameters, and the positions under them.
+
+    The position bias is told from its opposite sign in the two orders, or from rungs against each other; where there
+    are neither, it counts as 0. Not converging is part of the result: JudgeModel.converged.
+    Of more than 50,000 answers, the parameters are fitted on those about some of the targets, spread over all ladders;
+    which ones depends on their number alone. The positions are of all.
+    """
+    judge = _fit(_some(answers))
+    return judge, positions(answers, judge)
+
+
+def _some(answers: Answers, most: int = _MOST_ANSWERS) -> Answers:
+    """The answers about as many targets as have `most` together, a target of every ladder before a second of any."""
+    if len(answers) <= most:
+        return answers
+    rng = np.random.default_rng(0)
+    n, ladder_of = answers.n_rungs, answers.target_ladder
+    order = np.lexsort((rng.random(answers.n_targets), ladder_of))
+    starts = np.searchsorted(ladder_of[order], ladder_of[order])
+    turn = np.empty(answers.n_targets, dtype=np.int64)
+    turn[order] = np.arange(answers.n_targets) - starts
+    order = np.lexsort((rng.permutation(answers.n_ladders)[ladder_of], turn))
+    targets = [np.where(codes >= n, codes - n, -1) for codes in (answers.first, answers.second)]
+    about = np.maximum(*targets)
+    costs = np.bincount(about[about >= 0], minlength=answers.n_targets)[order]
+    among_rungs = np.bincount(answers.ladder[about < 0], minlength=answers.n_ladders)
+    costs = costs + np.where(turn[order] == 0, among_rungs[ladder_of[order]], 0)
+    kept = np.zeros(answers.n_targets + 1, dtype=bool)  # and one more place, for answers about rungs alone
+    kept[order[: max(1, int(np.searchsorted(np.cumsum(costs), most, "right")))]] = True
+    ladders = np.zeros(answers.n_ladders, dtype=bool)
+    ladders[ladder_of[kept[:-1]]] = True
+    rows = ladders[answers.ladder]
+    for each in targets:
+        rows &= kept[each] | (each < 0)
+    new_ladder, new_target = np.cumsum(ladders) - 1, np.cumsum(kept[:-1]) - 1
+    first, second = (
+        np.where(each < 0, old, n + new_target[each])[rows]
+        for each, old in zip(targets, (answers.first, answers.second), strict=True)
+    )
+    return Answers(
+        n_ladders=int(ladders.sum()),
+        n_rungs=n,
+        target_ladder=new_ladder[ladder_of[kept[:-1]]],
+        ladder=new_ladder[answers.ladder[rows]],
+        first=first,
+        second=second,
+        sign=answers.sign[rows],
+        probs=answers.probs[rows],
+        rung_length=None if answers.rung_length is None else answers.rung_length[ladders],
+        target_length=None if answers.target_length is None else answers.target_length[kept[:-1]],
+    )
+
+
+def _fit(answers: Answers) -> JudgeModel:
+    """The judge's parameters by all of these answers."""
+    n = answers.n_rungs
+    unit = (n - 1) / 4  # N = 5 is where the priors are stated
+    judge = JudgeModel(
+        n_rungs=n,
+        discrimination=1.0 / unit,
+        position_bias=0.0,
+        log_tie=0.0 if (answers.probs[:, 2] > 0).any() else -np.inf,
+        noise=_NOISE,
+        spread=_SPREAD,
+        rung_sd=(_RUNG_SD[0] * unit, _RUNG_SD[1], _RUNG_SD[2] * unit),
+        target_mean=(n + 1) / 2,
+        target_sd=1.5 * unit,
+        n_answers=len(answers),
+        n_ladders=answers.n_ladders,
+        n_targets=answers.n_targets,
+        bias_known=bool(_tells_bias(answers).any()),
+        converged=False,
+        length_effect=None if answers.rung_length is None else 0.0,
+    )
+    posterior: Posterior | None = None
+    for _ in range(_ROUNDS):
+        posterior, differences = solve(answers, judge, posterior)
+        before = judge
+        judge = _answering(answers, judge, posterior, differences)
+        judge = _noise(answers, judge, posterior, differences)
+        stretch = _stretch(posterior)
+        if stretch < _LEAST_STRETCH or judge.discrimination * stretch * (n - 1) < _LEAST_NATS:
+            judge = replace(judge, rungs_rise=False)
+            break
+        judge, posterior = _gauge(judge, posterior, stretch)
+        judge, posterior = _length(answers, judge, posterior)
+        judge = _spreads(answers, judge, posterior)
+        if _change(before, judge) < _TOLERANCE:
+            judge = replace(judge, converged=True)
+            break
+    return _contexts(judge)
+
+
+def _contexts(judge: JudgeModel) -> JudgeModel:
+    """Answers do not tell a low ladder from good texts: ladders differ as wholes by no more than the prior says, and
+    what contexts differ by beyond that is their texts'."""
+    shift, stretch, uneven = judge.rung_sd
+    ladders = min(shift, _RUNG_SD[0] * (judge.n_rungs - 1) / 4)
+    return replace(judge, rung_sd=(ladders, stretch, uneven), context_sd=float(np.sqrt(shift**2 - ladders**2)))
+
+
+def _tells_bias(answers: Answers) -> FloatArray:
+    """1 for each answer that can tell the position bias, 0 for others, shape (n_answers,).
+
+    With targets asked about in one order only, their positions take up any bias: rungs against each other alone tell.
+    """
+    among_rungs = np.maximum(answers.first, answers.second) < answers.n_rungs
+    both_orders = len(set(np.sign(answers.sign[~among_rungs]).tolist())) > 1
+    tells: FloatArray = (among_rungs | both_orders).astype(np.float64)
+    return tells
+
+
+def _answering(answers: Answers, judge: JudgeModel, posterior: Posterior, differences: FloatArray) -> JudgeModel:
+    """Discrimination, bias and ties that make the answers most probable, on average over the posterior."""
+    expected = judge.probs(log_odds(answers, judge, posterior.rungs, posterior.mean))
+    sign, weight = answers.sign[:, None], judge.weight(expected)[:, None] * _WEIGHTS
+    tells = _tells_bias(answers)[:, None] * sign
+    bare = replace(judge, discrimination=1.0, position_bias=0.0)
+    x = log_odds(answers, bare, posterior.rungs, posterior.mean)[:, None] + np.sqrt(differences)[:, None] * _NODES
+    margin, similar = answers.margin[:, None], answers.probs[:, 2][:, None]
+    free = np.array([True, judge.bias_known, np.isfinite(judge.log_tie)])
+    values = np.array([judge.discrimination, judge.position_bias, judge.log_tie])
+    for _ in range(50):
+        now = replace(judge, discrimination=values[0], position_bias=values[1], log_tie=values[2])
+        probs = now.probs(values[0] * x + values[1] * sign)
+        mean, tie, var = (probs[..., 0] - probs[..., 1]) / 2, probs[..., 2], variance(probs)
+        off, off_tie = weight * (margin - mean), weight * (similar - tie)
+        grad = np.array([(off * x).sum(), (off * tells).sum(), off_tie.sum()])
+        var, both, tied = weight * var, -weight * mean * tie, weight * tie * (1 - tie)
+        hessian = np.array(
+            [
+                [(var * x * x).sum(), (var * x * sign).sum(), (both * x).sum()],
+                [(var * x * tells).sum(), (var * sign * tells).sum(), (both * tells).sum()],
+                [(both * x).sum(), (both * sign).sum(), tied.sum()],
+            ]
+        )
+        step = np.zeros(3)
+        step[free] = np.linalg.solve(hessian[np.ix_(free, free)] + 1e-9 * np.eye(free.sum()), grad[free])
+        step = np.clip(step, -0.5, 0.5)
+        step[0] = max(step[0], -values[0] / 2)  # a judge that prefers the worse text is not a scale: it stays above 0
+        values[free] += step[free]
+        if np.abs(step).max() < 1e-8:
+            break
+    return replace(judge, discrimination=float(values[0]), position_bias=float(values[1]), log_tie=float(values[2]))
+
+
+def _noise(answers: Answers, judge: JudgeModel, posterior: Posterior, differences: FloatArray) -> JudgeModel:
+    """How far answers lie from what the positions say: squared residuals ~ noise * V + spread * V^2."""
+    from scipy.optimize import nnls
+
+    probs = judge.probs(log_odds(answers, judge, posterior.rungs, posterior.mean))
+    var = np.maximum(variance(probs), 1e-12)
+    residual = answers.margin - (probs[:, 0] - probs[:, 1]) / 2
+    # The positions are fitted to these very answers: what they hide of the residual is their own variance.
+    squared = residual**2 + (var * judge.discrimination) ** 2 * differences
+    expected = judge.noise * var + judge.spread * var**2
+    design = np.stack([var, var**2], axis=1) / expected[:, None]
+    observed = squared / expected
+    prior = np.sqrt(_FEW_ANSWERS) * np.diag([1 / _NOISE, 1 / _SPREAD])
+    found, _ = nnls(np.vstack([design, prior]), np.append(observed, np.full(2, np.sqrt(_FEW_ANSWERS))))
+    return replace(judge, noise=float(max(found[0], 1e-4)), spread=float(found[1]))
+
+
+def _stretch(posterior: Posterior) -> float:
+    """How far the median ladder's rungs are apart, as the judge sees them; 1 on the scale."""
+    if not len(posterior.rungs):
+        return 1.0
+    level = np.arange(posterior.rungs.shape[1]) - (posterior.rungs.shape[1] - 1) / 2
+    return float(np.median(posterior.rungs @ level / (level @ level)))
+
+
+def _gauge(judge: JudgeModel, posterior: Posterior, stretch: float) -> tuple[JudgeModel, Posterior]:
+    """The scale on which the median ladder is 1..N: nothing in the answers says where a scale begins, or its unit."""
+    n = judge.n_rungs
+    centre = posterior.rungs.mean(axis=1)
+    shift = float(np.median(centre)) if len(centre) else (n + 1) / 2
+    rungs = (n + 1) / 2 + (posterior.rungs - shift) / stretch
+    mean = (n + 1) / 2 + (posterior.mean - shift) / stretch
+    moved = replace(
+        posterior, rungs=rungs, mean=mean, sd=posterior.sd / stretch, rung_cov=posterior.rung_cov / stretch**2
+    )
+    length = None if judge.length_effect is None else judge.length_effect / stretch
+    return replace(judge, discrimination=judge.discrimination * stretch, length_effect=length), moved
+
+
+def _spreads(answers: Answers, judge: JudgeModel, posterior: Posterior) -> JudgeModel:
+    """Variances of rungs and targets: of their positions, and what is not known of these."""
+    n, unit = judge.n_rungs, (judge.n_rungs - 1) / 4
+    level = np.arange(n) - (n - 1) / 2
+    off = posterior.rungs - np.arange(1.0, n + 1)
+    basis = np.linalg.qr(np.column_stack([np.ones(n), level, np.eye(n)[:, : n - 2]]))[0].T
+    second = (off @ basis.T) ** 2 + np.einsum("kn,cnm,km->ck", basis, posterior.rung_cov, basis)
+    # In this basis the covariance is diagonal: unevenness in all directions, shift and stretch on top of it in theirs.
+    uneven = _pooled(second[:, 2:].ravel(), (_RUNG_SD[2] * unit) ** 2, _FEW_LADDERS)
+    shift = _pooled((second[:, 0] - uneven) / n, (_RUNG_SD[0] * unit) ** 2, _FEW_LADDERS)
+    stretch = _pooled((second[:, 1] - uneven) / (level @ level), _RUNG_SD[1] ** 2, _FEW_LADDERS)
+    least = 0.02 * unit
+    asked = posterior.n_answers > 0
+    mean = float(posterior.mean[asked].mean()) if asked.any() else judge.target_mean
+    squares = (posterior.mean[asked] - mean) ** 2 + posterior.sd[asked] ** 2
+    target = _pooled(squares, (1.5 * unit) ** 2, _FEW_TARGETS)
+    sds = np.sqrt(np.maximum([shift, stretch, uneven], [least**2, 0.02**2, least**2]))
+    rung_sd = (float(sds[0]), float(sds[1]), float(sds[2]))
+    return replace(judge, rung_sd=rung_sd, target_mean=mean, target_sd=float(np.sqrt(target)))
+
+
+def _length(answers: Answers, judge: JudgeModel, posterior: Posterior) -> tuple[JudgeModel, Posterior]:
+    """By how much a text seems better that is twice as long, told by rungs of one level alone.
+
+    Rungs of one level are taken to be equally good in all ladders, however long. Texts do not tell it: the better ones
+    may well be the longer ones.
+    """
+    if answers.rung_length is None or answers.target_length is None or judge.length_effect is None:
+        return judge, posterior
+    precision = judge.rung_precision()
+    length = answers.rung_length
+    among = length - length.mean(axis=0)  # what levels have in common is left to the levels
+    seen = posterior.rungs + judge.length_effect * length
+    prior = (_LENGTH_SD * (judge.n_rungs - 1) / 4) ** -2
+    weighed = among @ precision
+    effect = float((weighed * (seen - np.arange(1.0, judge.n_rungs + 1))).sum() / ((weighed * among).sum() + prior))
+    # What the answers leave open of the rungs is missing from what they say of length.
+    told = (weighed * among).sum() - np.einsum("cn,cnm,cm->", weighed, posterior.rung_cov, weighed)
+    change = effect - judge.length_effect
+    moved = replace(
+        posterior, rungs=posterior.rungs - change * length, mean=posterior.mean - change * answers.target_length
+    )
+    told = max(float(told), 0.0)  # below 0 only before the scale has settled
+    return replace(judge, length_effect=effect, length_stderr=float(1 / np.sqrt(told + prior))), moved
+
+
+def _pooled(squares: FloatArray, prior: float, n_prior: float) -> float:
+    return float((squares.sum() + n_prior * prior) / (len(squares) + n_prior))
+
+
+def _change(before: JudgeModel, after: JudgeModel) -> float:
+    """Largest change, relative where a value has a unit of its own."""
+    names = ("discrimination", "position_bias", "log_tie", "noise", "spread", "target_mean", "target_sd")
+    pairs = [(getattr(before, name), getattr(after, name)) for name in names]
+    pairs.append((before.length_effect or 0.0, after.length_effect or 0.0))
+    pairs += zip(before.rung_sd, after.rung_sd, strict=True)
+    return float(max(abs(b - a) / max(1.0, abs(a)) for a, b in pairs if np.isfinite(a)))

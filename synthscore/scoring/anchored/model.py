@@ -1,0 +1,235 @@
+"""The nouns of anchored inference: what was answered, what this judge is like, and where texts stand. Pure NumPy.
+
+All positions are on the rung scale: the median ladder of a run has its rungs at 1..N. docs/anchored.md has the model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError
+from ...types import FloatArray, IntArray
+
+_BY_ANSWER = ("ladder", "first", "second", "sign", "probs")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """Soft answers of one judge on one attribute, about texts on ladders of n_rungs rungs each.
+
+    target_ladder : int64, shape (n_targets,); which ladder each target stands on
+    ladder : int64, shape (n_answers,)
+    first, second : int64, shape (n_answers,); the text that the answer is about, and the one it was held against:
+        0..n_rungs - 1 is a rung of the ladder, n_rungs + k is target k
+    sign : float64, shape (n_answers,); +1 where the question was asked as usual, -1 where the other way round
+    probs : float64, shape (n_answers, 3); better, worse, similar, said of `first`; sum to 1
+    rung_length, target_length : float64, shape (n_ladders, n_rungs) and (n_targets,), or None; log2 of the number of
+        words, less its mean over the rungs of the ladder: with them, the judge's liking for length is in the model
+    raises : InputError for shapes that do not match, or numbers that are no probabilities
+    """
+
+    n_ladders: int
+    n_rungs: int
+    target_ladder: IntArray
+    ladder: IntArray
+    first: IntArray
+    second: IntArray
+    sign: FloatArray
+    probs: FloatArray
+    rung_length: FloatArray | None = None
+    target_length: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.ladder)
+        if not len(self.first) == len(self.second) == len(self.sign) == n or self.probs.shape != (n, 3):
+            raise InputError(f"answers of unequal lengths: {n} ladders, probabilities of shape {self.probs.shape}")
+        if self.n_rungs < 2:
+            raise InputError(f"ladders of {self.n_rungs} rung, expected 2 or more: one rung makes no scale")
+        wrong = np.flatnonzero(~(np.abs(self.probs.sum(axis=1) - 1) < 1e-6) | (self.probs < 0).any(axis=1))
+        if len(wrong):
+            raise InputError(
+                f"answer {wrong[0]} has probabilities {self.probs[wrong[0]].tolist()}, expected three that sum to 1"
+            )
+
+    def __len__(self) -> int:
+        return len(self.ladder)
+
+    @property
+    def n_targets(self) -> int:
+        return len(self.target_ladder)
+
+    @property
+    def margin(self) -> FloatArray:
+        """(p(better) - p(worse)) / 2, shape (n_answers,)"""
+        margin: FloatArray = (self.probs[:, 0] - self.probs[:, 1]) / 2
+        return margin
+
+    def take(self, rows: npt.NDArray[Any]) -> Answers:
+        """Some of the answers, over the same ladders and targets."""
+        return replace(self, **{name: getattr(self, name)[rows] for name in _BY_ANSWER})
+
+    def join(self, other: Answers) -> Answers:
+        """These and more, over the same ladders and targets."""
+        both: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _BY_ANSWER
+        }
+        return replace(self, **both)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeModel:
+    """What a judge's answers on one (task, attribute) are worth, pooled over contexts.
+
+        P(better, worse, similar) ~ exp(d/2), exp(-d/2), nu      d = discrimination * (x_first - x_second) + sign * bias
+
+    with x + length_effect * length in place of x, where length is in the model.
+
+    n_rungs : of the ladders that it was fitted on; positions are on 1..n_rungs
+    discrimination : nats for each rung of difference, > 0. position_bias : nats in favour of the text asked about
+    log_tie : log nu, nats; -inf for protocols without Similar
+    noise, spread : an answer of variance V has the weight 1 / (noise + spread * V) of an answer drawn from P
+    rung_sd : (shift, stretch, uneven): standard deviations of whole ladders' positions, in rungs; of their lengths,
+        relative; and of single rungs, in rungs
+    target_mean, target_sd : of all targets
+    n_answers, n_ladders, n_targets : that it was fitted on
+    bias_known : False where the questions could not tell the bias, which then counts as 0
+    converged : whether the last round changed no parameter by more than 1e-4
+    context_sd : by how much the texts of a context, all of them, are better or worse than those of others, in rungs
+    length_effect, length_stderr : by how many rungs a text seems better if it is twice as long; None: not in the model
+    rungs_rise : False where the judge sees the median ladder upside down, or all its rungs alike: positions by such a
+        judge mean nothing, and fitting stopped there
+    """
+
+    n_rungs: int
+    discrimination: float
+    position_bias: float
+    log_tie: float
+    noise: float
+    spread: float
+    rung_sd: tuple[float, float, float]
+    target_mean: float
+    target_sd: float
+    n_answers: int = 0
+    n_ladders: int = 0
+    n_targets: int = 0
+    bias_known: bool = True
+    converged: bool = True
+    rungs_rise: bool = True
+    context_sd: float = 0.0
+    length_effect: float | None = None
+    length_stderr: float | None = None
+
+    @property
+    def text_sd(self) -> float:
+        """Of a text of which nothing is known, its context's other texts included."""
+        return math.hypot(self.target_sd, self.context_sd)
+
+    def probs(self, d: FloatArray) -> FloatArray:
+        """P(better, worse, similar), shape (*d.shape, 3). d : log-odds of better against worse"""
+        top = np.maximum(np.abs(d) / 2, self.log_tie)
+        probs: FloatArray = np.empty((*d.shape, 3))
+        for column, logit in enumerate((d / 2, -d / 2, self.log_tie)):
+            np.exp(logit - top, out=probs[..., column])
+        probs /= (probs[..., 0] + probs[..., 1] + probs[..., 2])[..., None]
+        return probs
+
+    def weight(self, probs: FloatArray) -> FloatArray:
+        """How many answers drawn from P an answer is worth, shape of all but the last axis."""
+        weight: FloatArray = 1 / (self.noise + self.spread * variance(probs))
+        return weight
+
+    def rung_precision(self) -> FloatArray:
+        """Inverse covariance of a ladder's rungs around 1..N, shape (N, N)."""
+        shift, stretch, uneven = self.rung_sd
+        n = self.n_rungs
+        level = np.arange(n) - (n - 1) / 2
+        covariance: FloatArray = shift**2 + stretch**2 * np.outer(level, level) + uneven**2 * np.eye(n)
+        precision: FloatArray = np.linalg.inv(covariance).astype(np.float64)
+        return precision
+
+    def prior(self, n_ladders: int, n_targets: int) -> Prior:
+        """What is known of ladders and targets before any answer."""
+        n = self.n_rungs
+        level = np.arange(1.0, n + 1)
+        return Prior(
+            np.broadcast_to(level, (n_ladders, n)),
+            np.broadcast_to(self.rung_precision(), (n_ladders, n, n)),
+            np.full(n_targets, self.target_mean),
+        )
+
+    def scale_variance(self, x: FloatArray) -> FloatArray:
+        """How uncertain the scale itself is at positions x, rungs squared: it is that of the median of n_ladders."""
+        shift, stretch, _ = self.rung_sd
+        variance: FloatArray = (shift**2 + (stretch * (x - (self.n_rungs + 1) / 2)) ** 2) * math.pi / 2
+        return variance / max(self.n_ladders, 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON; log_tie is null where there is no Similar."""
+        return asdict(self) | {"log_tie": self.log_tie if math.isfinite(self.log_tie) else None}
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> JudgeModel:
+        """From `to_dict`."""
+        log_tie = -math.inf if values["log_tie"] is None else values["log_tie"]
+        return cls(**{**values, "log_tie": log_tie, "rung_sd": tuple(values["rung_sd"])})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prior:
+    """Where texts are expected before any answer: normal distributions on the rung scale.
+
+    rungs, precision : float64, shape (n_ladders, N) and (n_ladders, N, N); mean and inverse covariance
+    targets : float64, shape (n_targets,); means, each with the deviation JudgeModel.target_sd
+    """
+
+    rungs: FloatArray
+    precision: FloatArray
+    targets: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Posterior:
+    """Where texts stand: normal distributions on the rung scale.
+
+    mean, sd : float64, shape (n_targets,)
+    rungs, rung_cov : float64, shape (n_ladders, N) and (n_ladders, N, N); the estimated positions of the rungs
+    n_answers : int64, shape (n_targets,); answers about each target. 0: mean and sd say no more than target_mean, _sd
+    """
+
+    mean: FloatArray
+    sd: FloatArray
+    rungs: FloatArray
+    rung_cov: FloatArray
+    n_answers: IntArray
+
+    def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
+        """The central interval of this probability."""
+        from scipy.special import ndtri
+
+        width = float(ndtri((1 + level) / 2)) * self.sd
+        return self.mean - width, self.mean + width
+
+    def prob_at_least(self, threshold: float) -> FloatArray:
+        """P(position >= threshold) of each target."""
+        from scipy.special import ndtr
+
+        prob: FloatArray = ndtr((self.mean - threshold) / self.sd)
+        return prob
+
+    def extrapolated(self) -> npt.NDArray[np.bool_]:
+        """Of each target: whether its mean lies outside 1..N, where no rung is near, so that the scale is a guess."""
+        outside: npt.NDArray[np.bool_] = (self.mean < 1) | (self.mean > self.rungs.shape[1])
+        return outside
+
+
+def variance(probs: FloatArray) -> FloatArray:
+    """Of a variable that is 1/2 for better, -1/2 for worse, 0 for similar; shape of all but the last axis."""
+    margin = (probs[..., 0] - probs[..., 1]) / 2
+    spread: FloatArray = (probs[..., 0] + probs[..., 1]) / 4 - margin**2
+    return spread

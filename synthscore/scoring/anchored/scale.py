@@ -1,0 +1,235 @@
+"""A judge and the ladders that it has placed, kept: texts that come later are placed on the same scale, each alone.
+
+What is placed with a scale does not depend on what else is placed with it, nor on the order. Reads and writes JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError
+from ...signature import Signature, text_hash
+from ...types import FloatArray, IntArray, Verdict
+from .model import Answers, JudgeModel, Posterior, Prior
+from .positions import positions
+
+FORMAT = 1
+_FREE = ("synthscore", "references", "scoring")  # parts of a signature in which a scale and its use may differ
+
+
+Lengths = tuple[FloatArray, FloatArray]
+"""Of rungs, shape (n_targets, N), and of targets, shape (n_targets,)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Anchors:
+    """Where the rungs of one ladder stand.
+
+    mean, cov : float64, shape (N,) and (N, N), rungs of the scale. ladder : Ladder.hash of what was placed, or ""
+    """
+
+    mean: FloatArray
+    cov: FloatArray
+    ladder: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scale:
+    """The judge's parameters and the positions of ladders' rungs, for one (task, attribute) and one length of ladder.
+
+    ladders : context id -> its anchors; a ladder that is not among them is expected at 1..N, as uneven as ladders are
+    signature : what the answers came from; whoever uses the scale must ask in the same way (`check`)
+    """
+
+    judge: JudgeModel
+    ladders: Mapping[str, Anchors]
+    task: str
+    attribute: str
+    signature: Signature
+
+    def __post_init__(self) -> None:
+        n = self.judge.n_rungs
+        for name, anchors in self.ladders.items():
+            if anchors.mean.shape != (n,) or anchors.cov.shape != (n, n):
+                raise InputError(
+                    f"scale {self.task}/{self.attribute}: the ladder of context {name!r} has {len(anchors.mean)} "
+                    f"rungs, expected {n}, as the judge was fitted on. Fit ladders of each length apart",
+                    value=len(anchors.mean),
+                )
+
+    @property
+    def n_rungs(self) -> int:
+        return self.judge.n_rungs
+
+    @property
+    def hash(self) -> str:
+        """Hex sha256; changes when any number of the scale does."""
+        return text_hash(_json(self._plain()))
+
+    def posterior(
+        self, contexts: Sequence[str], verdicts: Sequence[Sequence[Verdict]], lengths: Lengths | None = None
+    ) -> Posterior:
+        """Where targets stand, each by its own verdicts alone.
+
+        contexts : id of each target's context. verdicts : of each target; may be empty
+        lengths : of each target's rungs, and of the targets, as in Answers; where length is in the judge's model
+        """
+        flat = [(target, verdict) for target, said in enumerate(verdicts) for verdict in said]
+        return self.place(
+            contexts,
+            np.array([target for target, _ in flat], dtype=np.int64),
+            np.array([verdict.level for _, verdict in flat], dtype=np.int64),
+            np.array([verdict.swapped for _, verdict in flat], dtype=bool),
+            np.array([(v.better, v.worse, v.similar) for _, v in flat], dtype=np.float64).reshape(-1, 3),
+            lengths,
+        )
+
+    def place(
+        self,
+        contexts: Sequence[str],
+        target: IntArray,
+        level: IntArray,
+        swapped: npt.NDArray[np.bool_],
+        said: FloatArray,
+        lengths: Lengths | None = None,
+    ) -> Posterior:
+        """`posterior` of whole arrays, one row an answer; Posterior.rungs is of each target's ladder.
+
+        target : place in `contexts`. level : 1..N. swapped : as in Verdict
+        said : shape (n_answers, 3); better, worse, similar, of the target; one that was never given is left out
+        """
+        wrong = np.flatnonzero((level < 1) | (level > self.n_rungs))
+        if len(wrong):
+            raise InputError(
+                f"a verdict is about rung {level[wrong[0]]}, expected 1..{self.n_rungs}, the rungs of this scale. "
+                "Use the scale with ladders of its own length",
+                value=int(level[wrong[0]]),
+            )
+        n_targets = len(contexts)
+        answers = Answers(
+            n_ladders=n_targets,  # each target has a ladder of its own: none tells another one's rungs anything
+            n_rungs=self.n_rungs,
+            target_ladder=np.arange(n_targets),
+            ladder=target,
+            first=target + self.n_rungs,
+            second=level - 1,
+            sign=np.where(swapped, -1.0, 1.0),
+            probs=three_way(said),
+            rung_length=None if lengths is None else lengths[0],
+            target_length=None if lengths is None else lengths[1],
+        )
+        return positions(answers, self.judge, self.prior(contexts))
+
+    def prior(self, contexts: Sequence[str]) -> Prior:
+        """Of targets, each with a ladder of its own."""
+        unknown = self.judge.prior(1, len(contexts))
+        places = {name: place for place, name in enumerate(dict.fromkeys(contexts))}
+        rungs = np.repeat(unknown.rungs, len(places), axis=0)
+        precision = np.repeat(unknown.precision, len(places), axis=0)
+        for name, place in places.items():
+            if name in self.ladders:
+                rungs[place] = self.ladders[name].mean
+                precision[place] = np.linalg.inv(self.ladders[name].cov)
+        at = np.array([places[name] for name in contexts], dtype=np.int64)
+        return Prior(rungs[at], precision[at], unknown.targets)
+
+    def check(self, signature: Signature) -> None:
+        """raises : InputError where the questions would not be those that the scale was fitted on"""
+        free = {*_FREE, "orders"} if self.judge.bias_known else set(_FREE)
+        ours, theirs = (
+            {key: value for key, value in each.parts if key not in free} for each in (self.signature, signature)
+        )
+        for key in [*ours, *theirs]:
+            if ours.get(key) != theirs.get(key):
+                raise InputError(
+                    f"the scale {self.task}/{self.attribute} is of {key} {ours.get(key)!r}, and {key} is now "
+                    f"{theirs.get(key)!r}, expected the same: a scale is what one judge makes of one question. Use "
+                    "what it was fitted with, or fit one anew (--save-scale)",
+                    field=key,
+                    value=theirs.get(key),
+                )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """One JSON file; equal scales give equal bytes."""
+        save_scales([self], path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Scale:
+        """From `save`. raises : InputError for a file that does not hold one scale"""
+        scales = load_scales(path)
+        if len(scales) != 1:
+            names = ", ".join(f"{scale.task}/{scale.attribute}/{scale.n_rungs}" for scale in scales)
+            raise InputError(f"{path} holds {len(scales)} scales ({names}), expected 1. Read it with load_scales")
+        return scales[0]
+
+    def _plain(self) -> dict[str, object]:
+        ladders = {
+            name: {"ladder": anchors.ladder, "mean": anchors.mean.tolist(), "cov": anchors.cov.tolist()}
+            for name, anchors in self.ladders.items()
+        }
+        return {
+            "task": self.task,
+            "attribute": self.attribute,
+            "signature": str(self.signature),
+            "judge": self.judge.to_dict(),
+            "ladders": ladders,
+        }
+
+
+def save_scales(scales: Sequence[Scale], path: str | os.PathLike[str]) -> None:
+    """Scales of several attributes, or lengths of ladder, in one JSON file."""
+    from ...io.files import replacing
+
+    text = _json({"format": FORMAT, "scales": [scale._plain() for scale in scales]})
+    with replacing(path) as file:
+        file.write(text.encode() + b"\n")
+
+
+def load_scales(path: str | os.PathLike[str]) -> list[Scale]:
+    """From `save_scales`. raises : InputError for a file that is missing or not what was saved"""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            raise InputError(f"{path} is a scale of format {content['format']!r}, expected {FORMAT}. Fit it anew")
+        return [_scale(values) for values in content["scales"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"cannot read the scale {path}: {type(error).__name__}: {error}. Expected a file that `synthscore score "
+            "--save-scale` wrote",
+            source=str(path),
+        ) from error
+
+
+def three_way(said: FloatArray) -> FloatArray:
+    """Probabilities that sum to 1, shape (n, 3), of verdicts as they are said.
+
+    Two answers, each with its own yes and no (yes_no_two_sided), are better and not worse, worse and not better, or
+    neither of these, which counts as similar: better - worse stays what it was.
+    """
+    total = said.sum(axis=1)
+    apart = np.abs(total - 1) > 1e-6
+    better, worse = said[:, 0] * (1 - said[:, 1]), said[:, 1] * (1 - said[:, 0])
+    two_sided = np.stack([better, worse, 1 - better - worse], axis=1)
+    three: FloatArray = np.where(apart[:, None], two_sided, said / np.where(apart, 1.0, total)[:, None])
+    return three
+
+
+def _scale(values: Mapping[str, object]) -> Scale:
+    of = dict(values)
+    ladders = {
+        name: Anchors(np.array(each["mean"], dtype=float), np.array(each["cov"], dtype=float), each["ladder"])
+        for name, each in of["ladders"].items()  # type: ignore[attr-defined]
+    }
+    judge = JudgeModel.of(of["judge"])  # type: ignore[arg-type]
+    return Scale(judge, ladders, str(of["task"]), str(of["attribute"]), Signature.parse(str(of["signature"])))
+
+
+def _json(values: object) -> str:
+    return json.dumps(values, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)

@@ -1,0 +1,149 @@
+"""Verdicts of targets, and of rungs against each other -> anchored scores, and the scales that they are on.
+
+Ladders of different lengths have scales of their own. Asks nobody: the verdicts are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...signature import Signature
+from ...types import FloatArray, IntArray, Ladder
+from .fit import fit
+from .model import Answers, Posterior
+from .positions import positions
+from .scale import Anchors, Scale, three_way
+
+LEVEL = 0.9
+"""Probability of the interval from low to high."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """Answers about the targets of one length of ladder, one row for each pair of texts.
+
+    contexts : the ladders' ids. ladder : of each target, place in contexts, shape (n_targets,)
+    pair : shape (n_pairs, 3); ladder, the text asked about, the rung it was held against. Texts are numbered as in
+        Answers: 0..N - 1 is a rung, N + k is target k
+    by_order : shape (n_orders, n_pairs, 3), as in Verdicts; NaN where there is no answer
+    rung_length, target_length : as in Answers; None to leave length out of the model
+    """
+
+    n_rungs: int
+    contexts: tuple[str, ...]
+    ladder: IntArray
+    pair: IntArray
+    by_order: FloatArray
+    rung_length: FloatArray | None = None
+    target_length: FloatArray | None = None
+
+    def answers(self) -> Answers:
+        """Those that were given; what failed is missing."""
+        n_orders, n_pairs = self.by_order.shape[:2]
+        said = self.by_order.reshape(-1, 3)
+        known = ~np.isnan(said).any(axis=1)
+        ladder, first, second = np.tile(self.pair, (n_orders, 1))[known].T
+        sign = np.repeat([1.0, -1.0][:n_orders], n_pairs)[known]
+        texts = (len(self.contexts), self.n_rungs, self.ladder)
+        said = three_way(said[known])
+        return Answers(*texts, ladder, first, second, sign, said, self.rung_length, self.target_length)
+
+
+def fitted(
+    asked: Asked, ladders: Mapping[str, Ladder], task: str, attribute: str, signature: Signature
+) -> tuple[Scale, Posterior]:
+    """The scale that these answers make, and where their targets stand on it. ladders : by context id"""
+    judge, posterior = fit(asked.answers())
+    anchors = {
+        name: Anchors(posterior.rungs[place], posterior.rung_cov[place], ladders[name].hash)
+        for place, name in enumerate(asked.contexts)
+    }
+    return Scale(judge, anchors, task, attribute, signature.with_(task=task, attribute=attribute)), posterior
+
+
+def extended(asked: Asked, ladders: Mapping[str, Ladder], scale: Scale) -> Scale:
+    """The scale with the ladders that it lacks, which are placed by what was said of their rungs."""
+    lacking = [place for place, name in enumerate(asked.contexts) if name not in scale.ladders]
+    if not lacking:
+        return scale
+    answers = asked.answers()
+    none = np.zeros(0, dtype=np.int64)
+    length = None if answers.target_length is None else np.zeros(0)
+    among_rungs = np.maximum(answers.first, answers.second) < asked.n_rungs
+    rungs = replace(answers.take(among_rungs), target_ladder=none, target_length=length)
+    found = positions(rungs, scale.judge)
+    more = {
+        asked.contexts[k]: Anchors(found.rungs[k], found.rung_cov[k], ladders[asked.contexts[k]].hash) for k in lacking
+    }
+    return replace(scale, ladders={**scale.ladders, **more})
+
+
+def placed(asked: Asked, ladders: Mapping[str, Ladder], scale: Scale) -> tuple[Scale, Posterior]:
+    """The scale with the ladders that it lacks; and targets on it, each by its own answers alone."""
+    scale, answers, n = extended(asked, ladders, scale), asked.answers(), asked.n_rungs
+    own = answers.take(np.maximum(answers.first, answers.second) >= n)
+    contexts = [asked.contexts[place] for place in asked.ladder.tolist()]
+    lengths = None
+    if own.rung_length is not None and own.target_length is not None:
+        lengths = own.rung_length[asked.ladder], own.target_length
+    return scale, scale.place(contexts, own.first - n, own.second + 1, own.sign < 0, own.probs, lengths)
+
+
+def why_none(scale: Scale) -> str:
+    """Why nothing can be placed by this judge; "" where it can."""
+    if scale.judge.rungs_rise:
+        return ""
+    return (
+        f"the judge does not see the ladders rise: over {scale.judge.n_ladders} ladders of {scale.n_rungs} rungs, its "
+        "answers put them upside down, or all rungs at one place, so that they are no scale. Look at the ladders, take "
+        "another judge, or --scoring paper"
+    )
+
+
+def lines(scales: Sequence[Scale]) -> list[str]:
+    """What the judge is like, for people."""
+    shown = []
+    for scale in scales:
+        judge = scale.judge
+        name = f"{scale.attribute}, {scale.n_rungs} rungs"
+        if not judge.rungs_rise:
+            shown.append(f"{name}: {why_none(scale)}")
+            continue
+        better, worse, similar = judge.probs(np.array(judge.position_bias))
+        ties = f"{100 * judge.probs(np.array(0.0))[2]:.0f} % similar for equal texts" if similar else "no ties"
+        bias = (
+            f"position bias {judge.position_bias:+.2f} nats (better {better:.2f}, worse {worse:.2f} for equal texts)"
+            if judge.bias_known
+            else "position bias not known (one order, no rungs against rungs), taken as 0"
+        )
+        shift, stretch, uneven = judge.rung_sd
+        shown.append(f"{name}: judge tells {judge.discrimination:.2f} nats a rung, {ties}; {bias}")
+        shown.append(
+            f"  {judge.n_ladders} ladders: single rungs are off by {uneven:.2f}, lengths by {100 * stretch:.0f} %; "
+            f"what sets contexts apart: ladders {shift:.2f}, texts {judge.context_sd:.2f} rungs"
+            + ("" if judge.converged else "; the fit did NOT converge")
+        )
+        if judge.length_effect is not None and judge.length_stderr is not None:
+            shown.append(
+                f"  taken out: {judge.length_effect:+.2f} +- {judge.length_stderr:.2f} rungs for texts twice as long"
+            )
+    return shown
+
+
+def lengths(ladders: Sequence[Ladder], targets: Sequence[str], ladder: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Answers.rung_length and target_length. ladder : of each target, place in ladders"""
+    rungs = np.zeros((len(ladders), ladders[0].n_rungs))
+    middle = np.zeros(len(ladders))
+    for place, each in enumerate(ladders):
+        usable = [rung.level - 1 for rung in each.usable]
+        own = np.log2([_words(rung.text) for rung in each.usable])
+        middle[place] = own.mean()
+        rungs[place, usable] = own - middle[place]
+    return rungs, np.log2([_words(text) for text in targets]) - middle[ladder]
+
+
+def _words(text: str) -> int:
+    return len(text.split())  # of a text that is not empty: at least 1

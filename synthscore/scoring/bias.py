@@ -1,0 +1,204 @@
+"""Verdicts -> what a judge favours besides quality: a position, a length, texts of its own. Pure NumPy.
+
+Every effect is a mean over contexts' texts with a standard error that takes contexts as what was sampled. None of them
+is taken out of any score here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ..ladders.references import References
+from ..types import FloatArray, IntArray, Score, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """stderr : over contexts; None for fewer than 3 of them. n : verdicts or texts that it is of."""
+
+    value: float
+    stderr: float | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeBias:
+    """What was found on one attribute; None where the answers cannot tell it.
+
+    position : (better - worse) of the text asked about, beyond what it gets asked the other way round, halved; in
+        -1..1, positive where the judge favours the text asked about. None without both orders
+    position_by_rung, position_trend : the same by rung, 1..N, and its rise for each rung
+    similar_by_rung : share of "similar" by rung; empty for protocols without that label
+    length : of two rungs of the same level, how far the judge puts one that is twice as long above the other, in rungs.
+        Both were made to be equally good: what is left is the length, or what goes with it
+    length_of_texts : how far scores rise for texts twice as long, inside contexts, in rungs; better texts may be longer
+    own_texts : how far texts that the judge itself, or the writer of the rungs, wrote score above others of their
+        context, in rungs; they may be better. None where no text's system has such a name
+    """
+
+    position: Effect | None
+    position_by_rung: tuple[Effect | None, ...]
+    position_trend: Effect | None
+    similar_by_rung: tuple[float | None, ...]
+    length: Effect | None
+    length_of_texts: Effect | None
+    own_texts: Effect | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+
+def judge_bias(
+    scores: Sequence[Score], targets: Sequence[Target], references: References, *, task: str, judge: str = ""
+) -> JudgeBias:
+    """scores[i] is of targets[i], all of one attribute; those without verdicts are left out.
+
+    judge : its name, as in the texts' `system`. Lengths are counted in words.
+    """
+    scored = [(s, t) for s, t in zip(scores, targets, strict=True) if s.verdicts and s.value is not None]
+    names = {name: place for place, name in enumerate(dict.fromkeys(s.context_id for s, _ in scored))}
+    flat = [(i, v) for i, (s, _) in enumerate(scored) for v in s.verdicts]
+    of = np.array([i for i, _ in flat], dtype=np.int64)
+    level = np.array([v.level for _, v in flat], dtype=np.int64)
+    swapped = np.array([v.swapped for _, v in flat], dtype=bool)
+    margin = np.array([v.better - v.worse for _, v in flat], dtype=np.float64)
+    similar = np.array([v.similar for _, v in flat], dtype=np.float64)
+    context = np.array([names[s.context_id] for s, _ in scored], dtype=np.int64)
+    n = int(level.max(initial=0))
+
+    pairs: dict[tuple[int, int], dict[bool, int]] = {}  # (text, rung) -> its verdicts, in both orders
+    for row, key in enumerate(zip(of.tolist(), level.tolist(), strict=True)):
+        pairs.setdefault(key, {})[bool(swapped[row])] = row
+    both = np.array([(p[False], p[True]) for p in pairs.values() if len(p) == 2], dtype=np.int64).reshape(-1, 2)
+    favour = (margin[both[:, 0]] - margin[both[:, 1]]) / 2
+    at, there = level[both[:, 0]], context[of[both[:, 0]]]
+
+    value = np.array([s.value for s, _ in scored], dtype=np.float64)
+    words = np.array([_log_words(t.text) for _, t in scored], dtype=np.float64)
+    own = _own([t for _, t in scored], references, task, judge)
+    return JudgeBias(
+        position=_mean(favour, there),
+        position_by_rung=tuple(_mean(favour[at == k], there[at == k]) for k in range(1, n + 1)),
+        position_trend=_slope(favour - favour.mean(), at - at.mean(), there) if len(at) else None,
+        similar_by_rung=_shares(similar, level, n),
+        length=_length_at_equal_rung(margin, level, context[of], list(names), references, task, scored),
+        length_of_texts=_slope(_inside(value, context), _inside(words, context), context),
+        own_texts=_slope(_inside(value, context), _inside(own, context), context) if own.any() else None,
+    )
+
+
+def lines(attribute: str, bias: JudgeBias) -> list[str]:
+    """For people: what was found, in one line; none where nothing was."""
+    parts = []
+    if bias.position is not None:
+        trend = f", {_shown(bias.position_trend)} a rung" if bias.position_trend else ""
+        parts.append(f"position {_shown(bias.position)}{trend}")
+    if bias.similar_by_rung:
+        shown = " ".join("-" if share is None else f"{share:.2f}" for share in bias.similar_by_rung)
+        parts.append(f"similar by rung {shown}")
+    if bias.length is not None:
+        parts.append(f"twice as long at equal rung {_shown(bias.length)} rungs")
+    if bias.own_texts is not None:
+        parts.append(f"own texts {_shown(bias.own_texts)} rungs")
+    return [f"{attribute}: bias of the judge: {'; '.join(parts)}"] if parts else []
+
+
+def _shares(similar: FloatArray, level: IntArray, n: int) -> tuple[float | None, ...]:
+    if not similar.any():
+        return ()
+    by_rung = (similar[level == k] for k in range(1, n + 1))
+    return tuple(float(each.mean()) if len(each) else None for each in by_rung)
+
+
+def _shown(effect: Effect) -> str:
+    return f"{effect.value:+.2f}" + ("" if effect.stderr is None else f" +- {effect.stderr:.2f}")
+
+
+def _length_at_equal_rung(
+    margin: FloatArray,
+    level: IntArray,
+    context: IntArray,
+    names: list[str],
+    references: References,
+    task: str,
+    scored: Sequence[tuple[Score, Target]],
+) -> Effect | None:
+    """Rungs by how often texts lose to them, against their lengths, without what a ladder or a level has in common."""
+    if not len(names):
+        return None
+    n = int(level.max())
+    size = len(names) * n
+    at = context * n + level - 1
+    count = np.bincount(at, minlength=size)
+    rows = np.flatnonzero(count)
+    strength = -np.bincount(at, margin, size)[rows] / count[rows]
+    ladder, rung = rows // n, rows % n
+    attribute = scored[0][0].attribute
+    texts = {}
+    for place, name in enumerate(names):
+        for each in references.find(name, attribute, task).usable:
+            texts[place * n + each.level - 1] = each.text
+    words = np.array([_log_words(texts[row]) for row in rows.tolist()], dtype=np.float64)
+    rise = _slope(_inside(strength, ladder), _inside(rung.astype(np.float64), ladder), ladder)
+    fitted = len(np.unique(ladder)) + len(np.unique(rung)) - 1
+    effect = _slope(_inside(strength, ladder, rung), _inside(words, ladder, rung), ladder, fitted)
+    if rise is None or effect is None or rise.value <= 0:  # the rungs do not rise: there is no unit
+        return None
+    stderr = None if effect.stderr is None else effect.stderr / rise.value
+    return Effect(effect.value / rise.value, stderr, len(rows))
+
+
+def _own(targets: Sequence[Target], references: References, task: str, judge: str) -> FloatArray:
+    """1.0 for texts that the judge or the writer of their ladder's rungs wrote."""
+    writers: dict[str, set[str]] = {}
+    for ladder in references.filter(task=task):
+        models = {str(rung.provenance.get("model", "")) for rung in ladder.rungs}
+        writers.setdefault(ladder.context_id, set()).update(_bare(model) for model in models)
+    names = [({_bare(judge)} | writers.get(t.context_id, set())) - {""} for t in targets]
+    found = (_bare(t.system or "") in own for t, own in zip(targets, names, strict=True))
+    return np.array(list(found), dtype=np.float64)
+
+
+def _bare(model: str) -> str:
+    """A model's name without its revision."""
+    return model.partition("@")[0].strip().lower()
+
+
+def _log_words(text: str) -> float:
+    return float(np.log2(max(len(text.split()), 1)))
+
+
+def _inside(values: FloatArray, *groups: IntArray) -> FloatArray:
+    """Without the means of the groups, of each kind of groups."""
+    left = values.astype(np.float64)
+    for _ in range(1 if len(groups) == 1 else 50):  # two kinds that overlap: in turn, until nothing is left of either
+        for group in groups:
+            left = left - (np.bincount(group, left) / np.maximum(np.bincount(group), 1))[group]
+    return left
+
+
+def _mean(values: FloatArray, context: IntArray) -> Effect | None:
+    return _slope(values, np.ones(len(values)), context)
+
+
+def _slope(y: FloatArray, x: FloatArray, context: IntArray, n_fitted: int = 0) -> Effect | None:
+    """Least squares through 0; the error is that of independent contexts (Liang and Zeger, 1986).
+
+    n_fitted : means that were taken out of y before, for which the error is made larger
+    """
+    squares = float(x @ x)
+    if squares < 1e-12:
+        return None
+    slope = float(x @ y) / squares
+    scores = np.bincount(context, x * (y - slope * x))
+    n = len(np.unique(context))
+    free = len(y) - n_fitted - 1
+    if n < 3 or free < 1:
+        return Effect(slope, None, len(y))
+    error = np.sqrt((scores @ scores) * n / (n - 1) * (len(y) - 1) / free) / squares
+    return Effect(slope, float(error), len(y))

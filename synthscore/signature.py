@@ -1,0 +1,55 @@
+"""What a number depends on, as one printable line; and the hash of texts that goes into it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from .errors import InputError
+
+
+def text_hash(*texts: str) -> str:
+    """Hex sha256 of texts, each preceded by its length, so that ("ab", "c") and ("a", "bc") differ."""
+    digest = hashlib.sha256()
+    for text in texts:
+        data = text.encode()
+        digest.update(f"{len(data)}:".encode())
+        digest.update(data)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Everything that can change a number, as one printable line: `synthscore:0.1.0|model:nano@1f2e|...`.
+
+    In the line, a "|" inside a value is "%7C", and a "%" is "%25".
+    """
+
+    parts: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, **parts: object) -> Signature:
+        return cls(tuple((key, str(value)) for key, value in parts.items()))
+
+    @classmethod
+    def parse(cls, line: str) -> Signature:
+        """The signature that prints as this line."""
+        signature = cls.of_any(line)
+        if not all(key and ":" in part for (key, _), part in zip(signature.parts, line.split("|"), strict=True)):
+            raise InputError(f"cannot read the signature {line!r}: expected NAME:VALUE|NAME:VALUE|...", value=line)
+        return signature
+
+    @classmethod
+    def of_any(cls, line: str) -> Signature:
+        """As `parse`, of any line: to show what a file says. What has no colon is a name without a value."""
+        parts = (part.partition(":") for part in line.split("|"))
+        return cls(tuple((key, value.replace("%7C", "|").replace("%25", "%")) for key, _, value in parts))
+
+    def with_(self, **parts: object) -> Signature:
+        """A signature with parts added or replaced."""
+        merged = dict(self.parts) | {key: str(value) for key, value in parts.items()}
+        return Signature(tuple(merged.items()))
+
+    def __str__(self) -> str:
+        escaped = ((key, value.replace("%", "%25").replace("|", "%7C")) for key, value in self.parts)
+        return "|".join(f"{key}:{value}" for key, value in escaped)

@@ -1,0 +1,236 @@
+"""Stored answers -> asked again -> how far they have drifted. The model is asked directly, not through a store."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..engine import Engine, Generation, LabelLogProbs, Progress, Question, Sampling
+from ..errors import StoreError
+from ..signature import Signature
+from ..types import BoolArray, FloatArray
+from .answers import Answer, n_shared
+from .engine import label_log_probs
+from .file import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Answers of one kind that one engine gave, against those that an engine gives now.
+
+    stored, now : the two engines
+    n_stored : stored answers of this kind that have their question; n_replayed : how many of them were asked again
+    n_beyond : answers with a label or token that differs by more than the tolerance; texts that are not identical;
+        continuations that are other tokens now
+    max_diff, mean_diff : |log P(label) now - stored|, nats, over the labels of all answers, or the same of tokens; NaN
+        where there are none
+    max_mass_diff : |label mass now - stored|, a probability
+    n_censored : labels left out of all this, because a server did not tell them then or now
+    worst : key of the answer with the largest difference, "" where there is none
+    failures : why answers could not be given now
+    texts : where texts, or numbers of tokens, differ, one line each
+    """
+
+    stored: Signature
+    now: Signature
+    kind: str
+    n_stored: int
+    n_replayed: int
+    n_beyond: int
+    max_diff: float = math.nan
+    mean_diff: float = math.nan
+    max_mass_diff: float = math.nan
+    n_censored: int = 0
+    worst: str = ""
+    failures: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return not (self.n_beyond or self.failures)
+
+    @property
+    def changed(self) -> dict[str, tuple[str, str]]:
+        """Parts of the two signatures that differ: name -> (stored, now), "" where one has no such part."""
+        stored, now = dict(self.stored.parts), dict(self.now.parts)
+        pairs = {name: (stored.get(name, ""), now.get(name, "")) for name in stored | now}
+        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def store_files(path: str | Path) -> list[Path]:
+    """The store itself, or every *.sqlite of a folder: one a shard. raises : StoreError where there is none"""
+    path = Path(path).expanduser()
+    files = sorted(path.glob("*.sqlite")) if path.is_dir() else [path]
+    if not files:
+        raise StoreError(f"there is no store in {path}: expected files named *.sqlite. Check the path", path=path)
+    return files
+
+
+def sample(
+    stores: Iterable[Store], engine: str, kind: str, n_sample: int, rng: np.random.Generator
+) -> tuple[list[Answer], int]:
+    """Answers of an engine (by its signature), drawn without repetition from those that have their question, in stored
+    order; and how many there are to draw from."""
+    batches = [
+        (store, batch)
+        for store in stores
+        for batch in store.batches()
+        if (batch.engine, batch.kind) == (engine, kind) and batch.has_questions
+    ]
+    ends = np.cumsum([batch.n_answers for _, batch in batches], dtype=np.int64)
+    total = int(ends[-1]) if batches else 0
+    chosen = np.sort(rng.choice(total, min(n_sample, total), replace=False)) if total else np.array([], dtype=np.int64)
+    owners = np.searchsorted(ends, chosen, side="right")
+    answers: list[Answer] = []
+    for owner in np.unique(owners):
+        store, batch = batches[owner]
+        stored = store.read(batch)
+        places = chosen[owners == owner] - (ends[owner] - batch.n_answers)
+        answers += [stored[place] for place in places if place < len(stored)]  # fewer, if it was pruned just now
+    return answers, total
+
+
+def replay(
+    answers: Sequence[Answer], n_stored: int, engine: Engine, tolerance: float, progress: Progress | None = None
+) -> Drift:
+    """Ask an engine what was asked before. answers : of one kind and one engine, with their questions; at least one.
+
+    tolerance : most that the log-probability of a label or token may differ, nats
+    """
+    compare = {"labels": _labels, "text": _texts, "tokens": _tokens}[answers[0].kind]
+    return compare(answers, n_stored, engine, tolerance, progress)
+
+
+def _labels(
+    answers: Sequence[Answer], n_stored: int, engine: Engine, tolerance: float, progress: Progress | None
+) -> Drift:
+    groups: dict[tuple[str, ...], list[Answer]] = {}
+    for answer in answers:
+        groups.setdefault(_question(answer).labels, []).append(answer)
+    diffs: list[float] = []  # of labels
+    worst = [(-1.0, "")]  # (largest difference, key) of each row
+    mass_diffs: list[float] = []
+    failures: list[str] = []
+    n_censored = 0
+    for labels, group in groups.items():
+        now = engine.label_log_probs([_question(answer).prompt for answer in group], labels, progress)
+        was = label_log_probs(labels, [answer.value for answer in group], {})
+        told = ~(_censored(was) | _censored(now))
+        for row, answer in enumerate(group):
+            if row in now.failures:
+                failures.append(now.failures[row])
+                continue
+            one, other = was.log_probs[row, told[row]], now.log_probs[row, told[row]]
+            n_censored += int((~told[row]).sum())
+            diff = _distance(one, other)
+            if len(diff):
+                diffs += diff.tolist()
+                worst.append((float(diff.max()), answer.key.hex()))
+                mass_diffs.append(abs(float(np.exp(one).sum() - np.exp(other).sum())))
+    largest, key = max(worst)
+    return Drift(
+        stored=Signature.parse(answers[0].engine),
+        now=engine.signature,
+        kind="labels",
+        n_stored=n_stored,
+        n_replayed=len(answers),
+        n_beyond=sum(diff > tolerance for diff, _ in worst),
+        max_diff=largest if diffs else math.nan,
+        mean_diff=float(np.mean(diffs)) if diffs else math.nan,
+        max_mass_diff=max(mass_diffs, default=math.nan),
+        n_censored=n_censored,
+        worst=key if largest > 0 else "",
+        failures=tuple(failures),
+    )
+
+
+def _texts(
+    answers: Sequence[Answer], n_stored: int, engine: Engine, tolerance: float, progress: Progress | None
+) -> Drift:
+    groups: dict[Sampling, list[Answer]] = {}
+    for answer in answers:
+        sampling = _question(answer).sampling
+        assert sampling is not None, "a text has its sampling"
+        groups.setdefault(sampling, []).append(answer)
+    failures: list[str] = []
+    texts: list[str] = []
+    for sampling, group in groups.items():
+        questions = [_question(answer) for answer in group]
+        written = engine.generate([q.prompt for q in questions], sampling, [q.seed for q in questions], progress)
+        for answer, now in zip(group, written, strict=True):
+            was = Generation(*answer.value)
+            if not isinstance(now, Generation):
+                failures.append(str(now))
+            elif now != was:
+                texts.append(f"{answer.key.hex()[:12]}: {_difference(was, now)}")
+    return Drift(
+        stored=Signature.parse(answers[0].engine),
+        now=engine.signature,
+        kind="text",
+        n_stored=n_stored,
+        n_replayed=len(answers),
+        n_beyond=len(texts),
+        failures=tuple(failures),
+        texts=tuple(texts),
+    )
+
+
+def _tokens(
+    answers: Sequence[Answer], n_stored: int, engine: Engine, tolerance: float, progress: Progress | None
+) -> Drift:
+    questions = [_question(answer) for answer in answers]
+    read = engine.token_log_probs([q.prompt for q in questions], [q.continuation or "" for q in questions], progress)
+    diffs: list[float] = []  # of tokens
+    worst = [(-1.0, "")]  # (largest difference, key) of each row
+    failures: list[str] = []
+    texts: list[str] = []
+    for answer, now in zip(answers, read, strict=True):
+        if isinstance(now, Exception):
+            failures.append(str(now))
+        elif len(now) != len(answer.value):
+            texts.append(f"{answer.key.hex()[:12]}: {len(answer.value)} tokens is now {len(now)}")
+        else:
+            diff = _distance(np.array(answer.value), now)
+            diffs += diff.tolist()
+            worst.append((float(diff.max()), answer.key.hex()))
+    largest, key = max(worst)
+    return Drift(
+        stored=Signature.parse(answers[0].engine),
+        now=engine.signature,
+        kind="tokens",
+        n_stored=n_stored,
+        n_replayed=len(answers),
+        n_beyond=len(texts) + sum(diff > tolerance for diff, _ in worst),
+        max_diff=largest if diffs else math.nan,
+        mean_diff=float(np.mean(diffs)) if diffs else math.nan,
+        worst=key if largest > 0 else "",
+        failures=tuple(failures),
+        texts=tuple(texts),
+    )
+
+
+def _distance(one: FloatArray, other: FloatArray) -> FloatArray:
+    """|one - other|; 0 where both are -inf."""
+    with np.errstate(invalid="ignore"):
+        return np.where(one == other, 0.0, np.abs(one - other))
+
+
+def _question(answer: Answer) -> Question:
+    assert answer.question is not None, "sampled from answers that have one"
+    return answer.question
+
+
+def _censored(answers: LabelLogProbs) -> BoolArray:
+    return np.zeros(answers.log_probs.shape, dtype=bool) if answers.censored is None else answers.censored
+
+
+def _difference(was: Generation, now: Generation) -> str:
+    """Where two generations that are not equal part."""
+    place = n_shared(was.text, now.text)
+    if was.text != now.text:
+        return f"from character {place}: {was.text[place : place + 40]!r} is now {now.text[place : place + 40]!r}"
+    return f"the same text: {was.finish_reason}, {was.n_tokens} tokens is now {now.finish_reason}, {now.n_tokens}"

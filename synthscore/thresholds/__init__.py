@@ -1,0 +1,1 @@
+"""Scores -> kept, dropped or unsure."""

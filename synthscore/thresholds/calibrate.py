@@ -1,0 +1,337 @@
+"""Labelled scores -> a certificate: thresholds at which a promise holds with a stated confidence. No model, no files
+but the rows that it is given.
+
+Learn then Test (Angelopoulos et al. 2021, arXiv:2110.01052): each threshold is a hypothesis "the promise does not hold
+here", with an exact binomial p-value; they are tested in an order that is fixed beforehand, up to the first that cannot
+be rejected. All that are rejected hold together with the confidence asked for, however many there are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import CertificateError, InputError
+from ..types import BoolArray, FloatArray, IntArray
+from .labels import Labelled
+from .rules import AtLeast, Certificate, Certified, Guarantee, Kind
+
+STEP = 0.01  # thresholds are multiples of this: they must not depend on the scores that they are tested on
+_FIRST = 20  # the strictest threshold tested for precision keeps 1 / _FIRST of the scores, or what its test needs
+
+
+def needed(guarantee: Guarantee, confidence: float) -> int:
+    """How many texts (kept, good or bad ones, as the guarantee is about) its test needs, if it finds no fault in any.
+
+    The least n with (1 - tolerated share of faults)^n <= 1 - confidence.
+    """
+    n = math.ceil(math.log(1 - confidence) / math.log(_least(guarantee)) - 1e-9)
+    return max(n, 1)
+
+
+def calibrate(
+    labelled: Labelled,
+    guarantees: Sequence[Guarantee],
+    confidence: float = 0.9,
+    *,
+    step: float = STEP,
+    start: float | None = None,
+) -> Certificate:
+    """Thresholds at which all guarantees hold, with probability `confidence` over draws of the labelled texts.
+
+    Of precision and fpr the lowest threshold that can be certified is taken, of recall the highest; what lies between
+    them is unsure. Several guarantees share 1 - confidence equally.
+
+    start : threshold at which testing for precision begins, chosen without looking at these scores. None: the first
+        that keeps a twentieth of the scores, and as many as the test needs. The guarantee is then exact if texts that
+        score higher are not less often good; see docs/thresholds.md
+    raises : CertificateError, with `needed` and `seen` where there are too few labels; InputError
+    """
+    if not 0 < confidence < 1 or not 0 < step < math.inf:
+        raise InputError(
+            f"confidence is {confidence} and step is {step}, expected confidence in (0, 1), such as 0.9, and step > 0",
+            field="confidence",
+            value=confidence,
+        )
+    if not guarantees or len({each.kind for each in guarantees}) < len(guarantees):
+        raise InputError(
+            f"guarantees are {', '.join(map(str, guarantees)) or 'none'}, expected one or more, each of another kind",
+            field="guarantee",
+            value=tuple(map(str, guarantees)),
+        )
+    n_good = int(labelled.good.sum())
+    if n_good in (0, len(labelled)):
+        raise CertificateError(
+            f"cannot calibrate: of {len(labelled)} labelled texts {n_good} are good, expected some good and some bad. "
+            "Label more texts, or draw the line between good and bad elsewhere (--good-from)",
+            seen=n_good,
+        )
+    level = 1 - (1 - confidence) / len(guarantees)
+    tested = [_certify(labelled, guarantee, level, step, start) for guarantee in guarantees]
+    certified = tuple(each for each, _ in tested)
+    keeping = [each.threshold for each in certified if each.guarantee.kind != "recall"]
+    recalling = [each.threshold for each in certified if each.guarantee.kind == "recall"]
+    keep_from = max(keeping) if keeping else recalling[0]
+    for each, strictest in tested:
+        if each.guarantee.kind == "precision" and keep_from > strictest:
+            raise CertificateError(
+                f"cannot certify all of {', '.join(map(str, guarantees))}: together they keep from {keep_from:g}, "
+                f"where too few labelled texts are kept to test {each.guarantee}, expected {strictest:g} or "
+                "less. Label more texts, or promise less"
+            )
+    return Certificate(
+        certified=certified,
+        confidence=confidence,
+        keep_from=keep_from,
+        drop_below=min(keep_from, *recalling) if recalling else keep_from,
+        n_rows=len(labelled),
+        n_good=n_good,
+        n_unscored=int((~labelled.scored).sum()),
+        signature=labelled.signature,
+    )
+
+
+def _certify(
+    labelled: Labelled, guarantee: Guarantee, level: float, step: float, start: float | None
+) -> tuple[Certified, float]:
+    """What is certified, and the first threshold that was tested: it holds at this and all between."""
+    kind, least, delta = guarantee.kind, _least(guarantee), 1 - level
+    value = labelled.value[labelled.scored]
+    seen = {"precision": len(value), "recall": int(labelled.good.sum()), "fpr": int((~labelled.good).sum())}[kind]
+    enough = needed(guarantee, level)
+    if seen < enough or not len(value):
+        noun = {"precision": "scored", "recall": "good", "fpr": "bad"}[kind]
+        raise CertificateError(
+            f"cannot certify {guarantee}: {seen} labelled texts are {noun}, expected at least {enough}, which is how "
+            f"many it needs at confidence {level:g} where none of them is wrong. Label more texts, or promise less",
+            needed=enough,
+            seen=seen,
+        )
+    thresholds = _thresholds(value, step)
+    if kind == "recall":
+        thresholds = thresholds[::-1]  # each lower threshold misses no more: from the safest on, as with the others
+    elif kind == "precision" and start is not None:
+        thresholds = np.concatenate([[start], thresholds[thresholds < start]])
+    n, n_faultless = _tally(labelled, kind, thresholds)
+    if kind == "precision" and start is None:
+        first = int(np.argmax(n >= max(enough, math.ceil(len(value) / _FIRST))))
+        thresholds, n, n_faultless = thresholds[first:], n[first:], n_faultless[first:]
+    failed = np.flatnonzero(by_chance(n_faultless, n, least) > delta * (1 + 1e-9))  # 1 - 0.9 is not quite 0.1
+    at = int(failed[0]) - 1 if len(failed) else len(n) - 1
+    if at < 0:
+        raise CertificateError(_refusal(guarantee, level, thresholds, n, n_faultless), needed=enough, seen=int(n[0]))
+    n_hit = int(n[at] - n_faultless[at]) if kind == "fpr" else int(n_faultless[at])
+    limit = float(lower_limit(n_faultless[at : at + 1], n[at : at + 1], delta)[0])
+    certified = Certified(
+        guarantee=guarantee,
+        threshold=float(thresholds[at]),
+        n=int(n[at]),
+        n_hit=n_hit,
+        observed=n_hit / int(n[at]),
+        limit=1 - limit if kind == "fpr" else limit,
+        level=level,
+    )
+    return certified, float(thresholds[0])
+
+
+def _least(guarantee: Guarantee) -> float:
+    """The least share without fault: good ones of the kept, kept ones of the good, or not kept ones of the bad."""
+    return 1 - guarantee.bound if guarantee.kind == "fpr" else guarantee.bound
+
+
+def _thresholds(value: FloatArray, step: float) -> FloatArray:
+    """Multiples of step, strictest first: for each score the highest that keeps it, and one that keeps none.
+
+    Between two of these no multiple keeps others than the higher of them does, so that testing these is testing all.
+    """
+    multiples = np.unique(np.floor(value / step))
+    return np.asarray(np.round(np.append(multiples, multiples[-1] + 1)[::-1] * step, 12), dtype=np.float64)
+
+
+def _tally(labelled: Labelled, kind: Kind, thresholds: FloatArray) -> tuple[IntArray, IntArray]:
+    """At each threshold: how many texts the share is of, and how many of these are without fault."""
+    good, bad = labelled.good, ~labelled.good
+    n_good, n_bad = _kept(labelled.value[good], thresholds), _kept(labelled.value[bad], thresholds)
+    if kind == "precision":
+        return n_good + n_bad, n_good
+    if kind == "recall":
+        return np.full(len(thresholds), good.sum()), n_good
+    return np.full(len(thresholds), bad.sum()), int(bad.sum()) - n_bad
+
+
+def _kept(value: FloatArray, thresholds: FloatArray) -> IntArray:
+    """How many score at least each threshold. Unscored ones never do."""
+    scored = np.sort(value[~np.isnan(value)])
+    return np.asarray(len(scored) - np.searchsorted(scored, thresholds, side="left"), dtype=np.int64)
+
+
+def _refusal(guarantee: Guarantee, level: float, thresholds: FloatArray, n: IntArray, n_faultless: IntArray) -> str:
+    of = {"precision": "kept texts are good", "recall": "good texts are kept", "fpr": "bad texts are not kept"}
+    least = _least(guarantee)
+    wanted = np.flatnonzero(by_chance(np.arange(n[0] + 1), np.full(n[0] + 1, n[0]), least) <= 1 - level)
+    expected = f"at least {wanted[0]}" if len(wanted) else f"at least {needed(guarantee, level)}, all without fault"
+    return (
+        f"cannot certify {guarantee} at confidence {level:g}: at a threshold of {thresholds[0]:g}, where testing "
+        f"begins, {n_faultless[0]} of {n[0]} {of[guarantee.kind]}, expected {expected}. Label more texts, promise "
+        "less, or use a judge that tells them apart better"
+    )
+
+
+# ------------------------------------------------------------------------------------------------- exact binomials
+
+
+def by_chance(hits: IntArray, n: IntArray, share: float) -> FloatArray:
+    """P(at least `hits` of n) where the true share is no more than `share`: the p-value of "it is more", shape (n,)."""
+    from scipy.special import betainc
+
+    few = hits <= 0
+    return np.where(few, 1.0, betainc(np.where(few, 1, hits), np.maximum(n - hits, 0) + 1, share))
+
+
+def lower_limit(hits: IntArray, n: IntArray, alpha: float) -> FloatArray:
+    """The share that is exceeded with confidence 1 - alpha, of one threshold looked at alone (Clopper-Pearson)."""
+    from scipy.special import betaincinv
+
+    few = hits <= 0
+    return np.where(few, 0.0, betaincinv(np.where(few, 1, hits), np.maximum(n - hits, 0) + 1, alpha))
+
+
+# ------------------------------------------------------------------------------------------------- to look at
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Texts with predictions in [low, high): how many, how many are good, and what was predicted on average.
+
+    share_low, share_high : 90 % interval of the share that is good (Clopper-Pearson)
+    """
+
+    low: float
+    high: float
+    n: int
+    n_good: int
+    predicted: float
+    share_low: float
+    share_high: float
+
+
+def reliability(predicted: FloatArray, good: BoolArray, bins: int | FloatArray = 10) -> tuple[Bin, ...]:
+    """A reliability diagram: the bins that hold texts, lowest first. predicted : shape (n,); NaN is left out
+
+    bins : edges, or how many of equal width from 0 to 1. What is predicted may be a probability, or a score
+    """
+    edges = np.linspace(0, 1, bins + 1) if isinstance(bins, int) else np.asarray(bins, dtype=np.float64)
+    known = ~np.isnan(predicted)
+    predicted, good = predicted[known], good[known]
+    if len(predicted) and not edges[0] <= predicted.min() <= predicted.max() <= edges[-1]:
+        raise InputError(
+            f"predictions lie between {predicted.min():g} and {predicted.max():g}, expected between the outer edges of "
+            f"the bins, {edges[0]:g} and {edges[-1]:g}. Give edges that hold them all",
+            field="bins",
+        )
+    place = np.clip(np.searchsorted(edges, predicted, side="right") - 1, 0, len(edges) - 2)  # the last holds its end
+    made = []
+    for at in np.unique(place).tolist():
+        here = place == at
+        n, n_good = int(here.sum()), int(good[here].sum())
+        low, high = interval(n_good, n)
+        made.append(Bin(float(edges[at]), float(edges[at + 1]), n, n_good, float(predicted[here].mean()), low, high))
+    return tuple(made)
+
+
+def interval(hits: int, n: int, confidence: float = 0.9) -> tuple[float, float]:
+    """Clopper-Pearson's interval of a share, (0, 1) where n is 0."""
+    alpha = (1 - confidence) / 2
+    low = lower_limit(np.array([hits]), np.array([n]), alpha)[0]
+    return float(low), 1 - float(lower_limit(np.array([n - hits]), np.array([n]), alpha)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """What a threshold does to the labelled texts. Shares are None where there is nothing that they are of."""
+
+    threshold: float
+    n_kept: int
+    n_good_kept: int
+    precision: float | None
+    precision_low: float
+    precision_high: float
+    recall: float | None
+    fpr: float | None
+
+
+def counts_at(labelled: Labelled, thresholds: Sequence[float]) -> tuple[At, ...]:
+    """A row a threshold; the interval of precision is 90 %, of each threshold looked at alone."""
+    at = np.asarray(thresholds, dtype=np.float64)
+    n_good, n_bad = int(labelled.good.sum()), int((~labelled.good).sum())
+    kept_good = _kept(labelled.value[labelled.good], at).tolist()
+    kept_bad = _kept(labelled.value[~labelled.good], at).tolist()
+    rows = []
+    for threshold, hits, misses in zip(at.tolist(), kept_good, kept_bad, strict=True):
+        n = hits + misses
+        low, high = interval(hits, n)
+        share = hits / n if n else None
+        of_good, of_bad = (hits / n_good if n_good else None), (misses / n_bad if n_bad else None)
+        rows.append(At(threshold, n, hits, share, low, high, of_good, of_bad))
+    return tuple(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Of scores with errors: how many texts are expected to be at least `threshold` good, and what AtLeast does."""
+
+    threshold: float
+    n_expected: float
+    n_kept: int
+    n_dropped: int
+    n_unsure: int
+
+
+def expected_counts(
+    value: FloatArray, stderr: FloatArray, thresholds: Sequence[float], alpha: float = 0.1
+) -> tuple[Expected, ...]:
+    """A row a threshold, without labels. value : NaN where unscored, which is unsure, and not expected anywhere"""
+    rows = []
+    scored = ~np.isnan(value)
+    for threshold in thresholds:
+        rule = AtLeast(float(threshold), alpha)
+        decided = rule.decide_many(value, stderr)
+        n_kept, n_dropped, n_unsure = (int((decided == name).sum()) for name in ("kept", "dropped", "unsure"))
+        probs = [rule.prob(v, e) for v, e in zip(value[scored].tolist(), stderr[scored].tolist(), strict=True)]
+        rows.append(Expected(float(threshold), sum(probs), n_kept, n_dropped, n_unsure))
+    return tuple(rows)
+
+
+def looked_at(labelled: Labelled, certificate: Certificate, min_score: float | None = None) -> dict[str, Any]:
+    """What `synthscore calibrate` writes beside the certificate, for the report; JSON's own types.
+
+    counts : At, at some 20 thresholds and at the certified ones. good_by_score : Bin, of scores
+    reliability : Bin, of P(score >= min_score) against the labels, where the scores have errors and min_score is given
+    """
+    scored = labelled.value[labelled.scored]
+    edges = _round_edges(float(scored.min()), float(scored.max()))
+    thresholds = sorted({*edges[:-1].tolist(), certificate.keep_from, certificate.drop_below})
+    shown: dict[str, Any] = {
+        "counts": [asdict(row) for row in counts_at(labelled, thresholds)],
+        "good_by_score": [asdict(row) for row in reliability(labelled.value, labelled.good, edges)],
+    }
+    if min_score is not None and labelled.stderr is not None and not np.isnan(labelled.stderr[labelled.scored]).any():
+        rule = AtLeast(min_score, 0.5)
+        pairs = zip(labelled.value.tolist(), labelled.stderr.tolist(), strict=True)
+        probs = np.array([np.nan if math.isnan(value) else rule.prob(value, error) for value, error in pairs])
+        shown |= {"min_score": min_score, "reliability": [asdict(row) for row in reliability(probs, labelled.good)]}
+    return shown
+
+
+def _round_edges(low: float, high: float, most: int = 20) -> FloatArray:
+    """Edges of at most `most` bins, at multiples of 1, 2 or 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(max(high - low, 1e-9) / most))
+    for width in (power, 2 * power, 5 * power, 10 * power, 20 * power):
+        first, last = math.floor(low / width), math.floor(high / width) + 1
+        if last - first <= most:
+            break
+    return np.asarray(np.round(np.arange(first, last + 1) * width, 12), dtype=np.float64)

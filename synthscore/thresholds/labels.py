@@ -1,0 +1,241 @@
+"""Rows of scores and people's labels -> scores of texts of which it is known whether they are good."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import InputError
+from ..io.files import Row, Source, read_rows, shorten
+from ..io.nouns import _id, _missing, _row_error  # how every reader of rows words its errors
+from ..signature import Signature, text_hash
+from ..types import BoolArray, FloatArray
+
+_LABELS: Mapping[str, bool] = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labelled:
+    """Scores of texts of which it is known whether they are good.
+
+    value : float64, shape (n,), NaN where unscored. good : bool, shape (n,). stderr : as value, NaN where there is none
+    n_contexts : how many contexts the texts are of; 0 where that is not known
+    n_broken : rows that were read and could not be used
+    left_out : what was read and is not here, and why; one line a reason, with a count
+    """
+
+    value: FloatArray
+    good: BoolArray
+    signature: Signature
+    stderr: FloatArray | None = None
+    n_contexts: int = 0
+    n_broken: int = 0
+    left_out: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.value.ndim != 1 or self.good.shape != self.value.shape or np.isinf(self.value).any():
+            raise InputError(
+                f"labelled scores have shapes {self.value.shape} and {self.good.shape}, expected (n,) both, and finite "
+                "scores or NaN. Give each text a score, or NaN, and a label"
+            )
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    @property
+    def scored(self) -> BoolArray:
+        return ~np.isnan(self.value)
+
+
+def read_labelled(
+    scores: Source,
+    labels: Source | None = None,
+    *,
+    good_from: float | None = None,
+    attribute: str | None = None,
+    one_per_context: bool = False,
+    encoding: str = "utf-8",
+    fields: Mapping[str, str] | None = None,
+) -> Labelled:
+    """Rows as `synthscore score` writes them, with people's labels in the same rows or in others.
+
+    labels : rows with the id of a score's row, or its context_id and system, and maybe the attribute
+    good_from : good is whose column `human` is at least this. None: whose column `label` is true or 1, not false or 0
+    attribute : which of several
+    one_per_context : take one text of each context, by a hash of its id: texts of one context are alike
+    fields : as in read_rows, of the rows that hold the labels
+
+    A row without a label, a label without a row, and a row that cannot be read are left out, and counted.
+    raises : InputError where two rows are about one text, where the scores are not of one signature, or nothing is left
+    """
+    errors: list[InputError] = []
+    all_rows = _rows(scores, encoding, fields if labels is None else None, errors)
+    attribute = attribute or _only_attribute(all_rows)
+    rows = _by_text(all_rows, attribute, "score", errors)
+    labels_of = rows
+    if labels is not None:
+        labels_of = _by_text(_rows(labels, encoding, fields, errors), attribute, "label", errors)
+    value, stderr, good, contexts = [], [], [], set()
+    signatures: dict[str, None] = {}
+    n_without = n_further = 0
+    for name, row in sorted(rows.items(), key=lambda item: text_hash(item[0])) if one_per_context else rows.items():
+        said = labels_of.get(name)
+        try:
+            label = None if said is None else _good(said, good_from)
+            if label is None:
+                n_without += 1
+                continue
+            if one_per_context and _id(row, "context_id", "context_id") in contexts:
+                n_further += 1
+                continue
+            score, error, signature = _number(row, "score"), _number(row, "stderr"), _signature(row)
+        except InputError as broken:
+            errors.append(broken)
+            continue
+        signatures[signature] = None
+        value.append(score)
+        stderr.append(error)
+        good.append(label)
+        contexts.add(row.values.get("context_id"))
+    left_out = [f"{len(errors)} rows could not be used: {errors[0]}"] if errors else []
+    if n_without:
+        left_out.append(f"{n_without} scores have no label")
+    if n_further:
+        left_out.append(f"{n_further} texts are further ones of their context")
+    if n_unmatched := len(labels_of.keys() - rows.keys()):
+        first = next(name for name in labels_of if name not in rows)
+        left_out.append(f"{n_unmatched} labels are of texts without a score; the first is {first!r}")
+    if not value:
+        raise InputError(
+            f"no score has a label: {'; '.join(left_out) or 'there are no rows'}. Expected rows with score and label "
+            "(true or false), or human with good_from. Add them, or name the file that has them (--labels)"
+        )
+    return Labelled(
+        np.array(value, dtype=np.float64),
+        np.array(good, dtype=bool),
+        _one_signature(list(signatures)),
+        np.array(stderr, dtype=np.float64),
+        0 if None in contexts else len(contexts),
+        len(errors),
+        tuple(left_out),
+    )
+
+
+def _rows(source: Source, encoding: str, fields: Mapping[str, str] | None, errors: list[InputError]) -> list[Row]:
+    rows = []
+    for row in read_rows(source, encoding=encoding, fields=fields):
+        if isinstance(row, InputError):
+            errors.append(row)
+        else:
+            rows.append(row)
+    return rows
+
+
+def _only_attribute(rows: list[Row]) -> str | None:
+    names = dict.fromkeys(str(row.values["attribute"]) for row in rows if not _missing(row.values.get("attribute")))
+    if len(names) > 1:
+        raise InputError(
+            f"the scores are of {len(names)} attributes, {', '.join(names)}, expected one: a threshold is of one. Say "
+            "which (--attribute)",
+            field="attribute",
+            value=tuple(names),
+        )
+    return next(iter(names), None)
+
+
+def _by_text(rows: list[Row], attribute: str | None, noun: str, errors: list[InputError]) -> dict[str, Row]:
+    """Text id -> row; those of other attributes are not meant. raises : InputError for a second row about a text"""
+    found: dict[str, Row] = {}
+    for row in rows:
+        own = row.values.get("attribute")
+        if attribute is not None and not _missing(own) and own != attribute:
+            continue
+        try:
+            name = _name(row)
+        except InputError as error:
+            errors.append(error)
+            continue
+        if name in found:
+            raise _row_error(
+                row,
+                "id",
+                name,
+                f"text {name!r} has a second {noun}, after row {found[name].number}",
+                "Give each text one row; of several people's labels, the one that counts",
+            )
+        found[name] = row
+    return found
+
+
+def _name(row: Row) -> str:
+    """The id, or what `synthscore score` makes one of where there is none."""
+    if not _missing(row.values.get("id")):
+        return _id(row, "id", "id")
+    if _missing(row.values.get("context_id")) or _missing(row.values.get("system")):
+        said = f"nothing says which text it is about: its columns are {', '.join(map(repr, row.values))}"
+        raise _row_error(row, "id", None, said, "Add id, or context_id and system")
+    return f"{_id(row, 'context_id', 'context_id')}/{_id(row, 'system', 'system')}"
+
+
+def _good(row: Row, good_from: float | None) -> bool | None:
+    """Whether the text is good; None where nobody says."""
+    if good_from is not None:
+        rating = _number(row, "human")
+        return None if math.isnan(rating) else rating >= good_from
+    if "label" not in row.values and not _missing(row.values.get("human")):
+        said = f"there is no 'label', but human is {shorten(row.values['human'])}"
+        raise _row_error(row, "label", None, said, "Say from which rating on a text is good (--good-from)")
+    value = row.values.get("label")
+    if _missing(value):
+        return None
+    label = _LABELS.get(str(value).strip().lower())
+    if label is None:
+        said = f"label is {shorten(value)}, expected true or 1 for good, false or 0 for bad"
+        raise _row_error(row, "label", value, said, "Mend it; a rating goes into a column human (--good-from)")
+    return label
+
+
+def _number(row: Row, name: str) -> float:
+    """NaN where there is none."""
+    if name == "score" and name not in row.values:
+        said = f"there is no 'score', but {', '.join(map(repr, row.values))}"
+        raise _row_error(row, name, None, said, "Give rows of `synthscore score`; labels alone go into --labels")
+    value = row.values.get(name)
+    if _missing(value):
+        return math.nan
+    try:
+        if isinstance(value, bool) or not isinstance(value, str | int | float | np.number):
+            raise ValueError
+        number = float(value)
+        if not math.isfinite(number):
+            raise ValueError
+    except ValueError:
+        said = f"{name} is {shorten(value)}, expected a number, or null where there is none"
+        raise _row_error(row, name, value, said, "Mend or remove the row") from None
+    return number
+
+
+def _signature(row: Row) -> str:
+    value = row.values.get("signature")
+    if not isinstance(value, str) or not value:
+        said = "there is no signature, which says what judge, templates and ladders the score is of"
+        raise _row_error(row, "signature", value, said, "Give rows as `synthscore score` wrote them")
+    return value
+
+
+def _one_signature(lines: list[str]) -> Signature:
+    signatures = [Signature.parse(line) for line in lines]
+    if len(signatures) > 1:
+        first, other = dict(signatures[0].parts), dict(signatures[1].parts)
+        differs = [part for part in dict.fromkeys([*first, *other]) if first.get(part) != other.get(part)]
+        seen = "; ".join(f"{part} is {first.get(part)} and {other.get(part)}" for part in differs)
+        raise InputError(
+            f"the scores have {len(signatures)} signatures: {seen}. Expected one: a threshold on the scores of one "
+            "judge says nothing of another's. Score all texts alike",
+            field="signature",
+            value=tuple(lines),
+        )
+    return signatures[0]

@@ -1,0 +1,248 @@
+"""Models that read texts apart: what is read together is what each prompt gives alone, and text stays text."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AddedToken, BertConfig, BertForMaskedLM
+
+from synthscore.engine import Prompt, Sampling
+from synthscore.engines import open_engine
+from synthscore.engines.isolated.engine import ApartEngine
+from synthscore.engines.isolated.model import ATTENTION, states
+from synthscore.engines.isolated.plan import CUE, SHARED, Marks, chunks, plan
+from synthscore.engines.loading import read_as
+from synthscore.errors import EngineError, LabelError
+from tests.tokenizers_for_tests import word_piece
+
+END, COLON = 9, 8
+MARKS = Marks(END, (frozenset({1, 3}), frozenset({2, 4})), COLON)
+LABELS = ("Better", "Worse", "Similar")
+WORDS = st.lists(st.integers(10, 13), min_size=1, max_size=4)
+
+
+@st.composite
+def sequences(draw):
+    """Paragraphs that both texts share, two texts of one or two paragraphs under headings, a cue; or a part of that."""
+    shared = draw(st.lists(WORDS, min_size=0, max_size=2))
+    texts = [[[10, n, COLON, *draw(WORDS)], *draw(st.lists(WORDS, max_size=1))] for n in (1, 2)]
+    parts = [*shared, *texts[0], *texts[1], [12]]
+    parts = parts[: draw(st.integers(1, len(parts)))]
+    return [i for part in parts[:-1] for i in (*part, END)] + parts[-1]
+
+
+MANY = st.lists(sequences(), min_size=1, max_size=8)
+
+
+def seen_by(planned, token):
+    """Indices of the tokens that it sees, from the blocks."""
+    for start, stop, keys, seen in planned.blocks(4):
+        if start <= token < stop:
+            return set(keys[seen[token - start]].tolist())
+    raise AssertionError("no block has the token")
+
+
+def path_of(planned, sequence):
+    """The tokens of a sequence, in its order, and the number of each one's paragraph within it."""
+    spans = [range(planned.starts[p], planned.starts[p + 1]) for p in planned.paths[sequence]]
+    return [i for span in spans for i in span], [k for k, span in enumerate(spans) for _ in span]
+
+
+@given(MANY)
+@settings(max_examples=60, deadline=None)
+def test_a_sequence_reads_back_and_its_texts_do_not_see_each_other(many):
+    planned = plan(many, MARKS)
+    assert planned.n_tokens <= sum(map(len, many))
+    for index, sequence in enumerate(many):
+        path, paragraph = path_of(planned, index)
+        assert planned.ids[path].tolist() == sequence
+        assert planned.ends[index] == path[-1]
+        parts = planned.parts[index]
+        for token, own in zip(path, paragraph, strict=True):
+            expected = {
+                other
+                for other, its in zip(path, paragraph, strict=True)
+                if its <= own and (its == own or CUE in (parts[own],) or parts[its] in (SHARED, parts[own]))
+            }
+            assert seen_by(planned, token) == expected
+            assert planned.positions[token] == paragraph[: path.index(token)].count(own)
+            assert planned.kinds[token] == (parts[own] == 2)
+
+
+@given(MANY, st.integers(4, 60))
+@settings(max_examples=60, deadline=None)
+def test_chunks_hold_every_sequence_once_and_no_more_tokens_than_asked(many, max_tokens):
+    groups = chunks(many, MARKS, max_tokens)
+    assert sorted(place for group in groups for place in group) == list(range(len(many)))
+    for group in groups:
+        n = plan([many[place] for place in group], MARKS).n_tokens
+        assert n <= max_tokens or len(group) == 1
+
+
+def test_each_text_is_read_once_in_each_place_and_cues_alone_are_read_for_every_pair():
+    texts = [[20 + k, 21, 22, END] for k in range(5)]
+    many = [[10, 11, END, 12, 1, COLON, *one, 12, 2, COLON, *other, 13, 14] for one in texts for other in texts]
+    planned = plan(many, MARKS)
+    assert planned.n_tokens == 3 + 2 * 5 * 7 + 25 * 2
+    assert [planned.parts[0][k] for k in range(4)] == [SHARED, 1, 2, CUE]
+    assert planned.tokens(0, 1).tolist() != planned.tokens(0, 2).tolist()
+    assert planned.ids[planned.tokens(7, 2)].tolist() == many[7][10:17]
+    assert chunks(many, MARKS, planned.n_tokens) == [sorted(range(25), key=lambda k: many[k])]
+
+
+def test_a_heading_is_a_word_a_name_and_a_colon():
+    assert MARKS.text(np.array([10, 1, COLON, 11])) == MARKS.text(np.array([10, 3, COLON])) == 1
+    assert MARKS.text(np.array([10, 2, COLON, 11])) == 2
+    assert MARKS.text(np.array([1, COLON, 11])) == MARKS.text(np.array([10, 1, 11])) == MARKS.text(np.array([10])) == 0
+
+
+def test_an_empty_sequence_is_an_error():
+    with pytest.raises(ValueError, match="empty"):
+        plan([[1], []], MARKS)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A tiny random model that reads texts apart."""
+    torch.manual_seed(0)
+    tokenizer = word_piece()
+    tokenizer.add_tokens([AddedToken("\n\n", normalized=False, special=False)])
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
+        max_position_embeddings=128, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    config.synthscore = {"paragraph_end": "\n\n", "texts": [["1", "a"], ["2", "b"]]}
+    model = BertForMaskedLM(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0, 0.3)
+    path = tmp_path_factory.mktemp("paragraphs")
+    model.save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def engine(folder):
+    return open_engine(str(folder))
+
+
+TEXTS = ("A ferry stopped.", "A ferry ferry stopped.", "Ferry a stopped ferry.", "Nobody was hurt.")
+PROMPTS = [
+    Prompt(f"A ferry stopped near an island.\n\nA 1:\n{one}\n\nA 2:\n{other}\n\nVerdict:")
+    for one in TEXTS
+    for other in TEXTS
+]
+
+
+def plainly(engine, prompt):
+    """Log-probabilities after a prompt: plain softmax attention over a mask made paragraph by paragraph."""
+    ids = engine.prompts.encode(prompt)
+    paragraph = np.cumsum([0] + [i == engine._marks.end for i in ids[:-1]])
+    assert paragraph[-1] == 3  # instructions, text 1, text 2, cue
+    places = [int(k - np.flatnonzero(paragraph == paragraph[k])[0]) for k in range(len(ids))]
+    unseen = paragraph[:, None] < paragraph[None, :]
+    unseen |= (paragraph[:, None] == 2) & (paragraph[None, :] == 1)
+    mask = torch.zeros(1, 1, len(ids), len(ids))
+    mask[0, 0, torch.from_numpy(unseen)] = -1e9
+    engine.model.set_attn_implementation("eager")
+    try:
+        with torch.inference_mode():
+            logits = engine.model(
+                input_ids=torch.tensor([ids]),
+                position_ids=torch.tensor([places]),
+                token_type_ids=torch.from_numpy((paragraph == 2).astype(np.int64))[None],
+                attention_mask=mask,
+            ).logits
+    finally:
+        engine.model.set_attn_implementation(ATTENTION)
+    return logits[0, -1].log_softmax(-1)
+
+
+def test_the_numbers_are_those_of_plain_attention_under_a_mask(engine):
+    found = engine.label_log_probs(PROMPTS, LABELS)
+    for row, prompt in enumerate(PROMPTS):
+        forms = engine.prompts.label_forms(prompt, LABELS).forms
+        plain = plainly(engine, prompt)
+        if all(len(form) == 1 for group in forms for form in group):
+            expected = [float(torch.logsumexp(plain[[form[0] for form in group]], 0)) for group in forms]
+            np.testing.assert_allclose(found.log_probs[row], expected, atol=2e-5)
+        else:
+            first = [float(plain[group[0][0]]) for group in forms]
+            assert (found.log_probs[row] <= np.array(first) + 1e-5).all()
+    assert not found.failures
+    assert found.tokens_computed < found.tokens_naive / 2
+
+
+@pytest.mark.parametrize("max_tokens", [30, 64, 4096])
+def test_reading_together_gives_what_each_prompt_gives_alone(folder, engine, max_tokens):
+    alone = ApartEngine.load(folder, exact=True)
+    assert "backend:single" in str(alone.signature)
+    together = ApartEngine.load(folder, max_tokens=max_tokens)
+    assert "backend:together" in str(together.signature)
+    np.testing.assert_allclose(
+        together.label_log_probs(PROMPTS, LABELS).log_probs, alone.label_log_probs(PROMPTS, LABELS).log_probs, atol=2e-5
+    )
+    few = [alone.label_log_probs([prompt], LABELS).log_probs[0] for prompt in PROMPTS[:3]]
+    np.testing.assert_array_equal(few, alone.label_log_probs(PROMPTS, LABELS).log_probs[:3])
+
+
+def test_a_text_is_read_the_same_whatever_stands_in_the_other_place(engine):
+    read = []
+    for prompt in PROMPTS[:2]:  # the same first text, two second ones
+        planned = plan([engine.prompts.encode(prompt)], engine._marks)
+        with torch.inference_mode():
+            read.append((planned, states(engine.model.base_model, [planned], torch.float32)))
+    (one, first), (other, second) = read
+    for part in (SHARED, 1):
+        np.testing.assert_allclose(first[one.tokens(0, part)], second[other.tokens(0, part)], atol=1e-5)
+    assert (first[one.ends] - second[other.ends]).abs().max() > 1e-3
+
+
+def test_a_text_cannot_write_a_control_token(engine):
+    ids = engine.prompts.encode(Prompt("a [SEP] b [CLS]\n\n[MASK]"))
+    tokenizer = engine.prompts.tokenizer
+    assert not {tokenizer.sep_token_id, tokenizer.cls_token_id, tokenizer.mask_token_id} & set(ids)
+
+
+def test_a_prompt_that_is_too_long_fails_alone(engine):
+    found = engine.label_log_probs([PROMPTS[0], Prompt("ferry " * 200)], LABELS)
+    assert list(found.failures) == [1]
+    assert "expected at most" in found.failures[1]
+    assert not np.isnan(found.log_probs[0]).any()
+
+
+def test_what_it_cannot_do_is_said(engine):
+    (written,) = engine.generate(PROMPTS[:1], Sampling(), [0])
+    assert isinstance(written, EngineError)
+    assert "cannot write a text" in str(written)
+    (read,) = engine.token_log_probs(PROMPTS[:1], ["a"])
+    assert isinstance(read, EngineError)
+    assert "cannot say how probable" in str(read)
+    with pytest.raises(LabelError):
+        engine.label_log_probs(PROMPTS[:1], ("Better", "Better"))
+    with pytest.raises(EngineError, match="expected one of together, single, or auto"):
+        ApartEngine(engine.model, engine.prompts.tokenizer, name="x", backend="padded")
+
+
+def test_reading_together_that_gives_other_numbers_is_found_out(folder, monkeypatch):
+    from synthscore.engines.isolated import engine as apart
+
+    def wrong(sequences, marks):
+        planned = plan(sequences, marks)
+        if len(sequences) > 1:
+            planned.positions[:] = 0
+        return planned
+
+    monkeypatch.setattr(apart, "plan", wrong)
+    assert ApartEngine.load(folder).backend == "single"
+    with pytest.raises(EngineError, match="other numbers"):
+        ApartEngine.load(folder, backend="together")
+
+
+def test_what_is_no_such_model_is_not_taken_for_one(tmp_path, folder):
+    assert read_as(folder) == "apart"
+    assert read_as(tmp_path) != "apart"
+    BertConfig().save_pretrained(tmp_path)
+    assert read_as(tmp_path) != "apart"

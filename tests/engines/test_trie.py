@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from synthscore.engines.tree.trie import chunk, pack
+
+SEQUENCES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=8), max_size=12)
+
+
+def prefixes(sequences):
+    return {tuple(sequence[:n]) for sequence in sequences for n in range(1, len(sequence) + 1)}
+
+
+def path_to(packed, index):
+    path = []
+    while index >= 0:
+        path.append(int(index))
+        index = packed.parents[index]
+    return path[::-1]
+
+
+def test_a_shared_beginning_is_one_branch():
+    packed = pack([[5, 6, 7], [5, 6, 8, 9], [5]])
+    assert packed.ids.tolist() == [5, 6, 7, 8, 9]
+    assert packed.positions.tolist() == [0, 1, 2, 2, 3]
+    assert packed.parents.tolist() == [-1, 0, 1, 1, 3]
+    assert packed.ends.tolist() == [2, 4, 0]
+
+
+@given(SEQUENCES)
+def test_there_is_one_token_for_every_distinct_prefix(sequences):
+    assert pack(sequences).n_tokens == len(prefixes(sequences))
+
+
+@given(SEQUENCES)
+def test_each_sequence_is_read_back_along_its_parents(sequences):
+    packed = pack(sequences)
+    for sequence, end in zip(sequences, packed.ends, strict=True):
+        path = path_to(packed, end)
+        assert packed.ids[path].tolist() == sequence
+        assert packed.positions[path].tolist() == list(range(len(sequence)))
+
+
+@given(SEQUENCES)
+def test_parents_come_before_their_children_and_subtrees_are_unbroken(sequences):
+    packed = pack(sequences)
+    assert (packed.parents < np.arange(packed.n_tokens)).all()
+    for index in range(packed.n_tokens):
+        inside = [index in path_to(packed, other) for other in range(index, packed.n_tokens)]
+        assert inside == sorted(inside, reverse=True)
+
+
+@given(SEQUENCES)
+def test_a_token_sees_itself_and_its_ancestors_alone(sequences):
+    packed = pack(sequences)
+    slow = np.zeros((packed.n_tokens, packed.n_tokens), dtype=bool)
+    for index in range(packed.n_tokens):
+        slow[index, path_to(packed, index)] = True
+    np.testing.assert_array_equal(packed.mask(), slow)
+
+
+@given(SEQUENCES, st.integers(1, 20))
+def test_chunks_cover_every_sequence_once_within_the_budget(sequences, max_tokens):
+    groups = chunk(sequences, max_tokens)
+    assert sorted(index for group in groups for index in group) == list(range(len(sequences)))
+    for group in groups:
+        packed = pack([sequences[index] for index in group])
+        alone = len({tuple(sequences[index]) for index in group}) == 1
+        assert packed.n_tokens <= max_tokens or alone
+
+
+@given(SEQUENCES)
+def test_a_large_budget_makes_one_chunk(sequences):
+    assert len(chunk(sequences, 1000)) == min(1, len(sequences))
+
+
+def test_neighbours_in_the_tree_stay_together():
+    sequences = [[1, 1, 1, 1], [2, 2, 2, 2], [1, 1, 1, 3], [2, 2, 2, 3]]
+    assert chunk(sequences, 5) == [[0, 2], [1, 3]]
+
+
+@pytest.mark.parametrize("sequences", [[[]], [[1], []], [[-1]]])
+def test_what_is_not_a_token_sequence_is_refused(sequences):
+    with pytest.raises(ValueError, match="expected token ids"):
+        pack(sequences)

@@ -1,0 +1,416 @@
+"""Correlations with people's ratings, at three levels."""
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from synthscore.errors import InputError
+from synthscore.evaluation.agreement import (
+    ALIASES,
+    LEVELS,
+    NAN_POLICIES,
+    STATISTICS,
+    agreement,
+    correlation,
+    kendall,
+    pair_accuracy,
+    pearson,
+    per_context,
+    spearman,
+)
+
+BENCHMARKS = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
+SCIPYS = {
+    "spearman": lambda x, y: stats.spearmanr(x, y).statistic,
+    "pearson": lambda x, y: stats.pearsonr(x, y).statistic,
+    "kendall": lambda x, y: stats.kendalltau(x, y).statistic,
+}
+VALUES = st.lists(st.integers(-5, 5).map(float), min_size=2, max_size=12)
+FEW = settings(max_examples=30)
+COUNTS = ("n_contexts", "n_skipped", "n_constant", "n_short", "n", "n_unscored", "n_unrated")
+
+
+def counts(found):
+    return tuple(getattr(found, name) for name in COUNTS)
+
+
+@st.composite
+def tables(draw, missing=True):
+    """values, human, contexts, systems, with many ties, and gaps."""
+    n = draw(st.integers(4, 24))
+    number = st.integers(0, 4).map(float)
+    gap = st.just(float("nan"))
+    column = st.lists(st.one_of(number, number, number, gap) if missing else number, min_size=n, max_size=n)
+    names = [st.lists(st.sampled_from(letters), min_size=n, max_size=n) for letters in ("abcd", "stuvw")]
+    return draw(column), draw(column), draw(names[0]), draw(names[1])
+
+
+def slow(values, human, contexts, systems, level, statistic, policy="zero"):
+    """As the equations say, one text after the other; NaN where there is no value."""
+    rows = [row for row in zip(values, human, contexts, systems, strict=True) if not np.isnan(row[:2]).any()]
+    if level == "per_context":
+        groups = [[row[:2] for row in rows if row[2] == context] for context in dict.fromkeys(contexts)]
+        groups = [group for group in groups if len(group) > 1]
+    elif level == "pooled":
+        groups = [[row[:2] for row in rows]] if len(rows) > 1 else []
+    else:
+        means = [[row[:2] for row in rows if row[3] == system] for system in dict.fromkeys(systems)]
+        means = [np.array(group).mean(axis=0).round(9) for group in means if group]
+        groups = [means] if len(means) > 2 else []
+    found = []
+    for group in groups:
+        x, y = np.array(group).T
+        if len(set(y)) == 1:
+            found.append(NAN_POLICIES[policy].equal_ratings)
+        elif len(set(x)) == 1:
+            found.append(NAN_POLICIES[policy].equal_scores)
+        else:
+            found.append(SCIPYS[statistic](x, y))
+    found = [value for value in found if value is not None]
+    return np.mean(found) if found else float("nan")
+
+
+# ------------------------------------------------------------------------------------------------- statistics
+
+
+@pytest.mark.parametrize(("ours", "name"), [(spearman, "spearman"), (pearson, "pearson"), (kendall, "kendall")])
+@given(values=VALUES, data=st.data())
+def test_statistics_are_scipys(ours, name, values, data):
+    human = data.draw(st.lists(st.integers(-5, 5).map(float), min_size=len(values), max_size=len(values)))
+    if len(set(values)) > 1 and len(set(human)) > 1:
+        assert ours(values, human) == pytest.approx(SCIPYS[name](values, human))
+    else:
+        assert np.isnan(ours(values, human))
+
+
+@FEW
+@given(st.lists(st.floats(-20, 20), min_size=2, max_size=9, unique=True))
+def test_a_rising_map_changes_nothing_and_a_falling_one_turns_it_round(values):
+    values = np.round(values, 3)
+    human = np.arange(len(values))
+    assert spearman(values, np.exp(values / 10)) == pytest.approx(1) or len(set(values)) == 1
+    for statistic in (spearman, kendall):
+        assert statistic(values, -human) == pytest.approx(-statistic(values, human), nan_ok=True)
+        assert statistic(np.exp(values / 10), human) == pytest.approx(statistic(values, human), nan_ok=True)
+    assert pearson(3 * values - 7, human) == pytest.approx(pearson(values, human), nan_ok=True)
+
+
+def test_numbers_of_any_size_correlate():
+    x, y = np.array([0.0, 1.0, 3.0]), np.array([0.0, 2.0, 1.0])
+    for size in (1e-160, 1e160):
+        assert pearson(x * size, y) == pytest.approx(pearson(x, y))
+    assert np.isnan(pearson([0.1] * 7, range(7)))  # whose mean is not 0.1
+    assert pearson([1e7 + 0.1, 1e7 + 0.2, 1e7 + 0.4], [1, 2, 4]) == pytest.approx(1)
+    for x in np.random.default_rng(0).normal(size=(100, 7)):
+        assert pearson(x, 3 * x) <= 1  # rounding would lead beyond
+
+
+def test_long_rows_take_another_way_to_the_same_tau(monkeypatch):
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 9, (2, 40)).astype(float)
+    whole = kendall(x, y)
+    monkeypatch.setattr(correlation, "_SIDE", 10)
+    assert kendall(x, y) == pytest.approx(whole)
+    monkeypatch.setattr(correlation, "_SIDE", 1000)
+    monkeypatch.setattr(correlation, "_CELLS", 1)  # one row, one text at a time
+    assert correlation.of_rows(np.array([x, y]), np.array([y, y]), "kendall") == pytest.approx([whole, 1])
+
+
+# ------------------------------------------------------------------------------------------------- levels
+
+WORKED = {  # computed by hand
+    ("per_context", "spearman"): (1 + 1 / 2) / 2,
+    ("per_context", "pearson"): (1 + 1 / 2) / 2,
+    ("per_context", "kendall"): (1 + 1 / 3) / 2,
+    ("pooled", "spearman"): 11 / np.sqrt(16.5 * 16),
+    ("pooled", "pearson"): 3 / np.sqrt(5.5 * 4),
+    ("pooled", "kendall"): (9 - 2) / np.sqrt(13 * 12),
+    ("system", "spearman"): 1.5 / np.sqrt(1.5 * 2),
+    ("system", "pearson"): 1.5 / np.sqrt(1.5 * 2),
+    ("system", "kendall"): 2 / np.sqrt(2 * 3),
+}
+
+
+@pytest.mark.parametrize(("level", "statistic"), WORKED)
+def test_two_contexts_of_three_systems_are_as_computed_by_hand(level, statistic):
+    columns = [1, 2, 3, 2, 4, 3], [1, 2, 3, 1, 2, 3], list("aaabbb"), list("stustu")
+    found = agreement(*columns, level=level, statistic=statistic)
+    assert found.value == pytest.approx(WORKED[level, statistic])
+    assert counts(found) == (2, 0, 0, 0, 3 if level == "system" else 6, 0, 0)
+    assert (found.low, found.high, found.note) == (None, None, "")
+
+
+@pytest.mark.parametrize("policy", NAN_POLICIES)
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("statistic", STATISTICS)
+@settings(max_examples=15)
+@given(table=tables())
+def test_every_level_statistic_and_policy_is_the_slow_one(level, statistic, policy, table):
+    found = agreement(*table, level=level, statistic=statistic, nan_policy=policy)
+    assert found.value == pytest.approx(slow(*table, level, statistic, policy), nan_ok=True)
+    assert bool(found.note) == np.isnan(found.value)
+    values, human = np.array(table[0]), np.array(table[1])
+    assert found.n_unrated == np.isnan(human).sum()
+    assert found.n_unscored == (np.isnan(values) & ~np.isnan(human)).sum()
+    assert found.n_contexts + found.n_skipped == len(set(table[2]))
+
+
+@FEW
+@given(tables(), st.data())
+def test_the_order_of_texts_and_the_names_of_contexts_and_systems_do_not_matter(table, data):
+    order = data.draw(st.permutations(range(len(table[0]))))
+    shuffled = [[column[row] for row in order] for column in table]
+    renamed = (*shuffled[:2], [f"{'dcba'.index(c)}" for c in shuffled[2]], [s * 3 for s in shuffled[3]])
+    for level in LEVELS:
+        one, other = (agreement(*columns, level=level) for columns in (table, renamed))
+        assert one.value == pytest.approx(other.value, nan_ok=True)
+        assert counts(one) == counts(other)
+
+
+@FEW
+@given(tables(missing=False))
+def test_a_perfect_scorer_has_1_and_its_opposite_minus_1(table):
+    _, human, contexts, systems = table
+    for level in LEVELS:
+        for statistic in STATISTICS:
+            found = agreement(human, human, contexts, systems, level=level, statistic=statistic)
+            assert np.isnan(found.value) or found.value == pytest.approx(1)
+            found = agreement(-np.array(human), human, contexts, systems, level=level, statistic=statistic)
+            assert np.isnan(found.value) or found.value == pytest.approx(-1)
+
+
+@FEW
+@given(VALUES, st.data())
+def test_one_context_pooled_is_that_context(values, data):
+    human = data.draw(st.lists(st.integers(-5, 5).map(float), min_size=len(values), max_size=len(values)))
+    for statistic in STATISTICS:
+        for policy in NAN_POLICIES:
+            one, pooled = (
+                agreement(values, human, ["a"] * len(values), level=level, statistic=statistic, nan_policy=policy)
+                for level in ("per_context", "pooled")
+            )
+            assert one.value == pytest.approx(pooled.value, nan_ok=True)
+
+
+@FEW
+@given(tables())
+def test_policies_differ_only_where_a_side_is_constant(table):
+    found = {policy: agreement(*table, nan_policy=policy) for policy in NAN_POLICIES}
+    if found["all-zero"].n_constant == 0:
+        assert len({str(each.value) for each in found.values()}) == 1
+    else:
+        assert np.isnan(found["undefined"].value)
+
+
+def test_policies_settle_constant_contexts_as_they_say():
+    contexts = list("aaabbbcccddde")
+    human = [1, 2, 3, 4, 4, 4, 1, 2, 3, 5, 5, 5, 1]
+    values = [2, 4, 3, 1, 2, 3, 7, 7, 7, 6, 6, 6, 1]  # a: 1/2; b: equal ratings; c: equal scores; d: both; e: one text
+    found = {policy: agreement(values, human, contexts, nan_policy=policy) for policy in NAN_POLICIES}
+    assert {policy: each.value for policy, each in found.items()} == pytest.approx(
+        {"zero": 0.25, "skip": 0.5, "one": 2.5 / 4, "all-zero": 0.125, "undefined": float("nan")}, nan_ok=True
+    )
+    assert {policy: counts(each)[:5] for policy, each in found.items()} == {
+        "zero": (2, 3, 1, 1, 6),
+        "skip": (1, 4, 0, 1, 3),
+        "one": (4, 1, 3, 1, 12),
+        "all-zero": (4, 1, 3, 1, 12),
+        "undefined": (4, 1, 3, 1, 12),
+    }
+    assert found["undefined"].note == "in 3 of 4 contexts all ratings or all scores are equal"
+
+
+def test_contexts_are_averaged_not_pooled():
+    found = per_context([1, 2, 3, 30, 20, 10], [1, 2, 3, 1, 2, 3], list("aaabbb"))
+    assert found.value == pytest.approx(0)
+    assert found.n_contexts == 2
+    assert found.stderr == pytest.approx(1)
+
+
+def test_equal_ratings_are_skipped_and_equal_scores_count_as_zero():
+    values = [1, 2, 3, 3, 1, 2, 5]
+    human = [4, 4, 1, 2, 1, 2, 3]
+    found = per_context(values, human, list("aabbccd"))
+    assert (found.value, found.n_contexts, found.n_skipped, found.n_constant) == (0.5, 2, 2, 1)
+
+
+def test_an_unscored_text_is_left_out_and_its_context_counted():
+    found = per_context([np.nan, 1, 2, np.nan], [1, 2, 3, 1], list("aaab"))
+    assert (found.value, found.n_contexts, found.n_skipped) == (1, 1, 1)
+    assert np.isnan(per_context([np.nan], [1], ["a"]).value)
+
+
+def test_scores_that_are_null_are_counted_not_zero():
+    found = agreement([None, 1, 2, None, 5], [1, 2, 3, None, None], list("aaabb"))
+    assert found.value == 1
+    assert counts(found) == (1, 1, 0, 1, 2, 1, 2)
+    for level in LEVELS:
+        found = agreement([None] * 4, [1, 2, 3, 4], list("aabb"), list("stst"), level=level)
+        assert np.isnan(found.value)
+        assert (found.n_unscored, found.n_contexts, found.n_skipped, found.n_short) == (4, 0, 2, 2)
+        assert found.note.startswith({"per_context": "none of 2 contexts", "pooled": "0 texts"}.get(level, "0 systems"))
+
+
+def test_systems_are_compared_by_their_means_over_texts_that_have_both():
+    values = [1, 2, 3, 9, np.nan, 4]
+    human = [1, 3, 2, np.nan, 9, 4]
+    found = agreement(values, human, list("aaabbb"), list("stustu"), level="system", statistic="pearson")
+    assert found.value == pytest.approx(pearson([1, 2, 3.5], [1, 3, 3]))
+    assert counts(found) == (2, 0, 0, 0, 3, 1, 1)
+
+
+def test_means_that_differ_by_rounding_alone_are_tied():
+    values = [0.1, 0.2, 0.3, 0.3, 0.2, 0.1, 0.9, 0.9, 0.9]  # 0.1 + 0.2 + 0.3 is not 0.3 + 0.2 + 0.1
+    contexts, systems = list("abcabcabc"), list("ssstttuuu")
+    for scale in (1, 1e-15 / 7, 1e15 / 7):
+        found = agreement(np.array(values) * scale, [1, 1, 1, 2, 2, 2, 3, 3, 3], contexts, systems, level="system")
+        assert found.value == pytest.approx(spearman([1, 1, 2], [1, 2, 3]))
+    found = agreement([0.1] * 9, [1, 1, 1, 2, 2, 2, 3, 3, 3], contexts, systems, level="system")
+    assert (found.value, found.n_constant) == (0, 1)
+
+
+@pytest.mark.parametrize("n_systems", [1, 2])
+def test_fewer_than_three_systems_have_no_correlation_and_it_is_said(n_systems):
+    systems = ["s", "t" if n_systems == 2 else "s"] * 3
+    found = agreement([1, 2, 3, 4, 5, 6], [1, 2, 3, 1, 2, 3], list("aabbcc"), systems, level="system")
+    assert np.isnan(found.value)
+    assert (found.n, found.note) == (n_systems, f"{n_systems} systems with texts that have both, expected 3 or more")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_constant_ratings_have_no_correlation_and_it_is_said(level):
+    columns = [1, 2, 3, 4, 5, 6], [3.0] * 6, list("aaabbb"), list("stustu")
+    found = agreement(*columns, level=level)
+    assert np.isnan(found.value)
+    assert "all ratings" in found.note
+    assert found.n_constant == 0  # it is left out
+    assert agreement(columns[1], columns[0], *columns[2:], level=level).value == 0  # equal scores
+    assert agreement(*columns, level=level, nan_policy="one").value == 1
+
+
+def test_columns_of_different_length_are_refused():
+    with pytest.raises(ValueError, match="2 values, 1 ratings, 2 contexts, 2 systems: expected as many"):
+        per_context([1, 2], [1], ["a", "a"])
+    with pytest.raises(ValueError, match="expected as many"):
+        agreement([1, 2], [1, 2], ["a", "a"], ["s"])
+
+
+def test_unknown_names_are_refused():
+    for option in ({"level": "sample"}, {"statistic": "kappa"}, {"nan_policy": "drop"}):
+        with pytest.raises(ValueError, match="expected one of"):
+            agreement([1, 2], [1, 2], "aa", "st", **option)
+    with pytest.raises(ValueError, match="expected the system of each text"):
+        agreement([1, 2], [1, 2], "aa", level="system")
+
+
+def test_infinite_numbers_are_refused():
+    with pytest.raises(InputError, match="scores of which 1 of 2 are infinite") as error:
+        agreement([1, np.inf], [1, 2], "aa")
+    assert error.value.value == np.inf
+    with pytest.raises(InputError, match="ratings of which 2 of 2"):
+        agreement([1, 2], [-np.inf, np.inf], "aa")
+
+
+def test_every_level_names_its_aliases():
+    assert set(ALIASES) == set(LEVELS)
+    assert (ALIASES["per_context"]["DS"], ALIASES["pooled"]["DS"]) == ("sample-level", "summary-level")
+    assert (ALIASES["per_context"]["UniEval"], ALIASES["pooled"]["UniEval"]) == ("summary level", "sample level")
+
+
+# ------------------------------------------------------------------------------------------------- pairs
+
+
+def test_pair_accuracy_counts_ties_of_scores_half_and_leaves_out_ties_of_people():
+    found = pair_accuracy([1, 2, 2, 5, 4, None], [1, 2, 3, 3, 1, 2], list("aaaabb"))
+    # a: 5 pairs that people order, 4 right and (2, 3) tied; (3, 4) tied by people. b: one text is unscored.
+    assert (found.value, found.n, found.n_tied, found.n_tied_ratings) == (4.5 / 5, 5, 1, 1)
+    assert (found.n_unscored, found.n_unrated) == (1, 0)
+
+
+@FEW
+@given(tables(missing=False))
+def test_a_perfect_scorer_orders_all_pairs_and_its_opposite_none(table):
+    _, human, contexts, _ = table
+    perfect, reversed_ = (pair_accuracy(sign * np.array(human), human, contexts) for sign in (1, -1))
+    if perfect.n:
+        assert (perfect.value, reversed_.value) == (1, 0)
+    else:
+        assert np.isnan(perfect.value)
+        assert perfect.note == "no context has two texts with scores and different ratings"
+
+
+@FEW
+@given(tables())
+def test_pair_accuracy_is_the_slow_one(table):
+    values, human, contexts, _ = table
+    credits_, tied, tied_ratings = [], 0, 0
+    for i in range(len(values)):
+        for j in range(i):
+            gap, rated = values[i] - values[j], human[i] - human[j]
+            if contexts[i] != contexts[j] or np.isnan(gap) or np.isnan(rated):
+                continue
+            tied_ratings += rated == 0
+            if rated:
+                credits_.append(0.5 if gap == 0 else float(gap * rated > 0))
+                tied += gap == 0
+    found = pair_accuracy(values, human, contexts)
+    assert found.value == pytest.approx(np.mean(credits_) if credits_ else np.nan, nan_ok=True)
+    assert (found.n, found.n_tied, found.n_tied_ratings) == (len(credits_), tied, tied_ratings)
+
+
+def test_means_of_ratings_that_differ_by_rounding_are_tied():
+    assert pair_accuracy([1, 2], [(0.1 + 0.2 + 0.3) / 3, (0.3 + 0.2 + 0.1) / 3], "aa").n_tied_ratings == 1
+
+
+# ------------------------------------------------------------------------------------------------- published data
+
+
+def rows_of(name):
+    path = BENCHMARKS / f"{name}.jsonl.gz"
+    if not path.exists():
+        pytest.skip(f"no {name} in the benchmark folder")
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+@pytest.mark.parametrize("policy", NAN_POLICIES)
+def test_summevals_attributes_correlate_as_computed_slowly(policy):
+    rows = rows_of("summeval")
+    human = {name: [row["human"][name] for row in rows] for name in rows[0]["human"]}
+    names = [[row[column] for row in rows] for column in ("context_id", "system")]
+    for one in human:
+        for other in human:
+            for level in LEVELS:
+                for statistic in STATISTICS if policy == "zero" else ("spearman",):
+                    expected = slow(human[one], human[other], *names, level, statistic, policy)
+                    found = agreement(
+                        human[one], human[other], *names, level=level, statistic=statistic, nan_policy=policy
+                    )
+                    assert found.value == pytest.approx(expected, nan_ok=True)
+
+
+def test_published_benchmarks_have_as_many_constant_contexts_as_is_known():
+    constant = {
+        "summeval": {"coherence": 0, "consistency": 2, "fluency": 1, "relevance": 0},
+        "topicalchat": {"understandability": 0, "naturalness": 0, "coherence": 0, "groundedness": 6, "overall": 0},
+    }
+    for name, expected in constant.items():
+        rows = rows_of(name)
+        for attribute, n in expected.items():
+            human = [row["human"][attribute] for row in rows]
+            found = agreement(np.arange(len(rows)), human, [row["context_id"] for row in rows])
+            assert found.n_skipped == n, (name, attribute)
+
+
+def test_skipping_or_zero_moves_summevals_fluency_and_consistency():
+    rows = rows_of("summeval")
+    columns = [[row["human"][name] for row in rows] for name in ("fluency", "consistency")]
+    contexts = [row["context_id"] for row in rows]
+    found = [round(agreement(*columns, contexts, nan_policy=policy).value, 3) for policy in ("skip", "all-zero")]
+    assert found == [0.446, 0.419]

@@ -1,0 +1,564 @@
+"""The registry of methods, our ladders as one of them, and methods that compare texts with each other."""
+
+import subprocess
+import sys
+from functools import partial
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from synthscore import ranking
+from synthscore.errors import TaskError
+from synthscore.evaluation.methods import KINDS, MODULES, Kind, MethodError, Tools, method, split_methods
+from synthscore.evaluation.methods.base import judge_of, scored, task_of
+from synthscore.evaluation.methods.comparing import METHODS
+from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import Templates
+from synthscore.ranking.judge import Judge, Problem
+from synthscore.ranking.selection import all_pairs, greedy
+from synthscore.scoring.scorer import Scorer
+from synthscore.signature import Signature
+from synthscore.store.engine import StoredEngine
+from synthscore.store.file import Store
+from synthscore.types import Context, Target
+from tests.fakes import CensoringEngine, FakeEngine
+from tests.ratings_for_tests import BEST_FIRST, QUALITIES, ladders, places, qualities, rated, reading_judge
+
+
+def scores(spec, ratings=None, engine=None, references=None, attribute="coherence", templates="default"):
+    tools = Tools(engine or FakeEngine(reading_judge()), references or ladders(), templates)
+    return method(spec)(ratings or rated(), attribute, tools)
+
+
+# ------------------------------------------------------------------------------------------------- names
+
+
+def test_names_are_listed_without_scipy_or_torch():
+    code = (
+        "import sys; from synthscore.evaluation.methods import KINDS, method; list(KINDS)\n"
+        "for spec in ('ladder', 'g-eval', 'poe-bt', 'pairs-beam', 'zepo', 'length'): method(spec)\n"
+        "print([name for name in ('scipy', 'torch', 'transformers', 'sacrebleu', 'nltk') if name in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_kinds_of_all_modules_are_there_each_once_with_one_line_about_it():
+    names = [name for module in MODULES for name in import_module(f"synthscore.evaluation.methods.{module}").KINDS]
+    assert sorted(names) == sorted(KINDS)
+    assert len(set(names)) == len(names) == len(KINDS)
+    for kind in KINDS.values():
+        assert isinstance(kind, Kind)
+        assert len(kind.summary.splitlines()) == 1
+        assert set(kind.uses) <= {"judge", "references"}
+
+
+def test_an_unknown_method_is_told_which_there_are():
+    with pytest.raises(MethodError, match=r"no method 'geval'. There are: ladder, .*g-eval.*zsum\(A,B\)"):
+        method("geval")
+    with pytest.raises(MethodError, match=r"no method ''"):
+        method(" ")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            "ladder:rungs=5",
+            r"it says 'rungs=5'. Expected options as NAME=VALUE, each once, out of: both_orders, protocol",
+        ),
+        ("ladder:both_orders", r"it says 'both_orders'"),
+        ("ladder:seed=1,samples=2,seed=1", r"it says 'seed' twice"),
+        ("ladder:both_orders=true", r"both_orders is 'true', expected yes or no"),
+        ("constant:x=1", r"out of: none"),
+        ("pairs-beam:gap=wide", r"gap is 'wide', expected a number"),
+    ],
+)
+def test_an_unknown_option_is_told_which_there_are(spec, message):
+    with pytest.raises(MethodError, match=message):
+        method(spec)
+
+
+def test_methods_in_one_text_are_told_apart():
+    assert split_methods("length, g-eval:samples=20,seed=1 ,zsum(ladder,poe-bt:calls=8,orders=one),file:a.jsonl") == [
+        *("length", "g-eval:samples=20,seed=1", "zsum(ladder,poe-bt:calls=8,orders=one)", "file:a.jsonl")
+    ]
+    assert split_methods("length") == ["length"]
+    for broken in ("", "length,,overlap", "zsum(length,overlap", "zsum(length))"):
+        with pytest.raises(MethodError, match=r"a bracket is open or a name is empty"):
+            split_methods(broken)
+
+
+def test_sums_are_made_of_specs_with_their_options():
+    engine = FakeEngine(reading_judge())
+    parts = [scores("g-eval", engine=engine), scores("poe-bt:calls=6,orders=one", engine=engine)]
+    total = scores("ranksum(g-eval,poe-bt:calls=6,orders=one)", engine=engine)
+    ranks = [[1 + sum(other < value for other in group) for value in group] for p in parts for group in (p.values[:4],)]
+    assert total.values[:4].tolist() == np.sum(ranks, axis=0).tolist()
+    with pytest.raises(MethodError, match=r"'mean', expected one of zsum, ranksum"):
+        method("mean(length,overlap)")
+
+
+def test_a_file_is_a_method(tmp_path):
+    with pytest.raises(MethodError, match=r"there is no file"):
+        method(f"file:{tmp_path / 'none.jsonl'}")
+
+
+# ------------------------------------------------------------------------------------------------- what methods share
+
+
+def test_what_a_method_lacks_is_named():
+    ratings = rated()
+    with pytest.raises(MethodError, match=r"asks a judge, and there is none"):
+        judge_of(Tools())
+    for spec in ("g-eval", "ladder", "poe-bt", "pairs-beam", "zepo"):
+        with pytest.raises(MethodError, match=r"asks a judge, and there is none"):
+            method(spec)(ratings, "coherence", Tools())
+    with pytest.raises(MethodError, match=r"needs ladders, and there are none"):
+        method("ladder")(ratings, "coherence", Tools(FakeEngine()))
+    with pytest.raises(MethodError, match=r"the ratings toy name no task"):
+        task_of(rated(task=""), "coherence")
+    with pytest.raises(TaskError, match=r"has no attribute 'wit'"):
+        task_of(ratings, "wit")
+
+
+def test_an_attribute_may_be_asked_as_another_and_keeps_its_name():
+    ratings = rated(attribute="flow", asked_as={"flow": "coherence"})
+    for spec in ("g-eval", "ladder", "poe-bt", "pairs-beam"):
+        engine = FakeEngine(reading_judge())
+        found = scores(spec, ratings, engine, attribute="flow")
+        assert {score.attribute for score in found} == {"flow"}
+        assert "|attribute:coherence" in str(found.signature)
+        assert all("Coherence: the sentences" in prompt.text for prompt in engine.judged)
+        assert places(found, ratings) == BEST_FIRST
+
+
+def test_scores_where_nothing_has_a_number_are_an_error():
+    with pytest.raises(
+        MethodError, match=r"cannot score any of the 8 texts of toy on coherence; 7 of them: why"
+    ) as error:
+        scored(rated(), "coherence", ["other", *["why"] * 7], Signature(()))
+    assert error.value.reasons == {"why": 7, "other": 1}
+    found = scored(rated(), "coherence", [1.0, *["why"] * 7], Signature(()))
+    assert (found[0].value, found[7].status, found[7].reason, found.n_unscored) == (1.0, "unscored", "why", 7)
+
+
+@pytest.mark.parametrize("spec", ["ladder", "g-eval", "direct", "poe-bt", "pairs-beam:seed=2", "bt:calls=6"])
+def test_a_method_gives_the_same_numbers_again_and_asks_nothing_twice(spec, tmp_path):
+    engine = FakeEngine(reading_judge(bias=1.0))
+    stored = StoredEngine(engine, Store(tmp_path / "answers.sqlite"))
+    first, second = scores(spec, engine=stored), scores(spec, engine=stored)
+    assert first == second
+    assert len(set(engine.judged)) == engine.n_judged
+
+
+# ------------------------------------------------------------------------------------------------- ladders
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"both_orders": "yes"},
+        {"protocol": "yes_no"},
+        {"protocol": "yes_no_two_sided", "both_orders": "yes"},
+        {"protocol": "choose"},
+        {"samples": "30", "seed": "2"},
+    ],
+)
+def test_ladder_is_the_scorer_with_its_options(options):
+    spec = "ladder:" + ",".join(f"{name}={value}" for name, value in options.items())
+    found = scores(spec.rstrip(":"))
+    same = {
+        "both_orders": options.get("both_orders") == "yes",
+        "protocol": options.get("protocol", "compare"),
+        "n_samples": int(options["samples"]) if "samples" in options else None,
+        "seed": int(options.get("seed", 0)),
+    }
+    targets = [Target(text.id, text.context_id, text.text) for text in rated()]
+    assert found == Scorer(ladders(), FakeEngine(reading_judge()), **same).score(targets)
+    if "samples" not in options and options.get("protocol") != "yes_no_two_sided":  # which this judge does not read
+        assert places(found, rated()) == BEST_FIRST
+
+
+def test_ladder_scores_mixed_contexts_in_the_order_of_the_ratings_and_asks_by_context():
+    texts = rated().texts
+    mixed = rated(texts=tuple(texts[k] for k in (4, 0, 5, 1, 6, 2, 7, 3)))
+    engine = FakeEngine(reading_judge())
+    found = scores("ladder", mixed, engine)
+    assert [score.id for score in found] == [text.id for text in mixed]
+    assert ["article, c1" in prompt.text for prompt in engine.judged] == [True] * 20 + [False] * 20
+    assert places(found, rated(texts=texts)) == {"c1": BEST_FIRST["c1"], "c2": BEST_FIRST["c2"]}
+
+
+def test_fewer_rungs_are_those_of_the_larger_ladder():
+    for n_rungs in (2, 3, 5, 9):
+        engine = FakeEngine(reading_judge())
+        nested = scores(f"ladder:n_rungs={n_rungs}", engine=engine, references=ladders(9))
+        assert nested.values.tolist() == scores("ladder", references=ladders(n_rungs)).values.tolist()
+        assert {qualities(prompt)[0] for prompt in engine.judged} == set(np.linspace(1, 5, n_rungs).tolist())
+    for n_rungs in (4, 6, 17):
+        with pytest.raises(
+            MethodError, match=rf"cannot take {n_rungs} rungs, evenly spaced, out of the 9 of ladder c1/"
+        ):
+            scores(f"ladder:n_rungs={n_rungs}", references=ladders(9))
+
+
+def test_rungs_can_weigh_otherwise():
+    (uniform, explicit) = (scores(f"ladder:rung_values={values}") for values in ("1", "1/1/1/1/1"))
+    assert uniform.values.tolist() == explicit.values.tolist()
+    (score, *_) = uniform
+    assert score.value == pytest.approx(sum(v.better - v.worse for v in score.verdicts))
+    (score, *_) = scores("ladder:rung_values=0/0/0/0/-2.5")
+    assert score.value == pytest.approx(-2.5 * (score.verdicts[-1].better - score.verdicts[-1].worse))
+    with pytest.raises(MethodError, match=r"cannot weigh rungs by 1/2: the ladders have 5 rungs"):
+        scores("ladder:rung_values=1/2")
+    mixed = type(ladders())((*ladders(5, ("c1",)), *ladders(3, ("c2",))))
+    with pytest.raises(MethodError, match=r"the ladders have 3 or 5 rungs"):
+        scores("ladder:rung_values=1", references=mixed)
+    for broken in ("a", "1/", "nan/1"):
+        with pytest.raises(MethodError, match=r"numbers with / between"):
+            method(f"ladder:rung_values={broken}")
+
+
+def test_texts_without_words_or_ladder_are_unscored_with_the_reason():
+    ratings = rated({"c1": (2.0, None), "c2": (3.0,)})
+    found = scores("ladder", ratings, references=ladders(contexts=("c1",)))
+    assert [score.status for score in found] == ["ok", "unscored", "unscored"]
+    assert found[1].reason == "the text is empty"
+    assert "there is no ladder summarization/c2/coherence" in found[2].reason
+
+
+def test_a_ladder_of_another_context_with_the_same_id_is_not_used():
+    found = scores(
+        "ladder", references=type(ladders())((*ladders(contexts=("c1",)), *ladders(contexts=("c2",), text="News.")))
+    )
+    assert [score.status for score in found] == ["ok"] * 4 + ["unscored"] * 4
+    assert "was written for another context of this id: 'News.', expected 'An article, c2.'" in found[7].reason
+    spaced = ladders(text="An\narticle, {}. ")
+    assert scores("ladder", references=spaced).n_unscored == 0  # white space makes no other context
+
+
+def test_a_ladder_that_does_not_carry_its_context_gets_it_from_the_ratings():
+    assert scores("ladder", references=ladders(text="")).values.tolist() == scores("ladder").values.tolist()
+    found = scores("ladder", rated(contexts={}), references=ladders())
+    assert found.n_unscored == 0
+
+
+def test_references_without_a_ladder_for_the_attribute_say_what_they_hold():
+    with pytest.raises(
+        MethodError, match=r"memory holds no ladder for summarization/coherence, but for summarization/fluency"
+    ):
+        scores("ladder", references=ladders(attribute="fluency"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("ladder:protocol=chose", r"protocol is 'chose', expected one of compare, yes_no"),
+        ("ladder:samples=0", r"samples is 0, expected 1 or more"),
+        ("ladder:seed=1", r"seed is 1, expected 0 or more, with samples=N"),
+        ("ladder:n_rungs=1", r"n_rungs is 1, expected 2 or more"),
+    ],
+)
+def test_options_of_ladder_that_mean_nothing_are_refused(spec, message):
+    with pytest.raises(MethodError, match=message):
+        method(spec)
+
+
+# ------------------------------------------------------------------------------------------------- comparing
+
+
+def test_every_method_of_ranking_is_a_kind():
+    assert [*METHODS, "pairs"] == list(ranking.METHODS)
+    assert set(METHODS) < set(KINDS)
+
+
+@pytest.mark.parametrize("name", [*METHODS, "pairs-beam", "pairs-beam:gap=0,beam=1"])
+@pytest.mark.parametrize("protocol", ["choose", "compare", "yes_no"])
+def test_every_method_puts_clearly_different_texts_in_order(name, protocol):
+    spec = f"{name}{',' if ':' in name else ':'}protocol={protocol}"
+    found = scores(spec)
+    assert places(found, rated()) == BEST_FIRST
+    assert {score.status for score in found} == {"ok"}
+    assert [score.id for score in found] == [text.id for text in rated()]
+    ranks = {score.id: score.details["rank"] for score in found}
+    assert [ranks[f"c1-{place}"] for place in BEST_FIRST["c1"]] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_kind_is_its_method_of_ranking_on_the_answers_to_all_calls(name):
+    engine = FakeEngine(reading_judge(bias=0.7))
+    found = scores(name, engine=engine)
+    protocol = "compare" if name == "bt-ties" else "choose"
+    texts = [text for text in rated() if text.context_id == "c1"]
+    problem = Problem(
+        Context("c1", "An article, c1."), "coherence", tuple(t.id for t in texts), tuple(t.text for t in texts)
+    )
+    judge = Judge(
+        [problem], FakeEngine(reading_judge(bias=0.7)), Templates(load_task("summarization")), protocol=protocol
+    )
+    judge([(0, i, j) for i, j in all_pairs(4).tolist()])
+    expected = ranking.METHODS[name](judge.comparisons()[0])
+    np.testing.assert_allclose(found.values[:4], expected.scores, atol=1e-9)
+    stderr = [np.nan if score.stderr is None else score.stderr for score in found][:4]
+    np.testing.assert_array_equal(stderr, expected.stderr)
+    assert engine.n_judged == 24
+    assert [score.n_comparisons for score in found] == [6] * 8
+    assert f"|protocol:{protocol}|" in str(found.signature)
+    assert (
+        found.values.tolist()
+        == scores(f"pairwise:method={name}", engine=FakeEngine(reading_judge(0.7))).values.tolist()
+    )
+
+
+def test_methods_over_the_same_calls_share_their_answers(tmp_path):
+    engine = FakeEngine(reading_judge())
+    stored = StoredEngine(engine, Store(tmp_path / "answers.sqlite"))
+    for spec in (
+        *(name for name in METHODS if name != "bt-ties"),
+        "poe-bt:debias=median",
+        "pairs-beam",
+        "poe-g:calls=8",
+    ):
+        scores(spec, engine=stored)
+    assert engine.n_judged == 24
+
+
+def test_all_contexts_are_asked_about_in_one_call():
+    engine = FakeEngine(reading_judge())
+    scores("poe-bt", engine=engine)
+    assert engine.calls == [("judge", 0), ("judge", 24)]  # none, for the signature
+
+
+@pytest.mark.parametrize(
+    ("spec", "n_calls", "orders"),
+    [
+        ("poe-g:calls=8", 8, "greedy,calls=8,both-orders"),
+        ("poe-g:calls=3,orders=one", 3, "greedy,calls=3,one-order"),
+        ("poe-g:design=symmetric,calls=8", 8, "symmetric,calls=8,both-orders"),
+        ("poe-g:design=random,calls=7", 7, "random,calls=7,one-order"),
+        ("poe-g:design=no-repeat,calls=5", 5, "no-repeat,calls=5,one-order"),
+        ("poe-g:design=sequential,calls=6", 6, "sequential,calls=6,one-order"),
+        ("poe-g:orders=one", 6, "all,one-order"),
+        ("poe-g:calls=99", 12, "greedy,calls=99,both-orders"),
+    ],
+)
+def test_a_design_asks_for_its_calls_about_each_context(spec, n_calls, orders):
+    engine = FakeEngine(reading_judge())
+    found = scores(spec, engine=engine)
+    assert engine.n_judged == 2 * n_calls
+    assert f"|selection:{orders},seed=0|" in str(found.signature)
+    assert sum(score.n_comparisons for score in found) == 4 * n_calls
+
+
+def test_a_design_is_drawn_by_seed_context_and_attribute_as_by_the_rank_command():
+    engine = FakeEngine(reading_judge())
+    scores("poe-g:calls=6,orders=one,seed=5", rated({"c1": QUALITIES["c1"]}), engine)
+    problem = Problem(Context("c1", "x"), "coherence", tuple("abcd"), tuple("abcd"))
+    calls = greedy(4, 6, problem.rng(5), both_orders=False)
+    shown = {tuple(qualities(prompt)) for prompt in engine.judged}
+    assert shown == {(QUALITIES["c1"][i], QUALITIES["c1"][j]) for i, j in calls.tolist()}
+
+
+def test_too_few_calls_leave_a_context_unscored_and_not_asked():
+    ratings = rated({"c1": QUALITIES["c1"], "c2": QUALITIES["c2"][:2]})
+    engine = FakeEngine(reading_judge())
+    for design, most in (("greedy", 2), ("sequential", 2)):
+        found = scores(f"poe-g:design={design},calls=2{',orders=one' * (design == 'greedy')}", ratings, engine)
+        assert [score.status for score in found] == ["unscored"] * 4 + ["ok"] * 2
+        assert "cannot choose 2 calls for 4 candidates" in found[0].reason
+        assert engine.n_judged == most
+        engine.judged.clear()
+
+
+def test_a_favour_for_a_place_is_taken_out():
+    fair = scores("poe-bt:orders=one").values
+    for spec in ("poe-bt:debias=mle,orders=one", "poe-bt:debias=median", "poe-bt"):
+        found = scores(spec, engine=FakeEngine(reading_judge(bias=1.5)))
+        assert places(found, rated()) == BEST_FIRST
+    mle = scores("poe-bt:debias=mle", engine=FakeEngine(reading_judge(bias=1.5))).values
+    np.testing.assert_allclose(mle, fair, atol=1e-6)
+    biased = scores("poe-bt:orders=one", engine=FakeEngine(reading_judge(bias=1.5))).values
+    assert np.abs(biased - fair).max() > 0.3
+
+
+@pytest.mark.parametrize(("debias", "shift"), [("median", "median_debiasing"), ("mean", "mean_debiasing")])
+def test_a_shift_is_estimated_over_the_calls_of_all_contexts(debias, shift):
+    engine = FakeEngine(reading_judge(bias=1.5))
+    found = scores(f"average-probability:debias={debias}", engine=engine)
+    p = np.array([1 / (1 + np.exp(-(a - b + 1.5))) for a, b in map(qualities, engine.judged)])
+    gamma = -np.median(np.log(p / (1 - p))) if debias == "median" else np.log(1 - p.mean()) - np.log(p.mean())
+    shifted = 1 / (1 + np.exp(-(np.log(p / (1 - p)) + gamma)))
+    of_first = [(a, b, q) for (a, b), q in zip(map(qualities, engine.judged), shifted, strict=True)][:12]
+    expected = [np.mean([q if a == x else 1 - q for a, b, q in of_first if x in (a, b)]) for x in QUALITIES["c1"]]
+    np.testing.assert_allclose(found.values[:4], expected, atol=1e-9)
+
+
+def test_gamma_and_beta_are_the_runs_mean():
+    judge = reading_judge(bias=1.5)
+    for name in ("poe-bt", "poe-g"):
+        engine = FakeEngine(judge)
+        found = scores(f"{name}:debias=gamma,orders=one", engine=engine)
+        p = np.array([1 / (1 + np.exp(-(a - b + 1.5))) for a, b in map(qualities, engine.judged)]).mean()
+        bias = np.log((1 - p) / p) if name == "poe-bt" else p
+        names = {q: str(k) for k, q in enumerate(QUALITIES["c1"])}
+        calls = ranking.Comparisons.of(
+            [(names[a], names[b], 1 / (1 + np.exp(-(a - b + 1.5)))) for a, b in map(qualities, engine.judged[:6])],
+            "0123",
+        )
+        np.testing.assert_allclose(found.values[:4], ranking.METHODS[name](calls, bias=bias).scores, atol=1e-8)
+
+
+def test_a_bias_that_cannot_be_estimated_is_an_error():
+    certain = FakeEngine(lambda prompt, labels: [0.0, -np.inf])
+    with pytest.raises(MethodError, match=r"debias=median: cannot estimate a threshold"):
+        scores("poe-g:debias=median", engine=certain)
+
+
+def test_hard_decisions_and_the_prior_are_options():
+    engine = FakeEngine(reading_judge(bias=1.5))
+    averaged, per_call = (
+        scores(f"win-ratio:decisions={how}", engine=engine).values for how in ("averaged", "per_call")
+    )
+    assert averaged.tolist() != per_call.tolist()
+    few = "calls=6"  # on all pairs the two are the same
+    everyone, observed = (scores(f"bt:{few},prior={prior}", engine=engine).values for prior in ("all", "observed"))
+    assert scores(f"bt:{few}", engine=engine).values.tolist() == everyone.tolist() != observed.tolist()
+    with pytest.raises(MethodError, match=r"cannot score any of the 8 texts"):
+        scores("bt:prior=none", engine=engine)  # the best text never lost
+
+
+def test_a_ranking_without_finite_scores_leaves_its_context_unscored():
+    def judge(prompt, labels):
+        a, b = qualities(prompt)
+        hard = "article, c1" in prompt.text
+        p = float(a > b) if hard else 1 / (1 + np.exp(b - a))
+        return [np.log(p) if p else -np.inf, np.log(1 - p) if p < 1 else -np.inf]
+
+    found = scores("poe-bt", engine=FakeEngine(judge))
+    assert [score.status for score in found] == ["unscored"] * 4 + ["ok"] * 4
+    assert "c1-" in found[0].reason
+
+
+def test_a_text_about_which_a_call_failed_is_partial():
+    engine = FakeEngine(reading_judge())
+    scores("poe-bt", engine=engine)
+    lost = next(p for p in engine.judged if qualities(p) == [2.5, 1.0])  # c1-0 and c1-1
+    failing = FakeEngine(reading_judge(), failures={lost.text: "too long"})
+    found = scores("poe-bt", engine=failing)
+    assert [score.status for score in found] == ["partial", "partial", *["ok"] * 6]
+    assert found[0].reason == "no answer to 1 of the calls about it: too long"
+    assert [score.n_comparisons for score in found] == [5, 5, *[6] * 6]
+
+
+def test_a_text_of_which_no_call_was_answered_is_unscored_with_the_reason():
+    def judge(prompt, labels):
+        if 4.5 in qualities(prompt):
+            raise ValueError("too long")
+        return reading_judge()(prompt, labels)
+
+    for spec in ("average-probability", "win-ratio"):
+        found = scores(spec, engine=FakeEngine(judge))
+        assert [score.status for score in found] == ["partial", "partial", "unscored", "partial", *["ok"] * 4]
+        assert found[2].reason == "too long"
+    found = scores("pairs-beam", engine=FakeEngine(judge))
+    assert [score.status for score in found] == ["unscored"] * 4 + ["ok"] * 4
+    assert found[0].reason.startswith("the sort ended at 'c1-")
+    assert found[0].reason.endswith("too long")
+
+
+def test_a_text_alone_in_its_context_or_without_words_is_not_compared():
+    found = scores("poe-bt", rated({"c1": (1.0, None, 2.0), "c2": (3.0, None)}))
+    assert [score.status for score in found] == ["ok", "unscored", "ok", "unscored", "unscored"]
+    assert found[1].reason == "the text is empty"
+    assert found[3].reason == "it is the only text of its context, expected at least 2 to compare"
+    for spec in ("poe-bt", "pairs-beam"):
+        with pytest.raises(MethodError, match=r"cannot score any of the 1 texts"):
+            scores(spec, rated({"c1": (1.0,)}))
+
+
+def test_equal_texts_get_equal_scores_whatever_rounding_says():
+    ratings = rated({"c1": (1.0, 2.0, 2.0, 3.0, 2.0)})
+    ratings = rated(texts=tuple(t for t in ratings.texts), contexts=ratings.contexts)
+    for name in ("poe-bt", "poe-g", "poe-g-hard", "bt", "win-ratio", "average-probability", "colley"):
+        values = scores(name, ratings).values
+        assert values[1] == values[2] == values[4]
+
+
+def test_a_judge_that_cannot_tell_texts_apart_gives_ties():
+    for name in ("poe-bt", "poe-g", "win-ratio", "average-probability", "bt", "colley", "poe-g-hard"):
+        found = scores(name, engine=FakeEngine())
+        assert len(set(found.values.tolist())) == 1, name
+        assert {score.details["rank"] for score in found} == {1.0}
+
+
+def test_a_ranking_that_did_not_converge_says_so(monkeypatch):
+    monkeypatch.setitem(
+        ranking.METHODS, "poe-bt", partial(ranking.soft_bradley_terry, max_iterations=1, tolerance=1e-15)
+    )
+    found = scores("poe-bt", engine=FakeEngine(reading_judge(bias=3.0)))
+    assert {score.status for score in found} == {"partial"}
+    assert "not converged: a derivative of" in found[0].reason
+
+
+def test_pooled_texts_are_one_problem_each_shown_with_its_context():
+    engine = FakeEngine(reading_judge())
+    found = scores("poe-bt:pool=yes", engine=engine)
+    assert engine.n_judged == 8 * 7
+    order = np.argsort([-q for values in QUALITIES.values() for q in values], kind="stable")
+    assert np.argsort(-found.values, kind="stable").tolist() == order.tolist()
+    assert "|pool:yes|" in str(found.signature)
+    (prompt,) = [p.text for p in engine.judged if qualities(p) == [2.5, 1.5]]
+    assert "Article: An article, c1.\nSummary: Text of q=2.5" in prompt
+    assert "Article: An article, c2.\nSummary: Text of q=1.5" in prompt
+    with_facts = rated(contexts={c: Context(c, f"{c}.", f"Facts {c}.") for c in QUALITIES}, task="dialogue")
+    scores("pairs-beam:pool=yes", with_facts, engine)
+    assert "Conversation: c2.\nBackground facts: Facts c2.\nResponse: Text" in engine.judged[-1].text
+
+
+def test_what_a_server_did_not_tell_fails_a_call():
+    engine = CensoringEngine(reading_judge(), lambda prompt: {0: 0.9} if 4.5 in qualities(prompt) else {})
+    assert {score.status for score in scores("poe-bt:max_slack=0.2", engine=engine)} == {"ok"}
+    found = scores("average-probability:max_slack=0", engine=engine)
+    assert [score.status for score in found][:4] == ["partial", "partial", "unscored", "partial"]
+
+
+def test_sorting_asks_in_both_orders_when_told_and_is_the_sort_of_ranking():
+    engine = FakeEngine(reading_judge(bias=2.0))
+    one = scores("pairs-beam:gap=0,beam=1", engine=engine)
+    n_one = engine.n_judged
+    both = scores("pairs-beam:gap=0,beam=1,orders=both", engine=engine)
+    assert places(both, rated()) == BEST_FIRST
+    assert engine.n_judged - n_one >= n_one
+    assert "|selection:pairs,both-orders,seed=0|method:pairs|gap:0|beam:1" in str(both.signature)
+    assert sorted(one.values[:4]) == [-1.5, -0.5, 0.5, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("pairwise:method=elo", r"method is 'elo', expected one of win-ratio, average-probability"),
+        ("poe-bt:protocol=rate", r"protocol is 'rate', expected one of choose, compare, yes_no"),
+        ("poe-bt:design=chain", r"design is 'chain', expected one of all, random"),
+        ("poe-bt:orders=two", r"orders is 'two', expected one of both, one"),
+        ("poe-bt:debias=some", r"debias is 'some', expected one of none, median"),
+        ("poe-bt:design=all,calls=4", r"design=all asks about all pairs: leave calls out"),
+        ("poe-bt:design=greedy", r"design=greedy needs a number of calls"),
+        ("poe-bt:calls=0", r"calls is 0, expected 1 or more"),
+        ("poe-bt:design=random,calls=4,orders=one", r"design=random decides the orders itself"),
+        ("poe-bt:seed=-1", r"seed is -1, expected 0 or more"),
+        ("bt:debias=mle", r"debias=mle is for poe-bt"),
+        ("bt:debias=gamma", r"debias=gamma is for poe-bt, poe-g"),
+        ("bt:decisions=all", r"decisions is 'all', expected one of averaged, per_call"),
+        ("pairwise:method=poe-bt,prior=all", r"prior does nothing with method=poe-bt"),
+        ("poe-bt:method=bt", r"it says 'method=bt'"),
+        ("pairs-beam:gap=0.6", r"gap is 0.6, beam 1000, expected gap 0 to 0.5"),
+        ("pairs-beam:beam=0", r"beam 0, expected"),
+        ("pairs-beam:orders=all", r"orders is 'all'"),
+        ("pairs-beam:protocol=rate", r"protocol is 'rate'"),
+    ],
+)
+def test_options_of_comparing_that_mean_nothing_are_refused(spec, message):
+    with pytest.raises(MethodError, match=message):
+        method(spec)

@@ -1,0 +1,256 @@
+"""How far people agree with each other, and what that allows of anyone else."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from synthscore.errors import InputError
+from synthscore.evaluation.agreement import (
+    LEVELS,
+    STATISTICS,
+    agreement,
+    axis_correlations,
+    draw_contexts,
+    krippendorff_alpha,
+    pearson,
+    reliability,
+)
+from synthscore.evaluation.ratings.types import RatedText, Ratings
+from tests.evaluation.test_agreement import rows_of
+
+NAN = float("nan")
+
+
+def ratings_of(single, contexts=None, known=True):
+    """single : for each text, what people said of it. Attribute "a"; six texts a context where none is given."""
+    texts = []
+    for k, said in enumerate(single):
+        context = contexts[k] if contexts else f"c{k // 6}"
+        human = {"a": float(np.mean(said))} if len(said) else {}
+        texts.append(RatedText(str(k), context, f"s{k % 6}", "text", human, {"a": tuple(said)} if known else {}))
+    return Ratings("made up", tuple(texts), ("a",))
+
+
+def simulated(rng, n_contexts, n_texts, n_people, noise, rounded=False):
+    """Quality of each text, and the ratings of people who see it through noise."""
+    quality = rng.normal(size=(n_contexts * n_texts, 1))
+    single = quality + noise * rng.normal(size=(len(quality), n_people))
+    if rounded:
+        single = np.clip(np.round(3 + single), 1, 5)
+    return quality[:, 0], ratings_of(single.tolist(), [f"c{k // n_texts}" for k in range(len(quality))])
+
+
+# ------------------------------------------------------------------------------------------------- reliability
+
+
+def test_three_people_and_four_texts_are_as_computed_by_hand():
+    single = [[1, 2, 1], [2, 2, 4], [3, 5, 3], [5, 4, 4]]
+    columns = np.array(single, dtype=float).T
+    r = np.mean([pearson(columns[j], np.delete(columns, j, axis=0).mean(axis=0)) for j in range(3)])
+    found = reliability(ratings_of(single, "dddd"), "a", level="pooled", statistic="pearson")
+    assert found.one_against_others == pytest.approx(r)
+    one = (r**2 + np.sqrt(r**4 + 8 * r**2)) / 4  # r^2 (1 + q) = 2 q^2
+    assert found.reliability == pytest.approx(3 * one / (1 + 2 * one))
+    assert found.ceiling == pytest.approx(np.sqrt(3 * one / (1 + 2 * one)))
+    assert (found.n_texts, found.n_single, found.n_people, found.n_contexts) == (4, 0, 3, 1)
+
+
+def test_two_people_are_stepped_up_as_spearman_and_brown_do():
+    single = [[1, 2], [2, 1], [3, 3], [4, 5], [5, 4]]
+    r = pearson(*zip(*single, strict=True))
+    found = reliability(ratings_of(single, "ccccc"), "a", statistic="pearson")
+    assert found.one_against_others == pytest.approx(r)
+    assert found.reliability == pytest.approx(2 * r / (1 + r))
+
+
+@pytest.mark.parametrize(("n_people", "n_texts"), [(2, 12), (3, 6), (6, 12)])
+@pytest.mark.parametrize("rounded", [False, True])
+def test_the_ceiling_is_what_a_method_without_error_reaches(n_people, n_texts, rounded):
+    quality, ratings = simulated(np.random.default_rng(n_people), 3600 // n_texts, n_texts, n_people, 1.0, rounded)
+    tolerance = {"pearson": 0.02, "spearman": 0.02, "kendall": 0.03}  # of the normal theory, and of 300 contexts
+    for level in ("per_context", "pooled"):
+        for statistic in STATISTICS:
+            reached = agreement(quality, ratings.human("a"), ratings.context_ids, level=level, statistic=statistic)
+            found = reliability(ratings, "a", level=level, statistic=statistic)
+            assert found.ceiling == pytest.approx(reached.value, abs=tolerance[statistic])
+    assert found.n_people == pytest.approx(n_people)
+
+
+def test_the_ceiling_holds_where_texts_have_different_numbers_of_people():
+    rng = np.random.default_rng(0)
+    quality, ratings = simulated(rng, 400, 10, 5, 1.0)
+    some = ratings_of([text.annotators["a"][: rng.integers(2, 6)] for text in ratings], ratings.context_ids)
+    reached = agreement(quality, some.human("a"), some.context_ids, level="pooled", statistic="pearson").value
+    assert reliability(some, "a", level="pooled", statistic="pearson").ceiling == pytest.approx(reached, abs=0.015)
+
+
+def test_each_place_in_the_lists_weighs_as_many_texts_as_have_it():
+    single = [[1, 2, 1], [2, 2, 4], [3, 5, 3], [5, 4, 4], [1, 3], [4, 4], [2, 1], [5, 5]]
+    found = reliability(ratings_of(single, "c" * 8), "a", level="pooled", statistic="pearson")
+    sides = [
+        ([1, 2, 3, 5, 1, 4, 2, 5], [1.5, 3, 4, 4, 3, 4, 1, 5]),
+        ([2, 2, 5, 4, 3, 4, 1, 5], [1, 3, 3, 4.5, 1, 4, 2, 5]),
+        ([1, 4, 3, 4], [1.5, 2, 4, 4.5]),
+    ]
+    assert found.one_against_others == pytest.approx(np.dot([8, 8, 4], [pearson(*side) for side in sides]) / 20)
+    assert found.n_people == pytest.approx(8 / (4 / 3 + 4 / 2))
+    m = 8 / (4 / 2 + 4 / 1)
+    q = found.reliability / (found.n_people - (found.n_people - 1) * found.reliability)
+    assert q * np.sqrt(m / (1 + (m - 1) * q)) == pytest.approx(found.one_against_others)
+
+
+def test_means_of_others_that_differ_by_rounding_alone_are_tied():
+    tenths = [[10, 1, 2, 3], [20, 3, 2, 1], [30, 4, 5, 6], [10, 6, 5, 4]]
+    assert 0.1 + 0.2 + 0.3 != 0.3 + 0.2 + 0.1
+    one, other = (reliability(ratings_of(np.array(tenths) / by, "cccc"), "a").one_against_others for by in (1, 10))
+    assert one == pytest.approx(other)
+
+
+def test_reliability_is_the_correlation_with_as_many_other_people():
+    _, ratings = simulated(np.random.default_rng(0), 400, 10, 8, 1.5)
+    half = ratings_of([text.annotators["a"][:4] for text in ratings], ratings.context_ids)
+    others = ratings_of([text.annotators["a"][4:] for text in ratings], ratings.context_ids)
+    for statistic in STATISTICS:
+        seen = agreement(
+            half.human("a"), others.human("a"), half.context_ids, level="pooled", statistic=statistic
+        ).value
+        found = reliability(half, "a", level="pooled", statistic=statistic).reliability
+        assert found == pytest.approx(seen, abs=0.02)
+
+
+def test_a_person_who_gives_a_point_more_changes_nothing():
+    _, ratings = simulated(np.random.default_rng(0), 5, 6, 3, 1.0)
+    lenient = ratings_of([[a + 1, b, c] for a, b, c in (text.annotators["a"] for text in ratings)])
+    for level in LEVELS:
+        one, other = (reliability(each, "a", level=level) for each in (ratings, lenient))
+        assert one.ceiling == pytest.approx(other.ceiling)
+        assert one.alpha > other.alpha  # which knows no persons
+
+
+def test_people_of_one_mind_leave_the_ceiling_at_1():
+    for level in LEVELS:
+        found = reliability(ratings_of([[k % 5, k % 5] for k in range(12)]), "a", level=level)
+        assert (found.one_against_others, found.reliability, found.ceiling, found.alpha) == pytest.approx((1, 1, 1, 1))
+
+
+def test_the_ceiling_has_an_interval_of_contexts():
+    _, ratings = simulated(np.random.default_rng(0), 30, 6, 3, 1.0)
+    draws = draw_contexts(ratings.context_ids, np.random.default_rng(1), 300)
+    for level in LEVELS:
+        found = reliability(ratings, "a", level=level, draws=draws)
+        assert found.low < found.ceiling < found.high
+        narrow = reliability(ratings, "a", level=level, draws=draws, confidence=0.01)
+        assert found.low < narrow.low < narrow.high < found.high
+        if level != "system":  # means of few contexts, drawn again, scatter more
+            assert (narrow.low + narrow.high) / 2 == pytest.approx(found.ceiling, abs=0.02)
+    one = reliability(ratings_of([[1, 2], [2, 1], [3, 3]]), "a", draws=draw_contexts(["c0"], np.random.default_rng(0)))
+    assert (one.low, one.high, one.note) == (None, None, "no interval: 1 context, and contexts are what is drawn")
+
+
+def test_contexts_that_people_rate_alike_are_left_out_and_a_constant_person_agrees_with_nobody():
+    single = [[1, 2], [2, 1], [1, 3], [3, 1], [2, 4], [3, 4], [4, 4]]
+    contexts = list("aabbccc")  # a, b: equal means; c: the second person says 4 of all
+    found = reliability(ratings_of(single, contexts), "a")
+    assert (found.n_contexts, found.one_against_others, found.ceiling) == (1, 0, 0)
+    whole = ratings_of([*single, [1, 2], [2, 3]], [*contexts, "d", "d"])
+    assert reliability(whole, "a").one_against_others == pytest.approx(0.5)
+
+
+def test_people_who_agree_less_than_by_chance_have_no_ceiling_and_it_is_said():
+    found = reliability(ratings_of([[1, 3], [2, 2.5], [3, 1]], "ccc"), "a")
+    assert found.one_against_others == pytest.approx(-1)
+    assert np.isnan([found.reliability, found.ceiling]).all()
+    assert found.note == "no ceiling: people agree less than by chance, with -1.000"
+
+
+def test_texts_that_one_person_rated_are_left_out_and_counted():
+    single = [[1, 2], [2, 3], [3, 4], [5], []]
+    found = reliability(ratings_of(single, "ccccc"), "a")
+    assert (found.n_texts, found.n_single) == (3, 1)
+    for nothing in (ratings_of([[1], [2]]), ratings_of([[1, 2], [2, 3]], known=False), ratings_of([])):
+        with pytest.raises(InputError, match="no text of made up has the ratings of two people") as error:
+            reliability(nothing, "a")
+        assert error.value.value == "a"
+    found = reliability(ratings_of([[1, 1], [1, 1]]), "a")
+    assert np.isnan([found.one_against_others, found.ceiling, found.alpha]).all()
+    assert found.note.startswith("in no context do two texts have different mean ratings")
+
+
+# ------------------------------------------------------------------------------------------------- alpha
+
+KRIPPENDORFF = [  # his four observers of twelve units
+    [1, 2, 3, 3, 2, 1, 4, 1, 2, NAN, NAN, NAN],
+    [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, NAN, 3],
+    [NAN, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, NAN],
+    [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, NAN],
+]
+
+
+def test_alpha_is_that_of_krippendorffs_example():
+    single = np.array(KRIPPENDORFF).T
+    assert krippendorff_alpha(single) == pytest.approx(0.849, abs=5e-4)
+    assert krippendorff_alpha(single, "ordinal") == pytest.approx(0.815, abs=5e-4)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(st.sampled_from([NAN, 1.0, 2.0, 3.5, 4.0]), min_size=3, max_size=3), min_size=2, max_size=9))
+def test_alpha_is_the_packages(single):
+    package = pytest.importorskip("krippendorff", reason="needs synthscore[evaluate]")
+    single = np.array(single)
+    paired = single[(~np.isnan(single)).sum(axis=1) > 1]
+    if len(np.unique(paired[~np.isnan(paired)])) < 2:
+        assert np.isnan(krippendorff_alpha(single))
+        return
+    for scale in ("interval", "ordinal"):
+        expected = package.alpha(single.T, level_of_measurement=scale)
+        assert krippendorff_alpha(single, scale) == pytest.approx(expected, abs=1e-9)
+
+
+def test_an_unknown_scale_is_refused():
+    with pytest.raises(ValueError, match="scale is 'nominal'"):
+        krippendorff_alpha(np.ones((2, 2)), "nominal")
+
+
+# ------------------------------------------------------------------------------------------------- published data
+
+
+def benchmark(name):
+    texts = []
+    for row in rows_of(name):
+        single = row["human_raw"] or {}
+        single = single.get("expert", single)
+        names = row["context_id"], row["system"]
+        texts.append(RatedText("/".join(names), *names, row["text"], row["human"], single))
+    return Ratings(name, tuple(texts), tuple(texts[0].human))
+
+
+def test_people_agree_on_summeval_as_was_found():
+    ratings = benchmark("summeval")
+    found = {name: reliability(ratings, name) for name in ratings.attributes}
+    assert {name: round(each.ceiling, 3) for name, each in found.items()} == {
+        "coherence": 0.898, "consistency": 0.903, "fluency": 0.855, "relevance": 0.797,
+    }  # fmt: skip
+    assert {name: round(each.alpha, 3) for name, each in found.items()} == {
+        "coherence": 0.585, "consistency": 0.907, "fluency": 0.756, "relevance": 0.502,
+    }  # fmt: skip
+    assert [found["consistency"].n_contexts, found["coherence"].n_texts, found["coherence"].n_single] == [48, 600, 200]
+
+
+def test_groundedness_of_topicalchat_can_be_judged_in_54_contexts():
+    ratings = benchmark("topicalchat")
+    assert reliability(ratings, "groundedness").n_contexts == 54
+    found = axis_correlations(ratings)
+    assert found["coherence", "groundedness"].n_contexts == 54
+    assert found["groundedness", "coherence"].n_constant == 6
+
+
+def test_axis_correlations_hold_each_attribute_against_each_other():
+    ratings = benchmark("summeval")
+    draws = draw_contexts(ratings.context_ids, np.random.default_rng(0), 50)
+    found = axis_correlations(ratings, level="system", statistic="kendall", nan_policy="skip", draws=draws)
+    assert len(found) == 12
+    one, other = ratings.human("fluency"), ratings.human("relevance")
+    options = {"level": "system", "statistic": "kendall", "nan_policy": "skip", "draws": draws}
+    assert found["fluency", "relevance"] == agreement(one, other, ratings.context_ids, ratings.systems, **options)
+    assert found["fluency", "relevance"].low is not None

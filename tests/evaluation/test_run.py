@@ -1,0 +1,504 @@
+"""Methods held against people: figures, contrasts, JSON, and the folder that a run goes on from."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from synthscore.errors import InputError, TemplateError
+from synthscore.evaluation import Place, RunFolder, Settings, evaluate, folder
+from synthscore.evaluation.agreement import agreement, draw_contexts, reliability
+from synthscore.evaluation.folder import ratings_hash
+from synthscore.evaluation.methods import MethodError, Tools
+from synthscore.evaluation.ratings import read_ratings
+from synthscore.evaluation.ratings.types import RatedText, Ratings
+from synthscore.signature import Signature
+from synthscore.types import Context, Score, Scores, Verdict
+from tests.fakes import FakeEngine
+from tests.ratings_for_tests import ladders
+
+N_CONTEXTS, N_SYSTEMS = 6, 5
+ATTRIBUTES = ("coherence", "fluency")
+
+
+def made_up(people=("coherence",), seed=0, **fields) -> Ratings:
+    """30 texts with random ratings; single people's on some attributes."""
+    rng = np.random.default_rng(seed)
+    texts = []
+    for c in range(N_CONTEXTS):
+        for s in range(N_SYSTEMS):
+            single = {a: tuple(rng.integers(1, 6, 3).astype(float).tolist()) for a in ATTRIBUTES}
+            human = {a: sum(said) / 3 for a, said in single.items()}
+            annotators = {a: single[a] for a in people}
+            texts.append(RatedText(f"c{c}/s{s}", f"c{c}", f"s{s}", f"Text {c} {s}.", human, annotators))
+    contexts = {f"c{c}": Context(f"c{c}", f"An article, c{c}.") for c in range(N_CONTEXTS)}
+    made = {"name": "toy", "texts": tuple(texts), "attributes": ATTRIBUTES, "contexts": contexts}
+    return Ratings(**(made | {"task": "summarization", "source": "toy@1", "left_out": ("2 texts: lost",)} | fields))
+
+
+class Made:
+    """A method of a function of (text, attribute) -> number, or the reason why there is none; counts its calls."""
+
+    def __init__(self, of, signature="method:made|seed:1"):
+        self.of, self.signature, self.calls = of, signature, []
+
+    def __call__(self, ratings, attribute, tools):
+        self.calls.append(attribute)
+        rows = []
+        for text in ratings:
+            value = self.of(text, attribute)
+            if isinstance(value, Score):
+                rows.append(value)
+            elif isinstance(value, str):
+                rows.append(Score(text.id, text.context_id, attribute, None, status="unscored", reason=value))
+            else:
+                rows.append(Score(text.id, text.context_id, attribute, value))
+        return Scores(tuple(rows), Signature.parse(self.signature))
+
+
+def perfect(text, attribute):
+    return text.human[attribute]
+
+
+def reversed_(text, attribute):
+    return -text.human[attribute]
+
+
+def by_hash(text, attribute):
+    """Nothing that people see, and different everywhere."""
+    return float(np.random.default_rng([ord(c) for c in text.id + attribute]).random())
+
+
+def made(**functions):
+    return {name: Made(function) for name, function in functions.items()}
+
+
+# ------------------------------------------------------------------------------------------------- figures
+
+
+def test_a_perfect_method_agrees_fully_and_its_opposite_not_at_all():
+    found = evaluate(made_up(), made(good=perfect, bad=reversed_), n_resamples=20)
+    for place, figure in found.agreements.items():
+        assert figure.value == pytest.approx(1 if place.method == "good" else -1)
+        assert (figure.low, figure.high) == pytest.approx((figure.value, figure.value))
+
+
+def test_every_figure_is_that_of_synthscore_agreement_with_the_same_draws():
+    ratings = made_up()
+    found = evaluate(ratings, made(hash=by_hash), n_resamples=50, seed=3, nan_policy="skip")
+    draws = draw_contexts(ratings.context_ids, np.random.default_rng(3), 50)
+    for place, figure in found.agreements.items():
+        values = [by_hash(text, place.attribute) for text in ratings]
+        assert figure == agreement(
+            values, ratings.human(place.attribute), ratings.context_ids, ratings.systems,
+            level=place.level, statistic=place.statistic, nan_policy="skip", draws=draws,
+        )  # fmt: skip
+    assert len(found.agreements) == 2 * 3 * 3
+    assert found.at("hash", "fluency") is found.agreements[Place("hash", "fluency", "per_context", "spearman")]
+
+
+def test_the_mean_is_that_of_the_attributes_and_its_resamples_are_theirs():
+    ratings = made_up()
+    whole = evaluate(ratings, made(hash=by_hash), n_resamples=200)
+    mean = whole.means["hash", "pooled", "kendall"]
+    assert mean.value == pytest.approx(np.mean([whole.at("hash", a, "pooled", "kendall").value for a in ATTRIBUTES]))
+    assert mean.low < mean.value < mean.high
+    one = evaluate(ratings, made(hash=by_hash), attributes=["fluency"], n_resamples=200)
+    figure = one.at("hash", "fluency", "pooled", "kendall")
+    assert one.means["hash", "pooled", "kendall"] == (figure.value, figure.low, figure.high)
+    assert mean.high - mean.low < figure.high - figure.low  # two attributes with errors of their own
+
+
+def test_a_mean_over_an_attribute_without_a_figure_is_none():
+    constant = {"coherence": 3.0}
+    ratings = made_up()
+    ratings = replace(ratings, texts=tuple(replace(t, human=dict(t.human) | constant) for t in ratings))
+    found = evaluate(ratings, made(hash=by_hash), n_resamples=20)
+    assert np.isnan(found.at("hash", "coherence").value)
+    assert np.isnan(found.means["hash", "per_context", "spearman"].value)
+    assert found.means["hash", "per_context", "spearman"].low is None
+
+
+def test_contrasts_are_of_every_other_method_with_the_one_named_and_corrected_together():
+    methods = made(good=perfect, bad=reversed_, hash=by_hash, twin=perfect)
+    found = evaluate(made_up(), methods, against="good", n_resamples=200, statistics=["spearman"])
+    assert len(found.contrasts) == 3 * 2 * 3
+    assert {each.against for each in found.contrasts} == {"good"}
+    by_place = {each.place: each for each in found.contrasts}
+    assert not any(place.method == "good" for place in by_place)
+    bad = by_place[Place("bad", "fluency", "per_context", "spearman")]
+    assert (bad.found.value, bad.found.low, bad.found.high) == pytest.approx((-2, -2, -2))
+    twin = by_place[Place("twin", "fluency", "per_context", "spearman")]
+    assert (twin.found.value, twin.found.p, twin.p_holm) == (0, 1, 1)
+    for each in found.contrasts:
+        if each.found.p is not None:
+            assert each.found.p <= each.p_bh <= each.p_holm
+    as_json = found.to_json()["contrasts"]
+    assert [each["p_bh"] for each in as_json] == [each.p_bh for each in found.contrasts]
+    assert any(each["p_bh"] < each["p_holm"] for each in as_json)
+    smallest = 2 / 201
+    assert bad.found.p == pytest.approx(smallest)
+    assert bad.p_holm == pytest.approx(smallest * 6)  # three methods, two attributes
+    assert not evaluate(made_up(), methods, n_resamples=20).contrasts
+
+
+def test_a_method_that_is_not_there_is_no_baseline_and_nothing_is_run():
+    methods = made(good=perfect)
+    with pytest.raises(MethodError, match=r"'better', expected one of them: good"):
+        evaluate(made_up(), methods, against="better")
+    assert not methods["good"].calls
+
+
+def test_people_are_held_against_each_other_where_their_single_ratings_are_known():
+    ratings = made_up(people=("coherence",))
+    found = evaluate(ratings, made(good=perfect), n_resamples=30, levels=["pooled"], statistics=["pearson"])
+    assert set(found.people) == {("coherence", "pooled", "pearson")}
+    draws = draw_contexts(ratings.context_ids, np.random.default_rng(0), 30)
+    here = found.people["coherence", "pooled", "pearson"]
+    assert here == reliability(ratings, "coherence", level="pooled", statistic="pearson", draws=draws)
+    single = {"coherence": (3.0,)}
+    alone = replace(ratings, texts=tuple(replace(text, annotators=single) for text in ratings))
+    assert not evaluate(alone, made(good=perfect), n_resamples=0).people
+
+
+def test_without_resamples_there_are_no_intervals():
+    found = evaluate(made_up(), made(hash=by_hash), n_resamples=0)
+    assert all(figure.low is None for figure in found.agreements.values())
+    assert found.means["hash", "system", "pearson"].low is None
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(0.1, 5), st.floats(-3, 3))
+def test_an_increasing_map_of_the_scores_changes_no_rank_correlation(seed, scale, shift):
+    ratings = made_up(seed=seed)
+    methods = made(hash=by_hash, mapped=lambda text, a: float(np.exp(scale * by_hash(text, a)) + shift))
+    how = {"n_resamples": 10, "levels": ["per_context", "pooled"], "statistics": ["spearman", "kendall"]}
+    found = evaluate(ratings, methods, **how)
+    for place, figure in found.agreements.items():
+        assert figure.value == pytest.approx(found.agreements[place._replace(method="hash")].value, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"levels": ["per_text"]}, "levels is .*per_text.*expected of per_context, pooled, system"),
+        ({"levels": []}, "levels"),
+        ({"statistics": ["cosine"]}, "statistics"),
+        ({"nan_policy": "ignore"}, "nan_policy is 'ignore', expected of zero, skip"),
+        ({"n_resamples": -1}, "n_resamples is -1"),
+        ({"n_resamples": 0, "against": "x"}, "1 or more with `against`"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_before_anything_is_run(how, message):
+    with pytest.raises(ValueError, match=message):
+        Settings(**how)
+
+
+def test_an_attribute_that_the_ratings_do_not_have_is_refused():
+    with pytest.raises(InputError, match=r"have no attribute 'grace'\. They have: coherence, fluency"):
+        evaluate(made_up(), made(good=perfect), attributes=["grace"])
+
+
+# ------------------------------------------------------------------------------------------------- unscored
+
+
+def test_a_method_that_can_score_nothing_says_why_and_the_others_go_on():
+    def refuse(ratings, attribute, tools):
+        raise TemplateError("there is no template") if attribute == "fluency" else MethodError("there is no judge")
+
+    found = evaluate(made_up(), {"bad": refuse, **made(good=perfect)}, n_resamples=20, against="good")
+    column = found.columns["bad", "fluency"]
+    assert (column.n_scored, column.n_unscored) == (0, 30)
+    assert set(column.reasons) == {"there is no template"}
+    assert np.isnan(found.at("bad", "fluency").value)
+    assert found.at("bad", "fluency").n_unscored == 30
+    assert found.at("good", "fluency").value == pytest.approx(1)
+    assert all(each.p_holm is None for each in found.contrasts)
+
+
+def test_other_errors_stop_the_run():
+    def broken(ratings, attribute, tools):
+        raise InputError("two rows are about one text")
+
+    with pytest.raises(InputError):
+        evaluate(made_up(), {"broken": broken})
+
+
+def test_texts_without_a_score_are_counted_and_their_reasons_kept():
+    methods = made(some=lambda text, a: "it is empty" if text.system == "s0" else perfect(text, a))
+    found = evaluate(made_up(), methods, n_resamples=0)
+    column = found.columns["some", "coherence"]
+    assert (column.n_scored, column.n_unscored, column.reasons) == (24, 6, ("it is empty",) * 6)
+    assert np.isnan(column.values).sum() == 6
+    assert found.at("some", "coherence").n == 24
+    assert found.to_json()["methods"]["some"]["counts"]["coherence"] == {"scored": 24, "partial": 0, "unscored": 6}
+
+
+def test_scores_that_are_partial_are_used_and_counted():
+    def some(text, attribute):
+        row = Score(text.id, text.context_id, attribute, perfect(text, attribute), status="partial", reason="rung 3")
+        return row if text.system == "s0" else perfect(text, attribute)
+
+    found = evaluate(made_up(), made(some=some), n_resamples=0)
+    assert found.at("some", "coherence").value == pytest.approx(1)
+    assert found.to_json()["methods"]["some"]["counts"]["coherence"] == {"scored": 30, "partial": 6, "unscored": 0}
+
+
+# ------------------------------------------------------------------------------------------------- JSON
+
+
+def test_the_json_of_several_methods_has_method_attribute_level_statistic():
+    found = evaluate(made_up(), made(good=perfect, hash=by_hash), against="good", n_resamples=30)
+    said = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    assert list(said["methods"]) == ["good", "hash"]
+    figure = said["methods"]["hash"]["attributes"]["coherence"]["system"]["kendall"]
+    here = found.at("hash", "coherence", "system", "kendall")
+    assert list(figure)[:4] == ["value", "low", "high", "n"]
+    assert (figure["value"], figure["low"], figure["high"]) == (here.value, here.low, here.high)
+    assert (figure["n"], figure["skipped"], figure["unscored"], figure["unrated"]) == (5, 0, 0, 0)
+    assert said["methods"]["good"]["signature"] == dict.fromkeys(ATTRIBUTES, "method:made|seed:1")
+    assert (
+        said["methods"]["hash"]["mean"]["pooled"]["pearson"]["value"] == found.means["hash", "pooled", "pearson"].value
+    )
+    assert said["people"]["coherence"]["pooled"]["spearman"]["ceiling"] <= 1
+    contrast = said["contrasts"][0]
+    assert (contrast["method"], contrast["attribute"], contrast["level"]) == ("hash", "coherence", "per_context")
+    assert {"value", "low", "high", "p", "p_holm", "p_bh", "n"} <= contrast.keys()
+    assert said["settings"]["against"] == "good"
+    assert (said["ratings"]["n_texts"], said["ratings"]["n_contexts"], said["ratings"]["n_systems"]) == (30, 6, 5)
+    assert said["left_out"] == ["2 texts: lost"]
+
+
+def test_the_json_of_one_method_has_the_attributes_at_its_top():
+    found = evaluate(made_up(), made(hash=by_hash), n_resamples=0)
+    said = found.of_one_method()
+    assert list(said) == [*ATTRIBUTES, "about"]
+    assert said["fluency"] == found.to_json()["methods"]["hash"]["attributes"]["fluency"]
+    assert said["about"]["method"] == "hash"
+    assert said["about"]["counts"]["fluency"]["scored"] == 30
+    assert said["about"]["ratings"]["source"] == "toy@1"
+
+
+def test_an_attribute_named_about_has_no_place_there():
+    ratings = made_up()
+    texts = tuple(replace(t, human={"about": t.human["fluency"]}, annotators={}) for t in ratings)
+    found = evaluate(replace(ratings, texts=texts, attributes=("about",)), made(good=perfect), n_resamples=0)
+    with pytest.raises(InputError, match="an attribute is named 'about'"):
+        found.of_one_method()
+    assert found.to_json()["methods"]["good"]["attributes"]["about"]["pooled"]["spearman"]["value"] == pytest.approx(1)
+
+
+def test_a_figure_that_is_not_there_is_null():
+    one = made_up()
+    one = replace(one, texts=tuple(text for text in one if text.context_id == "c0" and text.system < "s2"))
+    said = evaluate(one, made(hash=by_hash)).to_json()["methods"]["hash"]["attributes"]["coherence"]
+    assert said["system"]["spearman"]["value"] is None
+    assert "2 systems" in said["system"]["spearman"]["note"]
+    assert said["pooled"]["spearman"]["low"] is None
+
+
+def test_the_mean_over_attributes_of_one_context_has_no_interval():
+    one = made_up()
+    one = replace(one, texts=tuple(text for text in one if text.context_id == "c0"))
+    found = evaluate(one, made(hash=by_hash)).means["hash", "per_context", "spearman"]
+    assert not np.isnan(found.value)
+    assert (found.low, found.high) == (None, None)
+
+
+# ------------------------------------------------------------------------------------------------- the folder of a run
+
+
+def test_a_second_run_reads_the_scores_back_and_finds_the_same(tmp_path):
+    methods = made(hash=by_hash, good=perfect)
+    first = evaluate(made_up(), methods, folder=tmp_path, n_resamples=20)
+    again = made(hash=by_hash, good=perfect)
+    second = evaluate(made_up(), again, folder=tmp_path, n_resamples=20)
+    assert not again["hash"].calls
+    assert not again["good"].calls
+    assert second.to_json() == first.to_json()
+    assert json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8")) == first.to_json()
+
+
+def test_a_run_that_was_interrupted_goes_on_where_it_stopped(tmp_path):
+    def stop_at_fluency(text, attribute):
+        if attribute == "fluency":
+            raise KeyboardInterrupt
+        return by_hash(text, attribute)
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(made_up(), made(good=perfect, hash=stop_at_fluency), folder=tmp_path)
+    methods = made(good=perfect, hash=by_hash)
+    found = evaluate(made_up(), methods, folder=tmp_path, n_resamples=0)
+    assert (methods["good"].calls, methods["hash"].calls) == ([], ["fluency"])
+    fresh = evaluate(made_up(), made(good=perfect, hash=by_hash), n_resamples=0)
+    assert found.agreements == fresh.agreements
+
+
+def changed(what, tmp_path):
+    """Ratings and tools, of which one thing is another than in the first run."""
+    ratings, tools = made_up(), Tools(FakeEngine(), ladders(), str(tmp_path / "templates"))
+    if what == "text":
+        ratings = replace(ratings, texts=(replace(ratings.texts[0], text="Another."), *ratings.texts[1:]))
+    elif what == "rating":
+        human = dict(ratings.texts[0].human) | {"coherence": 1.25}
+        ratings = replace(ratings, texts=(replace(ratings.texts[0], human=human), *ratings.texts[1:]))
+    elif what == "context":
+        ratings = replace(ratings, contexts=dict(ratings.contexts) | {"c0": Context("c0", "Another article.")})
+    elif what == "task":
+        ratings = replace(ratings, task="dialogue")
+    elif what == "judge":
+        tools = replace(tools, judge=FakeEngine(name="another"))
+    elif what == "no judge":
+        tools = replace(tools, judge=None)
+    elif what == "ladders":
+        tools = replace(tools, references=ladders(3))
+    elif what == "wording":
+        (tmp_path / "templates" / "rate.jinja").write_text("Rate it again.", encoding="utf-8")
+    elif what == "templates":
+        tools = replace(tools, templates="paper")
+    elif what == "facts":
+        ratings = replace(
+            ratings, contexts=dict(ratings.contexts) | {"c0": Context("c0", "An article, c0.", "A fact.")}
+        )
+    elif what == "references":
+        context = Context("c0", "An article, c0.", references=("A text.",))
+        ratings = replace(ratings, contexts=dict(ratings.contexts) | {"c0": context})
+    return ratings, tools
+
+
+CHANGES = [
+    "text",
+    "rating",
+    "context",
+    "task",
+    "judge",
+    "no judge",
+    "ladders",
+    "wording",
+    "templates",
+    "facts",
+    "references",
+]
+
+
+@pytest.mark.parametrize("what", ["nothing", *CHANGES])
+def test_scores_are_read_back_only_where_nothing_that_they_depend_on_has_changed(what, tmp_path):
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "rate.jinja").write_text("Rate it.", encoding="utf-8")
+    ratings, tools = changed("nothing", tmp_path)
+    evaluate(ratings, made(hash=by_hash), tools, folder=tmp_path / "run", n_resamples=0)
+    ratings, tools = changed(what, tmp_path)
+    methods = made(hash=by_hash)
+    evaluate(ratings, methods, tools, folder=tmp_path / "run", n_resamples=0)
+    assert methods["hash"].calls == ([] if what == "nothing" else [*ATTRIBUTES])
+
+
+def test_scores_are_not_read_back_where_the_users_own_task_has_changed(tmp_path):
+    task = tmp_path / "task"
+    task.mkdir()
+    for wording, calls in (("one", [*ATTRIBUTES]), ("one", []), ("another", [*ATTRIBUTES])):
+        (task / "task.toml").write_text(wording, encoding="utf-8")
+        methods = made(hash=by_hash)
+        evaluate(made_up(task=str(task)), methods, folder=str(tmp_path / "run"), n_resamples=0)
+        assert methods["hash"].calls == calls
+
+
+@pytest.mark.parametrize("what", ["template set", "version"])
+def test_scores_are_not_read_back_from_another_template_set_or_version(what, tmp_path, monkeypatch):
+    evaluate(made_up(), made(hash=by_hash), Tools(), folder=tmp_path, n_resamples=0)
+    methods, tools = made(hash=by_hash), Tools()
+    if what == "version":
+        monkeypatch.setattr(folder, "__version__", "99")
+    else:
+        tools = Tools(templates="paper")
+    evaluate(made_up(), methods, tools, folder=tmp_path, n_resamples=0)
+    assert methods["hash"].calls == [*ATTRIBUTES]
+
+
+def test_what_failed_is_tried_again(tmp_path):
+    methods = made(some=lambda text, a: "the server is down" if text.id == "c0/s0" else perfect(text, a))
+    evaluate(made_up(), methods, folder=tmp_path, n_resamples=0)
+    again = made(some=perfect)
+    found = evaluate(made_up(), again, folder=tmp_path, n_resamples=0)
+    assert again["some"].calls == [*ATTRIBUTES]
+    assert found.columns["some", "fluency"].n_unscored == 0
+
+
+def test_scores_out_of_a_file_are_read_from_it_each_time(tmp_path):
+    for _ in range(2):
+        methods = {"zsum(a,file:x.jsonl)": Made(by_hash)}
+        evaluate(made_up(), methods, folder=tmp_path, n_resamples=0)
+        assert methods["zsum(a,file:x.jsonl)"].calls == [*ATTRIBUTES]
+
+
+def test_attributes_of_another_run_stay_in_the_file(tmp_path):
+    evaluate(made_up(), made(hash=by_hash), attributes=["coherence"], folder=tmp_path, n_resamples=0)
+    evaluate(made_up(), made(hash=by_hash), attributes=["fluency"], folder=tmp_path, n_resamples=0)
+    methods = made(hash=by_hash)
+    evaluate(made_up(), methods, folder=tmp_path, n_resamples=0)
+    assert not methods["hash"].calls
+
+
+def test_methods_whose_names_are_no_file_names_have_files_of_their_own(tmp_path):
+    names = ["g-eval:samples=2", "g-eval:samples:2", "zsum(a,b)", "file:a/b.jsonl", "x" * 300, "x" * 301]
+    evaluate(made_up(), {name: Made(by_hash) for name in names}, folder=tmp_path, n_resamples=0)
+    files = list((tmp_path / "scores").iterdir())
+    assert len(files) == len(names)
+    rows = [json.loads(file.read_text(encoding="utf-8").splitlines()[0]) for file in files]
+    assert {row["method"] for row in rows} == set(names)
+
+
+def test_a_file_of_scores_that_is_broken_is_made_again(tmp_path):
+    evaluate(made_up(), made(hash=by_hash), folder=tmp_path, n_resamples=0)
+    file = tmp_path / "scores" / "hash.jsonl"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 4])
+    methods = made(hash=by_hash)
+    evaluate(made_up(), methods, folder=tmp_path, n_resamples=0)
+    assert methods["hash"].calls == [*ATTRIBUTES]
+    assert file.read_bytes() == whole
+
+
+def test_rows_of_scores_say_method_system_and_signature(tmp_path):
+    evaluate(made_up(), made(hash=by_hash), folder=tmp_path, n_resamples=0)
+    rows = [json.loads(line) for line in (tmp_path / "scores" / "hash.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert len(rows) == 60
+    row = rows[31]
+    assert (row["method"], row["id"], row["context_id"], row["system"]) == ("hash", "c0/s1", "c0", "s1")
+    assert (row["attribute"], row["status"], row["signature"]) == ("fluency", "ok", "method:made|seed:1")
+    assert row["score"] == by_hash(made_up().texts[1], "fluency")
+
+
+def test_verdicts_are_in_the_file_so_that_a_report_can_show_them(tmp_path):
+    def judged(text, attribute):
+        verdicts = (Verdict(1, False, 0.5, 0.25, 0.25),)
+        return Score(text.id, text.context_id, attribute, perfect(text, attribute), verdicts=verdicts)
+
+    evaluate(made_up(), made(judged=judged), folder=tmp_path, n_resamples=0)
+    row = json.loads((tmp_path / "scores" / "judged.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    assert row["verdicts"] == [[1, False, 0.5, 0.25, 0.25]]
+
+
+def test_the_ratings_of_a_run_can_be_read_again(tmp_path):
+    ratings = made_up()
+    RunFolder(tmp_path, ratings)
+    again = read_ratings(tmp_path / "ratings.jsonl")
+    assert [(t.id, t.context_id, t.system, t.text, t.human) for t in again] == [
+        (t.id, t.context_id, t.system, t.text, t.human) for t in ratings
+    ]
+
+
+def test_the_single_ratings_of_a_run_can_be_read_again(tmp_path):
+    ratings = made_up()
+    RunFolder(tmp_path, ratings)
+    assert [t.annotators for t in read_ratings(tmp_path / "ratings.jsonl")] == [t.annotators for t in ratings]
+
+
+def test_the_hash_of_ratings_changes_with_single_ratings_and_with_the_attribute_that_is_asked():
+    ratings = made_up()
+    first = replace(ratings.texts[0], annotators={"coherence": (1.0, 2.0)})
+    others = [replace(ratings, texts=(first, *ratings.texts[1:])), replace(ratings, asked_as={"fluency": "coherence"})]
+    assert len({ratings_hash(each) for each in (ratings, *others)}) == 3

@@ -1,0 +1,411 @@
+import codecs
+import csv
+import gzip
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from synthscore.errors import InputError
+from synthscore.io.files import replacing
+from synthscore.io.nouns import read_contexts, read_rows, read_targets, score_row, write_rows
+from synthscore.signature import Signature
+from synthscore.types import Context, Score, Target
+
+ROW = {
+    "context_id": "c1",
+    "context": "An article.",
+    "system": "s1",
+    "text": "A summary.",
+    "references": ["A good one."],
+}
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+ANY_ROWS = st.lists(st.fixed_dictionaries({"id": TEXT.filter(bool), "text": TEXT}), min_size=1, max_size=5)
+
+
+def jsonl(path, *rows):
+    path.write_bytes(b"".join((r if isinstance(r, bytes) else json.dumps(r).encode()) + b"\n" for r in rows))
+    return path
+
+
+def good(rows):
+    return [row for row in rows if not isinstance(row, InputError)]
+
+
+# ------------------------------------------------------------------------------------------------- round trips
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=ANY_ROWS, suffix=st.sampled_from([".jsonl", ".jsonl.gz", ".csv", ".tsv", ".parquet"]))
+def test_texts_survive_every_format(tmp_path_factory, rows, suffix):
+    path = tmp_path_factory.mktemp("rows") / f"rows{suffix}"
+    assert write_rows(rows, path) == len(rows)
+    back = list(read_rows(path))
+    assert [row.values for row in back] == rows
+    if suffix not in (".jsonl", ".jsonl.gz"):
+        assert [row.number for row in back] == list(range(1, len(rows) + 1))
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_floats_keep_full_precision_in_jsonl_and_csv(tmp_path_factory, value):
+    for suffix in (".jsonl", ".csv"):
+        path = tmp_path_factory.getbasetemp() / f"floats{suffix}"
+        write_rows([{"score": value}], path)
+        assert float(next(iter(read_rows(path))).values["score"]) == value
+
+
+def test_what_json_does_not_have_becomes_null_and_the_rest_stays(tmp_path):
+    rows = [{"a": float("nan"), "b": float("inf"), "c": np.float32(0.5), "d": {"e": [np.nan, np.int64(3)]}, "f": True}]
+    write_rows(rows, tmp_path / "a.jsonl")
+    assert json.loads((tmp_path / "a.jsonl").read_text()) == {
+        "a": None, "b": None, "c": 0.5, "d": {"e": [None, 3]}, "f": True,
+    }  # fmt: skip
+
+
+def test_jsonl_is_readable_by_people_and_half_a_surrogate_pair_is_written_as_its_escape(tmp_path):
+    write_rows([{"text": "naïve 日本"}, {"text": "\ud800"}], tmp_path / "a.jsonl")
+    assert "naïve 日本" in (tmp_path / "a.jsonl").read_text(encoding="utf-8")
+    assert good(read_rows(tmp_path / "a.jsonl"))[1].values == {"text": "\ud800"}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_rows_with_different_columns_get_the_union_of_columns(tmp_path, suffix):
+    write_rows([{"a": "1"}, {"a": "2", "b": "x"}], tmp_path / f"a{suffix}")
+    assert [row.values["b"] for row in good(read_rows(tmp_path / f"a{suffix}"))] in (["", "x"], [None, "x"])
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = jsonl(tmp_path / "a.jsonl", {"old": 1})
+
+    def rows():
+        yield {"new": 1}
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_rows(rows(), path)
+    assert path.read_text() == '{"old": 1}\n'
+    assert [p.name for p in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_writing_through_a_link_keeps_the_link(tmp_path):
+    target = jsonl(tmp_path / "target.jsonl")
+    (tmp_path / "link.jsonl").symlink_to(target)
+    with replacing(tmp_path / "link.jsonl") as file:
+        file.write(b"x")
+    assert (tmp_path / "link.jsonl").is_symlink()
+    assert target.read_text() == "x"
+
+
+def test_rows_with_mixed_types_cannot_become_a_parquet_column(tmp_path):
+    with pytest.raises(InputError, match="cannot write column 'a' as Parquet"):
+        write_rows([{"a": 1}, {"a": "x"}], tmp_path / "a.parquet")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unknown_format_is_refused_before_anything_is_read_or_written(tmp_path):
+    (tmp_path / "a.docx").write_bytes(b"")
+    with pytest.raises(InputError, match=r"format is unknown, expected \.jsonl"):
+        read_rows(tmp_path / "a.docx")
+    with pytest.raises(InputError, match="format is unknown"):
+        write_rows([], tmp_path / "b.docx")
+    with pytest.raises(InputError, match="no such file"):
+        read_rows(tmp_path / "missing.jsonl")
+
+
+# ------------------------------------------------------------------------------------------------- formats
+
+
+def test_a_json_file_is_an_array_an_object_or_lines(tmp_path):
+    path = tmp_path / "a.json"
+    for text in ('[{"a": 1},\n {"a": 2}]', '{"a": 1}\n{"a": 2}\n'):
+        path.write_text(text)
+        assert [(row.number, row.values) for row in good(read_rows(path))] == [(1, {"a": 1}), (2, {"a": 2})]
+    path.write_text('{\n "a": 1\n}')
+    assert good(read_rows(path))[0].values == {"a": 1}
+    path.write_text('[{"a": 1},, {"a": 2}]')
+    with pytest.raises(InputError, match="not JSON"):
+        list(read_rows(path))
+
+
+def test_stdin_holds_json_lines():
+    code = "from synthscore.io.nouns import *; print([r.values for r in read_rows('-')]); write_rows([{'é': 1}], '-')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], input='{"a": "ü"}\n\n{"a": 2}'.encode(), capture_output=True, check=True
+    )
+    assert done.stdout.decode() == "[{'a': 'ü'}, {'a': 2}]\n" + '{"é": 1}\n'
+
+
+def test_a_saved_dataset_is_read_and_one_with_several_splits_asks_for_one(tmp_path):
+    import datasets
+
+    datasets.disable_progress_bars()
+    dataset = datasets.Dataset.from_list([{"text": "a", "list": ["x"]}, {"text": "b", "list": []}])
+    dataset.save_to_disk(tmp_path / "one")
+    assert [row.values for row in good(read_rows(tmp_path / "one"))] == list(dataset)
+    assert [row.values for row in good(read_rows(dataset))] == list(dataset)
+    datasets.DatasetDict(test=dataset).save_to_disk(tmp_path / "single")
+    assert [row.values for row in good(read_rows(tmp_path / "single"))] == list(dataset)
+    datasets.DatasetDict(train=dataset, test=dataset).save_to_disk(tmp_path / "two")
+    with pytest.raises(InputError, match=r"holds the splits train, test. Name one: .*two/test"):
+        read_rows(tmp_path / "two")
+    assert len(list(read_rows(tmp_path / "two" / "test"))) == 2
+
+
+def test_a_folder_of_parquet_files_is_numbered_through(tmp_path):
+    write_rows([{"a": 1}, {"a": 2}], tmp_path / "data" / "0.parquet")
+    write_rows([{"a": 3}], tmp_path / "data" / "1.parquet")
+    assert [(row.number, row.values["a"]) for row in good(read_rows(tmp_path))] == [(1, 1), (2, 2), (3, 3)]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="holds no rows"):
+        read_rows(tmp_path / "empty")
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(InputError, match="not a whole Parquet file"):
+        list(read_rows(tmp_path / "bad.parquet"))
+
+
+def test_a_parquet_text_that_is_not_utf8_costs_its_row_only(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    raw = pa.array([b"good", b"\xff\xfe", b"fine"], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"text": raw}), tmp_path / "a.parquet")
+    rows = list(read_rows(tmp_path / "a.parquet"))
+    assert [row.values["text"] for row in good(rows)] == ["good", "fine"]
+    assert rows[1].row == 2
+    assert "not UTF-8" in str(rows[1])
+
+
+def test_empty_files_hold_no_rows(tmp_path):
+    for name in ("a.jsonl", "a.csv"):
+        (tmp_path / name).write_bytes(b"")
+        assert list(read_rows(tmp_path / name)) == []
+
+
+# ------------------------------------------------------------------------------------------------- bad input
+
+
+def test_a_broken_line_in_the_middle_costs_that_line_only(tmp_path):
+    path = jsonl(tmp_path / "t.jsonl", ROW, b'{"context_id": "c1", "te', b"", b"[1]", ROW | {"system": "s2"})
+    targets, errors = read_targets(path)
+    assert [target.id for target in targets] == ["c1/s1", "c1/s2"]
+    assert [(error.source, error.row) for error in errors] == [(str(path), 2), (str(path), 4)]
+    assert "t.jsonl row 2: not JSON" in str(errors[0])
+    assert "Mend or remove the line" in str(errors[0])
+    assert "expected an object" in str(errors[1])
+
+
+@pytest.mark.parametrize("value", [None, "", " \n", float("nan"), 3, ["a"]])
+def test_a_row_without_a_usable_text_is_named_with_its_id_and_the_others_are_kept(tmp_path, value):
+    path = jsonl(tmp_path / "t.jsonl", ROW, ROW | {"system": "s2", "text": value}, ROW | {"system": "s3"})
+    targets, errors = read_targets(path)
+    assert [target.id for target in targets] == ["c1/s1", "c1/s3"]
+    (error,) = errors
+    assert (error.row, error.field, error.id, error.context_id, error.system) == (2, "text", "c1/s2", "c1", "s2")
+    assert error.value is value or error.value == value or value != value
+    assert f"row 2: text is {value!r}, expected a text that is not empty. Fill it" in str(error)
+
+
+def test_a_missing_column_is_named_with_those_there_are_and_the_way_to_map_it(tmp_path):
+    path = jsonl(tmp_path / "t.jsonl", {"context_id": "c", "summary": "S."})
+    _, (error,) = read_targets(path)
+    assert "there is no 'text', but 'context_id', 'summary'" in str(error)
+    assert "text=COLUMN" in str(error)
+    targets, errors = read_targets(path, fields={"text": "summary"})
+    assert (targets, errors) == ([Target("c/1", "c", "S.")], [])
+
+
+def test_fields_can_swap_two_columns_and_never_fall_back_to_a_column_of_our_name(tmp_path):
+    row = {"id": "c", "text": "The article.", "summary": "S."}
+    path = jsonl(tmp_path / "t.jsonl", row, {"id": "d", "text": "The article."})
+    fields = {"context_id": "id", "context": "text", "text": "summary"}
+    targets, (error,) = read_targets(path, fields=fields)
+    assert targets == [Target("c/1", "c", "S.")]
+    assert (error.row, error.field) == (2, "text")
+    assert "there is no 'summary'" in str(error)
+    write_rows([row], tmp_path / "t.csv")
+    with pytest.raises(InputError, match="was said to be in column 'sumary', but its columns are 'id', 'text'"):
+        read_targets(tmp_path / "t.csv", fields={"text": "sumary"})
+
+
+@pytest.mark.parametrize(
+    ("encoding", "guess"), [("cp1252", "--encoding cp1252"), ("utf-16", "--encoding utf-16"), ("koi8-r", "--encoding")]
+)
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".csv.gz"])
+def test_another_encoding_is_told_with_its_byte_and_read_when_named(tmp_path, encoding, guess, suffix):
+    word = "Сэр" if encoding == "koi8-r" else "café"
+    rows = f"context_id,text\r\nc1,{'plain ' * 20000}\r\nc1,{word}\r\n"
+    if suffix == ".jsonl":
+        rows = json.dumps({"context_id": "c1", "text": word}, ensure_ascii=False) + "\n"
+    data = rows.encode(encoding)
+    path = tmp_path / f"t{suffix}"
+    path.write_bytes(gzip.compress(data) if suffix.endswith("gz") else data)
+    with pytest.raises(InputError) as caught:
+        read_targets(path)
+    error = caught.value
+    assert guess in str(error)
+    with pytest.raises(UnicodeDecodeError) as truth:
+        data.decode()
+    assert error.offset == truth.value.start
+    assert error.line == data[: error.offset].count(b"\n") + 1
+    assert f"byte {error.offset} (line {error.line})" in str(error)
+    assert read_targets(path, encoding=encoding)[0][-1].text == word
+    with pytest.raises(InputError, match="no encoding 'latin-15x'"):
+        read_targets(path, encoding="latin-15x")
+
+
+def test_a_byte_order_mark_is_accepted(tmp_path):
+    (tmp_path / "t.csv").write_bytes(codecs.BOM_UTF8 + "context_id,text\nc,é\n".encode())
+    assert read_targets(tmp_path / "t.csv") == ([Target("c/1", "c", "é")], [])
+    (tmp_path / "t.jsonl").write_bytes(codecs.BOM_UTF8 + b'{"context_id": "c", "text": "x"}')
+    assert read_targets(tmp_path / "t.jsonl")[0] == [Target("c/1", "c", "x")]
+
+
+def test_csv_rows_with_too_many_or_too_few_fields_cost_only_themselves(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('context_id,text\nc,"two\nlines"\nc,a,b\nc\n\nc,"bad"quote\nc,last\n')
+    targets, errors = read_targets(path)
+    assert [(target.id, target.text) for target in targets] == [("c/1", "two\nlines"), ("c/5", "last")]
+    assert [(error.row, error.line) for error in errors] == [(2, 4), (3, 5), (4, 7)]
+    assert "3 fields, expected 2 as in the header: ['c', 'a', 'b']" in str(errors[0])
+    assert "not CSV" in str(errors[2])
+
+
+def test_long_csv_fields_are_read_and_wrong_separators_are_told(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(f"context_id,text\nc,{'x' * 300_000}\n")
+    assert len(read_targets(path)[0][0].text) == 300_000
+    path.write_text("context_id;text\nc;x\n")
+    with pytest.raises(InputError, match="separated by ';' rather than ','"):
+        read_targets(path)
+    path.write_text("text,text\nc,x\n")
+    with pytest.raises(InputError, match="names a column twice"):
+        read_targets(path)
+
+
+def test_a_truncated_gzip_file_is_told(tmp_path):
+    data = gzip.compress(b"\n".join(json.dumps(ROW | {"system": f"{i}"}).encode() for i in range(500)))
+    (tmp_path / "t.jsonl.gz").write_bytes(data[:-20])
+    with pytest.raises(InputError, match=r"beyond line .*\. Make or download the file again"):
+        read_targets(tmp_path / "t.jsonl.gz")
+
+
+def test_half_a_surrogate_pair_is_not_a_text(tmp_path):
+    path = jsonl(tmp_path / "t.jsonl", b'{"context_id": "c", "text": "\\ud83d"}')
+    assert "half a surrogate pair" in str(read_targets(path)[1][0])
+
+
+# ------------------------------------------------------------------------------------------------- nouns
+
+
+def test_a_file_of_targets_that_carry_their_context_gives_both(tmp_path):
+    rows = [ROW, ROW | {"system": "s2", "text": "Other."}, ROW | {"context_id": "c2", "context": "More.", "facts": "F"}]
+    path = jsonl(tmp_path / "b.jsonl", *rows)
+    contexts, errors = read_contexts(path)
+    assert errors == []
+    assert contexts == [
+        Context("c1", "An article.", references=("A good one.",)),
+        Context("c2", "More.", "F", ("A good one.",)),
+    ]
+    targets, errors = read_targets(path)
+    assert errors == []
+    assert [target.id for target in targets] == ["c1/s1", "c1/s2", "c2/s1"]
+
+
+def test_contexts_come_from_id_and_text_too_and_references_from_one_text_or_a_list():
+    rows = [
+        {"id": 7, "text": "T.", "references": "[One] text", "facts": None},
+        {"id": "b", "text": "T.", "references": '["x", "y"]', "facts": float("nan")},
+        {"id": "c", "text": "T.", "references": np.array(["x"]).tolist()},
+        {"context_id": None, "id": "d", "text": "T.", "references": ""},
+    ]
+    contexts, errors = read_contexts(rows)
+    assert errors == []
+    assert [(c.id, c.references, c.facts) for c in contexts] == [
+        ("7", ("[One] text",), ""), ("b", ("x", "y"), ""), ("c", ("x",), ""), ("d", (), ""),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", [{"system": "s1"}, {"id": "c1/s1"}, {"id": 7}])
+def test_a_target_without_its_context_is_not_taken_for_a_context(change):
+    contexts, (error,) = read_contexts([{"context_id": "c1", "text": "A summary."} | change])
+    assert contexts == []
+    assert (error.row, error.field, error.id) == (1, "context", "c1")
+    assert "this row is a target" in str(error)
+    assert "its context is missing. Add a column context" in str(error)
+
+
+@pytest.mark.parametrize("change", [{}, {"id": "7"}, {"id": 7, "system": None}, {"id": "", "system": ""}])
+def test_a_context_that_has_a_targets_columns_but_nothing_in_them_is_a_context(change):
+    contexts, errors = read_contexts([{"context_id": "7", "text": "An article."} | change])
+    assert errors == []
+    assert contexts == [Context("7", "An article.")]
+
+
+def test_an_id_with_two_different_contexts_is_an_error_of_the_later_row(tmp_path):
+    path = jsonl(tmp_path / "b.jsonl", ROW, ROW | {"context": "Another article."}, ROW | {"context_id": "c2"})
+    contexts, (error,) = read_contexts(path)
+    assert [context.id for context in contexts] == ["c1", "c2"]
+    assert (error.row, error.field, error.value, error.id) == (2, "context", "Another article.", "c1")
+    assert "context 'c1' already has another text (row 1)" in str(error)
+    _, (error,) = read_contexts([ROW, ROW | {"references": ["Another."]}])
+    assert (error.row, error.field) == (2, "references")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [({"context_id": ""}, "context_id"), ({"context": None}, "context"), ({"facts": ["a"]}, "facts"),
+     ({"references": ["a", " "]}, "references"), ({"references": {"a": 1}}, "references")],
+)  # fmt: skip
+def test_a_bad_context_row_names_its_field(change, field):
+    contexts, (error,) = read_contexts([ROW | {"context_id": "ok"}, ROW | change])
+    assert [context.id for context in contexts] == ["ok"]
+    assert (error.row, error.field) == (2, field)
+
+
+def test_a_target_id_used_twice_is_an_error_of_the_later_row():
+    targets, (error,) = read_targets([ROW, ROW | {"text": "Other."}, ROW | {"id": "own", "text": "Other."}])
+    assert [target.id for target in targets] == ["c1/s1", "own"]
+    assert (error.row, error.id) == (2, "c1/s1")
+    assert "already used by row 1" in str(error)
+
+
+def test_a_target_row_names_its_context_id():
+    _, errors = read_targets([{"text": "x"}, {"context_id": 1.5, "text": "x"}, {"context_id": True, "text": "x"}])
+    assert [(error.row, error.field) for error in errors] == [(1, "context_id"), (2, "context_id"), (3, "context_id")]
+
+
+# ------------------------------------------------------------------------------------------------- scores
+
+
+def test_a_score_row_is_flat_and_ends_with_its_signature():
+    score = Score("c/s", "c", "coherence", 3.5, stderr=float("nan"), details={"unit": np.float64(0.5), "raw": np.nan})
+    row = score_row(score, Signature.of(synthscore="0.1"))
+    assert row == {
+        "id": "c/s", "context_id": "c", "attribute": "coherence", "score": 3.5, "stderr": None, "low": None,
+        "high": None, "n_comparisons": 0, "status": "ok", "reason": "", "unit": 0.5, "raw": None,
+        "signature": "synthscore:0.1",
+    }  # fmt: skip
+    assert list(row)[-1] == "signature"
+    unscored = score_row(Score("a", "c", "x", None, status="unscored", reason="empty text"), Signature(()))
+    assert (unscored["score"], unscored["reason"]) == (None, "empty text")
+    with pytest.raises(ValueError, match="details"):
+        score_row(Score("a", "c", "x", 1.0, details={"score": 2.0}), Signature(()))
+
+
+def test_csv_output_is_read_by_the_standard_reader(tmp_path):
+    write_rows([{"a": 'say "hi",\r\nthen', "b": None, "c": [1, "é"], "d": True}], tmp_path / "a.csv")
+    (row,) = csv.DictReader(io.StringIO((tmp_path / "a.csv").read_bytes().decode(), newline=""))
+    assert row == {"a": 'say "hi",\r\nthen', "b": "", "c": '[1, "é"]', "d": "true"}
+
+
+def test_importing_the_data_modules_imports_nothing_slow():
+    code = (
+        "import sys, synthscore.io.nouns, synthscore.store.file, synthscore.ladders.references; "
+        "print({'torch', 'transformers', 'datasets', 'pyarrow', 'pandas'} & set(sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"

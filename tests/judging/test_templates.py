@@ -1,0 +1,197 @@
+"""Tasks and templates: what goes into a prompt, and what can never get out of a text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from synthscore.errors import TaskError, TemplateError
+from synthscore.judging.tasks import load_task, task_names
+from synthscore.judging.templates import TEMPLATE_NAMES, TEMPLATE_SETS, Templates
+from synthscore.types import Context
+
+ARTICLE = Context("a1", "The mayor of Aldham opened a bridge on Monday.")
+TOML = """
+name = "recipe"
+context_noun = "list of ingredients"
+text_noun = "recipe"
+texts_noun = "recipes"
+length = "five steps"
+[attributes.clarity]
+description = "one can follow it."
+more = "clearer"
+better = "say more clearly what to do"
+worse = "say less clearly what to do"
+"""
+
+EXPECTED = {
+    "summarization": "coherence consistency fluency relevance",
+    "dialogue": "naturalness engagingness coherence continuity understandability groundedness overall",
+    "story": "relevance coherence empathy surprise engagement complexity",
+    "data_to_text": "fluency grammar semantics overall",
+    "question": "difficulty",
+}
+
+
+def test_the_built_in_tasks_have_the_attributes_of_their_benchmarks():
+    assert {name: " ".join(load_task(name).attributes) for name in task_names()} == EXPECTED
+
+
+@pytest.mark.parametrize("templates", TEMPLATE_SETS)
+@pytest.mark.parametrize("task", sorted(EXPECTED))
+def test_every_template_renders_for_every_attribute_and_holds_each_text_once(task, templates):
+    templates = Templates(load_task(task), templates)
+    for attribute in templates.task.attributes.values():
+        rendered = {
+            "extreme": templates.extreme(ARTICLE, attribute, best=False),
+            "between": templates.between(ARTICLE, attribute, worse="<W>", better="<B>"),
+            "compare": templates.compare(ARTICLE, attribute, target="<T>", reference="<R>"),
+            "yes_no": templates.yes_no(ARTICLE, attribute, target="<T>", reference="<R>"),
+            "choose": templates.choose(ARTICLE, attribute, first="<F>", second="<S>"),
+            "rate": templates.rate(ARTICLE, attribute, text="<X>", low=1, high=5),
+            "likelihood": templates.likelihood(ARTICLE, attribute),
+            "paraphrase": templates.paraphrase(ARTICLE, attribute, given="<G>"),
+            "boolean": templates.boolean(ARTICLE, attribute, text="<X>", noun="claim", source="<S>", reference="<R>"),
+        }
+        assert set(rendered) == set(TEMPLATE_NAMES)
+        marks_of = {"between": "WB", "compare": "TR", "yes_no": "TR", "choose": "FS", "rate": "X"}
+        for name, marks in (marks_of | {"paraphrase": "G", "boolean": "XSR"}).items():
+            assert all(rendered[name].text.count(f"<{mark}>") == 1 for mark in marks), name
+        assert "worst" in rendered["extreme"].text
+        assert "best" not in rendered["extreme"].text
+        assert attribute.description in rendered["compare"].text
+        assert attribute.better in rendered["yes_no"].text
+
+
+def test_the_default_set_puts_all_that_is_constant_before_the_target():
+    templates = Templates(load_task("dialogue"))
+    attribute = templates.task.attribute("overall")
+    one = templates.compare(ARTICLE, attribute, target="first answer", reference="rung").text
+    two = templates.compare(ARTICLE, attribute, target="another", reference="rung").text
+    assert one.endswith("first answer\n\nVerdict:")
+    assert one.removesuffix("first answer\n\nVerdict:") == two.removesuffix("another\n\nVerdict:")
+
+
+def test_the_context_comes_before_the_attribute_so_that_attributes_share_it():
+    templates = Templates(load_task("summarization"))
+    prompts = [
+        templates.compare(ARTICLE, attribute, target="t", reference="r").text
+        for attribute in templates.task.attributes.values()
+    ]
+    assert all(prompt.startswith(prompts[0][: prompts[0].index("Coherence:")]) for prompt in prompts)
+
+
+def test_the_two_sides_of_a_yes_no_question_differ_in_the_phrase_alone():
+    templates = Templates(load_task("story"))
+    attribute = templates.task.attribute("surprise")
+    better = templates.yes_no(ARTICLE, attribute, target="t", reference="r").text
+    worse = templates.yes_no(ARTICLE, attribute, target="t", reference="r", worse=True).text
+    assert better.replace(attribute.better, attribute.worse) == worse != better
+
+
+def test_the_paper_set_keeps_the_block_order_of_each_task():
+    def text(task, name):
+        templates = Templates(load_task(task), "paper")
+        attribute = next(iter(templates.task.attributes.values()))
+        if name == "between":
+            return templates.between(ARTICLE, attribute, worse="<W>", better="<B>").text
+        return templates.yes_no(ARTICLE, attribute, target="<T>", reference="<R>").text
+
+    assert text("summarization", "between").index("<W>") < text("summarization", "between").index(ARTICLE.text)
+    assert text("dialogue", "between").index(ARTICLE.text) < text("dialogue", "between").index("<W>")
+    assert text("summarization", "yes_no").index("<T>") < text("summarization", "yes_no").index("<R>")
+    assert ARTICLE.text not in text("story", "yes_no")
+
+
+@given(st.text(min_size=1).filter(lambda text: text.strip()))
+def test_any_text_goes_in_as_it_is_and_is_never_a_template(text):
+    templates = Templates(load_task("summarization"))
+    attribute = templates.task.attribute("fluency")
+    prompt = templates.compare(Context("c", "{{ target }}"), attribute, target=text, reference="{% raw %}").text
+    assert text in prompt
+    assert "{{ target }}" in prompt
+    assert "{% raw %}" in prompt
+
+
+def test_a_template_with_an_undefined_name_says_which_and_what_there_is(tmp_path):
+    (tmp_path / "compare.jinja").write_text("{{ taget }}")
+    templates = Templates(load_task("story"), tmp_path)
+    with pytest.raises(TemplateError, match=r"'taget' is undefined.*article|'taget' is undefined.*target"):
+        templates.compare(ARTICLE, templates.task.attribute("empathy"), target="t", reference="r")
+
+
+def test_one_template_of_a_set_can_be_replaced(tmp_path):
+    own = Templates(load_task("story"))
+    other = own.replaced("choose", own.source("choose").replace("Verdict:", "{{ target }}"), "mine")
+    attribute = own.task.attribute("empathy")
+    assert (own.name, other.name) == ("default", "default+mine")
+    assert own.choose(ARTICLE, attribute, first="f", second="s").text.endswith("Verdict:")
+    assert own.hash("choose") != other.hash("choose")
+    assert other.yes_no(ARTICLE, attribute, target="t", reference="r") == own.yes_no(
+        ARTICLE, attribute, target="t", reference="r"
+    )
+    with pytest.raises(TemplateError, match=r"template default\+mine/choose.jinja .* 'target' is undefined"):
+        other.choose(ARTICLE, attribute, first="f", second="s")
+    with pytest.raises(TemplateError, match=r"has no choose.jinja for task 'story'"):
+        Templates(load_task("story"), tmp_path).source("choose")
+
+
+def test_a_template_cannot_leave_its_sandbox(tmp_path):
+    (tmp_path / "compare.jinja").write_text("{{ target.__class__.__mro__ }}")
+    templates = Templates(load_task("story"), tmp_path)
+    with pytest.raises(TemplateError, match="unsafe"):
+        templates.compare(ARTICLE, templates.task.attribute("empathy"), target="t", reference="r")
+
+
+def test_a_set_of_ones_own_takes_nothing_from_another(tmp_path):
+    (tmp_path / "compare.jinja").write_text("{{ target }} or {{ reference }}?")
+    templates = Templates(load_task("story"), tmp_path)
+    attribute = templates.task.attribute("empathy")
+    assert templates.compare(ARTICLE, attribute, target="t", reference="r").text == "t or r?"
+    with pytest.raises(TemplateError, match=r"has no choose\.jinja"):
+        templates.choose(ARTICLE, attribute, first="f", second="s")
+    with pytest.raises(TemplateError, match="no template set"):
+        Templates(load_task("story"), tmp_path / "nowhere")
+
+
+def test_the_hash_changes_with_the_wording_and_with_an_attribute(tmp_path):
+    file = tmp_path / "task.toml"
+    file.write_text(TOML)
+    before = Templates(load_task(tmp_path)).hash("compare")
+    assert before == Templates(load_task(tmp_path)).hash("compare")
+    file.write_text(TOML.replace("one can follow it.", "one can follow it well."))
+    described = Templates(load_task(tmp_path)).hash("compare")
+    (tmp_path / "compare.jinja").write_text("{{ reference }} {{ target }} {{ attribute.more }}")
+    assert len({before, described, Templates(load_task(tmp_path)).hash("compare")}) == 3
+
+
+def test_a_task_of_ones_own_is_a_folder(tmp_path):
+    (tmp_path / "task.toml").write_text(TOML)
+    (tmp_path / "choose.jinja").write_text("{{ first }}|{{ second }}")
+    templates = Templates(load_task(tmp_path))
+    clarity = templates.task.attribute("clarity")
+    assert "recipe 2 clearer than recipe 1" in templates.compare(ARTICLE, clarity, target="t", reference="r").text
+    assert templates.choose(ARTICLE, clarity, first="f", second="s").text == "f|s"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('more = "clearer"', ""), "missing .'more'"),
+        (('more = "clearer"', 'more = " "'), "not empty"),
+        (("length", "lenght"), "unknown .'lenght'"),
+        (("[attributes.clarity]", "[atributes.clarity]"), r"\[attributes.NAME\]"),
+        (('name = "recipe"', "name = recipe"), "does not parse"),
+        (('length = "five steps"', 'length = "five steps"\nmax_new_tokens = "many"'), "max_new_tokens is 'many'"),
+    ],
+)
+def test_a_task_file_that_lacks_something_says_what(tmp_path, change, message):
+    (tmp_path / "task.toml").write_text(TOML.replace(*change))
+    with pytest.raises(TaskError, match=message):
+        load_task(tmp_path)
+
+
+def test_an_unknown_task_or_attribute_names_those_that_exist():
+    with pytest.raises(TaskError, match=r"no task 'summarisation'.*summarization"):
+        load_task("summarisation")
+    with pytest.raises(TaskError, match=r"no attribute 'humour'.*coherence"):
+        load_task("story").attribute("humour")

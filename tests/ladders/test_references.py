@@ -1,0 +1,399 @@
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from synthscore.errors import LadderError, ReferencesError
+from synthscore.ladders.references import References, card, diff, load_references, save_references, verify
+from synthscore.signature import text_hash
+from synthscore.types import Context, Ladder, Rung
+
+FULL = {
+    "writer": "prompt", "model": "model:a|dtype:b", "template": "between", "templates": "default", "seed": 3,
+    "sampling_seed": 2**31 - 1, "temperature": 0.7, "top_p": 0.9, "max_new_tokens": 64, "attempt": 1,
+    "finish_reason": "stop", "n_tokens": 12, "severity": 0.25, "kinds": ["drop", "swap"], "key": "ab" * 32,
+    "template_hash": "x", "prompt_sha256": "y", "source": "reference 1", "created_at": "2025-01-01T00:00:00+00:00",
+}  # fmt: skip
+ODD = {"seed": 2**70, "attempt": True, "temperature": 1, "kinds": None, "model": ["a"], "own": {"a": [1, None, "é"]}}
+
+
+def ladder(context_id="c1", attribute="coherence", task="summarization", n=3, provenance=FULL, context=True, **texts):
+    rungs = [
+        Rung(
+            level,
+            (level - 1) / (n - 1),
+            texts.get(f"t{level}", f"Text {level} of {context_id}."),
+            provenance=provenance,
+        )
+        for level in range(1, n + 1)
+    ]
+    if n > 2:
+        rungs[1] = replace(rungs[1], parents=(text_hash(rungs[0].text), text_hash(rungs[-1].text)))
+    about = Context(context_id, f"Article {context_id}.", "A fact.", ("A good text.",)) if context else None
+    return Ladder(context_id, task, attribute, tuple(rungs), about)
+
+
+def with_failed(whole):
+    rungs = (replace(whole.rungs[0], text="", status="failed", reason="a refusal"), whole.rungs[1], whole.rungs[2])
+    return replace(whole, rungs=(rungs[0], replace(rungs[1], parents=()), rungs[2]))
+
+
+@pytest.fixture
+def ladders():
+    return [
+        ladder("c2", "fluency", provenance=ODD),
+        ladder("c1", "fluency", n=2, context=False, provenance={}),
+        with_failed(ladder("c1")),
+        ladder("c1", task="story", attribute="surprise", n=5),
+    ]
+
+
+def edit_rows(folder, change):
+    """Change the rows of a release behind its back."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(folder / "ladders.parquet") as file:
+        table = file.read()
+    rows = table.to_pylist()
+    change(rows)
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), folder / "ladders.parquet")
+
+
+# ------------------------------------------------------------------------------------------------- save and load
+
+
+def test_saving_and_loading_gives_the_same_ladders_in_the_order_of_their_names(tmp_path, ladders):
+    saved = save_references(ladders, tmp_path / "out")
+    loaded = load_references(tmp_path / "out")
+    assert loaded.ladders == saved.ladders
+    assert loaded.hash == References(tuple(reversed(ladders))).hash
+    assert [(x.task, x.context_id, x.attribute) for x in loaded] == [
+        ("story", "c1", "surprise"), ("summarization", "c1", "coherence"),
+        ("summarization", "c1", "fluency"), ("summarization", "c2", "fluency"),
+    ]  # fmt: skip
+    for was, found in zip(sorted(ladders, key=lambda x: (x.task, x.context_id, x.attribute)), loaded, strict=True):
+        assert found == was
+        for one, other in zip(was.rungs, found.rungs, strict=True):  # JSON tells 1 from 1.0 and from true
+            assert json.dumps(one.provenance, sort_keys=True) == json.dumps(other.provenance, sort_keys=True)
+    assert load_references(tmp_path / "out" / "ladders.parquet").ladders == saved.ladders
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+FILLED = TEXT.filter(str.strip)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=5,
+)
+PROVENANCE = st.dictionaries(st.sampled_from(sorted(FULL)) | TEXT, JSON, max_size=6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    texts=st.lists(FILLED, min_size=2, max_size=5, unique=True), context=FILLED, facts=TEXT,
+    references=st.lists(FILLED, max_size=2), provenance=PROVENANCE, id=FILLED,
+)  # fmt: skip
+def test_nothing_is_lost_whatever_the_texts_and_the_provenance(
+    tmp_path_factory, texts, context, facts, references, provenance, id
+):
+    rungs = tuple(
+        Rung(i + 1, i / (len(texts) - 1), text, provenance=provenance if i else {}) for i, text in enumerate(texts)
+    )
+    whole = Ladder(id, "story", "surprise", rungs, Context(id, context, facts, tuple(references)))
+    folder = tmp_path_factory.mktemp("references") / "out"
+    save_references([whole], folder)
+    assert load_references(folder).ladders == (whole,)
+    assert repr(load_references(folder).ladders[0].rungs[-1].text) == repr(texts[-1])
+    assert verify(folder) == []
+
+
+def test_equal_ladders_give_equal_bytes_whatever_their_order(tmp_path, ladders):
+    save_references(ladders, tmp_path / "a", release="r", licence="CC0-1.0")
+    save_references(reversed(ladders), tmp_path / "b", release="r", licence="CC0-1.0")
+    names = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert names == ["README.md", "ladders.parquet", "manifest.json"]
+    for name in names:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_datasets_loads_a_saved_folder_offline(tmp_path, ladders, monkeypatch):
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    datasets.disable_progress_bars()
+    save_references(ladders, tmp_path / "out", licence="CC-BY-4.0", release='A: "release" #1')
+    loaded = datasets.load_dataset(str(tmp_path / "out"), cache_dir=str(tmp_path / "cache"))
+    assert list(loaded) == ["ladders"]
+    rows = list(loaded["ladders"])
+    assert len(rows) == 3 + 3 + 2 + 5
+    assert rows[0]["text"] == "Text 1 of c1."
+    assert rows[5]["text"] is None
+    assert (rows[5]["status"], rows[5]["reason"], rows[5]["n_rungs"]) == ("failed", "a refusal", 3)
+    assert rows[6]["kinds"] == ["drop", "swap"]
+    assert {row["release"] for row in rows} == {'A: "release" #1'}
+
+
+def test_a_dataset_of_the_hub_is_loaded_at_its_revision(tmp_path, ladders, monkeypatch):
+    import datasets
+
+    save_references(ladders, tmp_path / "out")
+    local = datasets.Dataset.from_parquet(str(tmp_path / "out" / "ladders.parquet"), cache_dir=str(tmp_path / "cache"))
+    asked = []
+
+    def load_dataset(name, revision):
+        asked.append((name, revision))
+        return datasets.DatasetDict(ladders=local)
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    loaded = load_references("org/news-ladders", revision="v1")
+    assert asked == [("org/news-ladders", "v1")]
+    assert loaded.ladders == load_references(tmp_path / "out").ladders
+    assert loaded.source == "org/news-ladders@v1"
+
+
+def test_a_dataset_that_cannot_be_had_says_how_to_go_on(monkeypatch):
+    import datasets
+
+    def load_dataset(name, revision):
+        raise ConnectionError("offline")
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    with pytest.raises(ReferencesError, match=r"ConnectionError: offline.*hf download .*org/news --local-dir"):
+        load_references("org/news")
+
+
+def test_what_is_no_release_is_refused(tmp_path):
+    with pytest.raises(ReferencesError, match="no such folder"):
+        load_references(tmp_path / "missing")
+    with pytest.raises(ReferencesError, match=r"holds no ladders.parquet"):
+        load_references(tmp_path)
+    (tmp_path / "ladders.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ReferencesError, match="not a whole Parquet file"):
+        load_references(tmp_path)
+    assert "not a whole Parquet file" in verify(tmp_path)[0]
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"text": ["a"]}), tmp_path / "ladders.parquet")
+    with pytest.raises(ReferencesError, match=r"no column task, context_id, attribute, level.*it has: text"):
+        load_references(tmp_path)
+
+
+def test_two_ladders_of_one_name_are_refused(ladders):
+    with pytest.raises(ReferencesError, match="two ladders story/c1/surprise"):
+        References((*ladders, ladders[3]))
+
+
+# ------------------------------------------------------------------------------------------------- folders
+
+
+def test_a_folder_that_holds_something_is_never_overwritten_by_surprise(tmp_path, ladders):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "README.md").write_text("mine")
+    for options in ({}, {"overwrite": True}, {"merge": True}):
+        with pytest.raises(ReferencesError, match="no references folder"):
+            save_references(ladders, tmp_path / "notes", **options)
+    assert (tmp_path / "notes" / "README.md").read_text() == "mine"
+    save_references(ladders[:1], tmp_path / "out")
+    with pytest.raises(ReferencesError, match="overwrite=True or merge=True"):
+        save_references(ladders, tmp_path / "out")
+    save_references(ladders[1:], tmp_path / "out", overwrite=True)
+    assert len(load_references(tmp_path / "out")) == 3
+
+
+def test_merging_replaces_the_same_ladders_and_keeps_the_others_and_what_was_said(tmp_path, ladders):
+    save_references(ladders, tmp_path / "out", licence="CC0-1.0", description="First.", release="r1")
+    new = ladder("c1", t1="A new worst text.")
+    merged = save_references([new, ladder("c9")], tmp_path / "out", merge=True, description="Second.")
+    assert merged.ladders == load_references(tmp_path / "out").ladders
+    assert merged.find("c1", "coherence") == new
+    assert len(merged) == 5
+    text = (tmp_path / "out" / "README.md").read_text()
+    assert "license: cc0-1.0" in text
+    assert "Second." in text
+    assert "# r1" in text
+    assert verify(tmp_path / "out") == []
+    assert len(save_references([new], tmp_path / "fresh", merge=True)) == 1
+
+
+def test_a_save_that_fails_leaves_the_old_release_whole(tmp_path, ladders, monkeypatch):
+    save_references(ladders, tmp_path / "out")
+
+    def broken(rows, file):
+        file.write(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr("synthscore.ladders.references.write_table", broken)
+    with pytest.raises(OSError, match="disk full"):
+        save_references(ladders[:1], tmp_path / "out", overwrite=True)
+    assert verify(tmp_path / "out") == []
+    assert len(list((tmp_path / "out").iterdir())) == 3
+
+
+# ------------------------------------------------------------------------------------------------- finding
+
+
+def test_finding_a_ladder(ladders):
+    references = References(tuple(ladders), "news")
+    assert references.find("c2", "fluency") == ladders[0]
+    assert references.find("c1", "surprise", "story") == ladders[3]
+    assert references.tasks == ("story", "summarization")
+    assert references.attributes == ("coherence", "fluency", "surprise")
+    assert references.context("c1").text == "Article c1."
+    assert references.context("c1", "story").text == "Article c1."
+    assert len(references.filter(task="summarization")) == 3
+    assert len(references.filter(task="summarization", attribute="fluency", context_ids=["c2"])) == 1
+
+
+def test_a_context_without_a_ladder_names_the_nearest_and_the_remedy():
+    references = References(tuple(ladder(f"news-{i:04d}") for i in range(700)), "news")
+    problem = r"no ladder news-04421/coherence in news: of its 700 contexts the nearest are .*'news-0442'"
+    with pytest.raises(LadderError, match=problem + ".*Make it with: synthscore generate") as caught:
+        references.find("news-04421", "coherence")
+    assert (caught.value.context_id, caught.value.attribute) == ("news-04421", "coherence")
+    with pytest.raises(LadderError, match=r"this context has ladders for summarization/coherence"):
+        references.find("news-0001", "fluency")
+    with pytest.raises(LadderError, match="no ladder story/news-0001/coherence"):
+        references.find("news-0001", "coherence", "story")
+    with pytest.raises(LadderError, match="holds none at all"):
+        References(()).find("a", "b")
+    with pytest.raises(LadderError, match="no ladder in memory carries the context 'c'"):
+        References((ladder("c", context=False),)).context("c")
+
+
+def test_a_name_in_two_tasks_asks_for_the_task():
+    references = References((ladder("c"), ladder("c", task="story")))
+    with pytest.raises(LadderError, match=r"2 ladders c/coherence, for the tasks story, summarization\. Say which"):
+        references.find("c", "coherence")
+    assert references.find("c", "coherence", "story").task == "story"
+
+
+def test_the_hash_follows_texts_and_contexts_alone(ladders):
+    whole = References(tuple(ladders)).hash
+    other = [*ladders[:3], replace(ladders[3], context=Context("c1", "Another article."))]
+    assert References(tuple(other)).hash != whole
+    assert References((ladder("a", t2="x"),)).hash != References((ladder("a", t2="y"),)).hash
+    assert References((ladder("a", provenance={}),)).hash == References((ladder("a"),)).hash
+
+
+# ------------------------------------------------------------------------------------------------- verify and diff
+
+
+def set_(row, name, value):
+    return lambda rows: rows[row].update({name: value})
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (set_(0, "text", "Another text."), "story/c1/surprise rung 1: the text is not the one that was hashed"),
+        (set_(0, "context", "Another."), "story/c1/surprise rung 1: the context is not the one that was hashed"),
+        (set_(1, "parents", ["00", "11"]), "rung 2: written between texts that are no longer in its ladder"),
+        (set_(1, "parents", [text_hash("Text 5 of c1."), text_hash("Text 1 of c1.")]), "its parents are rungs"),
+        (set_(1, "level", 7), "levels are [1, 3, 4, 5, 7], expected each of 1..5 once"),
+        (set_(1, "fraction", 0.3), "fraction is 0.3, expected 0.25"),
+        (set_(1, "status", "failed"), "do not agree"),
+        (set_(1, "status", "good"), "do not agree"),
+        (set_(5, "reason", ""), "do not agree"),
+        (set_(0, "task", None), "row 1 says no task"),
+        (lambda rows: rows.append(rows[0]), "levels are [1, 1, 2, 3, 4, 5]"),
+        (lambda rows: rows.append(rows[0]), "two rungs are the same text"),
+        (lambda rows: rows.pop(), "n_rows is 12, manifest.json says 13"),
+        (set_(0, "facts", "Another fact."), "the hash of all texts is"),
+        (set_(0, "key", "another key"), "sha256 of ladders.parquet is"),
+    ],
+)
+def test_verify_finds_tampering(tmp_path, ladders, change, problem):
+    save_references(ladders, tmp_path / "out")
+    assert verify(tmp_path / "out") == []
+    edit_rows(tmp_path / "out", change)
+    if problem.startswith("the hash of all"):  # someone who mends the manifest as well
+        import hashlib
+
+        manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+        new = hashlib.sha256((tmp_path / "out" / "ladders.parquet").read_bytes()).hexdigest()
+        manifest["sha256"]["ladders.parquet"] = new
+        (tmp_path / "out" / "manifest.json").write_text(json.dumps(manifest))
+    problems = verify(tmp_path / "out")
+    assert any(problem in found for found in problems), problems
+    assert any("sha256 of ladders.parquet" in found for found in problems) or "hash of all" in problem
+
+
+def test_verify_without_a_manifest_says_so_and_without_a_release_raises(tmp_path, ladders):
+    save_references(ladders, tmp_path / "out")
+    (tmp_path / "out" / "manifest.json").write_text("{")
+    assert "manifest.json is missing or not JSON" in verify(tmp_path / "out")[0]
+    (tmp_path / "out" / "manifest.json").write_text('{"format": 99}')
+    assert "has format 99, expected 1" in verify(tmp_path / "out")[0]
+    with pytest.raises(ReferencesError):
+        verify(tmp_path / "missing")
+
+
+def test_a_tampered_ladder_that_is_none_any_more_is_not_loaded(tmp_path, ladders):
+    save_references(ladders, tmp_path / "out")
+    edit_rows(tmp_path / "out", set_(1, "text", "Text 1 of c1."))
+    with pytest.raises(ReferencesError, match=r"story/c1/surprise: .*two rungs are the same.*references verify"):
+        load_references(tmp_path / "out")
+
+
+def test_diff_lists_what_changed(tmp_path, ladders):
+    old = References(tuple(ladders))
+    assert diff(old, old) == []
+    changed = ladder("c1", task="story", attribute="surprise", n=5, t4="Better.")
+    news = (ladder("c9"), changed, replace(ladders[0], context=None), ladders[2])
+    assert [str(change) for change in diff(old, References(news))] == [
+        "changed story/c1/surprise: text of rungs 4",
+        "removed summarization/c1/fluency",
+        "changed summarization/c2/fluency: context",
+        "added summarization/c9/coherence",
+    ]
+    other = References((ladder("c1"), ladder("c2", "fluency", provenance={}), ladder("c1", "fluency", n=3)))
+    assert [str(change) for change in diff(old, other)] == [
+        "removed story/c1/surprise",
+        "changed summarization/c1/coherence: text of rungs 1",
+        "changed summarization/c1/coherence: status of rungs 1",
+        "changed summarization/c1/coherence: provenance of rungs 2",
+        "changed summarization/c1/fluency: context",
+        "changed summarization/c1/fluency: n_rungs",
+        "changed summarization/c1/fluency: text of rungs 3",
+        "changed summarization/c1/fluency: provenance of rungs 1, 2",
+        "changed summarization/c2/fluency: provenance of rungs 1, 2, 3",
+    ]
+
+
+def test_two_runs_of_the_same_generation_do_not_differ():
+    runs = [References((ladder(provenance=FULL | {"created_at": f"2025-01-0{day}T00:00:00+00:00"}),)) for day in (1, 2)]
+    assert diff(*runs) == []
+    other_seed = References((ladder(provenance=FULL | {"seed": 4}),))
+    assert [change.kind for change in diff(runs[0], other_seed)] == ["provenance"]
+
+
+# ------------------------------------------------------------------------------------------------- the card
+
+
+def test_the_card_counts_and_names_what_is_inside(ladders):
+    text = card(References(tuple(ladders)), licence="CC0 for all | texts", description="About news.", release="News 1")
+    assert text.startswith('---\npretty_name: "News 1"\nlicense: other\nlicense_name: "CC0 for all | texts"\n')
+    for line in (
+        "# News 1",
+        "About news.",
+        "4 ladders, 13 rungs, 1 of them failed",
+        "| summarization | coherence | 1 | 1 | 3 | 1 |",
+        "| summarization | coherence |  | 4 | 4 |",
+        r"| prompt | `model:a\|dtype:b` | 8 | 1 |",
+        "| a refusal | 1 |",
+        "## What it is not",
+    ):
+        assert line in text
+    assert "None stated" in card(References(()))
+
+
+def test_a_copied_release_is_still_verified(tmp_path, ladders):
+    save_references(ladders, tmp_path / "out")
+    shutil.copytree(tmp_path / "out", tmp_path / "copy")
+    assert verify(tmp_path / "copy") == []

@@ -1,0 +1,197 @@
+"""Rows to comparisons: every way of saying which text is better, and every way of saying it wrongly."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from synthscore.errors import InputError
+from synthscore.io.nouns import write_rows
+from synthscore.ranking.comparisons import Comparisons
+from synthscore.ranking.rows import comparison_rows, fingerprint, read_comparisons
+from synthscore.signature import Signature
+
+
+def read(*rows, **options):
+    return read_comparisons(rows, **options)
+
+
+def one(**answer):
+    """The probabilities of first, second and tie that a single row is read as."""
+    (comparisons,) = read({"first": "x", "second": "y", **answer}).groups.values()
+    return np.exp(comparisons.log_probs[0]).tolist()
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ({"probability": 0.25}, [0.25, 0.75, 0]),
+        ({"probability": "0.25"}, [0.25, 0.75, 0]),
+        ({"probability": 1}, [1, 0, 0]),
+        ({"probability": 0}, [0, 1, 0]),
+        ({"log_odds": math.log(3)}, [0.75, 0.25, 0]),
+        ({"log_odds": "-inf"}, [0, 1, 0]),
+        ({"log_p_first": math.log(0.6), "log_p_second": math.log(0.3)}, [2 / 3, 1 / 3, 0]),
+        ({"log_p_first": math.log(0.3), "log_p_second": math.log(0.1), "log_p_tie": math.log(0.1)}, [0.6, 0.2, 0.2]),
+        ({"log_p_first": "-inf", "log_p_second": 0.0, "log_p_tie": "-inf"}, [0, 1, 0]),
+        ({"winner": "x"}, [1, 0, 0]),
+        ({"winner": "y"}, [0, 1, 0]),
+        ({"winner": "Tie"}, [0, 0, 1]),
+        *(({"outcome": word}, [1, 0, 0]) for word in ("first", "win", "A", 1, 1.0, "1", "1.0")),
+        *(({"outcome": word}, [0, 1, 0]) for word in ("second", "Loss", "b", 0, 0.0, "0")),
+        *(({"outcome": word}, [0, 0, 1]) for word in ("tie", "draw", "similar", 0.5, "0.5", ".5")),
+    ],
+)
+def test_each_way_of_saying_which_is_better_is_read(answer, expected):
+    assert one(**answer) == pytest.approx(expected, abs=1e-15)
+
+
+def test_the_first_column_is_the_text_that_was_shown_first():
+    (comparisons,) = read({"first": "b", "second": "a", "probability": 0.9}).groups.values()
+    assert comparisons.ids == ("b", "a")
+    assert (comparisons.first.tolist(), comparisons.second.tolist()) == ([0], [1])
+
+
+def test_a_candidate_may_be_called_tie():
+    (comparisons,) = read({"first": "tie", "second": "y", "winner": "tie"}).groups.values()
+    assert comparisons.decisions.tolist() == [1]
+
+
+def test_ids_may_be_whole_numbers_and_weights_say_how_often_a_row_counts():
+    (comparisons,) = read({"first": 1, "second": 2, "outcome": 1, "weight": "2.5"}).groups.values()
+    assert comparisons.ids == ("1", "2")
+    assert comparisons.weights.tolist() == [2.5]
+
+
+GOOD = {"first": "x", "second": "y", "probability": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({**GOOD, "probability": 1.2}, ["probability is 1.2", "0 to 1"]),
+        ({**GOOD, "probability": -0.1}, ["probability is -0.1"]),
+        ({**GOOD, "probability": "nan"}, ["probability is 'nan'", "0 to 1"]),
+        ({**GOOD, "probability": "high"}, ["probability is 'high'"]),
+        ({**GOOD, "probability": True}, ["probability is True"]),
+        ({**GOOD, "probability": math.nan}, ["does not say which is better", "log_odds"]),
+        ({**GOOD, "second": "x"}, ["'x' is compared with itself"]),
+        ({**GOOD, "second": " "}, ["second is ' '"]),
+        ({"first": "x", "probability": 0.5}, ["there is no 'second'", "second=COLUMN"]),
+        ({**GOOD, "winner": "x"}, ["in probability and winner", "--field"]),
+        ({"first": "x", "second": "y"}, ["does not say which is better"]),
+        ({"first": "x", "second": "y", "winner": "z"}, ["winner is 'z'", "'x', 'y' or tie"]),
+        ({"first": "x", "second": "y", "outcome": "third"}, ["outcome is 'third'", "first, second or tie"]),
+        ({"first": "x", "second": "y", "outcome": 0.7}, ["outcome is 0.7"]),
+        ({"first": "x", "second": "y", "outcome": True}, ["outcome is True"]),
+        ({"first": "x", "second": "y", "log_p_first": -1.0}, ["log_p_second is None", "log-probability"]),
+        ({"first": "x", "second": "y", "log_p_first": 0.5, "log_p_second": -1}, ["at most 0"]),
+        ({"first": "x", "second": "y", "log_p_first": "-inf", "log_p_second": "-inf"}, ["one that is not -inf"]),
+        ({**GOOD, "weight": 0}, ["weight is 0", "above 0"]),
+        ({**GOOD, "weight": "inf"}, ["weight is inf"]),
+        ({**GOOD, "weight": "many"}, ["weight is 'many'"]),
+    ],
+)
+def test_a_broken_row_is_an_error_with_its_number_and_value_and_the_others_are_read(row, words):
+    found = read(GOOD, row, {**GOOD, "probability": 0.7})
+    (comparisons,) = found.groups.values()
+    assert comparisons.probabilities == pytest.approx([0.5, 0.7])
+    (error,) = found.errors
+    assert error.row == 2
+    assert "row 2" in str(error)
+    assert all(word in str(error) for word in words), str(error)
+
+
+def test_nothing_to_read_is_an_error_that_says_what_was_expected():
+    with pytest.raises(InputError, match="no comparisons, expected at least one row"):
+        read()
+    with pytest.raises(InputError, match=r"first row that has none says.*probability is 2"):
+        read({**GOOD, "probability": 2})
+
+
+def test_contexts_and_attributes_are_ranked_apart_where_there_are_such_columns():
+    rows = [
+        {**GOOD, "context_id": c, "attribute": a} for c, a in (("1", "fluency"), ("2", "fluency"), ("1", "fluency"))
+    ]
+    found = read(*rows)
+    assert found.by == ("context_id", "attribute")
+    assert {group: len(c) for group, c in found.groups.items()} == {("1", "fluency"): 2, ("2", "fluency"): 1}
+    assert read(*rows, by=("attribute",)).groups.keys() == {("fluency",)}
+    assert read(*rows, by=()).groups.keys() == {()}
+    assert read(GOOD).by == ()
+
+
+def test_a_group_column_that_a_row_does_not_fill_is_an_error():
+    found = read({**GOOD, "context_id": "1"}, GOOD)
+    assert "context_id" in str(found.errors[0])
+
+
+def test_candidates_that_were_not_compared_are_kept_and_unknown_ones_refused():
+    everyone = {"1": ["z", "y", "x"]}
+    rows = [{**GOOD, "context_id": "1"}, {**GOOD, "first": "w", "context_id": "1"}, {**GOOD, "context_id": "2"}]
+    found = read(*rows, candidates=lambda group: everyone.get(group["context_id"], ()))
+    assert found.groups["1",].ids == ("z", "y", "x")
+    assert "'w' is no candidate of 1, which are: 'z', 'y', 'x'" in str(found.errors[0])
+    assert "'x' is no candidate of 2, which are: none" in str(found.errors[1])
+
+
+def test_a_signature_is_kept_where_all_rows_have_the_same():
+    (comparisons,) = read({**GOOD, "signature": "model:m|orders:1"}).groups.values()
+    assert comparisons.signature == Signature.parse("model:m|orders:1")
+    (comparisons,) = read({**GOOD, "signature": "model:m"}, {**GOOD, "signature": "model:n"}).groups.values()
+    assert comparisons.signature is None
+
+
+LOG_PROBS = st.tuples(*[st.one_of(st.just(-math.inf), st.floats(-700, 0))] * 3).filter(lambda p: max(p) > -700)
+
+
+@settings(max_examples=20, deadline=None)
+@given(rows=st.lists(LOG_PROBS, min_size=1, max_size=5), suffix=st.sampled_from(["jsonl", "csv", "parquet"]))
+def test_comparisons_come_back_from_a_file_to_the_last_bit(tmp_path_factory, rows, suffix):
+    log_probs = np.array(rows)
+    log_probs -= np.logaddexp.reduce(log_probs, axis=1, keepdims=True)
+    k = len(rows)
+    weights = np.linspace(0.1, 3, k)
+    given_ = Comparisons(
+        ("a", "b"), np.arange(k) % 2, 1 - np.arange(k) % 2, log_probs, weights, Signature.of(model="m", orders=1)
+    )
+    path = tmp_path_factory.mktemp("rows") / f"c.{suffix}"
+    write_rows(comparison_rows(("context_id",), {("c1",): given_}), path)
+    found = read_comparisons(path)
+    back = found.groups["c1",]
+    assert not found.errors
+    assert (back.ids, back.signature) == (given_.ids, given_.signature)
+    for name in ("first", "second", "log_probs", "weights"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(given_, name))
+    assert fingerprint(found.groups) == fingerprint({("c1",): given_})
+
+
+def test_rows_of_a_file_are_what_people_would_write(tmp_path):
+    path = tmp_path / "c.csv"
+    path.write_text("first,second,better\na,b,0.75\nb,a,0.5\n")
+    found = read_comparisons(path, fields={"probability": "better"})
+    assert found.groups[()].probabilities == pytest.approx([0.75, 0.5])
+
+
+def test_the_fingerprint_changes_with_any_answer_and_not_with_the_order_of_rows():
+    rows = [GOOD, {**GOOD, "first": "y", "second": "x", "probability": 0.9}]
+    same = fingerprint(read(*rows).groups)
+    assert fingerprint(read(*rows[::-1]).groups) == same
+    changed = [
+        [rows[0]],
+        [rows[0], {**rows[1], "probability": 0.90000001}],
+        [rows[0], {**rows[1], "weight": 2}],
+        [{**rows[0], "first": "y", "second": "x"}, rows[1]],
+    ]
+    hashes = [fingerprint(read(*some).groups) for some in changed]
+    hashes.append(fingerprint(read(*rows, candidates=lambda group: "xyz").groups))
+    hashes.append(fingerprint({("1",): read(*rows).groups[()]}))
+    assert len({same, *hashes}) == 7
+
+
+def test_written_rows_are_json_without_infinities():
+    rows = list(comparison_rows((), {(): Comparisons.of([("a", "b", 1.0)])}))
+    assert json.loads(json.dumps(rows[0], allow_nan=False))["log_p_second"] == "-inf"

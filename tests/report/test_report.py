@@ -1,0 +1,1022 @@
+"""The report: what a folder of results becomes, number by number, and how the page behaves in a browser."""
+
+import json
+import math
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from html import escape, unescape
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from synthscore.cli import main
+from synthscore.errors import InputError
+from synthscore.io.files import Row, write_rows
+from synthscore.io.nouns import score_row
+from synthscore.ladders.references import save_references
+from synthscore.report import page, read_run
+from synthscore.report.numbers import decisions, failures, groups, ladder_views, length_effect, overall, thresholds
+from synthscore.report.score_row import ScoreRow
+from synthscore.report.score_row import score_row as score_row_of
+from synthscore.scoring.paper import paper_bound, paper_sum, rung_equivalent
+from synthscore.signature import Signature
+from synthscore.thresholds.rules import MinScore
+from synthscore.types import Context, Ladder, Rung, Score, Verdict
+
+N_RUNGS = 5
+SYSTEMS = ("careful", "plain", "hasty", "broken")
+NASTY = '<script>alert(1)</script> "><img src=x onerror=alert(2)> </style></title> {{ 7 * 7 }} &lt;b&gt;'
+
+
+# ------------------------------------------------------------------------------------------------- a run
+
+
+def ladder(context_id, attribute="coherence", failed=()):
+    rungs = tuple(
+        Rung(level, (level - 1) / 4, "", "failed", "the model refused")
+        if level in failed
+        else Rung(level, (level - 1) / 4, f"Rung {level} for {context_id}. " + "It goes on. " * level)
+        for level in range(1, N_RUNGS + 1)
+    )
+    return Ladder(context_id, "summarization", attribute, rungs, Context(context_id, f"The article of {context_id}."))
+
+
+def verdict(quality, level, swapped, favour=0.0):
+    """Of a judge that knows the quality, and adds `favour` to the text that it is asked about."""
+    better = 0.9 / (1 + math.exp(-1.5 * (quality - level))) + (-favour if swapped else favour)
+    better = min(max(better, 0.0), 0.95)
+    return Verdict(level, swapped, better, 0.95 - better, 0.05)
+
+
+def scored(text_id, context_id, verdicts, attribute="coherence", levels=range(1, N_RUNGS + 1)):
+    """The Score of these verdicts, as Scorer makes it."""
+    better, worse = np.full((1, N_RUNGS), np.nan), np.full((1, N_RUNGS), np.nan)
+    for level in levels:
+        at = [v for v in verdicts if v.level == level]
+        better[0, level - 1] = np.mean([v.better for v in at])
+        worse[0, level - 1] = np.mean([v.worse for v in at])
+    missing = [level for level in range(1, N_RUNGS + 1) if level not in levels]
+    raw, bound = float(paper_sum(better, worse)[0]), paper_bound(N_RUNGS)
+    ends = [
+        float(rung_equivalent([min(max(raw + side * sum(missing), -bound), bound)], N_RUNGS)[0]) for side in (-1, 1)
+    ]
+    return Score(
+        text_id, context_id, attribute, float(rung_equivalent([raw], N_RUNGS)[0]),
+        low=ends[0] if missing else None, high=ends[1] if missing else None,
+        n_comparisons=len(levels), status="partial" if missing else "ok",
+        reason="; ".join(f"rung {level} has no text: the model refused" for level in missing),
+        details={"raw": raw, "unit": raw / bound, "label_mass": 0.9}, verdicts=tuple(verdicts),
+    )  # fmt: skip
+
+
+def make_run(folder, n_contexts=8, favour=0.05, hash_=None):
+    """A folder as commands leave it: scores on two attributes, texts, ladders, ratings, filtered rows, a curve."""
+    rng = np.random.default_rng(0)
+    ladders = [
+        ladder(f"c{i}", attribute, failed=(2,) if i == 1 else ())
+        for i in range(n_contexts)
+        for attribute in ("coherence", "fluency")
+    ]
+    references = save_references(ladders, folder / "ladders")
+    targets, scores, ratings = [], [], []
+    for i in range(n_contexts):
+        for quality, system in zip((4.6, 3.9, 2.4, 1.3), SYSTEMS, strict=True):
+            text_id, context_id = f"c{i}/{system}", f"c{i}"
+            text = f"{system.capitalize()} text. " + "The ferry stopped near the island. " * int(rng.integers(1, 9))
+            targets.append({"id": text_id, "context_id": context_id, "system": system, "text": text})
+            human = {}
+            for attribute in ("coherence", "fluency"):
+                own = quality + rng.normal(0, 0.4)
+                levels = [level for level in range(1, N_RUNGS + 1) if not (i == 1 and level == 2)]
+                said = [verdict(own, level, swapped, favour) for level in levels for swapped in (False, True)]
+                score = scored(text_id, context_id, said, attribute, levels)
+                signature = Signature.of(
+                    synthscore="0", model="fake", task="summarization", attribute=attribute,
+                    references=hash_ or references.hash[:12],
+                )  # fmt: skip
+                scores.append(score_row(score, signature, verdicts=True))
+                human[attribute] = float(np.clip(round(quality + rng.normal(0, 0.7)), 1, 5))
+            ratings.append({**targets[-1], "human": human})
+    broken = Score("x/plain", "x", "coherence", None, status="unscored", reason="context 'x' has no ladder")
+    scores.append(score_row(broken, Signature.of(model="fake")))
+    write_rows(scores, folder / "scores.jsonl")
+    write_rows(targets, folder / "targets.jsonl")
+    write_rows(ratings, folder / "ratings.jsonl")
+    write_rows(targets[:9], folder / "kept.jsonl")
+    about = {"score": 2.0, "low": None, "high": None, "status": "ok", "reason": ""}
+    dropped = [{**row, "synthscore": {**about, "decision": "dropped"}} for row in targets[9:]]
+    write_rows(dropped, folder / "dropped.jsonl")
+    curve = [
+        {"method": method, "n_calls": k, "mean": top - 1 / k, "sd": 0.1, "low": top - 1.4 / k, "high": top - 0.6 / k,
+         "n_draws": 10, "n_contexts": 3, "n_failed": 0}
+        for method, top in (("poe-bt", 0.9), ("win-ratio", 0.8))
+        for k in (8, 16, 32, 64)
+    ]  # fmt: skip
+    write_rows(curve, folder / "curve.jsonl")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture(scope="module")
+def run(run_folder):
+    return read_run(run_folder)
+
+
+def a_run(folder, rows, **files):
+    """A folder with these rows of scores, and other files."""
+    folder.mkdir(exist_ok=True)
+    write_rows(rows, folder / "scores.jsonl")
+    for name, content in files.items():
+        write_rows(content, folder / f"{name}.jsonl")
+    return folder
+
+
+def row(text_id="t", score=3.0, **more):
+    status = "unscored" if score is None else "ok"
+    return {"id": text_id, "context_id": "c", "attribute": "coherence", "score": score, "status": status, **more}
+
+
+def visible(html):
+    """The text that a browser shows, each run of blanks as one."""
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", re.sub(r"<style>.*?</style>", "", html, flags=re.S))).split())
+
+
+# ------------------------------------------------------------------------------------------------- reading
+
+
+def test_files_are_known_by_their_columns(run):
+    assert {file.name: (file.holds, file.n_rows) for file in run.files} == {
+        "scores.jsonl": ("scores", 65),
+        "targets.jsonl": ("texts", 32),
+        "ratings.jsonl": ("ratings by people", 32),
+        "kept.jsonl": ("kept texts", 9),
+        "dropped.jsonl": ("dropped texts", 23),
+        "curve.jsonl": ("curve", 8),
+        "ladders/": ("ladders", 16),
+    }
+    assert run.filtered == {"kept": 9, "dropped": 23}
+    assert (run.left_out, run.unused) == ([], [])
+    assert set(run.scores) == {"scores"}
+    assert len(run.texts) == 32
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".jsonl.gz"])
+def test_scores_are_the_same_from_every_format(run_folder, run, tmp_path, suffix):
+    rows = [json.loads(line) for line in (run_folder / "scores.jsonl").read_text().splitlines()]
+    if suffix == ".parquet":  # which has no lists of numbers and truth values
+        rows = [row | {"verdicts": json.dumps(row.get("verdicts", []))} for row in rows]
+    write_rows(rows, tmp_path / f"scores{suffix}")
+    assert read_run(tmp_path / f"scores{suffix}").scores == run.scores
+
+
+def test_rows_that_name_their_method_are_of_it_whatever_their_file_is_called(tmp_path):
+    (tmp_path / "scores").mkdir()
+    rows = [row("a", method="g-eval:samples=20"), row("b", method="g-eval:samples=20")]
+    write_rows(rows, tmp_path / "scores" / "g-eval_samples_20-1f2e3d.jsonl")
+    write_rows([row("a")], tmp_path / "scores" / "length.jsonl")
+    run = read_run(tmp_path)
+    assert {name: len(rows) for name, rows in run.scores.items()} == {"g-eval:samples=20": 2, "length": 1}
+
+
+def test_files_of_one_name_stay_apart(tmp_path):
+    (tmp_path / "scores").mkdir()
+    write_rows([row("a", 1.0)], tmp_path / "scores.jsonl")
+    write_rows([row("a", 2.0)], tmp_path / "scores" / "scores.jsonl")
+    values = {name: rows[0].value for name, rows in read_run(tmp_path).scores.items()}
+    assert values == {"scores": 1.0, "scores (scores/scores.jsonl)": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("broken", "named"),
+    [
+        ({"score": None, "status": "ok"}, "its score is None and its status 'ok'"),
+        ({"score": 2.0, "status": "unscored"}, "its score is 2.0 and its status 'unscored'"),
+        ({"score": "high"}, "score is 'high'"),
+        ({"score": True}, "score is True"),
+        ({"score": 1e400}, "score is inf"),
+        ({"label_mass": [1]}, "label_mass is [1]"),
+        ({"label_mass": True}, "label_mass is True"),
+        ({"verdicts": [[1, False, 0.5, 0.5]]}, "its verdicts are"),
+        ({"verdicts": [[0, False, 0.5, 0.5, 0.0]]}, "levels from 1"),
+        ({"verdicts": [[1, False, 1.5, 0.5, 0.0]]}, "probabilities"),
+        ({"verdicts": "[["}, "its verdicts are '[['"),
+        ({"verdicts": 3}, "its verdicts are 3"),
+    ],
+)
+def test_a_row_that_holds_no_score_is_left_out_and_named(tmp_path, broken, named):
+    lines = [json.dumps(row("good")), json.dumps(row("bad") | broken), json.dumps(row("fine"))]
+    (tmp_path / "scores.jsonl").write_text("\n".join(lines))
+    run = read_run(tmp_path)
+    assert [row.id for row in run.scores["scores"]] == ["good", "fine"]
+    [line] = run.left_out
+    assert "row 2" in line
+    assert named in line
+    assert run.files[0].n_left_out == 1
+
+
+def test_a_line_that_is_not_json_and_a_file_in_another_encoding_leave_the_rest(tmp_path):
+    a_run(tmp_path, [row()])
+    with (tmp_path / "scores.jsonl").open("a") as file:
+        file.write("{broken\n")
+    (tmp_path / "targets.jsonl").write_bytes(b'{"id": "t", "context_id": "c", "text": "caf\xe9"}\n')
+    run = read_run(tmp_path)
+    assert len(run.scores["scores"]) == 1
+    assert [("not JSON" in line, "byte" in line) for line in sorted(run.left_out)] == [(True, False), (False, True)]
+
+
+def test_a_folder_without_results_says_what_is_there(tmp_path):
+    write_rows([{"id": "c", "text": "An article."}], tmp_path / "contexts.jsonl")
+    with pytest.raises(InputError, match=r"no scores, curve or evaluation \(seen: contexts.jsonl\). Expected rows"):
+        read_run(tmp_path)
+
+
+def test_a_text_under_an_id_that_is_taken_is_named_and_the_first_is_shown(tmp_path):
+    text = {"id": "t", "context_id": "c"}
+    a_run(tmp_path, [row()], targets=[{**text, "text": "First."}], another=[{**text, "text": "Second."}])
+    run = read_run(tmp_path)
+    assert run.texts["t"].text == "First."
+    assert run.left_out == [
+        "another.jsonl: 1 of its texts have an id under which another text was read: 't'. The one read first is shown"
+    ]
+
+
+def test_of_two_sets_of_ladders_the_one_is_taken_that_the_signatures_name(tmp_path):
+    others = save_references([ladder("other")], tmp_path / "a-ladders")
+    mine = save_references([ladder("c0")], tmp_path / "b-ladders")
+    a_run(tmp_path, [row(signature=f"model:fake|references:{mine.hash[:12]}")])
+    run = read_run(tmp_path)
+    assert run.references.hash == mine.hash != others.hash
+    assert run.unused == ["a-ladders/"]
+
+
+def test_files_named_beside_a_folder_count_before_its_own(run_folder, tmp_path):
+    text = {"id": "c0/plain", "context_id": "c0", "text": "Another text."}
+    write_rows([text], tmp_path / "texts.jsonl")
+    write_rows([{**text, "human": {"coherence": 1}}], tmp_path / "human.jsonl")
+    save_references([ladder("c0")], tmp_path / "one")
+    run = read_run(
+        run_folder, targets=tmp_path / "texts.jsonl", human=tmp_path / "human.jsonl", references=tmp_path / "one"
+    )
+    assert run.texts["c0/plain"].text == "Another text."
+    assert (len(run.ratings), len(run.references)) == (1, 1)
+    assert "ratings.jsonl" in run.unused
+
+
+def test_a_dropped_row_without_a_decision_is_named(tmp_path):
+    a_run(tmp_path, [row()], dropped=[{"context_id": "c", "text": "A.", "synthscore": {"score": 1}}])
+    [line] = read_run(tmp_path).left_out
+    assert "expected a decision" in line
+
+
+# ------------------------------------------------------------------------------------------------- numbers
+
+SCORES = st.floats(0, 5.47)
+
+
+@st.composite
+def score_rows(draw):
+    """Whole, partial with and without ends, and unscored."""
+    kind = draw(st.sampled_from(("ok", "untold", "partial", "open", "unscored")))
+    value = None if kind == "unscored" else draw(SCORES)
+    low, high = (
+        (draw(st.floats(0, value)), draw(st.floats(value, 5.47))) if kind in ("untold", "partial") else (None,) * 2
+    )
+    status = {"untold": "ok", "open": "partial"}.get(kind, kind)
+    return ScoreRow("t", "c", "a", value, low, high, status=status, reason="" if status == "ok" else "why")
+
+
+@given(st.lists(score_rows(), min_size=1, max_size=8), SCORES)
+@settings(max_examples=60)
+def test_a_threshold_decides_as_filter_does(tmp_path_factory, rows, threshold):
+    from synthscore.report.numbers import Group
+
+    found = decisions(Group("scores", "a", tuple(rows), 5), threshold)
+    slow = ["unscored" if r.value is None else decide_row(r, threshold) for r in rows]
+    assert (found.kept, found.below, found.undecided, found.unscored) == tuple(
+        slow.count(decision) for decision in ("kept", "dropped", "unsure", "unscored")
+    )
+
+
+def test_scores_with_errors_tell_how_many_texts_are_expected_to_be_that_good():
+    from synthscore.report.numbers import Group
+    from synthscore.report.read import Run
+    from synthscore.report.scores import scores
+
+    rows = [ScoreRow(str(i), "c", "a", 2.0 + i, stderr=error, n_rungs=5) for i, error in enumerate((0.5, 0.0, 1.0))]
+    group = Group("scores", "a", (*rows, ScoreRow("x", "c", "a", None, status="unscored")), 5)
+    section = scores(Run("run", {"scores": list(group.rows)}), [group])
+    table = section.cards[0].table
+    assert table.headers[-1] == "expected"
+    expected = {shown[0]: float(shown[-1]) for shown in table.rows}
+    # Phi((2 - 3) / 0.5) + 1 + Phi((4 - 3) / 1) = 0.023 + 1 + 0.841
+    assert expected["3"] == pytest.approx(1.9)
+    without = Group("scores", "a", (*rows, ScoreRow("y", "c", "a", 3.0, n_rungs=5)), 5)
+    assert scores(Run("run", {"scores": list(without.rows)}), [without]).cards[0].table.headers[-1] == "below"
+
+
+def test_thresholds_are_every_half_rung_and_keep_ever_fewer(run):
+    at = thresholds(groups(run)[0])
+    assert [one.threshold for one in at] == [0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5]
+    assert all(one.kept >= other.kept for one, other in pairwise(at))
+    assert {one.kept + one.undecided + one.below + one.unscored for one in at} == {33}
+
+
+@given(st.integers(2, 12), st.floats(-1, 1))
+def test_the_number_of_rungs_is_known_from_a_score_alone(n_rungs, unit):
+    raw = unit * paper_bound(n_rungs)
+    value = float(rung_equivalent([raw], n_rungs)[0])
+    assert score_row_of(Row(1, row(score=value, raw=raw, unit=unit))).n_rungs == n_rungs
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"raw": 3.0}, *({"raw": r, "unit": u} for r, u in ((3, 0.9), (2.5, 0.25), (50, 1)))]
+)
+def test_another_score_is_on_no_scale_of_rungs(more):
+    assert score_row_of(Row(1, row(score=3.0, **more))).n_rungs is None
+
+
+def test_anchored_scores_tell_their_scale_and_may_lie_beyond_it(tmp_path):
+    about = {"n_rungs": 7.0, "signature": "model:fake|scoring:anchored,scale=1f"}
+    run = read_run(a_run(tmp_path, [row("a", -0.3, **about), row("b", 8.9, **about)]))
+    [group] = groups(run)
+    assert group.n_rungs == 7
+    assert group.span == (-0.3, 8.9)
+    assert "A score of 1 is as good as the worst rung of the ladder, 7 as the best. coherence" in visible(page(run))
+
+
+def test_scores_on_two_scales_are_not_drawn_on_one(tmp_path):
+    [group] = groups(read_run(a_run(tmp_path, [row("a", n_rungs=5), row("b", n_rungs=9)])))
+    assert group.n_rungs is None
+
+
+def test_a_threshold_in_rungs_is_for_scores_in_rungs(tmp_path):
+    rows = [row("a", 4.0, n_rungs=5), row("b", 2.0, n_rungs=5), row("c", 70.0, method="length")]
+    run = read_run(a_run(tmp_path, rows))
+    assert [group.min_score for group in groups(run, 3.0)] == [3.0, None]
+    shown = visible(page(run, min_score=3.0))
+    assert "1 (50 %) of those on a scale of rungs reach 3." in shown
+    assert "median ≥ 3 coherence scores 2 2 0 0 3.00 50 % coherence length 1 1 0 0 70.00 –" in shown
+    alone = read_run(a_run(tmp_path, rows[2:]))
+    assert [group.min_score for group in groups(alone, 3.0)] == [3.0]
+
+
+def test_verdicts_by_rung_are_those_of_a_slow_count(run):
+    group = groups(run)[0]
+    for found in group.by_rung:
+        at = [(row.id, v) for row in group.rows for v in row.verdicts if v.level == found.level]
+        assert found.n == len({text_id for text_id, _ in at})
+        assert found.better == pytest.approx(np.mean([v.better for _, v in at]))
+        assert found.worse == pytest.approx(np.mean([v.worse for _, v in at]))
+        assert found.ties == np.mean([v.similar > max(v.better, v.worse) for _, v in at])
+        orders = [{text_id: v for text_id, v in at if v.swapped == swapped} for swapped in (False, True)]
+        assert orders[0].keys() == orders[1].keys()
+        changed = [
+            (v.better > v.worse) != (orders[1][text_id].better > orders[1][text_id].worse)
+            for text_id, v in orders[0].items()
+        ]
+        assert (found.n_both, found.changed) == (len(changed), np.mean(changed))
+        assert found.as_asked == pytest.approx(np.mean([v.better for v in orders[0].values()]))
+
+
+def test_the_favour_is_what_the_judge_gives_to_the_text_that_it_is_asked_about(tmp_path):
+    """Qualities in the middle, so that no probability is cut at 0."""
+    said = [verdict(3.0, level, swapped, favour=0.07) for level in (2, 3, 4) for swapped in (False, True)]
+    rows = [row(verdicts=[[v.level, v.swapped, v.better, v.worse, v.similar] for v in said])]
+    [group] = groups(read_run(a_run(tmp_path, rows)))
+    favour, changed = overall(group.by_rung)
+    assert favour == pytest.approx(7)
+    assert changed == pytest.approx(1 / 3)  # of its equal, rung 3
+
+
+def test_verdicts_in_one_order_show_no_favour(tmp_path):
+    [group] = groups(read_run(a_run(tmp_path, [row(verdicts=[[1, False, 0.6, 0.3, 0.1]])])))
+    assert all(math.isnan(value) for value in overall(group.by_rung))
+    assert [rung.n_both for rung in group.by_rung] == [0]
+
+
+def test_only_texts_answered_in_both_orders_tell_of_the_favour(tmp_path):
+    rows = [
+        row("a", verdicts=[[1, False, 0.6, 0.3, 0.1], [1, True, 0.4, 0.5, 0.1]]),
+        row("b", verdicts=[[1, False, 0.0, 0.9, 0.1]]),
+    ]
+    [rung] = groups(read_run(a_run(tmp_path, rows)))[0].by_rung
+    assert (rung.n, rung.n_both, rung.as_asked, rung.swapped, rung.changed) == (2, 1, 0.6, 0.4, 1.0)
+    assert rung.better == pytest.approx((0.6 + 0.4 + 0.0) / 3)
+
+
+def test_the_effect_of_length_is_told_inside_contexts_too(tmp_path):
+    """Longer is better inside both contexts, but the context with the longer texts has the lower scores."""
+    rows, texts = [], []
+    for context, start, base in (("c1", 10, 3.0), ("c2", 100, 1.0)):
+        for step in range(6):
+            rows.append({**row(f"{context}/{step}", base + step / 10), "context_id": context})
+            texts.append({"id": f"{context}/{step}", "context_id": context, "text": "word " * (start + step)})
+    run = read_run(a_run(tmp_path, rows, targets=texts))
+    effect = length_effect(groups(run)[0], run.texts, 5)
+    assert effect.inside == pytest.approx(1)
+    assert effect.pooled < 0
+    assert (effect.n, len(effect.words), min(effect.words), max(effect.words)) == (12, 5, 10, 105)
+
+
+def test_texts_of_one_length_are_in_one_part(tmp_path):
+    rows = [row(f"t{i}", float(i % 7)) for i in range(60)]
+    texts = [{"id": f"t{i}", "context_id": "c", "text": "word " * (5 if i < 50 else 6)} for i in range(60)]
+    run = read_run(a_run(tmp_path, rows, targets=texts))
+    effect = length_effect(groups(run)[0], run.texts, 100)
+    assert [words for words, _ in effect.bins] == [5, 6]
+
+
+def test_reasons_that_differ_only_in_names_are_one_and_a_row_may_have_several(tmp_path):
+    both = "rung 2 has no text: cut; rung 4: the prompt is too long"
+    rows = [
+        row("a", None, reason="context 'x' has no ladder"),
+        row("b", None, reason="context 'y' has no ladder"),
+        row("d") | {"status": "partial", "reason": both},
+        row("e") | {"status": "partial", "reason": "rung 3 has no text: cut; rung 5 has no text: cut"},
+    ]
+    found = failures(read_run(a_run(tmp_path, rows)))
+    assert [(one.n, one.status, one.reason, one.ids) for one in found] == [
+        (2, "unscored", "context 'x' has no ladder", ("a", "b")),
+        (2, "partial", "rung 2 has no text: cut", ("d", "e")),
+        (1, "partial", "rung 4: the prompt is too long", ("d",)),
+    ]
+
+
+def test_the_ladder_shown_is_whole_and_has_the_most_texts(run):
+    [view] = ladder_views(run, groups(run))
+    assert view.ladder.context_id != "c1"  # a rung of it failed
+    assert [r.value for r in view.rows] == sorted((r.value for r in view.rows), reverse=True)
+    assert len(view.rows) == 4
+    assert {r.context_id for r in view.rows} == {view.ladder.context_id}
+
+
+def test_a_ladder_whose_texts_are_all_scored_comes_before_one_with_more_texts(tmp_path):
+    save_references([ladder("few"), ladder("many"), ladder("most", failed=(2,))], tmp_path / "ladders")
+    rows = []
+    for context_id, n in (("few", 2), ("many", 3), ("most", 4)):
+        for i in range(n):
+            score = scored(f"{context_id}{i}", context_id, [verdict(2.0 + i, level, False) for level in range(1, 6)])
+            rows.append(score_row(score, Signature.of(task="summarization", attribute="coherence"), verdicts=True))
+    rows[4] |= {"score": None, "status": "unscored", "reason": "no answer"}
+    run = read_run(a_run(tmp_path, rows))
+    assert [view.ladder.context_id for view in ladder_views(run, groups(run))] == ["few"]
+
+
+def test_a_text_is_shown_on_the_ladder_of_its_own_task(tmp_path):
+    mine, other = ladder("c"), replace(ladder("c"), task="dialogue", rungs=ladder("another").rungs)
+    save_references([mine, other], tmp_path / "ladders")
+    score = scored("t", "c", [verdict(3.0, level, False) for level in range(1, 6)])
+    line = score_row(score, Signature.of(task="dialogue", attribute="coherence"), verdicts=True)
+    run = read_run(a_run(tmp_path, [line]))
+    assert [view.ladder.task for view in ladder_views(run, groups(run))] == ["dialogue"]
+    undecided = read_run(a_run(tmp_path, [line | {"signature": "model:fake"}]))
+    assert ladder_views(undecided, groups(undecided)) == []
+
+
+def test_a_context_that_is_named_shows_its_ladders(run):
+    views = ladder_views(run, groups(run), "c1")
+    assert {(view.ladder.context_id, view.ladder.attribute) for view in views} == {
+        ("c1", "coherence"),
+        ("c1", "fluency"),
+    }
+    assert ladder_views(run, groups(run), "nowhere") == []
+
+
+# ------------------------------------------------------------------------------------------------- the page
+
+
+class Elements(HTMLParser):
+    """All elements of a page, with their attributes."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.found = []
+        self.feed(html)
+
+    def handle_starttag(self, name, attributes):
+        self.found.append((name, dict(attributes)))
+
+    def of(self, *names):
+        return [attributes for name, attributes in self.found if name in names]
+
+
+def first_figure(html, section):
+    return (
+        html[html.index(f'aria-labelledby="{section}"') :].partition('<figure class="card">')[2].partition("</svg>")[0]
+    )
+
+
+def test_the_page_says_in_short_what_it_shows(run_folder, run):
+    shown = visible(page(run, min_score=3.5))
+    kept = [decide_row(r, 3.5) for r in run.scores["scores"]]
+    assert "65 scores on 2 attributes: 56 whole, 8 partial, 1 unscored." in shown
+    assert f"{kept.count('kept')} ({100 * kept.count('kept') / 65:.0f} %) reach 3.5" in shown
+    assert re.search(r"The judge gives the text that it is asked about \+4\.\d points", shown)
+    assert "1 is as good as the worst rung and 5 as the best" in shown
+    assert "The files of synthscore filter hold: 23 dropped, 9 kept." in shown
+    assert (
+        "8 partial rung 2 has no text: the model refused scores c1/careful, c1/plain, c1/hasty, c1/broken, …" in shown
+    )
+
+
+def decide_row(r, threshold):
+    score = Score("t", "c", "a", r.value, low=r.low, high=r.high, status=r.status, reason=r.reason)
+    return MinScore(threshold).decide(score)[0]
+
+
+def test_the_numbers_behind_a_figure_can_be_read(tmp_path):
+    rows = [
+        row("a", label_mass=0.4, verdicts=[[1, 0, 0.7, 0.2, 0.1], [1, 1, 0.5, 0.4, 0.1], [2, 0, 0.3, 0.1, 0.6]]),
+        row("b", label_mass=0.2, verdicts=[[1, 0, 0.9, 0.1, 0.0], [1, 1, 0.3, 0.7, 0.0]]),
+        row("d", label_mass=0.3),
+    ]
+    shown = visible(page(read_run(a_run(tmp_path, rows))))
+    assert "rung texts better similar worse ties 1 2 60 % 5 % 35 % 0 % 2 1 30 % 60 % 10 % 100 %" in shown
+    assert "33 % ties" in shown  # of three texts against rungs
+    assert "rung pairs text asked rung asked favour, points another verdict 1 2 80 % 40 % +20.0 50 %" in shown
+    assert "least 0.2, median 0.3; 3 below 0.5" in shown
+    assert "b coherence scores 0.2 3.00 d coherence scores 0.3 3.00 a coherence scores 0.4 3.00" in shown
+
+
+def test_every_section_is_there_and_what_is_missing_is_named(run, tmp_path):
+    whole = page(run)
+    names = ["Scores", "One ladder", "Verdicts by rung", "Position bias", "Label mass", "Length", "What failed"]
+    names += ["Agreement with people", "Efficiency", "Signature", "What this is made of"]
+    assert re.findall(r"<h2 id=\"[a-z-]+\">(.*?)</h2>", whole) == names
+    assert "Not in this report" not in whole
+    assert "These are not the ladders" not in whole
+    bare = page(read_run(a_run(tmp_path, [row("a", 3.0), row("b", 4.0)])))
+    assert re.findall(r"<h2 id=\"[a-z-]+\">(.*?)</h2>", bare) == ["Scores", "What this is made of"]
+    for missing in (
+        "No ladders in the run", "No verdicts in the run", "No verdicts in both orders", "No label mass", "No texts",
+        "Nothing failed", "No ratings in the run: agreement with people is not shown", "No efficiency curve",
+        "No signature",
+    ):  # fmt: skip
+        assert missing in visible(bare)
+
+
+def test_the_histogram_holds_every_text_and_the_threshold_stands_at_its_score(tmp_path):
+    rows = [row(f"t{i}", score) for i, score in enumerate([1.0, 1.1, 3.0, 3.05, 5.0])]
+    html = page(read_run(a_run(tmp_path, rows)), min_score=3.0)
+    svg = first_figure(html, "scores")
+    bars = [{name: float(value) for name, value in bar.items() if name != "class"} for bar in Elements(svg).of("rect")]
+    assert [round(bar["height"] / bars[-1]["height"]) for bar in bars] == [2, 2, 1]
+    cut = float(re.search(r'd="M([\d.]+) [\d.]+V[\d.]+" class="cut"', svg)[1])
+    first, last = bars[0]["x"], bars[-1]["x"] + bars[-1]["width"]
+    assert cut == pytest.approx((first + last) / 2, abs=0.6)  # 3 is halfway from 1 to 5
+
+
+def test_partial_scores_stand_on_the_whole_ones(tmp_path):
+    partial = row("p", 3.0, low=2.0, high=4.0, reason="a rung failed") | {"status": "partial"}
+    html = page(read_run(a_run(tmp_path, [row("a", 1.0), row("b", 3.0), row("c", 3.0), partial, row("d", 5.0)])))
+    bars = Elements(first_figure(html, "scores")).of("rect")
+    assert [bar["class"] for bar in bars] == ["fill-a", "fill-a", "fill-a part", "fill-a"]
+    _, whole, above, _ = ({name: float(bar[name]) for name in ("x", "y", "height")} for bar in bars)
+    assert above["x"] == whole["x"]
+    assert above["y"] + above["height"] == pytest.approx(whole["y"], abs=0.11)
+    assert whole["height"] == pytest.approx(2 * above["height"], abs=0.11)
+
+
+def test_a_place_on_a_scale_is_linear_from_its_low_end():
+    from synthscore.report.figures import Dot, dots
+
+    svg = dots([Dot("a", -1), Dot("b", 0), Dot("c", 1)], (-1, 1), [], label="", title="", class_="grid", cut=0.5)
+    low, middle, high = (float(circle["cx"]) for circle in Elements(svg).of("circle"))
+    assert (low, high) == (14, 306)
+    assert middle - low == pytest.approx(high - middle)
+    cut = float(re.search(r'd="M([\d.]+) [\d.]+V[\d.]+" class="cut"', svg)[1])
+    assert cut == pytest.approx((middle + high) / 2, abs=0.06)
+
+
+def test_an_element_escapes_what_is_in_it_and_what_its_attributes_are():
+    from synthscore.report.figures import tag
+
+    assert tag("g", "<b>", tag("i", "&"), class_='"><c>', r=None, x=1.25) == (
+        '<g class="&#34;&gt;&lt;c&gt;" x="1.2">&lt;b&gt;<i>&amp;</i></g>'
+    )
+
+
+def test_answers_to_two_questions_that_sum_to_more_than_one_fill_the_bar(tmp_path):
+    html = page(read_run(a_run(tmp_path, [row(verdicts=[[1, False, 0.9, 0.6, 0.0]])])))
+    bars = Elements(first_figure(html, "verdicts")).of("rect")
+    better, similar, worse = (float(bar["width"]) for bar in bars)
+    assert (better / worse, similar) == (pytest.approx(1.5, abs=0.01), 0)
+    assert float(bars[0]["x"]) + better + worse == pytest.approx(350, abs=0.1)
+    assert "rung texts better similar worse ties 1 1 90 % 0 % 60 %" in visible(html)
+
+
+@pytest.mark.parametrize(
+    ("words", "ticks"),
+    [
+        ((60, 70, 80), ["55", "60", "65", "70", "75", "80", "85"]),
+        ((3, 40, 900), ["5", "10", "20", "50", "100", "200", "500"]),
+    ],
+)
+def test_lengths_near_and_far_have_numbers_to_read(tmp_path, words, ticks):
+    texts = [{"id": f"t{n}", "context_id": "c", "text": "word " * n} for n in words]
+    run = read_run(a_run(tmp_path, [row(f"t{n}", n / 100) for n in words], targets=texts))
+    shown = re.findall(r'text-anchor="middle">([\d.]+)<', first_figure(page(run), "length"))
+    assert shown[-len(ticks) :] == ticks
+
+
+def test_a_line_goes_through_its_budgets_in_order(tmp_path):
+    curve = [{"method": "bt", "n_calls": k, "mean": k / 10, "low": 0.0, "high": 1.0} for k in (4, 2, 8)]
+    run = read_run(a_run(tmp_path, [row()], curve=curve))
+    [path] = re.findall(r'<path d="M([^"]*)" class="line s0">', first_figure(page(run), "curves"))
+    xs = [float(point.split()[0]) for point in path.split("L")]
+    assert xs == sorted(xs)
+
+
+def test_an_error_is_drawn_as_two_of_it_to_each_side(tmp_path):
+    save_references([ladder("c")], tmp_path / "ladders")
+    said = [[level, False, 0.5, 0.4, 0.1] for level in range(1, 6)]
+    signature = "task:summarization|attribute:coherence"
+    a_run(tmp_path, [row("a", 3.0, stderr=0.5, n_rungs=5, verdicts=said, signature=signature)])
+    assert "between 2.02 and 3.98" in visible(page(read_run(tmp_path)))
+
+
+def test_a_text_stands_on_the_ladder_at_its_score_with_its_interval(run):
+    html = page(run, context_id="c1", min_score=2.5)
+    view = html[html.index('<div class="view">') :].partition("</svg>")[0]
+    rungs = {
+        label: float(x) for x, label in re.findall(r'<text x="([\d.]+)" y="16" text-anchor="middle">(\d)</text>', view)
+    }
+    step = (rungs["5"] - rungs["1"]) / 4
+    found = ladder_views(run, groups(run), "c1")[0].rows
+    circles = [float(circle["cx"]) for circle in Elements(view).of("circle")]
+    assert circles == pytest.approx([rungs["1"] + step * (r.value - 1) for r in found], abs=0.1)
+    cut = float(re.search(r'd="M([\d.]+) [\d.]+V[\d.]+" class="cut"', view)[1])
+    assert cut == pytest.approx(rungs["1"] + 1.5 * step, abs=0.11)
+    intervals = re.findall(r'd="M([\d.]+) [\d.]+H([\d.]+)" class="bar"', view)
+    expected = [(rungs["1"] + step * (r.low - 1), rungs["1"] + step * (r.high - 1)) for r in found]
+    assert np.array(intervals, dtype=float) == pytest.approx(np.array(expected), abs=0.1)
+    shown = visible(html)
+    assert "rung 2 the model refused" in shown
+    assert f"between {found[0].low:.2f} and {found[0].high:.2f}; rung 2 has no text: the model refused" in shown
+
+
+def test_texts_and_rungs_are_in_one_order_the_best_first(run):
+    html = page(run)
+    places = [float(place) for place in re.findall(r'<span class="place">([\d.]+)</span>', html)]
+    assert len(places) == 4 + N_RUNGS
+    assert places == sorted(places, reverse=True)
+
+
+def test_the_columns_beside_a_text_are_its_verdicts_with_a_gap_for_a_rung_that_has_none(run):
+    found = ladder_views(run, groups(run), "c1")[0].rows[0]
+    html = page(run, context_id="c1")
+    columns = html[html.index('class="said"') :].partition("</svg>")[0]
+    bars = [
+        {name: float(value) for name, value in bar.items() if name != "class"} for bar in Elements(columns).of("rect")
+    ]
+    assert [bar["x"] for bar in bars[::3]] == [0, 18, 27, 36]
+    for level, three in zip((1, 3, 4, 5), zip(bars[::3], bars[1::3], bars[2::3], strict=True), strict=True):
+        at = [v for v in found.verdicts if v.level == level]
+        means = [np.mean([getattr(v, name) for v in at]) for name in ("better", "similar", "worse")]
+        assert [bar["height"] / 24 for bar in three] == pytest.approx(means, abs=0.003)
+        assert three[0]["y"] + three[0]["height"] == pytest.approx(24, abs=0.11)
+        assert three[2]["y"] == pytest.approx(0, abs=0.06)
+
+
+def test_ladders_that_are_not_those_of_the_scores_are_named(tmp_path):
+    make_run(tmp_path, n_contexts=2, hash_="0123456789ab")
+    shown = visible(page(read_run(tmp_path)))
+    assert re.search(
+        r"These are not the ladders of the scores: their hash is \w{12}, the signatures name 0123456789ab", shown
+    )
+
+
+def test_agreement_is_that_of_the_library(run):
+    from synthscore.evaluation.agreement import agreement
+
+    shown = visible(page(run))
+    ids = [text.id for text in run.ratings]
+    for attribute in ("coherence", "fluency"):
+        values = {r.id: r.value for r in run.scores["scores"] if r.attribute == attribute}
+        column = [values[text_id] for text_id in ids]
+        human = run.ratings.human(attribute)
+        for level, n in (("per_context", 32), ("pooled", 32), ("system", 4)):
+            found = agreement(column, human, run.ratings.context_ids, run.ratings.systems, level=level)
+            assert f"scores {attribute} {level} spearman {found.value:.2f}" in shown
+            assert f"{n} {'systems' if level == 'system' else 'texts'}" in shown
+    assert "per_context: inside each context, then the mean. Called sample-level by DS" in shown
+    assert "1 scores of texts that nobody rated" in shown
+
+
+def evaluation(method="ladder", value=0.4):
+    figure = {"value": value, "low": 0.3, "high": 0.5, "n": 32, "skipped": 1}
+    levels = {"per_context": {"spearman": figure, "kendall": figure | {"value": 0.2}}}
+    people = {"coherence": {"per_context": {"spearman": {"ceiling": 0.77}}}}
+    rest = {"people": people, "left_out": ["3 texts: nobody rated them"]}
+    return {"methods": {method: {"attributes": {"coherence": levels}}}, **rest}
+
+
+def test_an_evaluation_is_shown_as_it_was_written(tmp_path):
+    a_run(tmp_path, [row()])
+    (tmp_path / "evaluation.json").write_text(json.dumps(evaluation()))
+    shown = visible(page(read_run(tmp_path)))
+    assert "ladder coherence per_context spearman 0.40 0.30 0.50 32 1" in shown
+    assert "ladder coherence per_context kendall 0.20" in shown
+    assert "a method without error: 0.77" in shown
+    assert "Left out: 3 texts: nobody rated them." in shown
+    one = evaluation()
+    of_one = {**one.pop("methods")["ladder"]["attributes"], "about": {"method": "scores.jsonl", **one}}
+    (tmp_path / "evaluation.json").write_text(json.dumps(of_one))
+    assert "scores.jsonl coherence per_context spearman 0.40 0.30 0.50 32 1" in visible(page(read_run(tmp_path)))
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"methods": 3}', '{"coherence": {"pooled": {"spearman": {"value": 1}}}}'])
+def test_an_evaluation_that_is_not_one_is_left_out_and_named(tmp_path, text):
+    a_run(tmp_path, [row()])
+    (tmp_path / "evaluation.json").write_text(text)
+    run = read_run(tmp_path)
+    assert "evaluation.json" in visible(page(run))
+    assert len(run.left_out) == 1
+
+
+def test_the_best_method_comes_first_and_one_without_a_figure_last(tmp_path):
+    of = evaluation("middling", 0.4)
+    of["methods"] |= evaluation("best", 0.9)["methods"] | evaluation("unknown", None)["methods"]
+    (tmp_path / "evaluation.json").write_text(json.dumps(of))
+    html = page(read_run(tmp_path))
+    assert re.findall(r'class="halo">(\w+)<', html) == ["best", "middling", "unknown"]
+
+
+def test_equal_runs_give_equal_pages(run_folder, run):
+    assert page(run, min_score=3) == page(read_run(run_folder), min_score=3)
+
+
+def test_a_score_that_is_on_no_scale_of_rungs_has_no_rungs(tmp_path):
+    shown = visible(page(read_run(a_run(tmp_path, [row("a", 120.0), row("b", 340.0)]))))
+    assert "rung" not in shown.partition("Not in this report")[0]
+
+
+def test_nothing_scored_is_said_and_not_drawn(tmp_path):
+    shown = visible(page(read_run(a_run(tmp_path, [row("a", None, reason="no answer")]))))
+    assert "1 text, none of them scored." in shown
+    assert "No text has a score: no distribution is shown." in shown
+    assert "1 unscored no answer scores a" in shown
+
+
+def test_a_constant_score_and_a_single_curve_point_are_drawn(tmp_path):
+    point = {"method": "bt", "n_calls": 4, "mean": 0.5, "low": None, "high": None}
+    gap = {"method": "bt", "n_calls": 8, "mean": None, "low": None, "high": None}
+    texts = [{"id": f"t{i}", "context_id": "c", "text": "word"} for i in range(3)]
+    a_run(tmp_path, [row(f"t{i}", 2.0) for i in range(3)], targets=texts, curve=[point, gap])
+    shown = visible(page(read_run(tmp_path)))
+    assert "all texts –, inside contexts –" in shown
+    assert "4 0.500" in shown
+    assert "8 –" in shown
+
+
+def test_a_long_run_stays_a_small_page_and_says_what_it_cuts(tmp_path):
+    rng = np.random.default_rng(1)
+    save_references([ladder("c")], tmp_path / "ladders")
+    rows, texts = [], []
+    for i in range(1500):
+        score = scored(f"t{i}", "c", [verdict(rng.uniform(0, 6), level, False) for level in range(1, 6)])
+        line = score_row(score, Signature.of(task="summarization", attribute="coherence"), verdicts=True)
+        rows.append(line | {"label_mass": (i + 1) / 1500, "attribute": "coherence" if i % 3 else f"a{i % 90}"})
+        texts.append({"id": f"t{i}", "context_id": "c", "text": "word " * int(rng.integers(1, 2000))})
+    for i in range(30):
+        reason = "why " + "very " * i
+        rows.append(row(f"u{i}", None, reason=reason))
+    html = page(read_run(a_run(tmp_path, rows, targets=texts)))
+    assert len(html) < 700_000
+    assert html.count('<figure class="card">') == 24 + 24 + 1 + 24  # scores, verdicts, mass, length
+    shown = visible(html)
+    for cut in (
+        "The lowest 20 of 1 500 texts", "the first 20 of 30 reasons", "the first 24 of 31 groups",
+        "the best and worst, 40 of 1 000 texts", "(4 000 of", "83 of 1 000 texts drawn, spread over the lengths",
+    ):  # fmt: skip
+        assert cut in shown.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def nasty_run(folder):
+    """All that comes from outside is hostile."""
+    folder.mkdir()
+    said = [[level, swapped, 0.5, 0.4, 0.1] for level in range(1, 6) for swapped in (False, True)]
+    raw = sum(level * 0.1 for level in range(1, 6))
+    about = {
+        "attribute": NASTY, "context_id": NASTY, "verdicts": said, "label_mass": 0.3, "raw": raw, "unit": raw / 15,
+        "signature": f"model:{NASTY}|task:summarization|attribute:{NASTY}|references:{NASTY}",
+    }  # fmt: skip
+    rows = [row(f"{i}{NASTY}", math.sqrt(raw + 15)) | about | {"method": NASTY} for i in range(4)]
+    rows[0] |= {"status": "partial", "reason": NASTY}
+    rows.append(row("u", None, reason=NASTY) | {"method": NASTY})
+    texts = [{"id": f"{i}{NASTY}", "context_id": NASTY, "text": NASTY * 3, "system": NASTY} for i in range(4)]
+    rungs = tuple(Rung(level, (level - 1) / 4, f"{level} {NASTY}") for level in range(1, 5))
+    rungs += (Rung(5, 1.0, "", "failed", NASTY),)
+    save_references([Ladder(NASTY, "summarization", NASTY, rungs, Context(NASTY, NASTY))], folder / "ladders")
+    point = {"method": NASTY, "n_calls": 4, "mean": 0.5, "low": 0.4, "high": 0.6}
+    a_run(folder, rows, targets=texts, curve=[point, point | {"n_calls": 8}])
+    write_rows([{"id": "c", "text": NASTY}], folder / "a<img src=x>b.jsonl")
+    (folder / "broken<img src=x>.jsonl").write_text(NASTY)
+    of = evaluation(NASTY)
+    of["methods"][NASTY]["attributes"] = {
+        NASTY: {NASTY: {NASTY: {"value": 0.1, "low": 0, "high": 1, "n": 3, "skipped": 0}}}
+    }
+    (folder / "evaluation.json").write_text(json.dumps(of | {"left_out": [NASTY]}))
+    return folder
+
+
+def check_harmless(html):
+    """No element and no attribute that anything from outside could have made."""
+    elements = Elements(html)
+    assert not elements.of("script", "img", "iframe", "object", "embed", "b:", "base", "form", "image", "foreignobject")
+    assert {attributes.get("href") for attributes in elements.of("a")} <= {
+        "#scores", "#ladder", "#verdicts", "#bias", "#mass", "#length", "#failures", "#agreement", "#curves",
+        "#signature", "#made-of",
+    }  # fmt: skip
+    assert [attributes["href"] for attributes in elements.of("link")] == ["data:,"]
+    policies = [attributes["content"] for attributes in elements.of("meta") if "http-equiv" in attributes]
+    assert policies == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"]
+    for name, attributes in elements.found:
+        assert not [key for key in attributes if key.startswith("on") or key in ("src", "style", "xlink:href")], name
+
+
+def test_everything_from_outside_is_escaped(tmp_path):
+    html = page(read_run(nasty_run(tmp_path / "run")), title=NASTY, context_id=NASTY)
+    check_harmless(html)
+    assert html.count("</style>") == 1
+    assert html.count("</title>") == 1 + html.count("<svg") - html.count('aria-hidden="true"')
+    shown = visible(html)
+    assert shown.count("<script>alert(1)</script>") > 40
+    assert "{{ 7 * 7 }}" in shown
+    assert "&lt;b&gt;" in shown
+    for section in ("One ladder", "Position bias", "Length", "What failed", "Agreement with people", "Efficiency"):
+        assert f">{section}</h2>" in html
+
+
+# ------------------------------------------------------------------------------------------------- the command
+
+
+def test_the_command_writes_the_page_into_the_folder(run_folder, tmp_path, capsys, monkeypatch):
+    folder = tmp_path / "run"
+    shutil.copytree(run_folder, folder)
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", "run", "--title", "A & B", "--min-score", "3.5"]) == 0
+    html = (folder / "report.html").read_text(encoding="utf-8")
+    assert "<title>A &amp; B</title>" in html
+    assert re.search(r"run/report.html: \d+ kB, from 7 files", capsys.readouterr().err)
+    assert main(["report", "run", "--title", "A & B", "--min-score", "3.5", "-q"]) == 0  # over the one that is there
+    assert (folder / "report.html").read_text(encoding="utf-8") == html
+    assert capsys.readouterr().err == ""
+
+
+def test_files_may_be_named_one_by_one(run_folder, run, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    files = ["--targets", "targets.jsonl", "--references", "ladders", "--human", "ratings.jsonl"]
+    files = [word if word.startswith("--") else str(run_folder / word) for word in files]
+    assert main(["report", str(run_folder / "scores.jsonl"), *files, "--context", "c2"]) == 0
+    html = Path("report.html").read_text(encoding="utf-8")
+    assert "c2, coherence" in html
+    assert ">Agreement with people</h2>" in html
+    assert main(["report", str(run_folder / "scores.jsonl"), "-o", "-"]) == 0
+    assert capsys.readouterr().out.startswith("<!DOCTYPE html>")
+
+
+def test_what_was_left_out_is_told_and_the_exit_code_says_so(tmp_path, capsys):
+    a_run(tmp_path, [row(), *(row(f"b{i}") | {"score": "high"} for i in range(7))])
+    assert main(["report", str(tmp_path)]) == 3
+    err = capsys.readouterr().err
+    assert "left out while reading:" in err
+    assert "and 2 more; the page has them" in err
+    assert visible((tmp_path / "report.html").read_text()).count("score is 'high'") == 7
+
+
+def test_a_folder_without_results_is_an_error(tmp_path, capsys):
+    assert main(["report", str(tmp_path)]) == 1
+    assert "it holds no scores, curve or evaluation (seen: nothing)" in capsys.readouterr().err
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_half_a_surrogate_pair_does_not_stop_the_page(tmp_path):
+    (tmp_path / "scores.jsonl").write_text('{"id": "\\ud800", "score": 1, "status": "ok", "label_mass": 1}\n')
+    assert main(["report", str(tmp_path)]) == 0
+    assert "\\ud800" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_importing_the_command_line_imports_no_page():
+    script = "import sys, synthscore.cli; raise SystemExit('synthscore.report' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+# ------------------------------------------------------------------------------------------------- a browser
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+
+
+def browse(path, profile, *options, clean=True):
+    """What a headless browser prints on stdout of the page. clean : it must have met no error"""
+    command = [
+        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+        "--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND",
+        f"--user-data-dir={profile}", "--enable-logging=stderr", "--v=0", "--hide-scrollbars", *options, path.as_uri(),
+    ]  # fmt: skip
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120, check=True)
+    assert ("CONSOLE" not in done.stderr and "Refused to" not in done.stderr) or not clean, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """A page with all sections, and a hostile one."""
+    folder = tmp_path_factory.mktemp("pages")
+    (folder / "whole.html").write_text(page(read_run(make_run(folder / "a")), min_score=3.5), encoding="utf-8")
+    (folder / "nasty.html").write_text(page(read_run(nasty_run(folder / "b")), title=NASTY), encoding="utf-8")
+    return folder
+
+
+@needs_browser
+@pytest.mark.parametrize("name", ["whole", "nasty"])
+def test_a_browser_finds_no_error_and_nothing_that_came_from_outside(pages, tmp_path, name):
+    log = tmp_path / "net.json"
+    dom = browse(pages / f"{name}.html", tmp_path / "profile", f"--log-net-log={log}", "--dump-dom")
+    check_harmless(dom)
+    assert asked_for(log) == []
+    if name == "nasty":
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in dom
+
+
+def asked_for(log):
+    """What a page, not the browser itself, asked the network for."""
+    events = [event.get("params", {}) for event in json.loads(log.read_text(encoding="utf-8"))["events"]]
+    return sorted({event["url"] for event in events if event.get("initiator") not in (None, "not an origin")})
+
+
+@needs_browser
+@pytest.mark.parametrize("policy", [True, False])
+def test_even_an_element_that_got_in_could_do_nothing(pages, tmp_path, policy):
+    """And without the page's policy it could: the log would show it."""
+    html = (pages / "whole.html").read_text(encoding="utf-8")
+    html = html.replace(
+        "</body>", "<img src=http://outside.invalid/a.png><script>document.title = 'ran'</script></body>"
+    )
+    copy, log = tmp_path / "copy.html", tmp_path / "net.json"
+    copy.write_text(html if policy else re.sub("<meta http-equiv=[^>]*>", "", html), encoding="utf-8")
+    options = (f"--log-net-log={log}", "--dump-dom")
+    dom = browse(copy, tmp_path / "profile", *options, clean=False)
+    assert asked_for(log) == ([] if policy else ["http://outside.invalid/a.png"])
+    assert ("<title>ran</title>" in dom) != policy
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [1280, 375])
+@pytest.mark.parametrize("name", ["whole", "nasty"])
+def test_nothing_is_wider_than_the_screen_but_tables_in_their_own_scroller(pages, tmp_path, name, width):
+    """Measured from around it: a window is never narrower than 500 pixels, a frame is."""
+    html = (pages / f"{name}.html").read_text(encoding="utf-8")
+    script = """<title></title><script>
+      onload = () => {
+        const page = document.querySelector('iframe').contentDocument;
+        const wide = [...page.querySelectorAll('body *')].filter(e => !e.closest('.scroll table, svg') &&
+          e.getBoundingClientRect().right > page.documentElement.clientWidth + 1);
+        document.title = JSON.stringify([page.documentElement.scrollWidth, page.querySelectorAll('h2').length,
+          wide.map(e => e.tagName + '.' + e.className)]);
+      };
+    </script>"""
+    around = tmp_path / "around.html"
+    frame = f'<iframe style="width: {width}px; height: 900px; border: 0" srcdoc="{escape(html)}"></iframe>'
+    around.write_text(script + frame, encoding="utf-8")
+    dom = browse(around, tmp_path / "profile", "--window-size=1400,1000", "--dump-dom")
+    scrolled, n_sections, wide = json.loads(unescape(re.search("<title>(.+?)</title>", dom)[1]))
+    assert scrolled <= width
+    assert n_sections >= 10
+    assert wide == []
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [1280, 375])
+def test_a_screenshot_shows_the_page(pages, tmp_path, width):
+    shot = tmp_path / "shot.png"
+    browse(pages / "whole.html", tmp_path / "profile", f"--window-size={width},3000", f"--screenshot={shot}")
+    data = shot.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    assert int.from_bytes(data[16:20], "big") == width
+    assert len(data) > 60_000  # an empty page is a tenth of that
+
+
+@needs_browser
+def test_a_printed_page_opens_the_texts_of_the_ladder(pages, tmp_path):
+    if shutil.which("pdftotext") is None:
+        pytest.skip("no pdftotext here: apt-get install poppler-utils")
+    pdf = tmp_path / "page.pdf"
+    browse(pages / "whole.html", tmp_path / "profile", "--no-pdf-header-footer", f"--print-to-pdf={pdf}")
+    text = subprocess.run(["pdftotext", "-layout", pdf, "-"], capture_output=True, text=True, check=True).stdout
+    assert "Rung 5 for" in text
+    assert text.count("It goes on.") >= 15
+    assert "Sections" not in text

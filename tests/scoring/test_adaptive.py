@@ -1,0 +1,357 @@
+"""Questions asked in rounds: which, how many, and that the answers are used as by the scale itself."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.adaptive import Data, on_rungs, place, simulated
+from synthscore.errors import InputError
+from synthscore.scoring.anchored import Anchors, JudgeModel, Scale
+from synthscore.scoring.anchored.adaptive import Narrow, SameDecision, Sure, _Known, _with, ask_in_rounds, best_rungs
+from synthscore.signature import Signature
+
+JUDGE = JudgeModel(5, 1.2, 0.8, 0.2, 0.05, 0.7, (0.3, 0.2, 0.3), 3.0, 1.3, n_ladders=50)
+
+
+def scale(judge=JUDGE, ladders=None):
+    return Scale(judge, ladders or {}, "summarization", "coherence", Signature.of(judge="made up"))
+
+
+def anchors(means, sds):
+    return Anchors(np.array(means, dtype=float), np.diag(np.square(sds)).astype(float))
+
+
+class Asking:
+    """Answers as the judge's model says, of targets at x on rungs at 1..N; keeps what it was asked, round by round."""
+
+    def __init__(self, x, judge=JUDGE, fails=lambda target, level, swapped: False):
+        self.x, self.judge, self.fails, self.rounds = np.asarray(x, dtype=float), judge, fails, []
+
+    def __call__(self, target, level, swapped):
+        self.rounds.append(list(zip(target.tolist(), level.tolist(), swapped.tolist(), strict=True)))
+        sign = np.where(swapped, -1, 1)
+        said = self.judge.probs(self.judge.discrimination * (self.x[target] - level) + self.judge.position_bias * sign)
+        said[[self.fails(*each) for each in self.rounds[-1]]] = np.nan
+        return said
+
+
+@pytest.fixture(scope="module")
+def data() -> Data:
+    return simulated(0, 5)
+
+
+# ------------------------------------------------------------------------------------------------- rounds
+
+
+def test_the_posterior_is_the_scales_own_of_the_answers_that_were_given(data):
+    asked = ask_in_rounds(data.scale, data.contexts, data.ask, SameDecision(3.5, 0.05), usable=data.usable)
+    expected = data.scale.place(data.contexts, asked.target, asked.level, asked.swapped, asked.said)
+    np.testing.assert_allclose(asked.posterior.mean, expected.mean, atol=1e-9)
+    np.testing.assert_allclose(asked.posterior.sd, expected.sd, atol=1e-9)
+
+
+def test_a_rule_that_is_never_met_asks_whole_ladders_and_gives_their_scores(data):
+    asked = ask_in_rounds(data.scale, data.contexts, data.ask, Narrow(1e-3), usable=data.usable)
+    assert asked.saved == 0
+    assert asked.n_rounds == 10
+    assert not asked.met.any()
+    whole = place(data, (1, 2, 3, 4, 5), 2)
+    np.testing.assert_allclose(asked.posterior.mean, whole.mean, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_rungs", [5, 9])
+def test_half_of_the_questions_give_98_percent_of_the_decisions(n_rungs):
+    data = simulated(1, n_rungs)
+    whole = place(data, tuple(range(1, n_rungs + 1)), 2)
+    same, shares = [], []
+    for threshold in (2.5, 3.5):
+        t = on_rungs(threshold, n_rungs)
+        asked = ask_in_rounds(data.scale, data.contexts, data.ask, SameDecision(t), usable=data.usable)
+        same.append(((asked.posterior.mean >= t) == (whole.mean >= t)).mean())
+        shares.append(1 - asked.saved)
+    assert np.mean(same) >= 0.98
+    assert np.mean(shares) <= 0.5
+
+
+def test_what_is_asked_about_a_target_does_not_depend_on_the_others(data):
+    stop = SameDecision(3.0, 0.05)
+    together = ask_in_rounds(data.scale, data.contexts, data.ask, stop, usable=data.usable)
+    for k in (0, 7, 300):
+        one = ask_in_rounds(data.scale, [data.contexts[k]], lambda t, *q, k=k: data.ask(t + k, *q), stop)
+        own = together.target == k
+        assert one.level.tolist() == together.level[own].tolist()
+        assert one.swapped.tolist() == together.swapped[own].tolist()
+        assert (one.posterior.mean[0], one.posterior.sd[0]) == (together.posterior.mean[k], together.posterior.sd[k])
+
+
+def test_questions_that_share_a_prompts_beginning_lie_together():
+    asking = Asking([1.0, 3.0, 5.0, 1.0, 3.0, 5.0])
+    ask_in_rounds(scale(), ["b", "a", "b", "a", "b", "a"], asking, Narrow(0.1), per_round=3)
+    for asked in asking.rounds:
+        keys = [("bababa"[target], level, swapped) for target, level, swapped in asked]
+        assert keys == sorted(keys)
+    assert len(asking.rounds) == 4
+
+
+def test_no_question_is_asked_twice_and_all_are_counted():
+    asking = Asking([2.0, 4.0])
+    asked = ask_in_rounds(scale(), ["a", "a"], asking, Narrow(0.1), per_round=4)
+    questions = [each for questions in asking.rounds for each in questions]
+    assert len(set(questions)) == len(questions) == asked.n_asked.sum() == asked.n_full.sum() == 20
+    assert list(zip(asked.target, asked.level, asked.swapped, strict=True)) == questions
+    assert list(map(len, asking.rounds)) == [8, 8, 4]
+    assert asked.n_rounds == 3
+
+
+def test_the_orders_take_turns_even_where_one_tells_more():
+    judge = replace(JUDGE, position_bias=3.0, noise=1.0, spread=0.0, target_mean=5.0)
+    asking = Asking([5.0], judge)
+    ask_in_rounds(scale(judge), ["a"], asking, Narrow(0.1))
+    swapped = [questions[0][2] for questions in asking.rounds]
+    assert all(abs(swapped[:k].count(True) - swapped[:k].count(False)) <= 1 for k in range(11))
+
+
+def test_in_one_order_no_question_is_swapped():
+    asking = Asking([2.0])
+    asked = ask_in_rounds(scale(), ["a"], asking, Narrow(0.1), both_orders=False)
+    assert not asked.swapped.any()
+    assert asked.n_full.tolist() == [5]
+
+
+def test_a_failed_question_is_counted_and_not_asked_again():
+    asking = Asking([2.0, 4.0], fails=lambda target, level, swapped: target == 0)
+    asked = ask_in_rounds(scale(), ["a", "a"], asking, Narrow(2.5))
+    assert asked.n_asked[0] == 10
+    assert asked.n_failed == 10
+    assert not asked.met[0]
+    assert asked.met[1]
+    assert asked.posterior.n_answers[0] == 0
+    assert asked.posterior.mean[0] == JUDGE.target_mean
+    assert "10 questions failed; 1 targets asked about all rungs do not meet" in asked.line()
+
+
+def test_rungs_that_are_not_usable_are_not_asked_about():
+    usable = np.ones((2, 5), dtype=bool)
+    usable[1, :4] = False
+    asked = ask_in_rounds(scale(), ["a", "a"], Asking([2.0, 4.0]), Narrow(0.1), usable=usable)
+    assert asked.n_full.tolist() == asked.n_asked.tolist() == [10, 2]
+    assert set(asked.level[asked.target == 1]) == {5}
+
+
+def test_a_target_without_any_rung_is_not_asked_about_and_does_not_end_the_others():
+    usable = np.ones((2, 5), dtype=bool)
+    usable[0] = False
+    asked = ask_in_rounds(scale(), ["a", "a"], Asking([2.0, 4.0]), Narrow(2.0), usable=usable)
+    assert asked.n_asked[0] == 0
+    assert not asked.met[0]
+    assert asked.met[1]
+
+
+def test_of_no_targets_nothing_is_asked():
+    asked = ask_in_rounds(scale(), [], Asking([]), Narrow(1.0))
+    assert asked.n_rounds == 0
+    assert np.isnan(asked.saved)
+    assert asked.line() == "0 of 0 questions in 0 rounds"
+
+
+def test_at_least_one_answer_is_asked_for():
+    asked = ask_in_rounds(scale(), ["a"], Asking([2.0]), Narrow(100.0))
+    assert asked.n_asked.tolist() == [1]
+
+
+def test_the_liking_for_length_is_taken_out_of_what_is_asked_next():
+    judge = JudgeModel(5, 1.2, 0.0, 0.2, 0.05, 0.7, (0.01, 0.01, 0.01), 3.0, 1.3, length_effect=2.0)
+    first = []
+    for length in (-1.0, 0.0, 1.0):
+        asking = Asking([3.0 + 2 * length], judge)
+        lengths = np.zeros((1, 5)), np.array([length])
+        asked = ask_in_rounds(scale(judge), ["a"], asking, Narrow(0.1), both_orders=False, lengths=lengths)
+        assert asked.posterior.mean[0] == pytest.approx(3.0, abs=0.05)
+        first.append(asked.level[0])
+    assert first[0] < first[1] < first[2]
+
+
+# ------------------------------------------------------------------------------------------------- which question
+
+
+def test_a_rung_whose_place_is_not_known_is_asked_about_last():
+    ladders = {"a": anchors([1, 2, 3, 4, 5], [0.1, 0.1, 3.0, 0.1, 0.1])}
+    asked = ask_in_rounds(scale(ladders=ladders), ["a"], Asking([3.0]), Narrow(0.1), both_orders=False)
+    assert asked.level[-1] == 3
+
+
+def test_a_clear_judge_is_asked_about_the_rung_where_the_target_is_expected():
+    judge = JudgeModel(5, 6.0, 0.0, -5.0, 1.0, 0.0, (0.01, 0.01, 0.01), 4.0, 0.5)
+    asked = ask_in_rounds(scale(judge), ["a"], Asking([4.0], judge), Narrow(0.1), both_orders=False)
+    assert asked.level[0] == 4
+
+
+def test_the_first_question_leaves_less_variance_than_any_other_rung():
+    ladders = {"a": anchors([1, 2, 3, 4, 5], [0.8, 0.5, 0.3, 0.6, 0.7])}
+    made = scale(ladders=ladders)
+    rng = np.random.default_rng(0)
+    x = 3 + 1.3 * rng.normal(size=4000)
+    left = []
+    for level in range(1, 6):
+        rungs = level + ladders["a"].cov[level - 1, level - 1] ** 0.5 * rng.normal(size=len(x))
+        margin = JUDGE.discrimination * (x - rungs) + JUDGE.position_bias + 0.7**0.5 * rng.normal(size=len(x))
+        levels = np.full(len(x), level)
+        found = made.place(["a"] * len(x), np.arange(len(x)), levels, levels < 0, JUDGE.probs(margin))
+        left.append(np.mean((found.mean - x) ** 2))
+    asked = ask_in_rounds(made, ["a"], Asking([3.0]), Narrow(100.0), both_orders=False)
+    assert left[asked.level[0] - 1] < min(left) + 0.05  # the sampling error of a mean square
+
+
+def test_what_is_known_of_a_target_is_what_the_scale_says():
+    judge = replace(JUDGE, context_sd=1.5)
+    made = scale(judge, {"a": anchors([1, 2.5, 3, 4, 5.5], [0.2, 0.9, 0.6, 0.2, 0.4])})
+    level, swapped = np.array([1, 4, 4, 5]), np.array([False, False, True, True])
+    said = judge.probs(np.array([2.0, -1.0, 0.5, -2.0]))
+    posterior = made.place(["a"], np.zeros(4, dtype=int), level, swapped, said)
+    answered = np.zeros((1, 2, 5), dtype=bool)
+    answered[0, swapped.astype(int), level - 1] = True
+    known = _Known(judge, posterior, made.prior(["a"]).precision, answered, None)
+    variance = known.cov[0, 0, 0] + judge.scale_variance(posterior.mean)[0]
+    assert variance == pytest.approx(posterior.sd[0] ** 2, rel=1e-3)  # of Newton's last step
+    np.testing.assert_allclose(known.cov[:, 1:, 1:], posterior.rung_cov, rtol=1e-3, atol=1e-4)
+
+
+def test_the_next_question_is_the_one_that_leaves_least_variance_once_it_is_answered():
+    rng = np.random.default_rng(0)
+    n = 30
+    means, sds = np.arange(1, 6) + 0.3 * rng.normal(size=(n, 5)), rng.uniform(0.1, 2.0, (n, 5))
+    made = scale(ladders={str(k): anchors(means[k], sds[k]) for k in range(n)})
+    contexts = [str(k) for k in range(n)]
+    target, level = np.repeat(np.arange(n), 3), np.array([rng.permutation(5)[:3] + 1 for _ in range(n)]).ravel()
+    said = JUDGE.probs(rng.normal(size=3 * n))
+    posterior = made.place(contexts, target, level, np.zeros(3 * n, dtype=bool), said)
+    answered = np.zeros((n, 1, 5), dtype=bool)
+    answered[target, 0, level - 1] = True
+    known = _Known(JUDGE, posterior, made.prior(contexts).precision, answered, None)
+    again = np.ones((n, 1, 5), dtype=bool)  # any rung, those already asked about among them
+    chosen = known.best(again, 1, np.ones(n, dtype=bool))[:, 1]
+    left = [[np.linalg.inv(_with(known.precision, known.info[:, 0] * np.eye(5)[k]))[:, 0, 0]] for k in range(5)]
+    assert chosen.tolist() == np.argmin(np.concatenate(left), axis=0).tolist()
+
+
+# ------------------------------------------------------------------------------------------------- stop rules
+
+
+def test_narrow_stops_by_the_width_of_the_90_percent_interval():
+    met = Narrow(2.0).met(np.zeros(2), np.array([2.0 / (2 * 1.6449), 2.001 / (2 * 1.6448)]), np.zeros(2))
+    assert met.tolist() == [True, False]
+
+
+def test_sure_stops_where_the_probability_leaves_its_bounds():
+    mean, sd = np.array([3.0, 3.0 + 1.66, 3.0 - 1.66, 3.0 + 1.62]), np.ones(4)
+    assert Sure(3.0, 0.05).met(mean, sd, 9 * sd).tolist() == [False, True, True, False]
+
+
+def test_same_decision_stops_by_what_is_to_come_and_not_by_what_is_not_known():
+    mean, sd, to_come = np.array([3.4, 3.4, 3.0]), np.full(3, 2.0), np.array([0.2, 0.4, 0.0])
+    assert SameDecision(3.0, 0.05).met(mean, sd, to_come).tolist() == [True, False, False]
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.floats(1.5, 4.5), st.sampled_from([0.01, 0.05, 0.2]))
+def test_what_is_left_open_grows_with_being_less_strict(threshold, eps):
+    mean, sd = np.linspace(0, 6, 50), np.full(50, 0.7)
+    strict, loose = (SameDecision(threshold, each).met(mean, sd, sd / 2) for each in (eps / 2, eps))
+    assert (strict <= loose).all()
+    assert (Sure(threshold, eps).met(mean, sd, sd / 2) <= loose).all()
+
+
+def test_the_mean_moves_as_far_as_was_said_to_come(data):
+    """Of texts asked about once: where whole ladders would put them, against the deviation told to the rule."""
+    told = []
+
+    class Once:
+        def met(self, mean, sd, to_come):
+            told.append((mean, to_come))
+            return np.ones(len(mean), dtype=bool)
+
+    ask_in_rounds(data.scale, data.contexts, data.ask, Once(), usable=data.usable)
+    mean, to_come = told[-1]
+    moved = (place(data, (1, 2, 3, 4, 5), 2).mean - mean) / to_come
+    assert 0.85 < moved.std() < 1.15  # 800 texts; their ladders are 50
+
+
+# ------------------------------------------------------------------------------------------------- the best rungs
+
+
+def test_the_best_rungs_are_the_best_of_all_subsets_by_the_posterior():
+    """Against the slow way: the covariance of target and rungs together, over many targets."""
+    ladders = {"a": anchors([1, 2, 3, 4, 5], [0.2, 0.9, 0.6, 0.2, 0.4]), "b": anchors([0.5, 2, 3, 4, 6], [0.3] * 5)}
+    made = scale(ladders=ladders)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(7)
+
+    def slow(levels):
+        total = 0.0
+        for each in ladders.values():
+            for node, weight in zip(nodes, weights / weights.sum(), strict=True):
+                precision = np.zeros((6, 6))
+                precision[0, 0] = JUDGE.target_sd**-2
+                precision[1:, 1:] = np.linalg.inv(each.cov)
+                for k in levels:
+                    difference = JUDGE.target_mean + JUDGE.target_sd * node - each.mean[k - 1]
+                    spread = nodes * each.cov[k - 1, k - 1] ** 0.5
+                    for sign in (1, -1):
+                        probs = JUDGE.probs(JUDGE.discrimination * (difference + spread) + JUDGE.position_bias * sign)
+                        v = (probs[:, 0] + probs[:, 1]) / 4 - (probs[:, 0] - probs[:, 1]) ** 2 / 4
+                        h = (JUDGE.discrimination**2 * v / (JUDGE.noise + JUDGE.spread * v)) @ weights / weights.sum()
+                        side = np.eye(6)[0] - np.eye(6)[k]
+                        precision += h * np.outer(side, side)
+                total += weight * np.linalg.inv(precision)[0, 0] / len(ladders)
+        return total
+
+    best = best_rungs(made, 5)
+    found = {levels: slow(levels) for levels in combinations(range(1, 6), 2)}
+    assert best.levels == min(found, key=found.get)
+    assert best.sd == pytest.approx(found[best.levels] ** 0.5, rel=1e-9)
+    assert best.n_questions == 4
+
+
+def test_more_questions_leave_less_and_a_budget_above_the_ladder_is_all_of_it():
+    sds = [best_rungs(scale(), budget, both_orders=False).sd for budget in range(1, 6)]
+    assert sds == sorted(sds, reverse=True)
+    assert best_rungs(scale(), 100).levels == (1, 2, 3, 4, 5)
+
+
+def test_long_ladders_are_searched_one_rung_at_a_time():
+    judge = JudgeModel(12, 0.5, 0.8, 0.2, 0.05, 0.7, (0.6, 0.2, 0.6), 6.5, 3.0)
+    best = best_rungs(scale(judge), 6)
+    assert len(set(best.levels)) == 3
+    assert min(best.levels) >= 3
+    assert max(best.levels) <= 10
+
+
+# ------------------------------------------------------------------------------------------------- faults
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Narrow(0.0), "width is 0.0, expected above 0"),
+        (lambda: Sure(float("nan")), "threshold is nan"),
+        (lambda: Sure(3.0, alpha=0.0), "alpha is 0.0, expected between 0 and 0.5"),
+        (lambda: SameDecision(float("inf")), "threshold is inf"),
+        (lambda: SameDecision(3.0, 0.5), "eps is 0.5, expected between 0 and 0.5"),
+        (lambda: best_rungs(scale(), 1), "budget is 1, expected 2 or more"),
+        (lambda: ask_in_rounds(scale(), ["a"], Asking([1.0]), Narrow(1.0), per_round=0), "per_round is 0"),
+        (lambda: ask_in_rounds(scale(), ["a"], Asking([1.0]), Narrow(1.0), usable=np.ones((1, 4), bool)), "usable"),
+        (lambda: ask_in_rounds(scale(), ["a"], lambda t, *_: np.zeros((9, 3)), Narrow(1.0)), "shape of the answers"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(make, says):
+    with pytest.raises(InputError, match=says):
+        make()
+
+
+def test_a_judge_that_does_not_see_the_rungs_rise_is_not_asked():
+    judge = JudgeModel(5, 1.2, 0.8, 0.2, 0.05, 0.7, (0.3, 0.2, 0.3), 3.0, 1.3, rungs_rise=False)
+    with pytest.raises(InputError, match="does not see the ladders rise"):
+        ask_in_rounds(scale(judge), ["a"], Asking([1.0]), Narrow(1.0))

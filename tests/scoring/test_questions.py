@@ -1,0 +1,595 @@
+"""What anchored scoring asks: in rounds on a scale that is kept, and texts against texts."""
+
+import json
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from synthscore import Store, StoredEngine, engines
+from synthscore.cli import judging, main
+from synthscore.errors import InputError
+from synthscore.io.files import read_rows
+from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import Templates
+from synthscore.judging.verdicts import PROTOCOLS, Asking, Pair, ask
+from synthscore.ladders.references import References, save_references
+from synthscore.scoring.anchored import load_scales, questions, save_scales
+from synthscore.scoring.anchored.adaptive import Narrow, SameDecision, Sure, ask_in_rounds
+from synthscore.scoring.anchored.questions import Group, n_among_targets
+from synthscore.scoring.scorer import Scorer
+from synthscore.types import Context
+from tests.fakes import CensoringEngine, FakeEngine
+from tests.scoring.test_scale import LADDERS, ladder, scorer, soft_judge, targets, truth, wordy, wordy_judge
+
+NEVER = Narrow(1e-9)
+
+
+def judge_of(protocol):
+    if protocol == "compare":
+        return soft_judge
+
+    def judge(prompt, labels):
+        numbers = [float(part.split()[0]) for part in prompt.text.split("q=")[1:]]
+        better = 1 / (1 + np.exp(-1.5 * (numbers[1] - numbers[0])))
+        if labels == ("A", "B") or "flow less" in prompt.text:
+            better = 1 - better
+        return np.log([0.9 * better, 0.9 * (1 - better)])
+
+    return judge
+
+
+def scales(ladders=LADDERS, judge=soft_judge, **options):
+    made = scorer(ladders, FakeEngine(judge), both_orders=True, **options)
+    made.score(targets())
+    return made.scales
+
+
+@pytest.fixture(scope="module")
+def scale():
+    return scales()[0]
+
+
+def asked_of(judge=soft_judge, ladders=LADDERS, texts=None, **options):
+    """Scores, and the texts of the prompts that were asked."""
+    engine = FakeEngine(judge)
+    scores = scorer(ladders, engine, **{"both_orders": True} | options).score(texts or targets())
+    return scores, [prompt.text for prompt in engine.judged]
+
+
+def without_questions(score):
+    kept = {name: value for name, value in score.details.items() if name not in ("questions", "questions_full", "met")}
+    return replace(score, details=kept)
+
+
+# ------------------------------------------------------------------------------------------------- in several calls
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_questions_asked_in_several_calls_are_what_they_are_in_one(protocol):
+    context = Context("c", "Article.")
+    pairs = [Pair(context, "coherence", f"target q={k} .", "rung q=3 .") for k in range(1, 6)]
+    templates = Templates(load_task("summarization"))
+
+    def judge(prompt, labels):
+        if "q=2 " in prompt.text and prompt.text.index("q=2 ") < prompt.text.index("q=3 "):
+            raise ValueError("too long")
+        return soft_judge(prompt, labels)
+
+    options = {"protocol": protocol, "both_orders": True}
+    whole = ask(pairs, FakeEngine(judge), templates, **options)
+    asking = Asking(pairs, FakeEngine(judge), templates, **options)
+    first, second = (
+        (np.array([4, 0]), np.array([True, False])),
+        (np.array([0, 1, 1, 2]), np.array([True, True, False, True])),
+    )
+    said = np.concatenate([asking.ask(*each) for each in (first, second)])
+    pair, order = (np.concatenate([one, other]) for one, other in zip(first, second, strict=True))
+    np.testing.assert_array_equal(said, whole.by_order[order.astype(int), pair])
+    part = asking.verdicts()
+    assert np.isnan(whole.by_order).any()
+    assert part.asked.sum() == 6
+    np.testing.assert_array_equal(part.by_order[part.asked], whole.by_order[part.asked])
+    assert np.isnan(part.by_order[~part.asked]).all()
+    assert part.failures == whole.failures
+    assert part.signature == whole.signature
+    asking.ask(*(each[~part.asked.ravel()] for each in (np.tile(np.arange(5), 2), np.repeat([False, True], 5))))
+    every = asking.verdicts()
+    np.testing.assert_array_equal(every.by_order, whole.by_order)
+    np.testing.assert_array_equal(every.answers.log_probs, whole.answers.log_probs)
+    assert (every.answers.rivals, every.failures) == (whole.answers.rivals, whole.failures)
+
+
+# ------------------------------------------------------------------------------------------------- in rounds
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("both_orders", [True, False])
+def test_a_stop_that_is_never_met_asks_everything_and_scores_to_the_last_bit_as_without(both_orders, protocol):
+    ladders = [ladder("c0", failed=(2,)), *LADDERS[1:5]]  # c5 has none
+    judge = judge_of(protocol)
+    kept = scales(ladders[:4], judge, protocol=protocol)  # and c4 is not on the scale
+    options = {"judge": judge, "ladders": ladders, "scale": kept, "both_orders": both_orders, "protocol": protocol}
+    whole, prompts = asked_of(**options)
+    scores, in_rounds = asked_of(**options, adaptive=NEVER)
+    assert [without_questions(score) for score in scores] == list(whole)
+    assert Counter(in_rounds) == Counter(prompts)
+    sides = 2 if protocol == "yes_no_two_sided" else 1
+    for score in scores[:25]:
+        n = (4 if score.context_id == "c0" else 5) * (1 + both_orders) * sides
+        assert score.details["questions"] == score.details["questions_full"] == n
+    assert "rung 2 has no text" in scores[0].reason
+    assert "no ladder" in scores[-1].reason
+
+
+def test_fewer_questions_are_asked_all_of_them_of_the_whole_ladder_and_none_twice(scale):
+    _, whole = asked_of(scale=scale)
+    scores, prompts = asked_of(scale=scale, adaptive=SameDecision(3.0))
+    assert set(prompts) < set(whole)
+    assert len(set(prompts)) == len(prompts) < 0.7 * len(whole)
+    assert sum(score.details["questions"] for score in scores) == len(prompts)
+    assert {score.details["questions_full"] for score in scores} == {10}
+    for score in scores:
+        assert (score.status, score.reason) == ("ok", "")
+        assert score.details["questions"] == len(score.verdicts)
+        assert score.n_comparisons == len({verdict.level for verdict in score.verdicts})
+    full = asked_of(scale=scale)[0]
+    assert [s.value >= 3 for s in scores] == [s.value >= 3 for s in full]
+
+
+def test_a_store_that_has_seen_the_whole_ladders_has_all_that_is_asked_in_rounds(scale, tmp_path):
+    engine = FakeEngine(soft_judge)
+    with Store(tmp_path / "one.sqlite") as store:
+        stored = StoredEngine(engine, store)
+        scorer(engine=stored, both_orders=True, scale=scale).score(targets())
+        n_judged = engine.n_judged
+        first = scorer(engine=stored, both_orders=True, scale=scale, adaptive=Sure(3.0)).score(targets())
+        assert engine.n_judged == n_judged
+    with Store(tmp_path / "two.sqlite") as store:
+        stored = StoredEngine(engine, store)
+        again = [
+            scorer(engine=stored, both_orders=True, scale=scale, adaptive=Sure(3.0)).score(targets()) for _ in range(2)
+        ]
+        assert engine.n_judged == n_judged + sum(score.details["questions"] for score in first)
+    assert list(first) == list(again[0]) == list(again[1])
+
+
+def test_scores_in_rounds_do_not_depend_on_the_other_texts_nor_on_batches(scale, monkeypatch):
+    whole = asked_of(scale=scale, adaptive=Sure(3.0))[0]
+    monkeypatch.setattr(questions, "BATCH", 7)
+    batches = asked_of(scale=scale, adaptive=Sure(3.0), texts=targets()[::-1])[0]
+    for score, other in zip(whole, list(batches)[::-1], strict=True):
+        assert score.value == pytest.approx(other.value, abs=1e-9)
+        assert score.verdicts == other.verdicts
+
+
+def test_questions_of_a_round_that_share_a_prompts_beginning_lie_together(scale, monkeypatch):
+    mixed = [text for k in range(5) for text in targets()[k::5]]
+    engine = FakeEngine(soft_judge)
+    scorer(engine=engine, both_orders=True, scale=scale, adaptive=Sure(3.0)).score(mixed)
+    first = [prompt.text.split("Article c")[1][0] for prompt in engine.judged[:30]]
+    assert first == sorted(first)
+    monkeypatch.setattr(questions, "BATCH", 10)
+    engine = FakeEngine(soft_judge)
+    scorer(engine=engine, both_orders=True, scale=scale, adaptive=Sure(3.0)).score(mixed)
+    assert {prompt.text.split("Article c")[1][0] for prompt in engine.judged[:10]} == {"0", "1"}
+
+
+def test_rungs_of_a_ladder_that_the_scale_lacks_are_asked_about_first(scale):
+    lacking = replace(scale, ladders={name: scale.ladders[name] for name in ("c0", "c1", "c2", "c3", "c4")})
+    made = scorer(both_orders=True, scale=lacking, adaptive=SameDecision(3.0))
+    engine = made.judge
+    made.score(targets())
+    assert engine.calls[0] == ("judge", 20)
+    assert all(
+        "rung of c5" in prompt.text and "text" not in prompt.text.split("rung of c5")[1]
+        for prompt in engine.judged[:20]
+    )
+    assert set(made.scales[0].ladders) == {f"c{k}" for k in range(6)}
+
+
+def test_what_is_not_asked_is_not_missing_and_what_failed_is_named(scale):
+    def refusing(prompt, labels):
+        if "text 0 0" in prompt.text or ("text 0 1" in prompt.text and "q=3 " in prompt.text):
+            raise ValueError("the prompt is too long")
+        if "text 0 2" in prompt.text:
+            return np.log([1e-4] * 3)
+        return soft_judge(prompt, labels)
+
+    options = {"judge": refusing, "scale": scale}
+    scores = asked_of(**options, adaptive=SameDecision(2.9))[0]
+    whole = asked_of(**options)[0]
+    for k in (0, 2):
+        assert without_questions(scores[k]) == whole[k]
+        assert scores[k].status == "unscored"
+        assert scores[k].details["questions"] == 10  # asked, all in vain
+    assert "too long" in scores[0].reason
+    assert "expected at least 0.01" in scores[2].reason
+    assert scores[1].status == "ok"
+    assert scores[1].reason == whole[1].reason == "rung 3: the prompt is too long"
+    assert scores[1].details["questions"] > len(scores[1].verdicts)
+    assert {score.reason for score in list(scores)[3:]} == {""}
+
+
+def test_labels_that_a_server_did_not_tell_are_named_though_one_order_was_asked(scale):
+    engine = CensoringEngine(soft_judge, lambda prompt: {2: 0.99})
+    scores = scorer(engine=engine, both_orders=True, scale=scale, adaptive=Narrow(3.0)).score(targets())
+    assert min(score.details["questions"] for score in scores) < 5
+    assert {score.reason for score in scores} == {"the server did not tell all labels"}
+
+
+def test_each_length_of_ladder_is_asked_about_on_its_own_scale():
+    ladders = [*LADDERS[:4], ladder("c4", n=3), ladder("c5", n=3)]
+    kept = scales(ladders)
+    scores = asked_of(ladders=ladders, scale=kept, adaptive=SameDecision(2.0))[0]
+    assert {score.details["questions_full"] for score in scores} == {10, 6}
+    assert {score.status for score in scores} == {"ok"}
+    with_one = asked_of(ladders=ladders, scale=[kept[1]], adaptive=SameDecision(2.0))[0]
+    assert "only a scale for 5" in with_one[29].reason
+
+
+@pytest.mark.parametrize("protocol", ["compare", "yes_no_two_sided"])
+def test_progress_goes_to_the_end_though_not_all_is_asked(protocol):
+    judge = judge_of(protocol)
+    kept = scales(LADDERS[:5], judge, protocol=protocol)
+    told = []
+    options = {"both_orders": True, "scale": kept, "adaptive": SameDecision(3.0), "protocol": protocol}
+    scorer(engine=FakeEngine(judge), **options).score(targets(), told.append)
+    assert sum(told) == (30 * 10 + 20) * (1 + (protocol == "yes_no_two_sided"))
+
+
+@pytest.mark.parametrize("debias", ["length", None])
+def test_scores_are_those_by_which_the_rounds_ended(debias, monkeypatch):
+    ladders, texts = wordy()
+    judge = wordy_judge if debias else soft_judge
+    kept = scales(ladders[:15], judge, debias=debias)
+    rounds = []
+
+    def asking(*args, **options):
+        rounds.append(ask_in_rounds(*args, **options))
+        return rounds[-1]
+
+    monkeypatch.setattr(questions, "ask_in_rounds", asking)
+    options = {"judge": judge, "ladders": ladders, "scale": kept, "debias": debias, "texts": texts}
+    scores = asked_of(**options, adaptive=SameDecision(3.0))[0]
+    np.testing.assert_allclose(rounds[0].posterior.mean, scores.values, atol=1e-6)
+    assert rounds[0].n_asked.tolist() == [score.details["questions"] for score in scores]
+    assert rounds[0].saved > 0.3
+    in_full = asked_of(**options, adaptive=NEVER)[0]
+    assert [without_questions(score) for score in in_full] == list(asked_of(**options)[0])
+
+
+def test_the_signature_says_how_it_was_asked(scale):
+    for stop, name in ((Sure(3.0), "Sure(threshold=3.0,alpha=0.05)"), (Narrow(1.5), "Narrow(width=1.5)")):
+        signature = str(asked_of(scale=scale, adaptive=stop)[0].signature)
+        assert f"scoring:anchored,adaptive={name},scale={scale.hash[:12]}" in signature
+        assert "orders:2" in signature
+    others = str(asked_of(targets_too=2, seed=4)[0].signature)
+    assert "scoring:anchored,targets_too=2,seed=4,scale=" in others
+
+
+@pytest.mark.parametrize("protocol", ["compare", "yes_no_two_sided"])
+def test_a_judge_that_does_not_see_the_rungs_rise_is_asked_nothing_and_scores_nothing(protocol):
+    judge = judge_of(protocol)
+    scale = scales(judge=judge, protocol=protocol)[0]
+    blind = replace(scale, ladders={}, judge=replace(scale.judge, rungs_rise=False))
+    engine, told = FakeEngine(judge), []
+    options = {"both_orders": True, "scale": blind, "protocol": protocol}
+    made = scorer(engine=engine, adaptive=Narrow(1.0), **options)
+    scores = made.score(targets(), told.append)
+    assert engine.n_judged == 0
+    assert sum(told) == (30 * 10 + 6 * 20) * (1 + (protocol == "yes_no_two_sided"))
+    assert made.scales == (blind,)
+    assert list(scores) == list(scorer(engine=FakeEngine(judge), **options).score(targets()))
+    assert {score.status for score in scores} == {"unscored"}
+
+
+def test_a_length_of_ladder_whose_rungs_do_not_rise_leaves_the_others_as_they_are():
+    ladders = [*LADDERS[:4], ladder("c4", n=3), ladder("c5", n=3)]
+    kept = scales(ladders)
+    blind = [replace(each, judge=replace(each.judge, rungs_rise=each.n_rungs == 5)) for each in kept]
+    scores = asked_of(ladders=ladders, scale=blind, adaptive=SameDecision(2.0))[0]
+    assert list(scores)[:20] == list(asked_of(ladders=ladders, scale=kept, adaptive=SameDecision(2.0))[0])[:20]
+    assert all("over 2 ladders of 3 rungs" in score.reason and not score.details for score in list(scores)[20:])
+
+
+def test_scores_say_whether_the_rule_is_met_and_count_questions_in_whole_numbers(scale):
+    for stop, met in ((NEVER, {0.0}), (Sure(3.0), {0.0, 1.0}), (Narrow(9.0), {1.0})):
+        scores = asked_of(scale=scale, adaptive=stop)[0]
+        assert {score.details["met"] for score in scores} == met
+        assert all(score.details["met"] or score.details["questions"] == 10 for score in scores)
+        assert {type(score.details[name]) for score in scores for name in ("questions", "questions_full")} == {int}
+        low, high = (np.array([getattr(score, name) for score in scores]) for name in ("low", "high"))
+        if stop is not NEVER:  # the 90 % interval is beyond the threshold on one side, or narrow enough
+            true = (low >= 3) | (high <= 3) if isinstance(stop, Sure) else high - low <= 9
+            assert [bool(score.details["met"]) for score in scores] == true.tolist()
+
+
+@pytest.mark.parametrize("scoring", ["paper", "anchored"])
+def test_the_signature_is_known_before_anything_is_asked(scale, scoring, monkeypatch):
+    options = {"scale": scale, "adaptive": Sure(3.0)} if scoring == "anchored" else {}
+    made = Scorer(References(tuple(LADDERS)), FakeEngine(soft_judge), both_orders=True, scoring=scoring, **options)
+    said = str(made.score(targets()).signature)
+    monkeypatch.delattr(Asking, "verdicts")
+    assert str(made.signature) == said
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"adaptive": Narrow(1.0)}, "with no scale, expected .* --save-scale"),
+        (
+            {"adaptive": Narrow(1.0), "scoring": "paper"},
+            "with scoring='paper', expected scoring='anchored' and a scale",
+        ),
+        ({"adaptive": "fast"}, "adaptive is 'fast', expected a stop rule"),
+        ({"targets_too": -1}, "targets_too is -1, expected 0 or"),
+        ({"targets_too": 2, "scoring": "paper"}, "targets_too is 2 with scoring='paper'"),
+    ],
+)
+def test_ways_to_ask_that_do_not_exist_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        Scorer(References(tuple(LADDERS)), FakeEngine(soft_judge), **{"scoring": "anchored"} | options)
+
+
+def test_texts_against_texts_are_refused_on_a_scale(scale):
+    with pytest.raises(InputError, match="targets_too is 2 with a scale"):
+        scorer(scale=scale, targets_too=2)
+
+
+# ------------------------------------------------------------------------------------------------- texts against texts
+
+
+def among(prompts):
+    """Pairs of texts that were held against each other, (asked about, held against)."""
+    found = []
+    for prompt in prompts:
+        names = [part.split(" of q=")[0] for part in prompt.split("text ")[1:] if " of q=" in part]
+        if len(names) == 2:
+            found.append((names[1], names[0]))
+    return found
+
+
+@pytest.mark.parametrize(("number", "expected"), [(1, 5), (2, 10), (3, 10), (4, 10), (9, 10)])
+def test_each_text_is_held_against_others_of_its_context_and_no_question_comes_twice(number, expected):
+    scores, prompts = asked_of(targets_too=number)
+    pairs = among(prompts)
+    assert len(pairs) == len(set(pairs)) == 2 * 6 * expected  # both orders
+    assert all(one.split()[0] == other.split()[0] for one, other in pairs)
+    counts = Counter(one for one, _ in pairs)
+    assert set(counts.values()) == {2 * expected // 5}
+    assert set(pairs) == {(other, one) for one, other in pairs}
+    in_one_order = among(asked_of(targets_too=number, both_orders=False)[1])
+    assert len(in_one_order) == len(set(in_one_order)) == 6 * 5 * min(number, 4)
+    assert set(Counter(one for one, _ in in_one_order).values()) == {min(number, 4)}
+    assert all(len(score.verdicts) == 10 for score in scores)
+
+
+def test_pairs_of_texts_are_as_many_as_is_said_before():
+    for both_orders in (True, False):
+        for n in range(1, 7):
+            for number in range(1, 8):
+                group = Group(5, [], targets(1, n), {"c0": LADDERS[0]}, np.zeros(n, dtype=int), [], [], None)
+                pairs = group.among_targets("coherence", number, 0, 0, both_orders)
+                assert len(pairs) == n_among_targets(n, number, both_orders)
+
+
+def test_others_are_drawn_by_seed_whatever_the_order_of_texts():
+    drawn = [set(among(asked_of(targets_too=1, seed=seed, texts=texts)[1])) for seed, texts in (
+        (0, targets()), (0, targets()[::-1]), (1, targets())
+    )]  # fmt: skip
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_a_text_alone_in_its_context_is_held_against_no_other():
+    assert among(asked_of(targets_too=3, texts=targets(each=1))[1]) == []
+
+
+def test_texts_against_texts_make_scores_surer_and_better():
+    texts = targets(each=12, contexts=6)
+
+    def noisy(prompt, labels):
+        reference, target = (float(part.split()[0]) for part in prompt.text.split("q=")[1:])
+        noise = np.random.default_rng(int.from_bytes(prompt.text.encode()[-400:], "big")).normal()
+        d = 1.5 * (target - reference) + 0.5 + 1.5 * noise
+        weights = np.exp([d / 2, -d / 2, 0.2])
+        return np.log(0.9 * weights / weights.sum())
+
+    few, many = (asked_of(noisy, targets_too=number, texts=texts)[0] for number in (0, 5))
+    assert np.mean([score.stderr for score in many]) < 0.95 * np.mean([score.stderr for score in few])
+    off = [np.std(scores.values - truth(texts)) for scores in (few, many)]
+    assert off[1] < off[0]
+
+
+# ------------------------------------------------------------------------------------------------- the command line
+
+
+@pytest.fixture
+def engine(tmp_path, monkeypatch):
+    monkeypatch.setenv("SYNTHSCORE_STORE", str(tmp_path / "answers.sqlite"))
+    monkeypatch.chdir(tmp_path)
+    save_references(LADDERS, tmp_path / "ladders")
+    rows = [{"id": t.id, "context_id": t.context_id, "text": t.text} for t in targets()]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    engine = FakeEngine(soft_judge)
+    monkeypatch.setattr(engines, "open_engine", lambda name, **options: engine)
+    return engine
+
+
+ANCHORED = ["texts.jsonl", "--references", "ladders", "--both-orders", "--scoring", "anchored"]
+ADAPTIVE = [*ANCHORED, "--scale", "scale.json", "--adaptive"]
+
+
+def code(argv):
+    """Of the exit, argparse's own as well."""
+    try:
+        return main(argv)
+    except SystemExit as stopped:
+        return stopped.code
+
+
+def test_the_command_says_what_was_asked_and_saved(engine, tmp_path, capsys):
+    assert main(["score", *ANCHORED, "--save-scale", "scale.json", "-o", "whole.jsonl"]) == 0
+    n_judged = engine.n_judged
+    for options, name in (
+        (["--min-score", "3"], "SameDecision(threshold=3.0,eps=0.02)"),
+        (["--min-score", "3", "--eps", "0.1"], "SameDecision(threshold=3.0,eps=0.1)"),
+        (["--min-score", "3", "--alpha", "0.1"], "Sure(threshold=3.0,alpha=0.1)"),
+        (["--width", "1.5"], "Narrow(width=1.5)"),
+    ):
+        capsys.readouterr()
+        assert main(["score", *ADAPTIVE, *options, "-o", "some.jsonl"]) == 0
+        rows = [json.loads(line) for line in (tmp_path / "some.jsonl").read_text().splitlines()]
+        n = int(sum(row["questions"] for row in rows))
+        said = capsys.readouterr().err
+        assert f"30 targets, 1 attribute: {n} questions, {n} of 300 about texts ({100 - n / 3:.0f} % saved)" in said
+        assert name in rows[0]["signature"]
+        assert n < 250
+    assert engine.n_judged == n_judged  # the store had them all
+
+
+def test_filter_asks_until_its_own_threshold_is_decided(engine, tmp_path, capsys):
+    assert main(["score", *ANCHORED, "--save-scale", "scale.json", "-o", "whole.jsonl"]) == 0
+    kept = {}
+    for name, options in (("whole", ADAPTIVE[:-1]), ("some", ADAPTIVE)):
+        capsys.readouterr()
+        assert main(["filter", *options, "--min-score", "3", "-o", f"{name}.jsonl"]) == 0
+        kept[name] = (tmp_path / f"{name}.jsonl").read_text()
+    assert kept["some"] == kept["whole"]
+    assert "about texts (" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([*ANCHORED, "--adaptive", "--width", "1"], "--scoring anchored --scale FILE. Make the file from some"),
+        (ADAPTIVE, "Give --min-score X or --width W"),
+        ([*ADAPTIVE, "--min-score", "3", "--width", "1"], "Give one, not both"),
+        ([*ADAPTIVE, "--min-score", "3", "--alpha", "0"], "--alpha is 0.0, expected between 0 and 0.5"),
+        ([*ADAPTIVE, "--min-score", "3", "--alpha", "0.5"], "--alpha is 0.5, expected between 0 and 0.5"),
+        ([*ADAPTIVE, "--min-score", "3", "--eps", "0"], "--eps is 0.0, expected between 0 and 0.5"),
+        ([*ADAPTIVE, "--width", "0"], "--width is 0.0, expected above 0"),
+        ([*ANCHORED, "--targets-too", "0"], "'0' is not a whole number of at least 1"),
+        ([*ANCHORED, "--seed", "3"], "--seed 3 changes nothing without --targets-too K"),
+        ([*ANCHORED[:4], "--seed", "3"], "--seed 3 changes nothing without --samples N"),
+        ([*ADAPTIVE, "--width", "1", "--alpha", "0.1"], "--alpha goes with --min-score"),
+        ([*ADAPTIVE, "--width", "1", "--eps", "0.1"], "--eps goes with --min-score alone"),
+        ([*ADAPTIVE, "--min-score", "3", "--alpha", "0.1", "--eps", "0.1"], "--eps goes with --min-score alone"),
+        ([*ANCHORED, "--width", "1"], "--width changes nothing without --adaptive"),
+        ([*ANCHORED, "--min-score", "1"], "--min-score changes nothing without --adaptive"),
+        ([*ANCHORED, "--eps", "0.1"], "--eps changes nothing without --adaptive"),
+        ([*ANCHORED[:4], "--targets-too", "2"], "--targets-too changes nothing without --scoring anchored"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(engine, capsys, options, message):
+    assert code(["score", *options]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert engine.n_judged == 0
+
+
+@pytest.mark.parametrize("options", [ANCHORED, ADAPTIVE])
+def test_filter_refuses_an_alpha_that_no_probability_meets(engine, capsys, options):
+    assert code(["filter", *options, "--min-score", "3", "--alpha", "0"]) == 2
+    assert "--alpha is 0.0, expected" in capsys.readouterr().err
+
+
+def test_a_threshold_that_is_on_no_scale_is_refused(engine, capsys):
+    assert main(["score", *ADAPTIVE, "--min-score", "30"]) == 1
+    assert "outside the rung scale" in capsys.readouterr().err
+    assert engine.n_judged == 0
+
+
+def test_the_command_holds_texts_against_texts(engine, tmp_path, capsys):
+    assert main(["score", *ANCHORED, "--targets-too", "2", "--seed", "3", "-o", "scores.jsonl"]) == 0
+    assert engine.n_judged == 420 + 2 * 6 * 10
+    assert "targets_too=2,seed=3" in capsys.readouterr().err
+
+
+def test_the_commands_say_how_many_texts_do_not_meet_the_rule(engine, tmp_path, capsys):
+    assert main(["score", *ANCHORED, "--save-scale", "scale.json", "-o", "whole.jsonl"]) == 0
+    capsys.readouterr()
+    assert main(["score", *ADAPTIVE, "--width", "0.01", "-o", "some.jsonl"]) == 0
+    assert "30 scored; the rule is not met by 30 scores on which all was asked" in capsys.readouterr().err
+    lines = (tmp_path / "some.jsonl").read_text().splitlines()
+    assert all('"questions": 10, "questions_full": 10, "met": 0.0' in line for line in lines)
+    assert main(["score", *ADAPTIVE, "--width", "9", "-o", "some.jsonl"]) == 0
+    assert "the rule" not in capsys.readouterr().err
+    sure = ["--min-score", "3", "--alpha", "0.1"]
+    assert main(["score", *ADAPTIVE, *sure, "-o", "some.jsonl"]) == 0
+    rows = [json.loads(line) for line in (tmp_path / "some.jsonl").read_text().splitlines()]
+    n = sum(not row["met"] for row in rows)
+    assert 1 < n < 30
+    assert f"the rule is not met by {n} scores on which all was asked" in capsys.readouterr().err
+    assert main(["filter", *ADAPTIVE, *sure, "-o", "kept.jsonl"]) == 3
+    assert f"the rule is not met by {n} scores on which all was asked" in capsys.readouterr().err
+
+
+def test_a_text_that_is_unscored_is_not_told_again_as_one_that_does_not_meet_the_rule(engine, capsys):
+    assert main(["score", *ANCHORED, "--save-scale", "scale.json", "-o", "whole.jsonl"]) == 0
+
+    def refusing(prompt, labels):
+        if "text 0 0" in prompt.text:
+            raise ValueError("the prompt is too long")
+        return soft_judge(prompt, labels)
+
+    engine.judge = refusing
+    assert main(["score", *ADAPTIVE, "--width", "0.01", "--store", "none", "-o", "some.jsonl"]) == 3
+    assert "29 scored, 1 unscored; the rule is not met by 29 scores" in capsys.readouterr().err
+
+
+@pytest.fixture
+def two_attributes(engine, tmp_path):
+    """Ladders of two attributes, and a scale of each."""
+    fluent = [replace(each, attribute="fluency") for each in LADDERS]
+    save_references(fluent, tmp_path / "ladders", merge=True)
+    assert main(["score", *ANCHORED, "--save-scale", "scale.json", "-o", "whole.jsonl"]) == 0
+    return engine
+
+
+def test_a_scale_that_is_missing_is_missed_before_other_attributes_are_asked_about(two_attributes, tmp_path, capsys):
+    kept = [each for each in load_scales(tmp_path / "scale.json") if each.attribute == "coherence"]
+    save_scales(kept, tmp_path / "scale.json")
+    n_judged = two_attributes.n_judged
+    assert main(["score", *ADAPTIVE[:-1], "--store", "none", "-o", "some.jsonl"]) == 1
+    assert "there is no scale of summarization/fluency" in capsys.readouterr().err
+    assert two_attributes.n_judged == n_judged
+
+
+def test_an_attribute_whose_rungs_do_not_rise_is_unscored_alone(two_attributes, tmp_path, capsys):
+    one, other = load_scales(tmp_path / "scale.json")
+    save_scales([replace(one, judge=replace(one.judge, rungs_rise=False)), other], tmp_path / "scale.json")
+    for name in ("some.csv", "some.parquet", "some.jsonl"):
+        assert main(["score", *ADAPTIVE, "--width", "1.5", "-o", name]) == 3
+        found = [row.values for row in read_rows(tmp_path / name)]
+        assert {str(row["questions_full"]) for row in found if row["status"] == "ok"} == {"10"}
+    rows = [json.loads(line) for line in (tmp_path / "some.jsonl").read_text().splitlines()]
+    assert {(row["attribute"], row["status"]) for row in rows} == {(one.attribute, "unscored"), (other.attribute, "ok")}
+    assert all("does not see the ladders rise" in row["reason"] for row in rows if row["status"] == "unscored")
+    assert "of 300 about texts" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--targets-too", "2"],
+        ["--targets-too", "3"],
+        ["--targets-too", "4", "--both-orders"],
+        ["--targets-too", "1", "--protocol", "yes_no_two_sided", "--both-orders"],
+        [],
+    ],
+)
+def test_progress_is_of_all_questions(engine, monkeypatch, options):
+    totals, told = [], []
+
+    @contextmanager
+    def bar(args, total, unit, meter=None):
+        totals.append(total)
+        yield told.append
+
+    monkeypatch.setattr(judging, "bar", bar)
+    engine.judge = judge_of(options[3] if "--protocol" in options else "compare")
+    anchored = [each for each in ANCHORED if each != "--both-orders"]
+    assert main(["score", *anchored, *options, "--store", "none", "-o", "scores.jsonl"]) == 0
+    assert totals == [sum(told)] == [engine.n_judged]

@@ -1,0 +1,284 @@
+"""Targets against ladders, with a judge that reads quality from the text: scores, statuses, and nothing made up."""
+
+import numpy as np
+import pytest
+
+from synthscore.errors import InputError, LadderError, TaskError
+from synthscore.judging.verdicts import PROTOCOLS
+from synthscore.ladders.references import References
+from synthscore.scoring.scorer import Scorer, _open
+from synthscore.types import Context, Ladder, Rung, Target
+from tests.fakes import CensoringEngine, FakeEngine
+
+
+def quality(prompt):
+    """Qualities of the reference (shown first) and of the target, written into their texts as q=NUMBER."""
+    return [float(part.split()[0]) for part in prompt.text.split("q=")[1:]]
+
+
+def ideal_judge(prompt, labels):
+    reference, target = quality(prompt)
+    right = 0 if target > reference else 1 if target < reference else 2
+    return [0.0 if label == right else -1000.0 for label in range(len(labels))]
+
+
+def soft_judge(prompt, labels):
+    reference, target = quality(prompt)
+    weights = np.exp([target - reference, reference - target, 0.0][: len(labels)])
+    return np.log(0.9 * weights / weights.sum())
+
+
+def ladder(context_id="c1", failed=(), n=5, attribute="coherence", carry=True):
+    rungs = tuple(
+        Rung(level, (level - 1) / (n - 1), "", "failed", "it is a refusal")
+        if level in failed
+        else Rung(level, (level - 1) / (n - 1), f"rung of q={level} .")
+        for level in range(1, n + 1)
+    )
+    context = Context(context_id, "An article.") if carry else None
+    return Ladder(context_id, "summarization", attribute, rungs, context)
+
+
+def scorer(judge=ideal_judge, ladders=None, engine=None, **options):
+    references = References(tuple(ladders or [ladder()]))
+    return Scorer(references, engine or FakeEngine(judge), **options)
+
+
+def target(q, name="t", context_id="c1"):
+    return Target(f"{name}{q}", context_id, f"text of q={q} .")
+
+
+def test_an_ideal_judge_puts_a_text_on_its_own_rung():
+    scores = scorer().score([target(q) for q in (1, 2, 3, 4, 5)])
+    assert scores.values == pytest.approx([1, 2, 3, 4, 5])
+    assert [score.details["raw"] for score in scores] == pytest.approx([-14, -11, -6, 1, 10])
+    assert {score.status for score in scores} == {"ok"}
+    assert scores[0].n_comparisons == 5
+
+
+def test_the_score_can_be_computed_again_from_the_verdicts_that_it_carries():
+    score = scorer(soft_judge, [ladder(failed=(2,))], both_orders=True).score([target(3.5)])[0]
+    assert [(verdict.level, verdict.swapped) for verdict in score.verdicts] == [
+        (level, swapped) for level in (1, 3, 4, 5) for swapped in (False, True)
+    ]
+    raw = sum(verdict.level * (verdict.better - verdict.worse) / 2 for verdict in score.verdicts)
+    assert raw == pytest.approx(score.details["raw"])
+
+
+def test_worse_and_better_than_all_rungs_are_the_ends_of_the_scale():
+    scores = scorer().score([target(0), target(9)])
+    assert scores.values == pytest.approx([0, np.sqrt(30)])
+    assert [score.details["unit"] for score in scores] == pytest.approx([-1, 1])
+
+
+def test_rows_come_back_in_the_order_given_whatever_their_context():
+    ladders = [ladder("c1"), ladder("c2", n=3)]
+    given = [target(2, context_id="c2"), target(5), target(1, context_id="c2"), target(2)]
+    scores = scorer(ladders=ladders).score(given)
+    assert [score.id for score in scores] == [text.id for text in given]
+    assert scores.values == pytest.approx([2, 5, 1, 2])
+
+
+def test_all_questions_go_to_the_engine_in_one_call():
+    engine = FakeEngine(soft_judge)
+    scorer(engine=engine, both_orders=True).score([target(1), target(2)])
+    assert engine.calls == [("judge", 2 * 5 * 2)]
+
+
+def test_a_target_without_a_ladder_is_unscored_and_says_what_to_do():
+    scores = scorer().score([target(3), target(3, context_id="c9")])
+    assert scores[0].status == "ok"
+    assert scores[1].value is None
+    assert scores[1].status == "unscored"
+    assert "c9" in scores[1].reason
+    assert "synthscore generate" in scores[1].reason
+    assert scores.n_unscored == 1
+
+
+def test_a_failed_rung_makes_the_score_partial_and_is_not_made_up_for():
+    scores = scorer(ladders=[ladder(failed=(4,))]).score([target(5)])
+    assert scores[0].status == "partial"
+    assert scores[0].details["raw"] == pytest.approx(1 + 2 + 3)  # not the 10 of a whole ladder
+    assert scores[0].n_comparisons == 4
+    assert scores[0].reason == "rung 4 has no text: it is a refusal"
+
+
+def test_rescaling_stretches_a_partial_sum_only_when_asked_to():
+    rescaled = scorer(ladders=[ladder(failed=(4,))], partial="rescale").score([target(9)])
+    assert rescaled[0].details["raw"] == pytest.approx(15)
+    assert rescaled[0].status == "partial"
+    assert "rescaled" in str(rescaled.signature)
+
+
+def test_a_ladder_of_failures_or_without_its_context_scores_nothing():
+    whole = scorer(ladders=[ladder(failed=(1, 2, 3, 4, 5))]).score([target(5)])
+    assert "all rungs failed" in whole[0].reason
+    bare = scorer(ladders=[ladder(carry=False)]).score([target(5)])
+    assert "does not carry its context" in bare[0].reason
+
+
+def test_a_prompt_that_does_not_fit_leaves_its_rung_out_with_the_reason():
+    engine = FakeEngine(ideal_judge)
+    made = scorer(engine=engine)
+    made.score([target(3)])
+    too_long = engine.judged[4].text
+    engine.failures[too_long] = "the prompt has 5000 tokens, the model takes 1024"
+    scores = made.score([target(3)])
+    assert scores[0].status == "partial"
+    assert scores[0].reason == "rung 5: the prompt has 5000 tokens, the model takes 1024"
+
+
+def test_the_same_scores_come_from_both_orders_of_a_judge_without_position_bias():
+    one = scorer(soft_judge).score([target(2), target(4)])
+    both = scorer(soft_judge, both_orders=True).score([target(2), target(4)])
+    assert both.values == pytest.approx(one.values)
+
+
+def two_minded_judge(prompt, labels):
+    """Says Yes with .6 to "better?" and .7 to "worse?": the two sides of a question need not add up."""
+    if labels != ("Yes", "No"):
+        return soft_judge(prompt, labels)
+    yes = 0.7 if "less coherently" in prompt.text else 0.6
+    return np.log([0.9 * yes, 0.9 * (1 - yes)])
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("both_orders", [False, True])
+def test_scores_from_samples_tend_to_the_exact_ones(protocol, both_orders):
+    how = {"protocol": protocol, "both_orders": both_orders}
+    exact = scorer(two_minded_judge, **how).score([target(2)])
+    few = scorer(two_minded_judge, n_samples=3, **how).score([target(2)])
+    many = scorer(two_minded_judge, n_samples=10**6, **how).score([target(2)])
+    assert many.values == pytest.approx(exact.values, abs=0.01)
+    assert few.values != pytest.approx(exact.values, abs=1e-6)
+    assert "samples=3,seed=0" in str(few.signature)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_judge_that_cannot_tell_scores_zero_in_every_protocol(protocol):
+    scores = scorer(engine=FakeEngine(), protocol=protocol).score([target(1), target(5)])
+    assert [score.details["raw"] for score in scores] == pytest.approx([0, 0])
+
+
+def test_a_sampled_score_does_not_depend_on_its_neighbours():
+    alone = scorer(soft_judge, n_samples=3).score([target(2)])
+    among = scorer(soft_judge, n_samples=3).score([target(5), target(2), target(1)])
+    assert among[1].value == alone[0].value
+
+
+def test_sampled_scores_are_unbiased_and_spread_as_one_over_root_n():
+    exact = scorer(soft_judge).score([target(3)])[0].details["raw"]
+    spread = {}
+    for n in (4, 64):
+        texts = [Target(f"copy-{i}", "c1", "text of q=3 .") for i in range(2000)]
+        raw = np.array([score.details["raw"] for score in scorer(soft_judge, n_samples=n).score(texts)])
+        spread[n] = raw.std()
+        assert raw.mean() == pytest.approx(exact, abs=5 * raw.std() / np.sqrt(len(raw)))  # five standard errors
+    assert spread[4] / spread[64] == pytest.approx(4, rel=0.1)
+
+
+def test_a_partial_score_says_what_the_missing_verdicts_could_make_of_it():
+    scores = scorer(ladders=[ladder(failed=(2, 3, 4, 5))]).score([target(0)])
+    assert scores[0].details["raw"] == pytest.approx(-1)
+    assert scores[0].low == pytest.approx(0)  # worse than all
+    assert scores[0].high == pytest.approx(np.sqrt(15 - 1 + 14))
+    assert scores[0].low < scores[0].value < scores[0].high
+    assert scorer().score([target(0)])[0].low is None
+
+
+def test_other_rung_values_give_their_weighted_sum():
+    scores = scorer(rung_values=[1, 1, 1, 1, 1]).score([target(5), target(1)])
+    assert scores.values == pytest.approx([4, -4])
+    assert scores[0].details["unit"] == pytest.approx(0.8)
+    assert "rung_values=1/1/1/1/1" in str(scores.signature)
+
+
+def test_an_option_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="'report' or 'rescale'"):
+        scorer(partial="rescaled")
+    with pytest.raises(ValueError, match="at least 1"):
+        scorer(n_samples=0)
+
+
+def test_samples_are_the_same_for_the_same_seed():
+    drawn = [scorer(soft_judge, n_samples=2, seed=seed).score([target(2)]).values[0] for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_the_signature_holds_everything_that_can_change_the_number():
+    line = str(scorer().signature)
+    parts = "synthscore: model:fake template:default/compare@ labels: orders:1 attribute:coherence references:"
+    for part in parts.split():
+        assert part in line
+    assert line == str(scorer().score([target(3)]).signature)
+    assert line != str(scorer(ladders=[ladder(n=3)]).signature)
+
+
+def test_the_attribute_must_be_named_where_the_references_hold_several():
+    several = [ladder(), ladder(attribute="fluency")]
+    with pytest.raises(LadderError, match=r"2 attributes.*say which"):
+        scorer(ladders=several)
+    assert scorer(ladders=several, attribute="fluency").attribute == "fluency"
+    with pytest.raises(TaskError, match="no attribute 'humour'"):
+        scorer(attribute="humour")
+
+
+def test_mappings_are_taken_for_targets_and_bad_ones_are_named():
+    scores = scorer().score([{"id": "a", "context_id": "c1", "text": "text of q=3 ."}])
+    assert scores.values == pytest.approx([3])
+    with pytest.raises(InputError, match="Expected id, context_id, text"):
+        scorer().score([{"id": "a", "text": "t"}])
+    with pytest.raises(InputError, match="text is '  '"):
+        scorer().score([{"id": "a", "context_id": "c1", "text": "  "}])
+
+
+def test_no_targets_give_no_scores():
+    assert len(scorer().score([])) == 0
+
+
+# ------------------------------------------------------------------------------------------------- labels not told
+
+
+@pytest.mark.parametrize("both_orders", [False, True])
+@pytest.mark.parametrize("rung_values", [None, (-2, -1, 0, 1, 2)])
+def test_a_score_with_labels_not_told_lies_between_low_and_high_whatever_they_were(both_orders, rung_values):
+    how = {"both_orders": both_orders, "rung_values": rung_values}
+    rng = np.random.default_rng(0)
+    probs = {}  # prompt -> the most that each label can be
+
+    def judge(prompt, labels):
+        if prompt.text not in probs:
+            probs[prompt.text] = rng.dirichlet(np.ones(3)) * 0.9
+        return np.log(probs[prompt.text])
+
+    untold = {0: 0.9, 1: 0.5, 2: 0.0}
+    engine = CensoringEngine(judge, lambda prompt: untold)
+    (score,) = scorer(engine=engine, max_slack=1.0, **how).score([target(3)])
+    assert (score.status, score.reason) == ("ok", "the server did not tell all labels")
+    assert score.low < score.value < score.high
+    for _ in range(50):
+        true = {text: p * (1 - (1 - np.array([0.9, 0.5, 0.0])) * rng.random(3)) for text, p in probs.items()}
+        (other,) = scorer(lambda prompt, labels, true=true: np.log(true[prompt.text]), **how).score([target(3)])
+        assert other.low is None
+        assert score.low - 1e-9 <= other.value <= score.high + 1e-9
+
+
+def test_low_and_high_are_twice_the_slack_of_each_rung_times_its_weight():
+    engine = CensoringEngine(lambda prompt, labels: np.log([0.5, 0.39, 0.01]), lambda prompt: {2: 0.0})
+    (score,) = scorer(engine=engine).score([target(3)])
+    s = 0.01 / 0.9
+    raw = score.details["raw"]
+    assert raw == pytest.approx(15 * 0.11 / 0.9)
+    assert score.low == pytest.approx(np.sqrt(raw - 15 * 2 * s + 15))
+    assert score.high == pytest.approx(np.sqrt(raw + 15 * 2 * s + 15))
+
+
+def test_a_negative_weight_turns_what_may_be_too_high_into_too_low():
+    below, above = _open(np.array([1.0, 0.0]), np.array([0.1, 0.0]), np.array([-2.0, 1.0]))
+    assert (below, above) == pytest.approx((0.0, 0.4))  # a margin of 1 can only fall, and -2 times it only rise
+
+
+def test_low_and_high_never_leave_the_scale():
+    engine = CensoringEngine(lambda prompt, labels: np.log([0.98, 0.005, 0.005]), lambda prompt: {1: 0.0, 2: 0.0})
+    (score,) = scorer(engine=engine).score([target(3)])
+    assert score.low < score.value <= score.high <= np.sqrt(30)

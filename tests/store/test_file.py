@@ -1,0 +1,673 @@
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import time
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from synthscore.cli import main
+from synthscore.engine import Prompt, Question, Sampling
+from synthscore.errors import StoreError
+from synthscore.signature import text_hash
+from synthscore.store.answers import Answer, n_shared, pack, unpack
+from synthscore.store.engine import StoredEngine
+from synthscore.store.file import MIN_BYTES, Store, default_store_path
+
+from .. import kills
+from ..fakes import FakeEngine
+
+LABELS = ("Better", "Worse", "Similar")
+
+
+def key(i):
+    return bytes.fromhex(text_hash(str(i)))
+
+
+def answer(i, value=None, question=None):
+    return Answer(key(i), "labels", {"n": i} if value is None else value, "engine", question)
+
+
+def question(i):
+    return Question(Prompt(f"A beginning that all share, and {i}."), LABELS)
+
+
+def by_hand(path, query):
+    with sqlite3.connect(path) as db:
+        rows = db.execute(query).fetchall()
+    db.close()
+    return rows
+
+
+def words(rng, n):
+    """A text of n characters that does not compress."""
+    return "".join(map(chr, rng.integers(33, 5000, n)))
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "answers.sqlite") as store:
+        yield store
+
+
+# ------------------------------------------------------------------------------------------------- the store
+
+
+def test_what_is_put_is_got_exactly_and_the_first_answer_stays(store):
+    values = {"lp": [-1 / 3, -np.pi, float("-inf"), -5e-324], "token": "é\u2028\ud800\x00", "none": None}
+    assert store.put_many([answer(1, values), answer(2), answer(2, {"other": 1})]) == 2
+    assert store.put_many([answer(1, {"other": 1})]) == 0
+    assert store.get_many([key(1), key(2), key(3), key(1)]) == {key(1): values, key(2): {"n": 2}}
+    assert len(store) == 2
+    assert store.get_many([]) == {}
+    assert store.put_many([]) == 0
+
+
+def test_many_keys_are_got_at_once(store):
+    store.put_many(answer(i) for i in range(0, 3000, 2))
+    found = store.get_many(key(i) for i in range(3000))
+    assert found == {key(i): {"n": i} for i in range(0, 3000, 2)}
+
+
+def test_a_batch_is_stored_whole_or_not_at_all(store):
+    def answers():
+        yield answer(1)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.put_many(answers())
+    with pytest.raises(StoreError, match="NOT NULL"):
+        store.put_many([answer(1), Answer(key(2), None, {}, "engine")])
+    assert len(store) == 0
+    assert store.put_many([answer(1)]) == 1
+
+
+def test_stores_merge(tmp_path, store):
+    with Store(tmp_path / "part.sqlite") as part:
+        part.put_many(answer(i, [f"é{i}"]) for i in range(5))
+    store.put_many([answer(4, ["first"]), answer(9)])
+    assert store.merge(tmp_path / "part.sqlite") == 4
+    assert store.merge(tmp_path / "part.sqlite") == 0
+    assert store.merge(store.path) == 0
+    assert len(store) == 6
+    assert store.get_many([key(0), key(4)]) == {key(0): ["é0"], key(4): ["first"]}
+    query = "SELECT DISTINCT kind, typeof(kind), engine, typeof(value) FROM answers JOIN batches ON id = batch"
+    assert by_hand(store.path, query) == [("labels", "text", "engine", "text")]
+    with pytest.raises(StoreError, match="no such file"):
+        store.merge(tmp_path / "missing.sqlite")
+    assert not (tmp_path / "missing.sqlite").exists()
+
+
+def test_the_default_path_follows_the_environment(monkeypatch, tmp_path):
+    monkeypatch.delenv("SYNTHSCORE_STORE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert default_store_path() == tmp_path / "synthscore" / "answers.sqlite"
+    monkeypatch.setenv("SYNTHSCORE_STORE", "/elsewhere/a.sqlite")
+    assert str(default_store_path()) == "/elsewhere/a.sqlite"
+
+
+# ------------------------------------------------------------------------------------------------- damage
+
+
+@pytest.mark.parametrize("damage", ["garbage", "middle", "truncated"])
+def test_a_corrupt_file_is_set_aside_and_told_never_recreated_in_silence(tmp_path, damage):
+    path = tmp_path / "answers.sqlite"
+    with Store(path) as store:
+        store.put_many(answer(i) for i in range(2000))
+    good = path.read_bytes()
+    middle = good[:4096] + b"\xff" * (len(good) - 4096)
+    path.write_bytes(
+        {"garbage": b"not a database " * 500, "middle": middle, "truncated": good[: len(good) // 2]}[damage]
+    )
+    damaged = path.read_bytes()
+    told = r"is corrupt .* it is now answers.sqlite.corrupt-.*Run again to start"
+    with pytest.raises(StoreError, match=told) as error, Store(path) as store:
+        store.get_many(key(i) for i in range(2000))
+    assert not path.exists()
+    assert error.value.set_aside.read_bytes() == damaged
+    with Store(path) as store:
+        assert len(store) == 0
+
+
+@pytest.mark.parametrize("column", ["batch", "place", "key", "value", "checksum"])
+def test_a_digit_that_changed_on_disk_is_corruption_too(tmp_path, store, column):
+    store.put_many([answer(1, {"log_probs": [-1.25]}), answer(2)])
+    change = {"key": f"x'{key(3).hex()}'", "value": """'{"log_probs":[-1.75]}'"""}.get(column, f"{column} + 5")
+    (batch,) = store.batches()
+    store._db.execute(f"UPDATE answers SET {column} = {change} WHERE place = 0")
+    batch = batch._replace(id=6) if column == "batch" else batch
+    with pytest.raises(StoreError, match=r"wrong checksum.*Run again to start a new one") as error:
+        store.get_many([key(1), key(3)])
+    assert error.value.set_aside.exists()
+    os.replace(error.value.set_aside, tmp_path / "again.sqlite")
+    with pytest.raises(StoreError, match="wrong checksum"), Store(tmp_path / "again.sqlite") as again:
+        again.read(batch)
+
+
+def test_a_flipped_bit_is_never_read_as_an_answer(tmp_path):
+    """Every answer that is read from a damaged file is right; the rest is missing, or the file is set aside."""
+    with Store(tmp_path / "good.sqlite") as store:
+        store.put_many(answer(i, question=question(i)) for i in range(300))
+    good, rng, n_told = (tmp_path / "good.sqlite").read_bytes(), np.random.default_rng(0), 0
+    for flip in range(60):
+        path, data = tmp_path / f"{flip}.sqlite", bytearray(good)
+        data[rng.integers(100, len(data))] ^= 1 << int(rng.integers(8))  # from 100: the header says what file it is
+        path.write_bytes(data)
+        try:
+            with Store(path) as store:
+                for i, value in store.get_many(key(i) for i in range(300)).items():
+                    assert i == key(value["n"])
+                for batch in store.batches():
+                    for got in store.read(batch):  # its engine has no checksum
+                        n = got.value["n"]
+                        assert got._replace(engine="engine") == answer(n, question=question(n))
+        except StoreError:
+            n_told += 1
+            assert not path.exists(), "set aside"
+    assert n_told > 10
+
+
+def test_a_table_that_has_lost_a_column_is_corruption(store):
+    store.put_many([answer(1)])
+    store._db.execute("ALTER TABLE answers RENAME COLUMN value TO valve")
+    with pytest.raises(StoreError, match=r"is corrupt \(no such column"):
+        store.get_many([key(1)])
+
+
+def test_questions_that_cannot_be_read_are_corruption(store):
+    store.put_many([answer(1, question=question(1)), answer(2, question=question(2))])
+    (batch,) = store.batches()
+    for packed, told in [(b"garbage", "cannot be read"), (zlib.compress(b"[]"), "more answers than questions")]:
+        with sqlite3.connect(store.path) as db:
+            db.execute("UPDATE batches SET questions = ?", (packed,))
+        db.close()
+        with pytest.raises(StoreError, match=f"is corrupt .*{told}") as error:
+            store.read(batch)
+        assert error.value.set_aside.exists()
+        os.replace(error.value.set_aside, store.path)
+        store = Store(store.path)
+    store.close()
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "gone"])
+def test_a_damaged_wal_costs_its_last_batches_and_spoils_nothing(tmp_path, damage):
+    with Store(tmp_path / "a.sqlite") as store:
+        store.put_many([answer(0)])
+        store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        for i in range(1, 30):
+            store.put_many([answer(i)])
+        for suffix in ("", "-wal"):  # as a crash of the machine leaves them
+            shutil.copy(f"{store.path}{suffix}", tmp_path / f"b.sqlite{suffix}")
+    wal = tmp_path / "b.sqlite-wal"
+    data = wal.read_bytes()
+    half = len(data) // 2
+    wal.write_bytes(
+        {"truncated": data[: half + 11], "flipped": data[:half] + b"\xff" + data[half + 1 :], "gone": b""}[damage]
+    )
+    with Store(tmp_path / "b.sqlite") as store:
+        found = store.get_many(key(i) for i in range(30))
+        assert store._db.execute("PRAGMA integrity_check").fetchone() == (b"ok",)
+    assert found == {key(i): {"n": i} for i in range(len(found))}
+    assert len(found) == 1 if damage == "gone" else 5 < len(found) < 25
+
+
+def test_a_corrupt_part_sets_the_part_aside_and_not_the_whole(tmp_path, store):
+    store.put_many([answer(1)])
+    with Store(tmp_path / "part.sqlite") as part:
+        part.put_many(answer(i) for i in range(2000))
+    data = (tmp_path / "part.sqlite").read_bytes()
+    (tmp_path / "part.sqlite").write_bytes(data[:4096] + b"\xff" * (len(data) - 4096))
+    with pytest.raises(StoreError, match=r"part.sqlite is corrupt"):
+        store.merge(tmp_path / "part.sqlite")
+    assert store.get_many([key(1)])
+
+
+def test_a_database_of_another_program_or_a_later_format_is_left_alone(tmp_path):
+    path = tmp_path / "other.sqlite"
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE bookmarks (url TEXT)")
+    db.commit()
+    db.close()
+    with pytest.raises(StoreError, match="database of another program"):
+        Store(path)
+    Store(tmp_path / "new.sqlite").close()
+    db = sqlite3.connect(tmp_path / "new.sqlite")
+    db.execute("PRAGMA user_version=99")
+    db.close()
+    with pytest.raises(StoreError, match=r"has format 99, expected at most 2\. Install a newer synthscore"):
+        Store(tmp_path / "new.sqlite")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["new.sqlite", "other.sqlite"]
+    with pytest.raises(StoreError, match="cannot open the store"):
+        Store(tmp_path)
+
+
+# ------------------------------------------------------------------------------------------------- several processes
+
+WRITER = textwrap.dedent("""
+    import sys
+    from synthscore.answers import Answer
+    from synthscore.store import Store
+    from synthscore.signature import text_hash
+
+
+    path, start, stop, batch = sys.argv[1], *map(int, sys.argv[2:])
+    with Store(path) as store:
+        for first in range(start, stop, batch):
+            numbers = range(first, first + batch)
+            store.put_many(Answer(bytes.fromhex(text_hash(str(i))), "labels", {"n": i}, "engine") for i in numbers)
+            print(first + batch, flush=True)
+""")
+
+
+def writer(path, start, stop, batch):
+    command = [sys.executable, "-c", WRITER, str(path), str(start), str(stop), str(batch)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
+def test_a_killed_writer_loses_nothing_that_it_had_stored_and_spoils_nothing(tmp_path):
+    """benchmarks/store_kill.py does the same a hundred times."""
+    counts = kills.kill_often(tmp_path / "answers.sqlite", n_kills=8, n=10_000)
+    assert counts == sorted(set(counts)), "every run went on where the one before was killed"
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
+def test_a_writer_that_is_killed_while_it_drops_old_answers_spoils_nothing(tmp_path):
+    path = tmp_path / "answers.sqlite"
+    kills.kill_often(path, n_kills=3, n=10_000, max_bytes=MIN_BYTES)
+    kills.write(str(path), 10_000, MIN_BYTES)
+    assert kills.check(path) > 100
+    assert path.stat().st_size <= MIN_BYTES
+
+
+def test_two_processes_write_at_once(tmp_path):
+    path = tmp_path / "answers.sqlite"
+    processes = [writer(path, start, start + 3000, 50) for start in (0, 2000)]
+    for process in processes:
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors
+    with Store(path) as store:
+        assert store.get_many(key(i) for i in range(6000)) == {key(i): {"n": i} for i in range(5000)}
+
+
+def test_several_threads_use_one_store(store):
+    with ThreadPoolExecutor(8) as pool:
+        n_new = list(
+            pool.map(lambda start: store.put_many(answer(i) for i in range(start, start + 40)), range(0, 400, 20))
+        )
+        found = list(pool.map(lambda i: store.get_many([key(i)]), range(420)))
+    assert sum(n_new) == len(store) == 420
+    assert found == [{key(i): {"n": i}} for i in range(420)]
+
+
+# ------------------------------------------------------------------------------------------------- questions
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=30)
+QUESTIONS = st.builds(
+    lambda shared, text, prefill, labels: Question(Prompt(shared + text, prefill), tuple(labels)),
+    st.sampled_from(["", "The same beginning, é, ", "The same end"]),
+    TEXTS,
+    TEXTS,
+    st.lists(TEXTS, max_size=3),
+)
+WRITINGS = st.builds(
+    lambda text, n, temperature, seed: Question(Prompt(text), (), Sampling(n, temperature, 0.9), seed),
+    TEXTS,
+    st.integers(1, 999),
+    st.floats(0, 2) | st.integers(0, 1),
+    st.integers(0, 2**63),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(QUESTIONS) | st.lists(WRITINGS))
+def test_questions_come_back_as_they_were_to_the_key(questions):
+    got = unpack(pack(questions))
+    assert got == questions
+    assert [q.key("engine") for q in got] == [q.key("engine") for q in questions]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text("ab", max_size=12), st.text("ab", max_size=12))
+def test_what_two_texts_share_is_their_longest_common_beginning(one, other):
+    same = [a == b for a, b in zip(one, other, strict=False)]
+    assert n_shared(one, other) == [*same, False].index(False)
+
+
+def test_what_prompts_share_is_stored_once_however_long_it_is():
+    rng = np.random.default_rng(0)
+    context, ends = words(rng, 100_000), [words(rng, 50) for _ in range(40)]
+    one = len(pack([Question(Prompt(context + ends[0]))]))
+    forty = len(pack([Question(Prompt(context + end)) for end in ends]))
+    assert forty - one < 40 * 400  # bytes; an end takes at most 6 a character, and the context hundreds of thousands
+
+
+def test_answers_with_and_without_questions_lie_in_batches_of_their_own(store):
+    store.put_many([answer(1), answer(2, question=question(2)), answer(3), answer(4, question=question(4))])
+    without, with_ = store.batches()
+    assert (without.n_answers, without.has_questions, with_.n_answers, with_.has_questions) == (2, False, 2, True)
+    assert store.read(without) == [answer(1), answer(3)]
+    assert store.read(with_) == [answer(2, question=question(2)), answer(4, question=question(4))]
+
+
+def test_an_answer_that_was_there_leaves_the_others_their_own_questions(store):
+    store.put_many([answer(2, question=question(2))])
+    store.put_many(answer(i, question=question(i)) for i in (1, 2, 3))
+    first, second = store.batches()
+    assert (first.n_answers, second.n_answers) == (1, 2)
+    assert store.read(second) == [answer(1, question=question(1)), answer(3, question=question(3))]
+    store.put_many(answer(i, question=question(i)) for i in (1, 2, 3))
+    assert by_hand(store.path, "SELECT count(*) FROM batches") == [(2,)], "a batch without a new answer is not kept"
+
+
+def test_a_merge_carries_questions_along(tmp_path, store):
+    with Store(tmp_path / "part.sqlite") as part:
+        for start in range(0, 9000, 900):
+            part.put_many(answer(i, question=question(i)) for i in range(start, start + 900))
+        part.put_many([answer(9000)])
+    store.put_many([answer(5)])
+    assert store.merge(tmp_path / "part.sqlite") == 9000
+    batches = store.batches()
+    assert [batch.n_answers for batch in batches] == [1, 899, *[900] * 9, 1]
+    assert [batch.has_questions for batch in batches] == [False, *[True] * 10, False]
+    for batch in batches[1:-1]:
+        for got in store.read(batch):
+            assert got == answer(got.value["n"], question=question(got.value["n"]))
+
+
+def test_a_merge_keeps_the_dates(tmp_path, store):
+    with Store(tmp_path / "part.sqlite") as part:
+        part.put_many([answer(1)])
+        part._db.execute("UPDATE batches SET created_at = 1234567890")
+    store.merge(tmp_path / "part.sqlite")
+    assert [batch.created_at for batch in store.batches()] == [1234567890]
+
+
+# ------------------------------------------------------------------------------------------------- format 1
+
+
+@pytest.fixture
+def old(tmp_path):
+    """A file of format 1, as it was made before questions were kept."""
+    path = tmp_path / "old.sqlite"
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute(
+        "CREATE TABLE answers (key BLOB PRIMARY KEY, kind TEXT NOT NULL, value TEXT NOT NULL, engine TEXT NOT NULL,"
+        " created_at INTEGER NOT NULL)"
+    )
+    rows = [(key(i), "labels", f'{{"n": {i}}}', f"engine:{i % 2}", 1000 + i // 100) for i in range(300)]
+    db.executemany("INSERT INTO answers VALUES (?, ?, ?, ?, ?)", rows)
+    db.execute("PRAGMA application_id=0x53594E53")
+    db.execute("PRAGMA user_version=1")
+    db.commit()
+    db.close()
+    return path
+
+
+def test_answers_of_format_1_stay_usable_without_questions(old):
+    for _ in range(2):
+        with Store(old) as store:
+            assert store.get_many(key(i) for i in range(301)) == {key(i): {"n": i} for i in range(300)}
+            batches = store.batches()
+            assert [(batch.engine, batch.created_at, batch.n_answers) for batch in batches] == [
+                (f"engine:{engine}", created_at, 50) for created_at in (1000, 1001, 1002) for engine in (0, 1)
+            ]
+            assert not any(batch.has_questions for batch in batches)
+            assert [got.value["n"] for got in store.read(batches[0])] == list(range(0, 100, 2))
+            assert store._db.execute("PRAGMA integrity_check").fetchone() == (b"ok",)
+    assert by_hand(old, "SELECT name FROM sqlite_master WHERE type = 'table'") == [("batches",), ("answers",)]
+    assert by_hand(old, "PRAGMA user_version") == [(2,)]
+
+
+def test_two_processes_open_a_file_of_format_1_at_once(old):
+    code = "import sys; from synthscore.store.file import Store; print(len(Store(sys.argv[1])))"
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code, str(old)], stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    assert [process.communicate(timeout=60)[0] for process in processes] == ["300\n"] * 3
+
+
+def test_a_process_that_comes_second_leaves_what_the_first_has_migrated(old):
+    with Store(old) as store:
+        store.put_many([answer(300)])
+        store._migrate()
+        assert len(store) == 301
+
+
+def test_a_migration_that_is_killed_leaves_format_1(old, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "_create", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            Store(old)
+    assert by_hand(old, "PRAGMA user_version") == [(1,)]
+    with Store(old) as store:
+        assert len(store) == 300
+
+
+def test_a_file_of_format_1_shrinks_too(old):
+    db = sqlite3.connect(old)
+    db.execute("INSERT INTO answers SELECT randomblob(32), kind, hex(randomblob(9000)), engine, 9 FROM answers")
+    db.commit()
+    db.close()
+    with Store(old) as store:
+        assert store.prune(MIN_BYTES) == 300
+        assert len(store) == 300
+    assert old.stat().st_size <= MIN_BYTES
+
+
+# ------------------------------------------------------------------------------------------------- size
+
+
+def fill(store, batches, n=30):
+    """Batches of n answers, about 70 kB each; the batch of number i is stored at second i."""
+    for i in batches:
+        rng = np.random.default_rng(i)
+        questions = [Question(Prompt(words(rng, 800)), LABELS) for _ in range(n)]
+        with mock.patch("time.time", lambda i=i: i):
+            store.put_many(answer(1000 * i + j, {"n": i}, questions[j]) for j in range(n))
+
+
+def numbers(store):
+    return [answers[0].value["n"] for batch in store.batches() if (answers := store.read(batch))]
+
+
+def test_the_oldest_batches_go_first_with_their_questions_and_the_file_shrinks(store):
+    fill(store, [5, *range(6, 30), 1, 2, 3, 4])  # 1 to 4 came last, as from a merge, and are older
+    before = store.size_bytes
+    assert before > 1.8 * MIN_BYTES
+    n_dropped = store.prune(before * 2 // 3)
+    left = numbers(store)
+    assert left == list(range(30 - len(left), 30))
+    assert n_dropped == 30 * (29 - len(left)) == 29 * 30 - len(store)
+    assert before * 0.5 < store.size_bytes <= before * 2 // 3
+    assert os.path.getsize(store.path) == store.size_bytes, "at once"
+    assert by_hand(store.path, "SELECT count(*) FROM batches") == [(len(left),)]
+    assert by_hand(store.path, "PRAGMA integrity_check") == [("ok",)]
+    assert store.prune(before) == 0
+
+
+def test_the_newest_batch_stays_even_if_it_alone_is_too_large(store):
+    fill(store, [1])
+    fill(store, [2], n=1000)
+    assert store.prune(MIN_BYTES) == 30
+    assert numbers(store) == [2]
+
+
+def test_a_store_with_a_bound_keeps_the_newest_answers_within_it(tmp_path):
+    with Store(tmp_path / "answers.sqlite", max_bytes=MIN_BYTES) as store:
+        for i in range(1, 60):
+            fill(store, [i])
+            assert store.size_bytes <= MIN_BYTES
+            assert numbers(store)[-1] == i
+        left = numbers(store)
+        assert left == list(range(60 - len(left), 60))
+        assert len(left) * 70_000 > MIN_BYTES / 2
+    assert store.path.stat().st_size <= MIN_BYTES
+
+
+def test_two_bounded_stores_on_one_file_take_turns(tmp_path):
+    def write(part):
+        with Store(tmp_path / "answers.sqlite", max_bytes=MIN_BYTES) as store:
+            for i in range(20):
+                rng = np.random.default_rng(1000 * part + i)
+                texts = [words(rng, 800) for _ in range(30)]
+                store.put_many(
+                    answer(j + 100 * i + 10_000 * part, question=Question(Prompt(text), LABELS))
+                    for j, text in enumerate(texts)
+                )
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(write, range(3)))  # raises, where one of them could not write
+    with Store(tmp_path / "answers.sqlite") as store:
+        assert store.size_bytes <= MIN_BYTES
+        assert 100 < len(store) < 900
+    assert by_hand(store.path, "PRAGMA integrity_check") == [("ok",)]
+
+
+@pytest.mark.parametrize("n_bytes", [0, -1, MIN_BYTES - 1])
+def test_a_bound_below_a_megabyte_is_an_error_and_drops_nothing(tmp_path, store, n_bytes):
+    fill(store, [1, 2])
+    with pytest.raises(StoreError, match=rf"within {n_bytes} bytes: expected at least 1000000"):
+        store.prune(n_bytes)
+    with pytest.raises(StoreError, match="expected at least"):
+        Store(tmp_path / "b.sqlite", max_bytes=n_bytes)
+    assert not (tmp_path / "b.sqlite").exists()
+    assert len(store) == 60
+
+
+def test_others_read_and_write_while_a_store_is_pruned(tmp_path, store):
+    fill(store, range(1, 40))
+    store._db.execute("PRAGMA busy_timeout=100")  # for the reader, who keeps the end of the file from being cut off
+    reader = sqlite3.connect(store.path)
+    seen = reader.execute("SELECT key FROM answers")
+    assert seen.fetchone()
+    assert store.prune(MIN_BYTES) > 0
+    with Store(store.path) as writer:
+        fill(writer, [50])
+        assert numbers(writer)[-1] == 50
+    assert len(seen.fetchall()) == 39 * 30 - 1, "the reader sees what was there when it began"
+    reader.close()
+    assert by_hand(store.path, "PRAGMA integrity_check") == [("ok",)]
+
+
+# ------------------------------------------------------------------------------------------------- by hand
+
+
+def test_the_file_can_be_read_by_hand(store):
+    StoredEngine(FakeEngine(), store).label_log_probs([Prompt("a")], LABELS)
+    query = "SELECT kind, value, engine, created_at FROM answers JOIN batches ON id = batch"
+    ((kind, value, engine, created_at),) = by_hand(store.path, query)
+    assert (kind, engine) == ("labels", "model:fake|backend:fake")
+    assert set(json.loads(value)) == {"log_probs", "rival"}
+    assert abs(created_at - time.time()) < 100
+    assert os.path.exists(f"{store.path}-wal")
+
+
+# ------------------------------------------------------------------------------------------------- the command line
+
+
+@pytest.fixture
+def filled(store):
+    """Two engines, verdicts and texts, with and without questions."""
+    StoredEngine(FakeEngine(), store).label_log_probs([Prompt("a", "x"), Prompt("b")], LABELS)
+    StoredEngine(FakeEngine(name="other"), store).generate([Prompt("c")], Sampling(9, 0, 0.5), [7])
+    store.put_many([answer(1, {"log_probs": [-1.5, float("-inf")], "rival": None})])
+    store._db.execute("UPDATE batches SET created_at = 86400 * id")
+    return store
+
+
+def test_info_counts_answers_by_engine_and_kind(filled, capsys):
+    assert main(["store", "info", "--store", str(filled.path)]) == 0
+    first, blank, header, *rows = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"{filled.path}: ")
+    assert first.endswith("kB, format 2, 4 answers")
+    assert blank == ""
+    assert header.split("  ")[0] == "kind"
+    assert [row.split() for row in rows] == [
+        ["labels", "2", "2", "1970-01-02", "1970-01-02", "model:fake|backend:fake"],
+        ["text", "1", "1", "1970-01-03", "1970-01-03", "model:other|backend:fake"],
+        ["labels", "1", "0", "1970-01-04", "1970-01-04", "engine"],
+    ]
+
+
+def test_show_writes_answers_with_their_questions(filled, capsys):
+    show = ["store", "show", "--store", str(filled.path)]
+    assert main(show) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == {
+        "key": Question(Prompt("a", "x"), LABELS).key("model:fake|backend:fake").hex(),
+        "kind": "labels",
+        "engine": "model:fake|backend:fake",
+        "created_at": "1970-01-02T00:00:00Z",
+        "question": {"text": "a", "prefill": "x", "labels": list(LABELS)},
+        "answer": {"log_probs": [np.log(0.3)] * 3, "rival": ["The", np.log(0.05)]},
+    }
+    how = {"max_new_tokens": 9, "temperature": 0, "top_p": 0.5, "seed": 7}
+    assert rows[2]["question"] == {"text": "c", "prefill": "", **how}
+    assert rows[2]["answer"] == ["Text 7 of 1 characters.", "stop", 5]
+    assert rows[3]["question"] is None
+    assert rows[3]["answer"]["log_probs"] == [-1.5, "-inf"]
+    for options, n in [
+        (["--kind", "labels"], 3),
+        (["--engine", "other"], 1),
+        (["--engine", "fake", "--kind", "labels", "--limit", "1"], 1),
+        (["--engine", "nobody"], 0),
+    ]:
+        assert main([*show, *options]) == 0
+        said = capsys.readouterr()
+        assert len(said.out.splitlines()) == n
+        assert ("no answer" in said.err) == (n == 0)
+
+
+def test_merge_and_prune_say_what_they_did(filled, tmp_path, capsys):
+    with Store(tmp_path / "big.sqlite") as big:
+        fill(big, range(1, 30))
+    whole = str(tmp_path / "new" / "whole.sqlite")
+    assert main(["store", "merge", str(filled.path), str(big.path), "--store", whole]) == 0
+    said = capsys.readouterr().err
+    assert f"{filled.path}: 4 new answers\n" in said
+    assert f"{whole}: 874 answers\n" in said
+    assert main(["store", "prune", "--max-size", "1.5MB", "--store", whole]) == 0
+    said = capsys.readouterr().err
+    with Store(whole) as store:
+        assert f"{874 - len(store)} answers dropped, {len(store)} left; " in said
+        assert store.size_bytes <= 1_500_000
+
+
+def test_a_batch_larger_than_the_size_is_told(tmp_path, capsys):
+    with Store(tmp_path / "a.sqlite") as store:
+        fill(store, [1], n=1000)
+    assert main(["store", "prune", "--max-size", "1MB", "--store", str(store.path)]) == 1
+    assert "the newest batch, which stays, is larger than 1 MB" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("action", ["info", "show", "prune --max-size 1GB"])
+def test_looking_at_a_store_that_is_not_there_makes_none(tmp_path, action, capsys):
+    path = tmp_path / "none.sqlite"
+    assert main(["store", *action.split(), "--store", str(path)]) == 1
+    assert "there is no such file" in capsys.readouterr().err
+    assert not path.exists()
+
+
+def test_nothing_is_merged_if_a_part_is_not_there(filled, tmp_path, capsys):
+    whole = tmp_path / "whole.sqlite"
+    assert main(["store", "merge", str(filled.path), "missing.sqlite", "--store", str(whole)]) == 1
+    assert "cannot merge missing.sqlite" in capsys.readouterr().err
+    assert not whole.exists()
+
+
+@pytest.mark.parametrize("size", ["1", "2 apples", "-1GB", "999999", "0.5MB"])
+def test_a_size_that_makes_no_sense_is_a_usage_error(size, capsys):
+    assert main(["store", "prune", f"--max-size={size}"]) == 2
+    assert "is not a size of at least 1MB" in capsys.readouterr().err

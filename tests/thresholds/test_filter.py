@@ -1,0 +1,680 @@
+"""Filtering in batches: nothing but the batch in memory, kills, resuming, formats, and verdicts on whole texts."""
+
+import gzip
+import itertools
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from synthscore import engines
+from synthscore.cli import filter as command
+from synthscore.cli import main
+from synthscore.cli.common import Reasons, reasons
+from synthscore.errors import StoreError
+from synthscore.io.files import read_batches, read_rows
+from synthscore.io.outputs import Outputs
+from synthscore.judging.tasks import load_task
+from synthscore.ladders.references import load_references, save_references
+from synthscore.scoring.scorer import Scorer
+from synthscore.store.answers import Answer
+from synthscore.store.engine import StoredVerdicts
+from synthscore.store.file import Store
+from synthscore.types import Context, Ladder, Rung
+from tests.fakes import FakeEngine
+
+WORSE = load_task("summarization").attribute("coherence").worse
+CONTEXTS = [f"c{i}" for i in range(4)]
+HARD = {"odd": [{"deep": "é", "more": None}], "when": "2026-01-01"}
+
+
+def judge(prompt, labels):
+    """Compares the numbers behind "quality"; not symmetric, so that orders differ."""
+    reference, target = (float(number) for number in re.findall(r"quality (-?[\d.]+\d|-?\d)", prompt.text))
+    better = 1 / (1 + math.exp(-3 * (target - reference) * (-1 if WORSE in prompt.text else 1) - 0.3))
+    probs = {"Better": better * 0.9, "Worse": (1 - better) * 0.9, "Similar": 0.1, "Yes": better, "No": 1 - better}
+    probs |= {"A": 1 - better, "B": better}
+    return [math.log(0.95 * probs[label]) for label in labels]
+
+
+def ladder(context_id, n_rungs=5, failed=()):
+    rungs = [
+        Rung(level, (level - 1) / (n_rungs - 1), "", "failed", "the model refused")
+        if level in failed
+        else Rung(level, (level - 1) / (n_rungs - 1), f"A text of quality {level} for {context_id}.")
+        for level in range(1, n_rungs + 1)
+    ]
+    return Ladder(context_id, "summarization", "coherence", tuple(rungs), Context(context_id, f"Article {context_id}."))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("SYNTHSCORE_STORE", str(tmp_path / "answers.sqlite"))
+    monkeypatch.chdir(tmp_path)
+    save_references([ladder(name) for name in CONTEXTS], tmp_path / "ladders")
+    return tmp_path
+
+
+@pytest.fixture
+def engine(monkeypatch):
+    engine = FakeEngine(judge)
+    monkeypatch.setattr(engines, "open_engine", lambda name, **options: engine)
+    return engine
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(command, "BATCH", 7)
+
+
+def quality(i):
+    return 7 * i % 50 / 10
+
+
+def rows(n):
+    return [
+        {"id": f"t{i}", "context_id": CONTEXTS[i % 4], "text": f"Text {i} of quality {quality(i)}.", "n": i, **HARD}
+        for i in range(n)
+    ]
+
+
+def write(name, lines):
+    Path(name).write_text("".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines))
+
+
+def read(name):
+    return [json.loads(line) for line in Path(name).read_text().splitlines()]
+
+
+def keep(*argv, targets="targets.jsonl", out="kept.jsonl"):
+    return main(["filter", targets, "--references", "ladders", "--min-score", "3.5", "-o", out, *argv])
+
+
+def left_over():
+    return sorted(path.name for path in Path().iterdir() if ".partial" in path.name or path.name.endswith(".tmp"))
+
+
+# ------------------------------------------------------------------------------------------------- batches
+
+
+def test_kept_lines_are_the_bytes_that_were_read(engine, small):
+    odd = '{ "text":"Text of quality 5.",  "context_id" :"c1", "x": 1.0e2, "u": "\\u00e9" }'
+    write("targets.jsonl", [odd + "\r\n", "\n", odd.replace("5", "1") + "\n", odd])
+    assert keep() == 0
+    assert Path("kept.jsonl").read_bytes() == f"{odd}\r\n{odd}\n".encode()
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_the_size_of_a_batch_changes_nothing(engine, monkeypatch, capsys, size):
+    write(
+        "targets.jsonl", [*rows(40), "not JSON\n", {"context_id": "c9", "text": "x"}, {"context_id": "c1", "text": ""}]
+    )
+    monkeypatch.setattr(command, "BATCH", size)
+    assert keep("--dropped", "dropped.jsonl", "--unsure", "unsure.jsonl") == 3
+    err = capsys.readouterr().err
+    expected = [row for row in rows(40) if quality(row["n"]) > 3.35]
+    assert [row["id"] for row in read("kept.jsonl")] == [row["id"] for row in expected]
+    assert len(read("dropped.jsonl")) == 40 - len(expected)
+    assert [row["synthscore"]["decision"] for row in read("unsure.jsonl")] == ["unsure"] * 3
+    assert "40 targets x 5 rungs = 200 questions; 40 scored, 3 unscored" in err
+    assert f"kept {len(expected)} of 43 at a score of 3.5 or more; {40 - len(expected)} dropped, 3 unscored" in err
+    assert "1 x targets.jsonl row 41: not JSON" in err
+    assert left_over() == []
+
+
+def test_no_more_than_a_batch_of_rows_is_in_memory(engine, small, monkeypatch):
+    sizes = []
+    whole = command.judging.Judging.judge
+    monkeypatch.setattr(
+        command.judging.Judging, "judge", lambda self, items: sizes.append(len(items)) or whole(self, items)
+    )
+    write("targets.jsonl", rows(20))
+    assert keep() == 0
+    assert sizes == [7, 7, 6]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".csv", ".tsv", ".parquet", ".json"])
+def test_batches_hold_the_rows_of_the_whole_file_from_wherever_one_begins(suffix):
+    name = f"rows{suffix}"
+    table = [{key: value for key, value in row.items() if key != "odd"} for row in rows(23)]
+    if suffix == ".json":
+        Path(name).write_text(json.dumps(table))
+    else:
+        from synthscore.io.files import write_rows
+
+        write_rows(table, name)
+    whole = [(row.number, dict(row.values)) for row in read_rows(name)]
+    for skip in (0, 5, 20, 23):
+        batches = list(read_batches(name, 5, skip=skip))
+        assert all(len(batch.rows) <= 5 for batch in batches)
+        assert [(row.number, dict(row.values)) for batch in batches for row in batch.rows] == whole[skip:]
+    [batch] = read_batches(name, None)
+    assert len(batch.rows) == 23
+
+
+# ------------------------------------------------------------------------------------------------- formats
+
+
+@pytest.mark.parametrize("out", ["kept.csv", "kept.tsv", "kept.parquet", "kept.jsonl.gz"])
+def test_formats_hold_the_same_rows_whatever_the_batches(engine, monkeypatch, out):
+    write("targets.jsonl", rows(40))
+    assert keep() == 0
+    contents = []
+    for size in (7, 1000):
+        monkeypatch.setattr(command, "BATCH", size)
+        assert keep(out=out) == 0
+        contents.append(Path(out).read_bytes())
+    assert contents[0] == contents[1]
+    kept = [dict(row.values) for row in read_rows(out)]
+    assert [row["id"] for row in kept] == [row["id"] for row in read("kept.jsonl")]
+    if out.endswith((".parquet", ".gz")):
+        assert [json.loads(json.dumps(row)) for row in kept] == read("kept.jsonl")
+    else:
+        assert [int(row["n"]) for row in kept] == [row["n"] for row in read("kept.jsonl")]
+
+
+def test_columns_that_begin_late_are_written_too(engine, small):
+    late = [*rows(10), {**rows(1)[0], "late": 2.5, "n": None}]
+    write("targets.jsonl", [{**row, "text": "Text of quality 5."} for row in late])
+    assert keep(out="kept.parquet") == 0
+    assert pq.read_table("kept.parquet").column("late").to_pylist() == [None] * 10 + [2.5]
+    assert keep(out="kept.csv") == 0
+    assert Path("kept.csv").read_text().splitlines()[0].split(",")[-1] == "late"
+
+
+def test_a_column_of_several_types_cannot_be_parquet_and_nothing_stays_behind(engine, small, capsys):
+    mixed = [{**row, "text": "Text of quality 5.", "n": "text" if row["n"] == 9 else 1} for row in rows(10)]
+    write("targets.jsonl", mixed)
+    assert keep(out="kept.parquet") == 1
+    assert "column 'n'" in capsys.readouterr().err
+    assert left_over() == []
+    assert not Path("kept.parquet").exists()
+
+
+def parquet(n=40):
+    table = pa.table(
+        {
+            "context_id": pa.array([CONTEXTS[i % 4] for i in range(n)]).dictionary_encode(),
+            "text": [f"Text {i} of quality {quality(i)}." for i in range(n)],
+            "small": pa.array(range(n), pa.int8()),
+            "when": pa.array([1_000_000 * i for i in range(n)], pa.timestamp("us")),
+            "raw": pa.array([b"\xff\x00"] * n, pa.binary()),
+        }
+    ).replace_schema_metadata({"made": "for a test"})
+    pq.write_table(table, "targets.parquet", row_group_size=11)
+    return table
+
+
+def test_parquet_keeps_the_types_of_its_columns(engine, small):
+    table = parquet()
+    out = ["--dropped", "dropped.parquet", "--unsure", "unsure.parquet"]
+    assert keep(*out, targets="targets.parquet", out="kept.parquet") == 0
+    kept, dropped = pq.read_table("kept.parquet"), pq.read_table("dropped.parquet")
+    expected = table.filter(pa.array([quality(i) > 3.35 for i in range(40)]))
+    assert kept.to_pylist() == expected.to_pylist()
+    assert kept.schema.field("small").type == pa.int8()
+    assert kept.schema.metadata[b"made"] == b"for a test"
+    assert kept.num_rows + dropped.num_rows == 40
+    assert dropped.column("synthscore").to_pylist()[0]["decision"] == "dropped"
+    unsure = pq.read_table("unsure.parquet")  # of no rows, but of all columns
+    assert unsure.schema == dropped.schema
+    assert unsure.num_rows == 0
+
+
+def test_rows_that_were_dropped_before_can_be_filtered_again(engine, small):
+    parquet()
+    assert keep("--dropped", "dropped.parquet", targets="targets.parquet", out="kept.parquet") == 0
+    first = pq.read_table("dropped.parquet")
+    assert keep("--dropped", "again.parquet", targets="dropped.parquet", out="none.parquet") == 0
+    assert pq.read_table("again.parquet").to_pylist() == first.to_pylist()
+
+
+def test_parquet_can_become_csv_and_csv_parquet(engine, small):
+    table = parquet().drop_columns(["raw"])
+    pq.write_table(table, "targets.parquet")
+    assert keep(targets="targets.parquet", out="kept.csv") == 0
+    kept = [dict(row.values) for row in read_rows("kept.csv")]
+    assert [int(row["small"]) for row in kept] == [i for i in range(40) if quality(i) > 3.35]
+    assert keep(targets="kept.csv", out="kept.parquet") == 0
+    assert pq.read_table("kept.parquet").to_pylist() == kept
+
+
+def test_no_rows_make_files_of_no_rows(engine):
+    write("targets.jsonl", [])
+    for out in ("kept.jsonl", "kept.csv", "kept.parquet"):
+        assert keep(out=out) == 0
+        assert list(read_rows(out)) == []
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(engine):
+    write("targets.jsonl", rows(40))
+    assert keep() == 0
+    os.mkfifo("pipe.jsonl")
+    reader = subprocess.Popen(["cat", "pipe.jsonl"], stdout=subprocess.PIPE)
+    assert keep(out="pipe.jsonl") == 0
+    assert reader.communicate()[0] == Path("kept.jsonl").read_bytes()
+    assert Path("pipe.jsonl").is_fifo()
+
+
+# ------------------------------------------------------------------------------------------------- resuming
+
+
+OUT = ("--dropped", "dropped.jsonl", "--unsure", "unsure.jsonl")
+FILES = ("kept.jsonl", "dropped.jsonl", "unsure.jsonl")
+BROKEN = {20: "not JSON\n", 33: json.dumps({"context_id": "c9", "text": "x"}) + "\n"}
+
+
+def broken_rows(n):
+    return [BROKEN.get(i, row) for i, row in enumerate(rows(n))]
+
+
+def interrupted(monkeypatch, after, *argv, targets="targets.jsonl", out="kept.jsonl"):
+    """Run, and break off before batch number `after`, counted from 0."""
+    whole, count = command.judging.Judging.judge, itertools.count()
+
+    def stop(self, items):
+        if next(count) == after:
+            raise KeyboardInterrupt
+        return whole(self, items)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(command.judging.Judging, "judge", stop)
+        assert keep(*argv, targets=targets, out=out) == 130
+
+
+@pytest.mark.parametrize("after", [1, 3, 5])
+def test_an_interrupted_run_goes_on_and_gives_the_same_bytes_and_counts(engine, small, monkeypatch, capsys, after):
+    write("targets.jsonl", broken_rows(40))
+    keep(*OUT)
+    expected, told = [Path(name).read_bytes() for name in FILES], capsys.readouterr().err
+    for name in FILES:
+        os.remove(name)
+    interrupted(monkeypatch, after, *OUT)
+    assert not Path("kept.jsonl").exists()
+    capsys.readouterr()
+    asked = []
+    whole = command.judging.Judging.judge
+    monkeypatch.setattr(
+        command.judging.Judging, "judge", lambda self, items: asked.append(len(items)) or whole(self, items)
+    )
+    assert keep(*OUT) == 3
+    assert sum(asked) == 40 - 7 * after
+    assert [Path(name).read_bytes() for name in FILES] == expected
+    err = capsys.readouterr().err
+    assert err.startswith(f"went on after {7 * after} rows of an earlier run\n")
+    assert err.split("\n", 1)[1] == re.sub(r"\n\d+ questions asked now.*", "", told)
+    assert left_over() == []
+
+
+def test_what_was_written_after_the_journal_is_cut_off(engine, small, monkeypatch):
+    write("targets.jsonl", rows(40))
+    assert keep() == 0
+    expected = Path("kept.jsonl").read_bytes()
+    interrupted(monkeypatch, 3)
+    with Path("kept.jsonl.partial").open("ab") as file:
+        file.write(b"half a line" * 1000)
+    assert keep() == 0
+    assert Path("kept.jsonl").read_bytes() == expected
+
+
+def test_a_run_of_parquet_goes_on_too(engine, small, monkeypatch):
+    parquet()
+    out = ("--dropped", "dropped.parquet")
+    assert keep(*out, targets="targets.parquet", out="kept.parquet") == 0
+    expected = [Path(name).read_bytes() for name in ("kept.parquet", "dropped.parquet")]
+    interrupted(monkeypatch, 3, *out, targets="targets.parquet", out="kept.parquet")
+    assert keep(*out, targets="targets.parquet", out="kept.parquet") == 0
+    assert [Path(name).read_bytes() for name in ("kept.parquet", "dropped.parquet")] == expected
+
+
+@pytest.mark.parametrize("change", ["rows", "options", "ladders", "journal", "cut", "other"])
+def test_a_run_of_something_else_is_begun_anew(engine, small, monkeypatch, capsys, folder, change):
+    write("targets.jsonl", rows(40))
+    interrupted(monkeypatch, 3)
+    capsys.readouterr()
+    argv = []
+    if change == "rows":
+        write("targets.jsonl", [{**row, "n": -row["n"]} for row in rows(40)])
+    elif change == "options":
+        argv = ["--min-mass", "0.02"]
+    elif change == "ladders":
+        save_references([*map(ladder, CONTEXTS), ladder("c77")], folder / "ladders", overwrite=True)
+    elif change == "journal":
+        Path("kept.jsonl.partial.json").write_text("[]")
+    elif change == "cut":
+        os.truncate("kept.jsonl.partial", 10)  # of at least a line
+    if change == "other":  # bytes of another run, as many as there were
+        partial = Path("kept.jsonl.partial")
+        partial.write_bytes(partial.read_bytes().replace(b"quality 4", b"quality 9"))
+    assert keep(*argv) == 0
+    err = capsys.readouterr().err
+    assert "went on" not in err
+    assert ("21 rows of a run of other options or rows were there: begun anew" in err) == (change != "journal")
+    assert [row["id"] for row in read("kept.jsonl")] == [row["id"] for row in rows(40) if quality(row["n"]) > 3.35]
+    assert left_over() == []
+
+
+def test_a_run_that_was_killed_while_it_named_its_files_ends_them(engine, small, monkeypatch):
+    write("targets.jsonl", broken_rows(40))
+    keep(*OUT)
+    expected = [Path(name).read_bytes() for name in FILES]
+    named = []
+    give_name = command.Outputs.finish.__globals__["_give_name"]
+
+    def killed(partial, target):
+        if len(named) == 1:
+            raise KeyboardInterrupt
+        named.append(target)
+        give_name(partial, target)
+
+    with monkeypatch.context() as patched:
+        patched.setitem(command.Outputs.finish.__globals__, "_give_name", killed)
+        assert keep(*OUT) == 130
+    assert keep(*OUT) == 3
+    assert [Path(name).read_bytes() for name in FILES] == expected
+    assert left_over() == []
+
+
+def test_a_run_that_fails_before_its_first_batch_leaves_nothing(engine, small, monkeypatch):
+    write("targets.jsonl", rows(40))
+    Path("kept.jsonl").write_text("what was there")
+    interrupted(monkeypatch, 0)
+    assert left_over() == []
+    assert Path("kept.jsonl").read_text() == "what was there"
+
+
+def test_two_processes_cannot_write_one_file(engine, capsys):
+    write("targets.jsonl", rows(4))
+    with Outputs({"kept": "kept.jsonl"}, "run"):
+        assert keep() == 1
+        assert "another process is writing it" in capsys.readouterr().err
+
+
+def test_two_outputs_cannot_be_one_file(engine, capsys):
+    write("targets.jsonl", rows(4))
+    assert keep("--dropped", "./kept.jsonl") == 2
+    assert "one file twice" in capsys.readouterr().err
+
+
+def test_stdout_streams_and_is_not_gone_on_with(engine, small, monkeypatch, capsys):
+    write("targets.jsonl", rows(40))
+    interrupted(monkeypatch, 2, "--dropped", "dropped.jsonl", out="-")
+    n_first = len(capsys.readouterr().out.splitlines())
+    assert n_first == sum(quality(i) > 3.35 for i in range(14)) > 0
+    assert left_over() == []
+    assert keep("--dropped", "dropped.jsonl", out="-") == 0
+    assert len(capsys.readouterr().out.splitlines()) + len(read("dropped.jsonl")) == 40
+
+
+KILLED = """
+import sys, time
+from synthscore import engines, filtering
+from synthscore.cli import filter as command, main
+from tests.fakes import FakeEngine
+from tests.test_filtering import judge
+engines.open_engine = lambda name, **options: FakeEngine(judge)
+command.BATCH, filtering.JOURNAL_S = 16, 0.0
+whole = command.judging.Judging.judge
+def slow(self, items):
+    print("batch", flush=True)
+    time.sleep(0.002)
+    return whole(self, items)
+command.judging.Judging.judge = slow
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("out", ["kept.jsonl", "kept.csv", "kept.parquet"])
+def test_a_run_killed_at_random_moments_gives_the_same_file(folder, out):
+    suffix = Path(out).suffix
+    write("targets.jsonl", broken_rows(400))
+    argv = ["filter", "targets.jsonl", "--references", "ladders", "--min-score", "3.5", "-o", out]
+    argv += ["--dropped", f"dropped{suffix}"]
+    root = Path(__file__).parents[2]
+    run = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(root)!r})\n{KILLED}", *argv]
+    rng = np.random.default_rng(7)
+
+    def kill():
+        process = subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
+        process.stdout.readline()  # the first batch has begun
+        time.sleep(rng.uniform(0, 0.06))
+        process.send_signal(signal.SIGKILL)
+        return process.wait() == -signal.SIGKILL, process.communicate()
+
+    n_kills = sum(kill()[0] for _ in range(4 if suffix != ".jsonl" else 10))
+    assert n_kills >= 2
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr
+    found = [Path(name).read_bytes() for name in (out, f"dropped{suffix}")]
+    assert left_over() == []
+    again = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert again.returncode == 3
+    assert [Path(name).read_bytes() for name in (out, f"dropped{suffix}")] == found
+    assert len(list(read_rows(out))) + len(list(read_rows(f"dropped{suffix}"))) == 400
+
+
+# ------------------------------------------------------------------------------------------------- whole texts
+
+
+def explained():
+    return {row["id"]: row["synthscore"] for row in read("dropped.jsonl")}
+
+
+@pytest.mark.parametrize("protocol", ["compare", "yes_no", "yes_no_two_sided", "choose"])
+@pytest.mark.parametrize("orders", [(), ("--both-orders",)])
+def test_scores_from_stored_verdicts_are_those_of_the_scorer_to_the_last_bit(engine, capsys, protocol, orders):
+    write("targets.jsonl", rows(40))
+    argv = ["--protocol", protocol, *orders, "--dropped", "dropped.jsonl"]
+    assert keep(*argv) == 0
+    files = [Path(name).read_bytes() for name in ("kept.jsonl", "dropped.jsonl")]
+    told = capsys.readouterr().err
+    scorer = Scorer(load_references("ladders"), engine, protocol=protocol, both_orders=bool(orders))
+    truth = {
+        score.id: score.value
+        for score in scorer.score([{k: r[k] for k in ("id", "context_id", "text")} for r in rows(40)])
+    }
+    n_asked, whole = engine.n_judged, Scorer.score
+
+    def never(self, targets, progress=None):
+        assert not targets
+        return whole(self, targets, progress)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Scorer, "score", never)
+        assert keep(*argv) == 0
+    assert engine.n_judged == n_asked
+    assert [Path(name).read_bytes() for name in ("kept.jsonl", "dropped.jsonl")] == files
+    assert capsys.readouterr().err == re.sub(r"\n\d+ questions asked now.*", "", told)
+    shown = explained()
+    assert len(shown) > 20
+    assert all(row["score"] == truth[name] for name, row in shown.items())
+
+
+@given(st.lists(st.lists(st.floats(-20, 0), min_size=15, max_size=15), min_size=1, max_size=4))
+@settings(max_examples=30, deadline=None)
+def test_any_verdicts_give_the_same_score_from_the_store(log_probs):
+    from synthscore.cli.judging import _paper_values
+    from synthscore.ladders.references import References
+
+    numbers = iter(itertools.cycle(itertools.chain.from_iterable(log_probs)))
+    engine = FakeEngine(lambda prompt, labels: [next(numbers) - math.log(3) for _ in labels])
+    scorer = Scorer(References((ladder("c0"),)), engine, min_mass=0.0)
+    texts = [{"id": str(i), "context_id": "c0", "text": f"Text {i}, quality 1."} for i in range(len(log_probs))]
+    for score in scorer.score(texts):
+        said = np.array([[[(v.better, v.worse, v.similar)] for v in score.verdicts]])
+        assert _paper_values(said).tolist() == [score.value]
+
+
+def kinds():
+    with Store(os.environ["SYNTHSCORE_STORE"]) as store:
+        found = {}
+        for batch in store.batches():
+            found[batch.kind] = found.get(batch.kind, 0) + batch.n_answers
+        return found
+
+
+def test_whole_texts_are_kept_beside_their_answers_and_shown(engine, capsys):
+    write("targets.jsonl", [*rows(8), rows(8)[0]])
+    assert keep() == 0
+    assert kinds() == {"labels": 40, "verdicts": 8}
+    capsys.readouterr()
+    assert main(["store", "show", "--kind", "verdicts"]) == 0
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["question"] for row in shown] == [None] * 8
+
+
+@pytest.mark.parametrize(
+    "change", ["text", "context", "ladder", "min_mass", "protocol", "orders", "prompts", "engine", "samples"]
+)
+def test_a_whole_text_is_only_found_as_it_was_asked(engine, folder, change, monkeypatch):
+    write("targets.jsonl", rows(4))
+    assert keep() == 0
+    argv, asked = [], []
+    if change == "text":
+        write("targets.jsonl", [{**row, "text": row["text"] + " "} for row in rows(4)])
+    elif change == "context":
+        new = [
+            Ladder(x.context_id, x.task, x.attribute, x.rungs, Context(x.context_id, "Other."))
+            for x in map(ladder, CONTEXTS)
+        ]
+        save_references(new, folder / "ladders", overwrite=True)
+    elif change == "ladder":
+        save_references([ladder(name, 4) for name in CONTEXTS], folder / "ladders", overwrite=True)
+    elif change == "engine":
+        engine.name = "another"
+    else:
+        more = {"min_mass": ["--min-mass", "0.02"], "protocol": ["--protocol", "choose"], "orders": ["--both-orders"]}
+        more |= {"prompts": ["--prompts", "paper"], "samples": ["--samples", "5"]}
+        argv = more[change]
+    whole = Scorer.score
+    monkeypatch.setattr(
+        Scorer, "score", lambda self, targets, bar=None: asked.extend(targets) or whole(self, targets, bar)
+    )
+    assert keep(*argv) == 0
+    assert len(asked) == 4
+
+
+def test_what_is_not_whole_is_scored_from_its_answers_each_time(engine, folder, capsys):
+    save_references([ladder("c0", failed=(2,)), *map(ladder, CONTEXTS[1:])], folder / "ladders", overwrite=True)
+    rung = "A text of quality 3 for c1."
+    whole = judge
+
+    def mute(prompt, labels):
+        return [-30.0] * len(labels) if rung in prompt.text else whole(prompt, labels)
+
+    engine.judge = mute
+    write("targets.jsonl", broken_rows(40))
+    results = []
+    for _ in range(2):
+        assert keep("--dropped", "dropped.jsonl") == 3
+        err = re.sub(r"\n\d+ questions asked now.*", "", capsys.readouterr().err)
+        results.append((Path("kept.jsonl").read_bytes(), Path("dropped.jsonl").read_bytes(), err))
+    assert results[0] == results[1]
+    assert kinds()["verdicts"] == 39 - 10 - 9  # all but those of c0, c1, broken and lost rows
+    assert "20 partial" not in err
+    assert {row["status"] for row in explained_by_row()} == {"ok", "partial", "unscored"}
+
+
+def explained_by_row():
+    return [row["synthscore"] for row in read("dropped.jsonl")]
+
+
+def test_a_row_with_another_text_of_its_context_is_not_found(engine):
+    write("targets.jsonl", rows(4))
+    assert keep() == 0
+    write("targets.jsonl", [{**rows(4)[0], "context": "Another article."}])
+    assert keep() == 1
+
+
+def test_verdicts_of_a_wrong_size_are_an_error(engine, folder):
+    with Store(folder / "other.sqlite") as store:
+        stored = StoredVerdicts(store, engine.signature, "asked")
+        key = stored.key(stored.begun(ladder("c0")), "text")
+        store.put_many([Answer(key, "verdicts", "AAAA", "engine")])
+        with pytest.raises(StoreError, match="3 bytes, expected 120 each"):
+            stored.get_many([key], 5, 1)
+
+
+def test_verdicts_of_which_a_server_did_not_tell_all_are_not_kept(engine, folder):
+    scorer = Scorer(load_references("ladders"), engine)
+    [score] = scorer.score([{"id": "a", "context_id": "c0", "text": "Text of quality 2."}])
+    untold = replace(score, low=1.0, high=3.0, reason="the server did not tell all labels")
+    with Store(folder / "other.sqlite") as store:
+        stored = StoredVerdicts(store, engine.signature, "asked")
+        assert stored.put_many({b"1": untold, b"2": replace(score, verdicts=score.verdicts[:4])}, 5, 1) == 0
+        assert stored.put_many({b"3": score}, 5, 1) == 1
+
+
+def test_without_a_store_all_is_asked(engine):
+    write("targets.jsonl", rows(4))
+    for n in (20, 40):
+        assert keep("--store", "none") == 0
+        assert engine.n_judged == n
+
+
+# ------------------------------------------------------------------------------------------------- anchored, reasons
+
+
+def test_on_a_scale_rows_stream_and_alone_they_are_read_at_once(engine, small, monkeypatch):
+    write("targets.jsonl", rows(30))
+    anchored = ["--scoring", "anchored", "--dropped", "dropped.jsonl"]
+    assert keep(*anchored, "--save-scale", "scale.json") == 0
+    sizes = []
+    whole = command.judging.Judging.judge
+    monkeypatch.setattr(
+        command.judging.Judging, "judge", lambda self, items: sizes.append(len(items)) or whole(self, items)
+    )
+    assert keep(*anchored) == 0
+    assert sizes == [30]
+    assert keep(*anchored, "--scale", "scale.json") == 0
+    assert sizes[1:] == [7, 7, 7, 7, 2]
+    files = [Path(name).read_bytes() for name in ("kept.jsonl", "dropped.jsonl")]
+    interrupted(monkeypatch, 2, *anchored, "--scale", "scale.json")
+    assert keep(*anchored, "--scale", "scale.json") == 0
+    assert [Path(name).read_bytes() for name in ("kept.jsonl", "dropped.jsonl")] == files
+
+
+@given(st.lists(st.sampled_from(["rung 1: no", "rung 2: no", "it's 'a'", "it's 'b'", "so"]), max_size=30))
+def test_reasons_counted_one_by_one_read_as_those_of_all(texts):
+    counted = Reasons()
+    for text in texts:
+        counted = Reasons(json.loads(json.dumps(counted.groups)))
+        counted.add(text)
+    assert counted.lines() == reasons(texts)
+    assert sum(n for n, _, _ in counted.groups.values()) == len(texts)
+
+
+def test_reasons_stay_few():
+    counted = Reasons()
+    for i in range(3000):
+        counted.add("".join(chr(97 + int(digit)) for digit in str(i)))
+    assert len(counted.groups) <= Reasons.MOST + 1
+    assert counted.lines()[0] == "  2000 x many other reasons"
+
+
+def test_a_parquet_file_that_ends_early_is_an_error(engine, capsys):
+    parquet()
+    os.truncate("targets.parquet", 100)
+    assert keep(targets="targets.parquet") == 1
+    assert "not a whole Parquet file" in capsys.readouterr().err
+    assert left_over() == []
+
+
+def test_gzipped_lines_have_no_time_in_them(engine):
+    write("targets.jsonl", rows(40))
+    assert keep() == 0
+    assert keep(out="kept.jsonl.gz") == 0
+    assert gzip.decompress(Path("kept.jsonl.gz").read_bytes()) == Path("kept.jsonl").read_bytes()

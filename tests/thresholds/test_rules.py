@@ -1,0 +1,250 @@
+"""Rules: scores -> kept, dropped or unsure; guarantees and certificates as text and JSON."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from synthscore.errors import CertificateError, InputError
+from synthscore.signature import Signature
+from synthscore.thresholds.rules import AtLeast, Certificate, Certified, Guarantee, MinScore, check_on_scale
+from synthscore.types import Score
+
+SIGNATURE = Signature.of(synthscore="0.1.0", model="nano@1f2e", template="compare@9f3c", references="77ab", orders=2)
+
+
+def score(value, **more):
+    return Score("t1", "c1", "coherence", value, **more)
+
+
+UNSCORED = score(None, status="unscored", reason="the text is empty")
+
+
+def certificate(keep_from=3.5, drop_below=2.5, signature=SIGNATURE):
+    return Certificate(
+        certified=(
+            Certified(Guarantee("precision", 0.9), keep_from, 108, 103, 103 / 108, 0.905, 0.95),
+            Certified(Guarantee("recall", 0.9), drop_below, 140, 133, 0.95, 0.908, 0.95),
+        ),
+        confidence=0.9,
+        keep_from=keep_from,
+        drop_below=drop_below,
+        n_rows=300,
+        n_good=140,
+        n_unscored=2,
+        signature=signature,
+    )
+
+
+# ------------------------------------------------------------------------------------------------- MinScore
+
+
+def test_min_score_keeps_from_the_threshold_up():
+    rule = MinScore(3.0)
+    assert [rule.decide(score(value))[0] for value in (2.999, 3.0, 3.001)] == ["dropped", "kept", "kept"]
+    assert rule.decide(score(2.5))[1] == "score 2.50, below 3"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "decision"),
+    [(3.0, 4.0, "kept"), (2.9, 3.5, "unsure"), (2.0, 2.99, "dropped"), (2.0, 3.0, "unsure")],
+)
+def test_min_score_decides_where_nothing_that_is_missing_could_change_it(low, high, decision):
+    partial = score(3.2 if low > 2.5 else 2.5, low=low, high=high, status="partial", reason="rung 2 failed")
+    assert MinScore(3.0).decide(partial)[0] == decision
+
+
+def test_a_partial_score_without_limits_is_unsure():
+    decision, reason = MinScore(3.0).decide(score(4.0, status="partial", reason="rung 2 failed"))
+    assert decision == "unsure"
+    assert reason == "score 4.00, but it could be anything, and 3 decides: rung 2 failed"
+
+
+def test_the_interval_of_a_score_with_an_error_is_no_limit():
+    assert MinScore(3.0).decide(score(3.2, stderr=0.3, low=2.7, high=3.7))[0] == "kept"
+    assert MinScore(3.0).decide(score(3.2, stderr=0.9, status="partial", reason="rung 2 failed"))[0] == "kept"
+
+
+@pytest.mark.parametrize("rule", [MinScore(3.0), AtLeast(3.0, 0.1), certificate()])
+def test_what_is_unscored_is_unsure_by_every_rule(rule):
+    assert rule.decide(UNSCORED) == ("unsure", "unscored: the text is empty")
+
+
+def test_limits_of_many_scores_are_used_where_there_are_any():
+    value, nan = np.array([3.2, 3.2, 3.2, np.nan]), np.nan
+    low, high = np.array([2.5, -np.inf, nan, nan]), np.array([3.9, np.inf, nan, nan])
+    decided = MinScore(3.0).decide_many(value, None, low, high)
+    assert decided.tolist() == ["unsure", "unsure", "kept", "unsure"]
+    decided = MinScore(3.0).decide_many(value, np.array([nan, nan, nan, nan]), low, high)
+    assert decided.tolist() == ["unsure", "unsure", "kept", "unsure"]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_threshold_is_finite(value):
+    with pytest.raises(InputError, match=f"threshold is {value}, expected a finite number"):
+        MinScore(value)
+
+
+# ------------------------------------------------------------------------------------------------- AtLeast
+
+
+def test_at_least_keeps_and_drops_where_the_probability_is_high_and_low_enough():
+    rule = AtLeast(3.0, 0.1)  # Phi(1.2816) = 0.9
+    values = np.array([3.0 + 1.2817 * 0.5, 3.0 + 1.2815 * 0.5, 3.0, 3.0 - 1.2815 * 0.5, 3.0 - 1.2817 * 0.5])
+    decided = rule.decide_many(values, np.full(5, 0.5))
+    assert decided.tolist() == ["kept", "unsure", "unsure", "unsure", "dropped"]
+
+
+def test_at_least_says_the_probability():
+    assert AtLeast(3.0, 0.1).decide(score(3.3, stderr=0.3)) == ("unsure", "P(score >= 3) = 0.841, score 3.30 +- 0.30")
+
+
+@given(st.floats(0, 5), st.floats(0.01, 2), st.floats(0.001, 0.5), st.floats(0, 5))
+@settings(max_examples=100)
+def test_at_least_decides_as_its_probability_says(value, stderr, alpha, threshold):
+    rule = AtLeast(threshold, alpha)
+    prob = rule.prob(value, stderr)
+    if min(abs(prob - alpha), abs(prob - 1 + alpha)) < 1e-9:
+        return  # the rounding of the quantile and of the probability may differ
+    expected = "kept" if prob >= 1 - alpha else "dropped" if prob <= alpha else "unsure"
+    assert rule.decide(score(value, stderr=stderr))[0] == expected
+
+
+def test_without_an_error_at_least_decides_as_min_score_does():
+    values = np.array([2.0, 3.0, 4.0])
+    assert AtLeast(3.0, 0.1).decide_many(values, np.zeros(3)).tolist() == ["dropped", "kept", "kept"]
+    assert [AtLeast(3.0, 0.1).prob(value, 0.0) for value in values] == [0.0, 1.0, 1.0]
+
+
+def test_a_smaller_alpha_decides_less():
+    values, stderr = np.linspace(0, 6, 200), np.full(200, 0.5)
+    unsure = [(AtLeast(3.0, alpha).decide_many(values, stderr) == "unsure").sum() for alpha in (0.5, 0.2, 0.05, 0.001)]
+    assert unsure == sorted(unsure)
+    assert unsure[0] == 0
+
+
+def test_at_least_needs_an_error_of_each_score():
+    with pytest.raises(InputError, match=r"1 of 3 scores have no stderr \(the first is number 2\).*--scoring anchored"):
+        AtLeast(3.0, 0.1).decide_many(np.array([3.0, 4.0, np.nan]), np.array([0.1, np.nan, np.nan]))
+    with pytest.raises(InputError, match="1 of 1 scores have no stderr"):
+        AtLeast(3.0, 0.1).decide_many(np.array([3.0]))
+
+
+@pytest.mark.parametrize("alpha", [0.0, -0.1, 0.51, 1.0, math.nan])
+def test_alpha_is_a_probability_of_error_up_to_a_half(alpha):
+    with pytest.raises(InputError, match=f"alpha is {alpha}, expected more than 0 and at most 0.5"):
+        AtLeast(3.0, alpha)
+
+
+# ------------------------------------------------------------------------------------------------- guarantees
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "bound"),
+    [("precision>=0.9", "precision", 0.9), (" recall >= .95", "recall", 0.95), ("fpr<=0.05", "fpr", 0.05)],
+)
+def test_a_guarantee_is_read(text, kind, bound):
+    assert Guarantee.parse(text) == Guarantee(kind, bound)
+    assert Guarantee.parse(str(Guarantee(kind, bound))) == Guarantee(kind, bound)
+
+
+@pytest.mark.parametrize(
+    "text", ["precision", "precision<=0.9", "fpr>=0.1", "precision>=x", "accuracy>=0.9", "", ">=0.9"]
+)
+def test_a_guarantee_that_is_none_is_refused(text):
+    with pytest.raises(InputError, match=r"cannot read the guarantee .*: expected precision>=P, recall>=R or fpr<=F"):
+        Guarantee.parse(text)
+
+
+@pytest.mark.parametrize("text", ["precision>=0", "recall>=1", "fpr<=90", "fpr<=nan"])
+def test_a_guarantee_that_promises_all_or_nothing_is_refused(text):
+    with pytest.raises(InputError, match=r"expected precision>=P.*more than 0 and less than 1"):
+        Guarantee.parse(text)
+
+
+# ------------------------------------------------------------------------------------------------- certificates
+
+
+def test_a_certificate_is_unsure_between_its_thresholds():
+    rule = certificate(keep_from=3.5, drop_below=2.5)
+    decided = [rule.decide(score(value))[0] for value in (2.49, 2.5, 3.49, 3.5)]
+    assert decided == ["dropped", "unsure", "unsure", "kept"]
+    assert rule.decide(score(3.0))[1] == "score 3.00, between 2.5 and 3.5"
+
+
+@pytest.mark.parametrize("rule", [MinScore(3.0), AtLeast(3.0, 0.2), certificate()])
+def test_one_by_one_and_all_at_once_decide_alike(rule):
+    values = [1.0, 2.5, 2.9, 3.0, 3.2, 3.5, 5.0]
+    scores = [score(value, stderr=0.3) for value in values] + [UNSCORED]
+    many = rule.decide_many(np.array([*values, np.nan]), np.array([0.3] * 7 + [np.nan]))
+    assert many.tolist() == [rule.decide(each)[0] for each in scores]
+
+
+def test_a_certificate_comes_back_from_its_file(tmp_path):
+    certificate().save(tmp_path / "a.json")
+    certificate().save(tmp_path / "b.json", counts=[1, 2])
+    assert Certificate.load(tmp_path / "a.json") == certificate() == Certificate.load(tmp_path / "b.json")
+    certificate().save(tmp_path / "c.json")
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "c.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["not json", "[]", "{}", '{"certificate": 3}', '{"certificate": {"format": 1}}', '{"certificate": {"format": 2}}'],
+)
+def test_a_file_that_holds_no_certificate_is_refused(content, tmp_path):
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(CertificateError, match=r"[Cc]alibrate anew"):
+        Certificate.load(tmp_path / "a.json")
+    with pytest.raises(CertificateError, match="cannot read the certificate"):
+        Certificate.load(tmp_path / "missing.json")
+
+
+def test_a_certificate_with_a_changed_guarantee_or_an_unknown_field_is_refused():
+    content = certificate().to_dict()
+    with pytest.raises(CertificateError, match="unexpected"):
+        Certificate.from_dict(content | {"note": "x"})
+    changed = json.loads(json.dumps(content))
+    changed["certified"][0]["guarantee"] = "precision>=2"
+    with pytest.raises(CertificateError, match="cannot read the certificate"):
+        Certificate.from_dict(changed)
+
+
+def test_a_certificate_keeps_no_less_than_it_does_not_drop():
+    with pytest.raises(CertificateError, match="expected at least one, and keep_from >= drop_below"):
+        certificate(keep_from=2.0, drop_below=3.0)
+
+
+def test_a_certificate_holds_for_its_own_signature_alone():
+    certificate().check(Signature.parse(str(SIGNATURE)))
+    with pytest.raises(
+        CertificateError, match=r"model was nano@1f2e, is qwen@3; scoring was absent, is anchored"
+    ) as caught:
+        certificate().check(SIGNATURE.with_(model="qwen@3", scoring="anchored"))
+    assert caught.value.differs == {"model": ("nano@1f2e", "qwen@3"), "scoring": (None, "anchored")}
+
+
+@pytest.mark.parametrize("part", [name for name, _ in SIGNATURE.parts])
+def test_a_change_of_any_part_makes_a_certificate_stale(part):
+    with pytest.raises(CertificateError, match=f"{part} was"):
+        certificate().check(SIGNATURE.with_(**{part: "other"}))
+    without = Signature(tuple(each for each in SIGNATURE.parts if each[0] != part))
+    with pytest.raises(CertificateError, match=f"{part} was .*, is absent"):
+        certificate().check(without)
+
+
+# ------------------------------------------------------------------------------------------------- the scale
+
+
+@pytest.mark.parametrize("threshold", [0.0, 3.5, 5.477])
+def test_a_threshold_on_the_scale_is_accepted(threshold):
+    check_on_scale(threshold, 5)
+
+
+@pytest.mark.parametrize("threshold", [-0.01, 5.48, 90.0, math.nan])
+def test_a_threshold_outside_the_scale_is_refused(threshold):
+    with pytest.raises(InputError, match=r"outside the rung scale, which for ladders of 5 rungs is 0 .* = 5.48"):
+        check_on_scale(threshold, 5)

@@ -1,0 +1,155 @@
+"""Training's own machinery: attention with gradients by hand, workers that take the same steps."""
+
+import json
+import lzma
+from itertools import islice
+from types import SimpleNamespace
+
+import pytest
+import torch
+from numpy.random import default_rng
+from torch import distributed
+
+from synthscore.engines.isolated import model as apart_model
+from tests.training.test_groups import documents
+
+pytest.importorskip("training")
+
+from training import train, weak_replies
+from training.attention import attention
+from training.good_texts import LIMITS
+from training.tiny_writer import tokenizer_of
+from training.train import Examples, Lesson, Tally, keep, optimizer_of, read_replies, restored, share_gradients
+
+
+def test_values_and_gradients_of_attention_are_those_of_autograd():
+    torch.manual_seed(0)
+    seen = torch.rand(7, 9) < 0.6
+    seen[:, 0] = True
+    bias = torch.zeros(7, 9).masked_fill_(~seen, -1e9)
+    blocks = [
+        (0, 5, torch.arange(5), torch.zeros(5, 5)),
+        (5, 12, torch.tensor([0, 1, 3, 5, 6, 7, 8, 10, 11]), bias),
+    ]
+    query, key, value = (torch.randn(1, 3, 12, 4, requires_grad=True) for _ in range(3))
+    weights = torch.randn(1, 12, 3, 4)
+    found = []
+    for way in (apart_model.attention, attention):
+        output, _ = way(None, query, key, value, None, 0.5, blocks=blocks)
+        gradients = torch.autograd.grad((output * weights).sum(), (query, key, value))
+        found.append((output.detach(), *gradients))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_workers_share_the_mean_of_their_gradients(monkeypatch):
+    """The other worker is played here: it has gradients of 3 for `both`, and of 4 for `other`."""
+    model = torch.nn.ParameterDict({name: torch.zeros(2) for name in ("both", "frozen", "none", "other")})
+    model["frozen"].requires_grad_(False)
+    model["both"].grad = torch.ones(2)
+    theirs = torch.tensor([1.0, 0.0, 1.0, 3.0, 3.0, 0.0, 0.0, 4.0, 4.0])  # which there are; gradients
+    monkeypatch.setattr(distributed, "get_world_size", lambda: 2)
+    monkeypatch.setattr(distributed, "all_reduce", lambda joined: joined.add_(theirs))
+    share_gradients(model)
+    assert model["both"].grad.tolist() == [2.0, 2.0]
+    assert model["other"].grad.tolist() == [2.0, 2.0]
+    assert model["none"].grad is None
+    assert model["frozen"].grad is None
+
+
+def test_each_worker_and_each_start_has_data_of_its_own(monkeypatch):
+    rows = list(documents(60))
+    monkeypatch.setattr(train, "documents", lambda _, seed: (rows[i] for i in default_rng(seed).permutation(len(rows))))
+
+    def first(**options):
+        return [group.texts for group in islice(Examples(None, None, 0, **options).groups, 3)]
+
+    assert first() == first()
+    assert len({str(first(worker=worker, n_workers=2, start=start)) for worker in (0, 1) for start in (0, 900)}) == 4
+
+
+def test_an_interrupted_run_goes_on_with_what_it_knew_and_the_rate_it_is_given(tmp_path):
+    def run(lr):
+        torch.manual_seed(0)
+        model = torch.nn.ModuleDict({"bert": torch.nn.Linear(2, 2), "merit": torch.nn.Linear(2, 1)})
+        return model, optimizer_of(model, lr)
+
+    def step(model, optimizer):
+        model["merit"](model["bert"](torch.ones(2))).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    first = run(0.1)
+    step(*first)
+    keep(tmp_path / "checkpoint.pt", *first, step=1, n_seen=7)
+    again = run(0.02)
+    assert restored(tmp_path / "checkpoint.pt", *again) == (1, 7)
+    assert [parameters["base"] for parameters in again[1].param_groups] == [0.02, 0.1]
+    for _, optimizer in (first, again):
+        for parameters in optimizer.param_groups:
+            parameters["lr"] = 0.01
+    step(*first)
+    step(*again)
+    for one, other in zip(first[0].parameters(), again[0].parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+def test_a_row_of_the_log_has_losses_since_the_last_and_tokens_since_the_start():
+    group = SimpleNamespace(task="dialogue", attribute="overall")
+    made = SimpleNamespace(plan=SimpleNamespace(n_tokens=100), gaps=[0.5, 0.0])
+    tally = Tally()
+    tally.add(
+        [(group, made), (group, made)], Lesson(None, [{"merit": 0.5}, {"merit": 0.7, "even": 0.1}], [1, 0], [1, 2])
+    )
+    first = tally.row(50)
+    tally.add([(group, made)], Lesson(None, [{"merit": 0.2}], [0], [0]))
+    second = tally.row(100)
+    assert (first["loss"], first["sign"]) == ({"merit": 0.6, "even": 0.1}, {"dial/overa": 0.33})
+    assert (first["tokens"], first["labels"]) == (200, 4)
+    assert (second["loss"], second["sign"]) == ({"merit": 0.2}, {})
+    assert (second["step"], second["tokens"], second["labels"]) == (100, 300, 6)
+
+
+def test_weak_replies_are_read_from_a_file(tmp_path):
+    file = tmp_path / "replies.jsonl"
+    file.write_text("".join(json.dumps({"text": text}) + "\n" for text in ("I think so.", "It is a good movie.")))
+    assert read_replies(file) == ["I think so.", "It is a good movie."]
+    assert read_replies(None) == []
+
+
+SAID = "That is what I have read as well.\nAnd who was it that found the harbour?\nI do not know who it was.\n"
+
+
+class Parrot:
+    """Writes the same things to any history, and all but the first and the last, which are equal, are no good."""
+
+    def __init__(self, tokenizer, last="I like it there.\n"):
+        long = " ".join(["it"] * LIMITS["dialogue"][1])
+        texts = ["I like it there.\nAnd", "I like it there. And", "I like it and\n", "Yes.\n", f"I like {long}.\n"]
+        texts += ["I like it there.\n"] * 2 + [last]
+        rows = [tokenizer(text)["input_ids"] for text in texts]
+        longest = max(map(len, rows))
+        self.rows = [[*row, *[tokenizer.eos_token_id] * (longest - len(row))] for row in rows]
+
+    def generate(self, histories, **_):
+        return torch.cat([histories, torch.tensor(self.rows * (len(histories) // 8))], dim=1)
+
+
+def test_weak_replies_are_whole_and_not_too_short():
+    tokenizer = tokenizer_of([SAID])
+    long = SAID * (2 + weak_replies.N_HISTORY // len(tokenizer(SAID)["input_ids"]))
+    found = list(weak_replies.replies(Parrot(tokenizer), tokenizer, [long], 200))
+    assert found == ["I like it there."] * len(weak_replies.TOP_P)  # once in each way of drawing words
+    assert len(list(weak_replies.replies(Parrot(tokenizer), tokenizer, [long], 4))) == 4
+    parrot = Parrot(tokenizer, last="And who was it?\n")  # it has two good ones, of which one is wanted
+    assert len(list(weak_replies.replies(parrot, tokenizer, [long], 4))) == 4
+
+
+def test_conversations_are_turns_without_names(tmp_path):
+    rows = [
+        {"kind": "dialogue", "source": source, "text": f"A: Hello {n}.\nB: Hi there."}
+        for n, source in enumerate(("alexa/Topical-Chat", "another", *["jfainberg/self_dialogue_corpus"] * 2))
+    ]
+    with lzma.open(tmp_path / "dialogue-00.jsonl.xz", "wt", encoding="utf-8") as lines:
+        lines.write("".join(json.dumps(row) + "\n" for row in rows))
+    assert weak_replies.conversations(tmp_path) == ["Hello 0.\nHi there.\n", "Hello 3.\nHi there.\n"]
