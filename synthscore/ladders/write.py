@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..degrade.damage import Material, centrality, damages_for, degrade, revision, sentences
+from ..degrade.damage import REVISION, Material, centrality, damages_for, degrade, sentences
 from ..engine import Engine, Generation, Progress, Prompt, Sampling
 from ..errors import DegradeError, InputError, LadderError
 from ..judging.templates import Templates
@@ -422,7 +422,7 @@ class DegradedWriter:
 
     def _rung(self, task: Task, job: Job, good: str, source: str, foreign: tuple[str, ...], taken: set[str]) -> Rung:
         severity = 1.0 - job.fraction
-        made_by: dict[str, Any] = {"writer": self.name, "model": f"degrade@{revision()}", "seed": self.seed}
+        made_by: dict[str, Any] = {"writer": self.name, "model": f"degrade@{REVISION}", "seed": self.seed}
         if job.attempt > 1:
             made_by["attempt"] = job.attempt
         same_for_all = _subject(task, job) | {"writer": self.name, "good": good, "seed": self.seed}

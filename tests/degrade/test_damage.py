@@ -1,5 +1,7 @@
 """Damage: one worked example by hand for each kind, and what holds for all of them."""
 
+import hashlib
+import json
 import re
 
 import numpy as np
@@ -7,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from synthscore.degrade import words as degrade_words
 from synthscore.degrade.damage import (
     ATTRIBUTES,
     DAMAGES,
     EDITS,
+    REVISION,
     SURFACES,
     DegradeError,
     Material,
@@ -25,6 +29,7 @@ from synthscore.degrade.damage import (
     to_ptb,
 )
 from synthscore.degrade.reading import word_pairs
+from synthscore.resources import resource
 
 ARTICLE = (
     "Anna Keller opened the bridge over the Orla on Monday. The bridge took four years to build and cost 12 million "
@@ -412,6 +417,78 @@ def test_damage_to_text_in_benchmark_look_keeps_that_look():
             made = degrade(text, task="summarization", attribute=attribute, severity=1, rng=rng, material=material)
             assert made == made.lower()
             assert not re.search(r"\w[,?!](?: |$)", made)
+
+
+# ------------------------------------------------------------------------------------- the revision of the damage
+
+# Rungs are keyed by the revision, and a key must name one text for good. What the damage of this revision makes:
+RECORDED = {
+    "revision": "2cd5176fbea6",
+    "edits": "d721772a06680ee6",
+    "texts": "311a1e877de1017a",
+    "words": "37e09eaf9d374bad",
+}
+CHANGED = "the damage changed: raise REVISION and record the new digest"
+TO_KEEP_MEANING = (
+    "CONTRACTIONS",
+    "NUMBER_FORMS",
+    "SPELLINGS",
+    "SYNONYMS",
+)  # tables of `preserve`: no damage reads them
+
+
+def demo_texts():
+    """(task, good text, material): the shipped demo contexts, and for tasks without one the texts above."""
+    rows = []
+    for task in ("summarization", "dialogue", "story"):
+        lines = (resource("data/demo") / f"{task}.jsonl").read_text("utf-8").splitlines()
+        rows += [json.loads(line) for line in lines]
+    for i, row in enumerate(rows):
+        others = (*rows[max(0, i - 2) : i], *rows[i + 1 : i + 3])
+        foreign = tuple(text for other in others for text in (other["text"], other["references"][0]))
+        yield row["task"], row["references"][0], Material(row["text"], row.get("facts", ""), foreign)
+    for task in ("data_to_text", "question"):
+        yield task, *TEXTS[task]
+
+
+def digest(made):
+    return hashlib.sha256(json.dumps(made, default=sorted).encode()).hexdigest()[:16]  # a set becomes a sorted list
+
+
+def test_each_edit_makes_what_it_made_when_the_revision_was_set():
+    made = {}
+    for kind, damage in DAMAGES.items():
+        texts = [
+            damage.apply(text, np.random.default_rng(seed), material)
+            for _, text, material in demo_texts()
+            for seed in range(3)
+        ]
+        assert any(texts), f"{kind} finds nothing to damage in these texts"
+        made[kind] = texts, [damage.severity(text, material) for _, text, material in demo_texts()]
+    assert {"revision": REVISION, "edits": digest(made)}.items() <= RECORDED.items(), CHANGED
+
+
+def test_degraded_texts_are_what_they_were_when_the_revision_was_set():
+    made = [
+        degrade(
+            text,
+            task=task,
+            attribute=attribute,
+            severity=severity,
+            rng=np.random.default_rng([seed, 7]),
+            material=material,
+        )
+        for task, text, material in demo_texts()
+        for attribute in sorted(ATTRIBUTES[task])
+        for seed, severity in enumerate((0.25, 0.5, 1.0))
+    ]
+    assert {"revision": REVISION, "texts": digest(made)}.items() <= RECORDED.items(), CHANGED
+
+
+def test_the_word_tables_of_the_damage_are_those_of_its_revision():
+    tables = {name: table for name, table in sorted(vars(degrade_words).items()) if name.isupper()}
+    words = {name: table for name, table in tables.items() if name not in TO_KEEP_MEANING}
+    assert {"revision": REVISION, "words": digest(words)}.items() <= RECORDED.items(), CHANGED
 
 
 # ---------------------------------------------------------------------------------- edits that keep the meaning
