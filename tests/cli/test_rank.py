@@ -635,6 +635,36 @@ def test_ratings_are_found_by_id_or_system(ratings, capsys):
     assert "agreement with people: Spearman -0.500, 1 group" in capsys.readouterr().err
 
 
+def with_contexts(**winners):
+    """Comparisons of a, b and c in each context, whose names come best first."""
+    return [
+        {"context_id": context, "first": one, "second": other, "probability": 0.8}
+        for context, order in winners.items()
+        for one, other in (order[:2], order[1:], order[::2])
+    ]
+
+
+def test_a_context_is_not_rated_by_what_people_said_in_another(capsys):
+    write("calls.jsonl", with_contexts(c1="abc", c2="cba"))
+    rated = [{"id": name, "context_id": "c1", "human": h} for name, h in zip("abc", (3, 2, 1), strict=True)]
+    write("human.jsonl", [*rated, {"id": "a", "context_id": "c2", "human": 1}])
+    assert rank("--comparisons", "calls.jsonl", "--human", "human.jsonl", "-o", "o.jsonl", task=False) == 0
+    assert "agreement with people: Spearman 1.000, 1 group, 1 skipped" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("nothing", [{}, {"context_id": None}, {"context_id": ""}])
+def test_a_rating_that_names_no_context_counts_in_all_that_have_none_of_their_own(nothing, capsys):
+    write("calls.jsonl", with_contexts(c1="abc", c2="cba"))
+    rated = [{"id": name, "human": h} | nothing for name, h in zip("abc", (3, 2, 1), strict=True)]
+    own = [{"id": name, "context_id": "c2", "human": h} for name, h in zip("abc", (1, 2, 3), strict=True)]
+    write("human.jsonl", rated)
+    assert rank("--comparisons", "calls.jsonl", "--human", "human.jsonl", "-o", "o.jsonl", task=False) == 0
+    assert "Spearman 0.000 ± 1.000, 2 groups" in capsys.readouterr().err
+    write("human.jsonl", [*rated, *own])
+    assert rank("--comparisons", "calls.jsonl", "--human", "human.jsonl", "-o", "o.jsonl", task=False) == 0
+    assert "Spearman 1.000 ± 0.000, 2 groups" in capsys.readouterr().err
+
+
 def test_a_rating_that_is_none_is_an_error(capsys):
     write_csv()
     write("human.jsonl", [{"id": "a", "human": None}])
