@@ -18,7 +18,7 @@ from ..judging.tasks import load_task
 from ..judging.templates import Templates
 from ..ranking import selection
 from ..ranking.asking import ask_in_rounds, merge_sort
-from ..ranking.comparisons import Comparisons, Ranking
+from ..ranking.comparisons import Comparisons, Ranking, joint_signature
 from ..ranking.judge import Judge, Problem
 from ..ranking.rows import GROUPS, Group, comparison_rows, read_comparisons
 from ..types import Context, FloatArray, IntArray, Target
@@ -58,6 +58,13 @@ def stored(args: argparse.Namespace) -> Found:
         by=by,
         candidates=None if names is None else candidates,
     )
+    judges = joint_signature(read.groups.values())
+    if judges and judges.mixed:
+        differ = ", ".join(f"{name} ({values})" for name, values in judges.mixed)
+        warn(
+            f"the comparisons are not all by one judge: they differ in {differ}, and so does the signature of what is "
+            "made of them. For an order by each judge, keep a file for each"
+        )
     n_calls = sum(len(calls) for calls in read.groups.values())
     n_texts = sum(calls.n_candidates for calls in read.groups.values())
     found = Found(read.by, read.groups, complete=not read.errors)
