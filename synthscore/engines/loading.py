@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoTokenizer
+from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, PreTrainedConfig
 from transformers.utils import logging as hf_logging
 
 from ..errors import EngineError
@@ -166,11 +166,24 @@ def _computes_in_bfloat16(on_gpu: bool) -> bool:
 
 
 def read_as(path_or_id: str | Path, revision: str | None = None) -> Literal["causal", "encoder-decoder", "apart"]:
-    """How the config says that a model is to be read; causal also where none can be read: `load` then says why."""
+    """How the config says that a model is to be read.
+
+    Causal also where the config names no kind that transformers knows, or there is none: `load` then says so.
+    raises : EngineError, when there is a config that cannot be read, or it cannot be reached
+    """
+    source = str(path_or_id)
     try:
-        config = AutoConfig.from_pretrained(str(path_or_id), revision=revision)
-    except Exception:
-        return "causal"
+        named, _ = PreTrainedConfig.get_config_dict(source, revision=revision)
+        if named.get("model_type") not in CONFIG_MAPPING:
+            return "causal"
+        config = AutoConfig.from_pretrained(source, revision=revision)
+    except Exception as error:  # the libraries raise OSError, ValueError, TypeError, AttributeError, ...
+        raise EngineError(
+            f"cannot load model {source!r}: its config.json cannot be read: {error} "
+            "Expected a folder with config.json, weights and tokenizer, or a hub id (organisation/model) "
+            "that is reachable or already downloaded. Mend the file, or download the model again",
+            model=source,
+        ) from error
     if "paragraph_end" in (getattr(config, "synthscore", None) or {}):
         return "apart"
     return "encoder-decoder" if getattr(config, "is_encoder_decoder", False) else "causal"
