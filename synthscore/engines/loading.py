@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from transformers.utils import logging as hf_logging
 
 from ..errors import EngineError
 from ..signature import Signature
+from .revision import folder_revision
 
 DType = Literal["auto", "float32", "bfloat16"]
 E = TypeVar("E", bound="LocalEngine")
@@ -93,7 +93,7 @@ def load(
         model,
         tokenizer,
         name or (Path(source).resolve().name if Path(source).is_dir() else source),
-        found[:12] if found else _folder_hash(Path(source)),
+        found[:12] if found else folder_revision(Path(source)),
     )
 
 
@@ -237,15 +237,3 @@ def stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
         value = getattr(owner, "eos_token_id", None)
         found.update(value if isinstance(value, Iterable) else [] if value is None else [value])
     return frozenset(found)
-
-
-def _folder_hash(folder: Path) -> str:
-    """12 hex digits that change with the content of a local model: its config, tokenizer and weights."""
-    digest = hashlib.sha256()
-    kinds = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.jinja")
-    for path in sorted({path for kind in kinds for path in folder.glob(kind)}):
-        digest.update(f"{path.name}:{path.stat().st_size}:".encode())
-        with open(path, "rb") as file:
-            while block := file.read(1 << 24):
-                digest.update(block)
-    return digest.hexdigest()[:12]
