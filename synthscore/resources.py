@@ -1,7 +1,8 @@
-"""Where prompts/ and data/ are: inside the installed package, or at the top of a checkout."""
+"""Where prompts/ and data/ are, inside the installed package or at the top of a checkout, and where the cache is."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -11,3 +12,8 @@ def resource(name: str) -> Path:
     """Path of a shipped folder or file, such as "prompts" or "data/nano"."""
     installed = _PACKAGE / "_resources" / name
     return installed if installed.exists() else _PACKAGE.parent / name
+
+
+def cache_folder() -> Path:
+    """synthscore's own folder in the user's cache folder; it may not be there yet."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "synthscore"
