@@ -210,6 +210,8 @@ def _row(answer: Answer, batch: Batch) -> dict[str, Any]:
         else:
             question |= {name: getattr(sampling, name) for name in ("max_new_tokens", "temperature", "top_p")}
             question["seed"] = answer.question.seed
+            if sampling.stop:
+                question["stop"] = list(sampling.stop)
     return {
         "key": answer.key.hex(),
         "kind": answer.kind,

@@ -86,7 +86,9 @@ def pack(questions: Sequence[Question]) -> bytes:
         elif sampling is None:
             rows.append((*row, question.labels))
         else:
-            rows.append((*row, (sampling.max_new_tokens, sampling.temperature, sampling.top_p), question.seed))
+            stop = (sampling.stop,) if sampling.stop else ()  # left out where it was before it was kept
+            how = (sampling.max_new_tokens, sampling.temperature, sampling.top_p, *stop)
+            rows.append((*row, how, question.seed))
         before = prompt.text
     return zlib.compress(_JSON.encode(rows).encode(), 1)  # level 6: 4 % smaller, slower by a fifth
 
@@ -100,8 +102,11 @@ def unpack(packed: bytes) -> list[Question]:
             prompt = Prompt(before, prefill)
             if isinstance(how, str):
                 questions.append(Question(prompt, continuation=how))
+            elif seed:
+                n_tokens, temperature, top_p, *stop = how
+                questions.append(Question(prompt, (), Sampling(n_tokens, temperature, top_p, tuple(*stop)), *seed))
             else:
-                questions.append(Question(prompt, (), Sampling(*how), *seed) if seed else Question(prompt, tuple(how)))
+                questions.append(Question(prompt, tuple(how)))
         return questions
     except (zlib.error, ValueError, TypeError) as error:
         raise sqlite3.DatabaseError(f"questions cannot be read: {error}") from error

@@ -321,11 +321,12 @@ QUESTIONS = st.builds(
     st.lists(TEXTS, max_size=3),
 )
 WRITINGS = st.builds(
-    lambda text, n, temperature, seed: Question(Prompt(text), (), Sampling(n, temperature, 0.9), seed),
+    lambda text, n, temperature, seed, stop: Question(Prompt(text), (), Sampling(n, temperature, 0.9, stop), seed),
     TEXTS,
     st.integers(1, 999),
     st.floats(0, 2) | st.integers(0, 1),
     st.integers(0, 2**63),
+    st.lists(TEXTS.filter(bool), max_size=2).map(tuple),
 )
 
 
