@@ -62,14 +62,12 @@ def crc(batch: int, place: int, key: bytes, value: bytes) -> int:
     return zlib.crc32(value, zlib.crc32(b"%d:%d:%b" % (batch, place, key)))
 
 
-def require_intact(batch: int, place: int, key: bytes, value: bytes, checksum: int) -> None:
-    """raises : sqlite3.DatabaseError, as SQLite does where a file is malformed"""
+def intact(batch: int, place: int, key: bytes, value: bytes, checksum: int) -> bool:
+    """Whether a stored answer has its checksum."""
     try:
-        intact = crc(batch, place, key, value) == checksum
+        return crc(batch, place, key, value) == checksum
     except TypeError:  # a number or nothing where bytes should be
-        intact = False
-    if not intact:
-        raise sqlite3.DatabaseError(f"answer {place} of batch {batch} has a wrong checksum")
+        return False
 
 
 def pack(questions: Sequence[Question]) -> bytes:
