@@ -390,8 +390,8 @@ def test_a_database_of_another_program_or_a_later_format_is_left_alone(tmp_path)
 
 WRITER = textwrap.dedent("""
     import sys
-    from synthscore.answers import Answer
-    from synthscore.store import Store
+    from synthscore.store.answers import Answer
+    from synthscore.store.file import Store
     from synthscore.signature import text_hash
 
 
