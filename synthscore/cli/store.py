@@ -16,7 +16,7 @@ from ..engine import KINDS
 from ..errors import StoreError
 from ..evaluation.published_answers import import_answers
 from ..evaluation.ratings.benchmarks import BENCHMARKS, load_benchmark
-from ..io.files import write_rows
+from ..io.write import write_rows
 from ..signature import Signature
 from ..store.answers import VERDICTS, Answer, Batch
 from ..store.file import FORMAT, MIN_BYTES, Store, default_store_path

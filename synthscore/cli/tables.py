@@ -11,7 +11,7 @@ from ..errors import BenchmarkError
 from ..evaluation.published import published
 from ..evaluation.ratings import Ratings, load_benchmark
 from ..evaluation.tables import make_table
-from ..io.files import replacing
+from ..io.write import replacing
 from ..ladders.references import load_references
 from . import agreeing
 from .common import INCOMPLETE, OK, UsageError, bar, note

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import InputError
-from ..io.files import plain
+from ..io.write import plain
 from .agreement import ALIASES
 from .published import Column, Published, Row
 

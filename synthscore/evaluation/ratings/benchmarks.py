@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 
 from ...errors import BenchmarkError, InputError
-from ...io.files import Row, read_rows
+from ...io.fields import Row
+from ...io.files import read_rows
 from . import official
 from .official import OurRow
 from .read import Found, collect

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import BenchmarkError, InputError
-from ...io.files import read_rows, shorten
+from ...io.fields import shorten
+from ...io.files import read_rows
 
 OurRow = dict[str, Any]
 
