@@ -1,7 +1,8 @@
-"""Where prompts/ and data/ are: inside the installed package, or at the top of a checkout."""
+"""Where prompts/ and data/ are, inside the installed package or at the top of a checkout, and where the cache is."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,3 +24,8 @@ def resource(name: str) -> Path:
 def read_toml(file: Path) -> dict[str, Any]:
     """raises : OSError; ValueError where it is not TOML in UTF-8"""
     return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+def cache_folder() -> Path:
+    """synthscore's own folder in the user's cache folder; it may not be there yet."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "synthscore"

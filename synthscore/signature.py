@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .errors import InputError
@@ -49,6 +50,23 @@ class Signature:
         """A signature with parts added or replaced."""
         merged = dict(self.parts) | {key: str(value) for key, value in parts.items()}
         return Signature(tuple(merged.items()))
+
+    @classmethod
+    def merged(cls, signatures: Iterable[Signature]) -> Signature:
+        """The signature of what several made together: a part in which they differ holds all values, "a & b", sorted.
+
+        A part that one of them lacks is "none" there: `model:m & none`. In whatever order, and of what was merged
+        before, it is the same.
+        """
+        each = [dict(signature.parts) for signature in sorted(set(signatures), key=str)]
+        keys = dict.fromkeys(key for parts in each for key in parts)
+        values = {key: {value for parts in each for value in parts.get(key, "none").split(" & ")} for key in keys}
+        return cls(tuple((key, " & ".join(sorted(found))) for key, found in values.items()))
+
+    @property
+    def mixed(self) -> tuple[tuple[str, str], ...]:
+        """The parts in which those that made it together differ."""
+        return tuple((key, value) for key, value in self.parts if " & " in value)
 
     def __str__(self) -> str:
         escaped = ((key, value.replace("%", "%25").replace("|", "%7C")) for key, value in self.parts)

@@ -1,11 +1,14 @@
 """What `import synthscore` offers."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import synthscore
+from synthscore.judging.tasks import tomllib
 
 
 @pytest.mark.parametrize("name", synthscore.__all__)
@@ -18,6 +21,27 @@ def test_another_name_is_an_attribute_error():
         synthscore.nonsense  # noqa: B018
 
 
-def test_importing_the_package_loads_no_part_of_it():
+EXTRAS = ("evaluate", "server", "vllm")
+MODULES = {"rouge-score": "rouge_score"}  # where the package has another name
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_an_extra_installs_only_what_the_package_imports(extra):
+    root = Path(synthscore.__file__).parents[1]
+    if not (root / "pyproject.toml").is_file():
+        pytest.skip("pyproject.toml is not there")
+    declared = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert set(declared) == {*EXTRAS, "dev"}
+    code = "\n".join(path.read_text(encoding="utf-8") for path in (root / "synthscore").rglob("*.py"))
+    imported = set(re.findall(r"""^ *(?:import|from) (\w+)|_package\("(\w+)""", code, flags=re.MULTILINE))
+    names = {name for either in imported for name in either}
+    packages = [re.match(r"[\w-]+", line)[0] for line in declared[extra]]
+    assert [package for package in packages if MODULES.get(package, package) not in names] == []
+
+
+def test_importing_the_package_loads_nothing_but_its_version():
     code = "import sys, synthscore; print([m for m in sys.modules if m.startswith('synthscore.')])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        == "['synthscore._version']\n"
+    )

@@ -18,7 +18,7 @@ from ..judging.tasks import load_task
 from ..judging.templates import Templates
 from ..ranking import selection
 from ..ranking.asking import ask_in_rounds, merge_sort
-from ..ranking.comparisons import Comparisons, Ranking
+from ..ranking.comparisons import Comparisons, Ranking, joint_signature
 from ..ranking.judge import Judge, Problem
 from ..ranking.rows import GROUPS, Group, comparison_rows, read_comparisons
 from ..types import Context, FloatArray, IntArray, Target
@@ -58,6 +58,13 @@ def stored(args: argparse.Namespace) -> Found:
         by=by,
         candidates=None if names is None else candidates,
     )
+    judges = joint_signature(read.groups.values())
+    if judges and judges.mixed:
+        differ = ", ".join(f"{name} ({values})" for name, values in judges.mixed)
+        warn(
+            f"the comparisons are not all by one judge: they differ in {differ}, and so does the signature of what is "
+            "made of them. For an order by each judge, keep a file for each"
+        )
     n_calls = sum(len(calls) for calls in read.groups.values())
     n_texts = sum(calls.n_candidates for calls in read.groups.values())
     found = Found(read.by, read.groups, complete=not read.errors)
@@ -251,13 +258,14 @@ def _refused(row: Row, seen: str) -> InputError:
 # ------------------------------------------------------------------------------------------------- people
 
 
-Ratings = Mapping[tuple[str, str], list[Any]]
-"""(context id, or "" for all of them, name of a candidate) -> what people said: a number, or one an attribute."""
+Ratings = Mapping[tuple[str | None, str], list[Any]]
+"""(context id, name of a candidate) -> what people said: a number, or one an attribute. The context id is "" where a
+row names none; under None are all rows, whatever their context."""
 
 
 def read_ratings(args: argparse.Namespace) -> Ratings:
     """Ratings of a file. A candidate goes by its id, its system, or both its context's id and its system."""
-    ratings: dict[tuple[str, str], list[Any]] = {}
+    ratings: dict[tuple[str | None, str], list[Any]] = {}
     renamed = {name: column for name, column in args.field if name == "human"}
     for row in read_rows(args.human, encoding=args.encoding, fields=renamed):
         if isinstance(row, InputError):
@@ -268,24 +276,27 @@ def read_ratings(args: argparse.Namespace) -> Ratings:
         if not isinstance(human, Mapping | int | float) or isinstance(human, bool):
             seen = f"human is {human!r}, expected a number, or a number for each attribute"
             raise _row_error(row, "human", human, seen, "Name the column with --field human=COLUMN")
-        known = _known(row if not _missing(row.values.get("context_id")) else _in_context(row))
-        context_id = str(row.values.get("context_id", ""))
+        has_context = not _missing(row.values.get("context_id"))
+        known = _known(row if has_context else _in_context(row))
         for name in {known["id"], known["system"]} - {None}:
-            ratings.setdefault((context_id, name), []).append(human)
-            if context_id:
-                ratings.setdefault(("", name), []).append(human)
+            for context_id in (known["context_id"] if has_context else "", None):
+                ratings.setdefault((context_id, name), []).append(human)
     return ratings
 
 
 def rated(
     args: argparse.Namespace, by: Sequence[str], group: Group, ids: Sequence[str], ratings: Ratings
 ) -> FloatArray:
-    """People's ratings of a group's candidates, means over rows, NaN where there are none."""
+    """People's ratings of a group's candidates, means over rows, NaN where there are none.
+
+    A group of one context has the ratings of that context, or else those that name none: never another context's. A
+    group over contexts has all.
+    """
     names = dict(zip(by, group, strict=True))
     attribute = names.get("attribute") or (args.attribute[0] if args.attribute else None)
     means = []
     for name in ids:
-        said = ratings.get((names.get("context_id", ""), name)) or ratings.get(("", name), [])
+        said = ratings.get((names.get("context_id"), name)) or ratings.get(("", name), [])
         values = [_rating(human, attribute, args.human) for human in said]
         means.append(float(np.mean(values)) if values else np.nan)
     return np.array(means)

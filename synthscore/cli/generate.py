@@ -9,7 +9,7 @@ from ..engine import Sampling
 from ..errors import InputError
 from ..io.nouns import read_contexts
 from ..judging.tasks import load_task, task_names
-from ..ladders.references import load_references, save_references
+from ..ladders.references import load_references, read_about, save_references
 from ..ladders.write import DegradedWriter, PromptedWriter, Writer, generate_ladders
 from ..types import Context, Ladder, Task
 from .common import (
@@ -195,6 +195,7 @@ def _check_folder(path: Path) -> None:
     """Before anything is asked: can ladders be written there? raises : ReferencesError"""
     if path.is_file() or (path.is_dir() and any(path.iterdir())):
         load_references(path)
+        read_about(path)
 
 
 def _generate(

@@ -432,11 +432,10 @@ def _range(values: list[Any]) -> str:
 
 
 def _signature(args: argparse.Namespace, found: Found) -> Signature:
+    from ..ranking.comparisons import joint_signature
     from ..ranking.rows import fingerprint
 
-    judges = {calls.signature for calls in found.groups.values()}
-    judge = judges.pop() if len(judges) == 1 else None
-    base = judge or Signature.of(synthscore=__version__)
+    base = joint_signature(found.groups.values()) or Signature.of(synthscore=__version__)
     method = {"method": args.method, **options_of(args, args.method)}
     if args.method == "pairs":
         method["seed"] = args.seed or 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,11 +10,12 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoTokenizer
+from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, PreTrainedConfig
 from transformers.utils import logging as hf_logging
 
 from ..errors import EngineError
 from ..signature import Signature
+from .revision import folder_revision
 
 DType = Literal["auto", "float32", "bfloat16"]
 E = TypeVar("E", bound="LocalEngine")
@@ -93,7 +93,7 @@ def load(
         model,
         tokenizer,
         name or (Path(source).resolve().name if Path(source).is_dir() else source),
-        found[:12] if found else _folder_hash(Path(source)),
+        found[:12] if found else folder_revision(Path(source)),
     )
 
 
@@ -166,11 +166,24 @@ def _computes_in_bfloat16(on_gpu: bool) -> bool:
 
 
 def read_as(path_or_id: str | Path, revision: str | None = None) -> Literal["causal", "encoder-decoder", "apart"]:
-    """How the config says that a model is to be read; causal also where none can be read: `load` then says why."""
+    """How the config says that a model is to be read.
+
+    Causal also where the config names no kind that transformers knows, or there is none: `load` then says so.
+    raises : EngineError, when there is a config that cannot be read, or it cannot be reached
+    """
+    source = str(path_or_id)
     try:
-        config = AutoConfig.from_pretrained(str(path_or_id), revision=revision)
-    except Exception:
-        return "causal"
+        named, _ = PreTrainedConfig.get_config_dict(source, revision=revision)
+        if named.get("model_type") not in CONFIG_MAPPING:
+            return "causal"
+        config = AutoConfig.from_pretrained(source, revision=revision)
+    except Exception as error:  # the libraries raise OSError, ValueError, TypeError, AttributeError, ...
+        raise EngineError(
+            f"cannot load model {source!r}: its config.json cannot be read: {error} "
+            "Expected a folder with config.json, weights and tokenizer, or a hub id (organisation/model) "
+            "that is reachable or already downloaded. Mend the file, or download the model again",
+            model=source,
+        ) from error
     if "paragraph_end" in (getattr(config, "synthscore", None) or {}):
         return "apart"
     return "encoder-decoder" if getattr(config, "is_encoder_decoder", False) else "causal"
@@ -224,15 +237,3 @@ def stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
         value = getattr(owner, "eos_token_id", None)
         found.update(value if isinstance(value, Iterable) else [] if value is None else [value])
     return frozenset(found)
-
-
-def _folder_hash(folder: Path) -> str:
-    """12 hex digits that change with the content of a local model: its config, tokenizer and weights."""
-    digest = hashlib.sha256()
-    kinds = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.jinja")
-    for path in sorted({path for kind in kinds for path in folder.glob(kind)}):
-        digest.update(f"{path.name}:{path.stat().st_size}:".encode())
-        with open(path, "rb") as file:
-            while block := file.read(1 << 24):
-                digest.update(block)
-    return digest.hexdigest()[:12]

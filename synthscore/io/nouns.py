@@ -63,7 +63,7 @@ def read_targets(
     """Targets in the order of the source, all ids different, and the rows that hold none.
 
     Columns: context_id, text; system and id if any. id defaults to "<context_id>/<system>", or, without a system,
-    to "<context_id>/<row number>".
+    to "<context_id>/<row number>"; what is drawn for such a text depends on its words, not on its row.
     """
     targets: dict[str, Target] = {}
     rows: dict[str, int] = {}
@@ -105,7 +105,8 @@ def target_from_row(row: Row) -> Target:
     context_id = _id(row, "context_id", "context_id")
     known = _known(row)
     text = _text(row, "text", **known)
-    return Target(known["id"], context_id, text, known["system"])
+    numbered = known["system"] is None and _missing(row.values.get("id"))  # as in _known
+    return Target(known["id"], context_id, text, known["system"], numbered)
 
 
 def _is_target(row: Row) -> str:

@@ -156,8 +156,9 @@ def save_references(
     """Write ladders as a release; returns all that the folder then holds.
 
     overwrite : replace the release that is there. merge : keep its other ladders, replace those with the same task,
-    context and attribute; licence, description and release stay what they were unless given. A folder that holds
-    anything else is refused either way. Each file appears whole or not at all, the manifest last.
+    context and attribute; licence, description and release stay what they were unless given, and where they cannot be
+    read, nothing is saved. A folder that holds anything else is refused either way. Each file appears whole or not at
+    all, the manifest last.
     raises : ReferencesError
     """
     path = Path(folder)
@@ -174,8 +175,8 @@ def save_references(
         new = {_key(ladder) for ladder in references}
         kept = [ladder for ladder in load_references(path) if _key(ladder) not in new]
         references = References((*references.ladders, *kept), str(path))
-        old = _manifest(path)
-        about = {name: value or str(old.get(name, "")) for name, value in about.items()}
+        old = read_about(path)
+        about = {name: value or old[name] for name, value in about.items()}
 
     rows = [row for ladder in references for row in ladder_rows(ladder, about["release"])]
     with replacing(path / DATA) as file:
@@ -193,6 +194,24 @@ def save_references(
     with replacing(path / MANIFEST) as file:
         file.write((json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode())
     return references
+
+
+def read_about(folder: str | os.PathLike[str]) -> dict[str, str]:
+    """Licence, description and release of a folder's ladders, which those that are added must not lose.
+
+    raises : ReferencesError, whose `source` is the manifest, where it is missing or cannot be read
+    """
+    path = Path(folder)
+    manifest = _manifest(path)
+    if not manifest:
+        raise ReferencesError(
+            f"cannot add ladders to {path}: its {MANIFEST} is missing or is no JSON object, expected the licence and "
+            f"description of the ladders that are there. Put it back; or say them again, and save all anew: "
+            f"save_references([*load_references({str(path)!r}), ...], {str(path)!r}, overwrite=True, licence=..., "
+            "description=...)",
+            source=str(path / MANIFEST),
+        )
+    return {name: str(manifest.get(name, "")) for name in ("release", "licence", "description")}
 
 
 def load_references(source: str | os.PathLike[str], *, revision: str | None = None) -> References:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..types import FloatArray, IntArray
-from .comparisons import Comparisons
+from .comparisons import Comparisons, joint_signature
 
 _Z = 1.959963984540054  # 95 %
 
@@ -66,7 +66,7 @@ def pool(contexts: Mapping[str, Comparisons]) -> Comparisons:
         np.concatenate([each.second + offset for each, offset in zip(sets, start, strict=False)]),
         np.concatenate([each.log_probs for each in sets]),
         np.concatenate([each.weights for each in sets]),
-        sets[0].signature if all(each.signature == sets[0].signature for each in sets) else None,
+        joint_signature(sets),
     )
 
 

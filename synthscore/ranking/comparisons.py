@@ -330,6 +330,13 @@ def added_up(
     return i, j, [np.bincount(place, column, len(i)).astype(np.float64, copy=False) for column in columns]
 
 
+def joint_signature(sets: Iterable[Comparisons]) -> Signature | None:
+    """The signature of what is made of all these comparisons; None where no judge signed any."""
+    judges = {each.signature or Signature(()) for each in sets}
+    found = judges.pop() if len(judges) == 1 else Signature.merged(judges)
+    return found if found.parts else None
+
+
 def _indices(given: npt.ArrayLike) -> IntArray:
     array = np.asarray(given)
     if array.size and array.dtype.kind not in "iu":

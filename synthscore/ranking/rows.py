@@ -10,6 +10,7 @@ A row names two texts and says, in one of these ways, which is better:
     outcome          first, second or tie (win, loss, draw; A, B; 1, 0, 0.5)
     weight           how many comparisons the row stands for (default: 1)
 
+Comparisons of one group that carry several signatures carry all of them: `model:a & b` (Signature.merged).
 Broken rows come back as `InputError`s beside the good ones.
 """
 
@@ -155,14 +156,15 @@ def _comparisons(calls: _Calls, ids: Iterable[str] | None) -> Comparisons:
     names = tuple(dict.fromkeys(name for both in zip(calls.first, calls.second, strict=True) for name in both))
     names = names if ids is None else tuple(ids)
     place = {name: index for index, name in enumerate(names)}
-    signature = next(iter(calls.signatures)) if len(calls.signatures) == 1 else ""
+    judges = {Signature.parse(line) if line else Signature(()) for line in calls.signatures}
+    signature = judges.pop() if len(judges) == 1 else Signature.merged(judges)
     return Comparisons(
         names,
         np.array([place[name] for name in calls.first], dtype=np.int64),
         np.array([place[name] for name in calls.second], dtype=np.int64),
         np.array(calls.log_probs),
         np.array(calls.weights),
-        Signature.parse(signature) if signature else None,
+        signature if signature.parts else None,
     )
 
 

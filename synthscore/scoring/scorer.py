@@ -34,7 +34,7 @@ class Scorer:
     protocol : "compare" (default), "yes_no", "yes_no_two_sided" or "choose"; see synthscore.judging.verdicts.
     both_orders : ask about every pair in both orders and average; twice the questions, no position bias.
     n_samples : None for exact probabilities; n to score from n labels drawn from them (arXiv:2509.05440, Table 2).
-        What is drawn for a text depends on seed and on the text's ids alone.
+        What is drawn for a text depends on seed and on the text's ids alone; without an id, on its words.
     partial : what to do where a rung has no verdict. "report": leave it out of the sum and say so in the status;
         "rescale": also stretch the sum by (all rung weights / used rung weights).
     rung_values : weights other than 1..N, worst rung first; the value is then the weighted sum itself.
@@ -227,7 +227,7 @@ class Scorer:
 
     def _rng(self, target: Target) -> np.random.Generator:
         """Its own for every text, so that a sampled score does not depend on its neighbours."""
-        name = text_hash(target.id, target.context_id, self.attribute)
+        name = text_hash(target.drawn_by, target.context_id, self.attribute)
         return np.random.default_rng([self.seed, int(name[:16], 16)])
 
     def _sampled(self, probs: FloatArray, rng: np.random.Generator) -> FloatArray:

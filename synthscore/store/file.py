@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from ..errors import StoreError
+from ..resources import cache_folder
 from .answers import Answer, Batch, BatchRows, batch_rows, crc, require_intact, unpack
 
 FORMAT = 2
@@ -33,7 +34,7 @@ def default_store_path() -> Path:
     """$SYNTHSCORE_STORE, or synthscore/answers.sqlite in the user's cache folder."""
     if path := os.environ.get("SYNTHSCORE_STORE"):
         return Path(path)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "synthscore" / "answers.sqlite"
+    return cache_folder() / "answers.sqlite"
 
 
 class Store:

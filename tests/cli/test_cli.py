@@ -725,6 +725,15 @@ def test_generate_writes_ladders_that_score_can_read(engine, damage, capsys):
     assert main(["references", "verify", "ladders"]) == 0
 
 
+def test_generate_asks_nothing_where_the_ladders_could_not_be_added(engine, damage, capsys):
+    contexts("c1")
+    assert generate("--rungs", "3") == 0
+    Path("ladders/manifest.json").write_text("{")
+    assert generate("--rungs", "3", "--model", "fake") == 1
+    shown(capsys.readouterr().err, "cannot add ladders to ladders", "manifest.json is missing or is no JSON object")
+    assert not engine.written
+
+
 def test_generate_for_all_attributes_keeps_the_other_ladders_and_replaces_the_same(damage, capsys):
     contexts("c1")
     assert generate("--rungs", "3") == 0

@@ -635,6 +635,58 @@ def test_ratings_are_found_by_id_or_system(ratings, capsys):
     assert "agreement with people: Spearman -0.500, 1 group" in capsys.readouterr().err
 
 
+def with_contexts(**winners):
+    """Comparisons of a, b and c in each context, whose names come best first."""
+    return [
+        {"context_id": context, "first": one, "second": other, "probability": 0.8}
+        for context, order in winners.items()
+        for one, other in (order[:2], order[1:], order[::2])
+    ]
+
+
+def test_a_context_is_not_rated_by_what_people_said_in_another(capsys):
+    write("calls.jsonl", with_contexts(c1="abc", c2="cba"))
+    rated = [{"id": name, "context_id": "c1", "human": h} for name, h in zip("abc", (3, 2, 1), strict=True)]
+    write("human.jsonl", [*rated, {"id": "a", "context_id": "c2", "human": 1}])
+    assert rank("--comparisons", "calls.jsonl", "--human", "human.jsonl", "-o", "o.jsonl", task=False) == 0
+    assert "agreement with people: Spearman 1.000, 1 group, 1 skipped" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("nothing", [{}, {"context_id": None}, {"context_id": ""}])
+def test_a_rating_that_names_no_context_counts_in_all_that_have_none_of_their_own(nothing, capsys):
+    write("calls.jsonl", with_contexts(c1="abc", c2="cba"))
+    rated = [{"id": name, "human": h} | nothing for name, h in zip("abc", (3, 2, 1), strict=True)]
+    own = [{"id": name, "context_id": "c2", "human": h} for name, h in zip("abc", (1, 2, 3), strict=True)]
+    write("human.jsonl", rated)
+    assert rank("--comparisons", "calls.jsonl", "--human", "human.jsonl", "-o", "o.jsonl", task=False) == 0
+    assert "Spearman 0.000 ± 1.000, 2 groups" in capsys.readouterr().err
+    write("human.jsonl", [*rated, *own])
+    assert rank("--comparisons", "calls.jsonl", "--human", "human.jsonl", "-o", "o.jsonl", task=False) == 0
+    assert "Spearman 1.000 ± 0.000, 2 groups" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("contexts", [("x", "x"), ("x", "y")])  # both in one group, and a group each
+def test_an_order_by_two_judges_is_signed_by_both(contexts, capsys):
+    judges = ("synthscore:0.1|model:m|orders:2", "synthscore:0.1|model:n|orders:2")
+    calls = [
+        {"context_id": c, "first": "a", "second": "b", "probability": 0.8, "signature": judge}
+        for c, judge in zip(contexts, judges, strict=True)
+    ]
+    write("calls.jsonl", calls)
+    assert rank("--comparisons", "calls.jsonl", "-o", "o.jsonl", task=False) == 0
+    (signature,) = {row["signature"] for row in read("o.jsonl")}
+    assert signature.startswith("synthscore:0.1|model:m & n|orders:2|comparisons:")
+    warned = "the comparisons are not all by one judge: they differ in model (m & n)"
+    assert warned in " ".join(capsys.readouterr().err.split())
+
+
+def test_an_order_by_one_judge_warns_of_nothing(capsys):
+    write("calls.jsonl", [{"first": "a", "second": "b", "probability": p, "signature": "model:m"} for p in (0.8, 0.7)])
+    assert rank("--comparisons", "calls.jsonl", "-o", "o.jsonl", task=False) == 0
+    assert "judge" not in capsys.readouterr().err
+    assert read("o.jsonl")[0]["signature"].startswith("model:m|comparisons:")
+
+
 def test_a_rating_that_is_none_is_an_error(capsys):
     write_csv()
     write("human.jsonl", [{"id": "a", "human": None}])

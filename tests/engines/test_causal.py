@@ -14,6 +14,7 @@ import transformers as tf
 
 from synthscore.engine import Engine, Generation, Prompt, Sampling
 from synthscore.engines import open_engine
+from synthscore.engines.loading import read_as
 from synthscore.engines.tree import cascade, writing
 from synthscore.engines.tree.causal import CausalEngine
 from synthscore.engines.tree.plan import plan
@@ -566,6 +567,33 @@ def test_what_cannot_be_opened_says_why(name, reason):
 
 def test_an_empty_folder_is_no_model(tmp_path):
     with pytest.raises(EngineError, match="cannot load model"):
+        open_engine(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [b"", b'{"model_type": ', b"\xff\xfe", b"[]", b'{"model_type": ["t5"]}', b'{"model_type": "t5", "d_model": "x"}'],
+)
+def test_a_config_that_cannot_be_read_is_an_error_and_no_causal_model(tmp_path, config):
+    (tmp_path / "config.json").write_bytes(config)
+    with pytest.raises(EngineError, match=r"its config\.json cannot be read"):
+        open_engine(str(tmp_path))
+
+
+def test_a_hub_that_cannot_be_reached_makes_no_causal_model(monkeypatch):
+    def unreachable(*args, **kwargs):
+        raise OSError("no route to the hub.")
+
+    monkeypatch.setattr(tf.PreTrainedConfig, "get_config_dict", unreachable)
+    with pytest.raises(EngineError, match=r"its config\.json cannot be read: no route to the hub\. Expected"):
+        read_as("organisation/encoder-decoder")
+
+
+@pytest.mark.parametrize("config", ["{}", '{"model_type": "nonesuch"}'])
+def test_a_kind_that_nobody_knows_is_left_to_the_loading_of_causal_models(tmp_path, config):
+    (tmp_path / "config.json").write_text(config)
+    assert read_as(tmp_path) == "causal"
+    with pytest.raises(EngineError, match="as a causal language model"):
         open_engine(str(tmp_path))
 
 

@@ -173,6 +173,19 @@ def test_a_seed_draws_the_same_text_again(url):
     assert first == again != other
 
 
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_chats_and_completions_write_the_same_whatever_the_model_prefers(url, engine, monkeypatch, temperature):
+    monkeypatch.setattr(engine.model.generation_config, "repetition_penalty", 20.0)
+    monkeypatch.setattr(engine.model.generation_config, "suppress_tokens", list(range(200)))
+    how = {"max_tokens": 12, "temperature": temperature, "top_p": 0.9, "seed": 3}
+    ids = engine.prompts.encode(Prompt("Who?"))
+    chat = post(url, "/chat/completions", messages=[{"role": "user", "content": "Who?"}], **how)
+    completion = post(url, "/completions", prompt=[int(i) for i in ids], **how)
+    assert completion["choices"][0]["text"] == chat["choices"][0]["message"]["content"]
+    assert completion["choices"][0]["finish_reason"] == chat["choices"][0]["finish_reason"]
+    assert completion["usage"] == chat["usage"]
+
+
 def test_chosen_tokens_are_told_beside_the_most_probable_one(url):
     how = {"max_tokens": 1, "temperature": 0, "return_tokens_as_token_ids": True}
     every = post(url, "/completions", prompt=[5, 6], logprobs=427, **how)["choices"][0]["logprobs"]["top_logprobs"][0]

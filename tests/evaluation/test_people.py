@@ -196,7 +196,7 @@ def test_alpha_is_that_of_krippendorffs_example():
 @settings(max_examples=60)
 @given(st.lists(st.lists(st.sampled_from([NAN, 1.0, 2.0, 3.5, 4.0]), min_size=3, max_size=3), min_size=2, max_size=9))
 def test_alpha_is_the_packages(single):
-    package = pytest.importorskip("krippendorff", reason="needs synthscore[evaluate]")
+    package = pytest.importorskip("krippendorff", reason="needs synthscore[dev]")
     single = np.array(single)
     paired = single[(~np.isnan(single)).sum(axis=1) > 1]
     if len(np.unique(paired[~np.isnan(paired)])) < 2:

@@ -219,6 +219,15 @@ def test_a_missing_column_is_named_with_those_there_are_and_the_way_to_map_it(tm
     assert (targets, errors) == ([Target("c/1", "c", "S.")], [])
 
 
+@pytest.mark.parametrize(
+    ("own", "id_", "numbered"),
+    [({}, "c/1", True), ({"id": None}, "c/1", True), ({"system": "s"}, "c/s", False), ({"id": "t"}, "t", False)],
+)
+def test_a_target_says_whether_its_id_is_the_number_of_its_row(own, id_, numbered):
+    (target,), _ = read_targets([{"context_id": "c", "text": "S.", **own}])
+    assert (target.id, target.numbered, target.drawn_by) == (id_, numbered, "S." if numbered else id_)
+
+
 def test_fields_can_swap_two_columns_and_never_fall_back_to_a_column_of_our_name(tmp_path):
     row = {"id": "c", "text": "The article.", "summary": "S."}
     path = jsonl(tmp_path / "t.jsonl", row, {"id": "d", "text": "The article."})

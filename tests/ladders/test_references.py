@@ -324,6 +324,20 @@ def test_verify_finds_tampering(tmp_path, ladders, change, problem):
     assert any("sha256 of ladders.parquet" in found for found in problems) or "hash of all" in problem
 
 
+@pytest.mark.parametrize("broken", [None, "{", "[]", b"\xff"])
+def test_ladders_are_not_added_where_the_licence_cannot_be_read(tmp_path, ladders, broken):
+    manifest = tmp_path / "out" / "manifest.json"
+    save_references(ladders, tmp_path / "out", licence="CC0", description="Ours.")
+    manifest.unlink()
+    if broken is not None:
+        manifest.write_bytes(broken if isinstance(broken, bytes) else broken.encode())
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    with pytest.raises(ReferencesError, match=r"cannot add ladders to .*out: its manifest.json .* overwrite=True") as e:
+        save_references([ladder("c9")], tmp_path / "out", merge=True, licence="CC0")
+    assert e.value.source == str(manifest)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+
+
 def test_verify_without_a_manifest_says_so_and_without_a_release_raises(tmp_path, ladders):
     save_references(ladders, tmp_path / "out")
     (tmp_path / "out" / "manifest.json").write_text("{")

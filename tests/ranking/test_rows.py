@@ -141,8 +141,25 @@ def test_candidates_that_were_not_compared_are_kept_and_unknown_ones_refused():
 def test_a_signature_is_kept_where_all_rows_have_the_same():
     (comparisons,) = read({**GOOD, "signature": "model:m|orders:1"}).groups.values()
     assert comparisons.signature == Signature.parse("model:m|orders:1")
-    (comparisons,) = read({**GOOD, "signature": "model:m"}, {**GOOD, "signature": "model:n"}).groups.values()
-    assert comparisons.signature is None
+
+
+@pytest.mark.parametrize(
+    ("signatures", "expected"),
+    [
+        (("model:m|orders:1", "model:n|orders:1"), "model:m & n|orders:1"),
+        (("model:n|orders:1", "model:m|orders:1", "model:n|orders:1"), "model:m & n|orders:1"),
+        (("model:m|orders:1", ""), "model:m & none|orders:1 & none"),
+        (("", "model:m"), "model:m & none"),
+        (("model:m|bias:mle", "model:m|orders:1"), "model:m|bias:mle & none|orders:1 & none"),
+        (("model:m & n", "model:o", "model:m"), "model:m & n & o"),
+        (("", ""), ""),
+    ],
+)
+def test_comparisons_by_several_judges_are_signed_by_all_of_them(signatures, expected):
+    (comparisons,) = read(*({**GOOD, "signature": signature} for signature in signatures)).groups.values()
+    assert str(comparisons.signature or "") == expected
+    back = read(*comparison_rows((), {(): comparisons})).groups[()]
+    assert back.signature == comparisons.signature
 
 
 LOG_PROBS = st.tuples(*[st.one_of(st.just(-math.inf), st.floats(-700, 0))] * 3).filter(lambda p: max(p) > -700)

@@ -383,6 +383,12 @@ def test_others_are_drawn_by_seed_whatever_the_order_of_texts():
     assert drawn[0] == drawn[1] != drawn[2]
 
 
+def test_texts_without_ids_are_compared_with_the_same_others_wherever_they_stand():
+    texts = [replace(target, numbered=True) for target in targets()]
+    moved = [replace(target, id=f"{target.context_id}/{k}") for k, target in enumerate(reversed(texts), 1)]
+    assert set(among(asked_of(targets_too=1, texts=moved)[1])) == set(among(asked_of(targets_too=1, texts=texts)[1]))
+
+
 def test_a_text_alone_in_its_context_is_held_against_no_other():
     assert among(asked_of(targets_too=3, texts=targets(each=1))[1]) == []
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from synthscore.errors import InputError, LadderError, TaskError
+from synthscore.io.nouns import read_targets
 from synthscore.judging.verdicts import PROTOCOLS
 from synthscore.ladders.references import References
 from synthscore.scoring.scorer import Scorer, _open
@@ -164,6 +165,31 @@ def test_a_sampled_score_does_not_depend_on_its_neighbours():
     alone = scorer(soft_judge, n_samples=3).score([target(2)])
     among = scorer(soft_judge, n_samples=3).score([target(5), target(2), target(1)])
     assert among[1].value == alone[0].value
+
+
+def sampled(*rows):
+    """Text -> its score from three samples, of rows as a file holds them."""
+    targets, errors = read_targets([{"context_id": "c1", **row} for row in rows])
+    assert not errors
+    values = scorer(soft_judge, n_samples=3).score(targets).values.tolist()
+    return dict(zip((target.text for target in targets), values, strict=True))
+
+
+def test_a_sampled_score_of_a_text_without_an_id_does_not_depend_on_its_row():
+    rows = [{"text": f"text of q={q / 4} ."} for q in range(20)]
+    there = sampled(*rows)
+    assert sampled(*reversed(rows)) == there
+    assert sampled(*rows[7:]) == {row["text"]: there[row["text"]] for row in rows[7:]}
+
+
+@pytest.mark.parametrize("own", [{"id": "t{}"}, {"system": "s{}"}])
+def test_a_sampled_score_of_a_text_with_an_id_depends_on_that_and_not_on_its_words(own):
+    def named(words):
+        rows = [{name: value.format(k) for name, value in own.items()} for k in range(20)]
+        return list(sampled(*({"text": f"{words} {k} of q=2 ."} | row for k, row in enumerate(rows))).values())
+
+    assert named("text") == named("other")
+    assert len(set(named("text"))) > 1
 
 
 def test_sampled_scores_are_unbiased_and_spread_as_one_over_root_n():

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import numpy as np
 import torch
 
 from ..._version import __version__
@@ -299,22 +300,11 @@ class ModelServer:
         log_probs: torch.Tensor = logits.float().log_softmax(-1).cpu()
         return log_probs
 
-    @torch.inference_mode()
-    def _continue(self, ids: list[int], sampling: Sampling, seed: int) -> Generation:
-        model = self.engine.model
-        room = min(sampling.max_new_tokens, self.engine.prompts.max_length - len(ids))
-        how: dict[str, Any] = {"do_sample": False}
-        if sampling.temperature:
-            how = {"do_sample": True, "temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": 0}
-        given = torch.tensor([ids], device=model.device)
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            full = model.generate(given, attention_mask=torch.ones_like(given), max_new_tokens=room, **how)[0].tolist()
-        written = full[len(ids) :]
-        stops = model.generation_config.eos_token_id
-        ended = bool(written) and written[-1] in (stops if isinstance(stops, list) else [stops])
-        text = self.engine.prompts.decode(written[:-1] if ended else written)
-        return Generation(text, "stop" if ended else "length", len(written))
+    def _continue(self, ids: list[int], sampling: Sampling, seed: int) -> Generation | Exception:
+        """Written as chats are: what the model's generation config prefers has no say."""
+        given, writer = [np.array(ids, dtype=np.int32)], self.engine._writer
+        writer.batches(given, sampling.max_new_tokens)  # finds out how it may write, where nothing was written yet
+        return writer.write(given, sampling, [seed])[0]
 
 
 # ------------------------------------------------------------------------------------------------- requests

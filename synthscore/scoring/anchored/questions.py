@@ -77,7 +77,7 @@ class Group:
         for place, (name, ladder) in enumerate(self.ladders.items()):
             assert ladder.context is not None
             here = np.flatnonzero(self.place == place).tolist()
-            here.sort(key=lambda k: self.texts[k].id)
+            here.sort(key=lambda k: self.texts[k].drawn_by)
             rng = np.random.default_rng([seed, int(text_hash(name, attribute)[:16], 16)])
             ring = [here[k] for k in rng.permutation(len(here)).tolist()]
             done = set()
