@@ -13,7 +13,7 @@ from typing import Any
 
 from ..engine import KINDS
 from ..errors import StoreError
-from ..io.files import write_rows
+from ..io.write import write_rows
 from ..store.answers import VERDICTS, Answer, Batch
 from ..store.file import FORMAT, MIN_BYTES, Store, default_store_path
 from .common import (

@@ -19,7 +19,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..degrade.damage import REVISION, Material, centrality, damages_for, degrade, sentences
+from ..degrade.damage import REVISION, damages_for, degrade
+from ..degrade.edits import Material
+from ..degrade.reading import centrality, sentences
 from ..engine import Engine, Generation, Progress, Prompt, Sampling
 from ..errors import DegradeError, InputError, LadderError
 from ..judging.templates import Templates

@@ -18,7 +18,7 @@ import synthscore
 from synthscore import cli, engines
 from synthscore.cli import build_parser, main
 from synthscore.cli.common import ROWS_FILES, clip, counted, reasons, table
-from synthscore.io.nouns import write_rows
+from synthscore.io.write import write_rows
 from synthscore.ladders.references import load_references, save_references
 from synthscore.resources import resource
 from synthscore.signature import Signature
