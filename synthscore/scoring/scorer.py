@@ -124,10 +124,12 @@ class Scorer:
         """One Score a target, in the order given. A target that cannot be scored is "unscored", with the reason.
 
         targets : Targets, or mappings with id, context_id, text (and system)
-        raises : InputError for a mapping that is no target; LabelError, TemplateError
+        raises : InputError for a mapping that is no target, or a ladder with another number of rungs than rung_values,
+            before anything is asked; LabelError, TemplateError
         """
         texts = [target if isinstance(target, Target) else _target(target) for target in targets]
         ladders = [self._ladder(target) for target in texts]
+        self._check_rung_values(ladders)
         pairs: list[Pair] = []
         by_target: dict[int, list[tuple[int, int]]] = {}  # place in pairs, level from 0
         for index, (target, ladder) in enumerate(zip(texts, ladders, strict=True)):
@@ -172,6 +174,20 @@ class Scorer:
         if not ladder.usable:
             return f"ladder {ladder.context_id}/{ladder.attribute}: all rungs failed. {ladder.rungs[0].reason}"
         return self._off_scale(ladder) or ladder
+
+    def _check_rung_values(self, ladders: Sequence[Ladder | str]) -> None:
+        """raises : InputError where a ladder has another number of rungs"""
+        if self.rung_values is None:
+            return
+        for ladder in ladders:
+            if isinstance(ladder, Ladder) and ladder.n_rungs != len(self.rung_values):
+                raise InputError(
+                    f"cannot score on ladder {ladder.context_id}/{ladder.attribute}: rung_values are "
+                    f"{len(self.rung_values)} numbers, expected {ladder.n_rungs}, one a rung, worst first. Give as "
+                    "many, or score ladders of each length apart",
+                    field="rung_values",
+                    value=self.rung_values,
+                )
 
     def _row(
         self,

@@ -219,6 +219,14 @@ def test_other_rung_values_give_their_weighted_sum():
     assert "rung_values=1/1/1/1/1" in str(scores.signature)
 
 
+@pytest.mark.parametrize("values", [[], [1, 2, 3, 4]])
+def test_rung_values_of_another_length_than_the_ladder_are_refused_before_anything_is_asked(values):
+    engine = FakeEngine(ideal_judge)
+    with pytest.raises(InputError, match=f"rung_values are {len(values)} numbers, expected 5, one a rung"):
+        scorer(engine=engine, rung_values=values).score([target(3)])
+    assert engine.calls == []
+
+
 def test_an_option_that_is_none_is_refused():
     with pytest.raises(ValueError, match="'report' or 'rescale'"):
         scorer(partial="rescaled")
