@@ -332,7 +332,7 @@ class Scorer:
                 scales.append(known[group.n_rungs])
                 rows |= {index: self._unscored(texts[index], none) for index in group.members}
                 continue
-            judged = group.asked(verdicts.by_order)
+            judged = group.asked(verdicts)
             if known:
                 scale, posterior = placed(judged, group.ladders, known[group.n_rungs])
             else:

@@ -424,11 +424,17 @@ def test_probabilities_sum_to_1_and_have_the_log_odds_that_they_are_made_of(d, t
 
 
 def test_two_answers_of_yes_and_no_become_three_with_the_same_margin():
-    said = np.array([[0.8, 0.4, 0.0], [0.5, 0.25, 0.25]])
-    three = three_way(said)
-    assert three.sum(axis=1) == pytest.approx([1, 1])
+    said = np.array([[0.8, 0.4, 0.0], [0.6, 0.4, 0.0]])  # the second happens to sum to 1
+    three = three_way(said, "yes_no_two_sided")
+    assert three == pytest.approx(np.array([[0.48, 0.08, 0.44], [0.36, 0.16, 0.48]]))
     assert three[:, 0] - three[:, 1] == pytest.approx(said[:, 0] - said[:, 1])
-    assert three[1] == pytest.approx(said[1])
+
+
+def test_verdicts_of_one_question_stay_what_they_are_and_are_no_two_answers_where_they_do_not_sum_to_1():
+    said = np.array([[0.6, 0.4, 0.0], [0.5, 0.25, 0.25]])
+    assert three_way(said, "compare") == pytest.approx(said)
+    with pytest.raises(InputError, match="expected three that sum to 1"):
+        dataclasses.replace(SMALL.take(np.arange(1)), probs=three_way(np.array([[0.8, 0.4, 0.0]]), "compare"))
 
 
 def test_a_ladder_of_one_rung_is_no_scale():

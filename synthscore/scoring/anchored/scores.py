@@ -28,7 +28,7 @@ class Asked:
     contexts : the ladders' ids. ladder : of each target, place in contexts, shape (n_targets,)
     pair : shape (n_pairs, 3); ladder, the text asked about, the rung it was held against. Texts are numbered as in
         Answers: 0..N - 1 is a rung, N + k is target k
-    by_order : shape (n_orders, n_pairs, 3), as in Verdicts; NaN where there is no answer
+    by_order : shape (n_orders, n_pairs, 3), as in Verdicts; NaN where there is no answer. protocol : that it came by
     rung_length, target_length : as in Answers; None to leave length out of the model
     """
 
@@ -37,6 +37,7 @@ class Asked:
     ladder: IntArray
     pair: IntArray
     by_order: FloatArray
+    protocol: str
     rung_length: FloatArray | None = None
     target_length: FloatArray | None = None
 
@@ -48,7 +49,7 @@ class Asked:
         ladder, first, second = np.tile(self.pair, (n_orders, 1))[known].T
         sign = np.repeat([1.0, -1.0][:n_orders], n_pairs)[known]
         texts = (len(self.contexts), self.n_rungs, self.ladder)
-        said = three_way(said[known])
+        said = three_way(said[known], self.protocol)
         return Answers(*texts, ladder, first, second, sign, said, self.rung_length, self.target_length)
 
 
