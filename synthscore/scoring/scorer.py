@@ -22,7 +22,7 @@ from ..types import FloatArray, Ladder, Score, Scores, Target, Verdict
 from .anchored.adaptive import Stop
 from .anchored.questions import ask_adaptively, grouped
 from .anchored.scale import Scale
-from .anchored.scores import LEVEL, fitted, placed, why_none
+from .anchored.scores import LEVEL, UNSETTLED, fitted, placed, why_none
 from .paper import paper_bound, paper_sum, rung_equivalent, sample_verdicts
 
 
@@ -340,11 +340,13 @@ class Scorer:
             scales.append(scale)
             low, high = posterior.interval(LEVEL)
             numbers = np.stack([posterior.mean, posterior.sd, low, high, posterior.extrapolated()], axis=1).tolist()
-            for index, target, values in zip(group.members, group.texts, numbers, strict=True):
+            settled = posterior.settled if known else posterior.settled[group.place]  # on a scale, each has a ladder
+            for index, target, values, still in zip(group.members, group.texts, numbers, settled.tolist(), strict=True):
                 ladder = group.ladders[target.context_id]
                 questions = self._questions(by_target[index], verdicts, met[index]) if index in met else {}
+                notes = [] if still else [UNSETTLED]
                 rows[index] = self._position(
-                    target, ladder, by_target[index], verdicts, values, why_none(scale), questions
+                    target, ladder, by_target[index], verdicts, values, why_none(scale), questions, notes
                 )
         self.scales = tuple(scales)
         return Scores(tuple(rows[index] for index in range(len(texts))), self._signed(verdicts.signature))
@@ -358,7 +360,9 @@ class Scorer:
         values: Sequence[float],
         none: str,
         questions: Mapping[str, float],
+        notes: Sequence[str],
     ) -> Score:
+        """none : why nothing can be placed, or "". notes : what else the score's reason says"""
         said = _said(asked, verdicts)
         known = {verdict.level - 1 for verdict in said}
         open_ = {level for pair, level in asked if pair not in verdicts.failures}  # perhaps never asked about
@@ -377,7 +381,7 @@ class Scorer:
             low=low,
             high=high,
             n_comparisons=len(known),
-            reason="; ".join([*missing, *["the server did not tell all labels"] * untold]),
+            reason="; ".join([*missing, *["the server did not tell all labels"] * untold, *notes]),
             details={
                 "n_rungs": float(ladder.n_rungs),
                 "extrapolated": extrapolated,

@@ -14,6 +14,7 @@ from synthscore.scoring.anchored.positions import _Dense, _Search, log_odds, sol
 from synthscore.scoring.anchored.scale import three_way
 
 fitting = importlib.import_module("synthscore.scoring.anchored.fit")
+steps = importlib.import_module("synthscore.scoring.anchored.positions")
 
 
 def judge_of(n=5, **values):
@@ -316,6 +317,24 @@ def test_an_upside_down_judge_is_named():
 def test_not_converging_is_part_of_the_result(monkeypatch):
     monkeypatch.setattr(fitting, "_ROUNDS", 2)
     assert not fit(SMALL)[0].converged
+
+
+@pytest.mark.parametrize(("what", "most"), [("_REWEIGHTED", 1), ("_STEPS", 0)])
+def test_positions_that_do_not_come_to_rest_are_named_and_make_no_fit_converge(monkeypatch, what, most):
+    assert positions(SMALL, judge_of(3)).settled.tolist() == [True] * 3
+    assert fit(SMALL)[0].converged
+    monkeypatch.setattr(steps, what, most)
+    judge, posterior = fit(SMALL)
+    assert not judge.converged
+    assert np.isfinite(posterior.mean).all()
+    if what == "_REWEIGHTED":
+        assert not posterior.settled.any()
+
+
+def test_one_ladder_that_does_not_come_to_rest_leaves_the_others_settled(monkeypatch):
+    monkeypatch.setattr(steps, "_REWEIGHTED", 1)
+    empty = SMALL.take(SMALL.ladder == 1)
+    assert positions(empty, judge_of(3)).settled.tolist() == [True, False, True]
 
 
 def test_many_answers_are_fitted_on_some_of_the_targets_of_all_ladders():

@@ -5,11 +5,13 @@ Ladders of different lengths have scales of their own. Asks nobody: the verdicts
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...errors import SynthscoreWarning
 from ...signature import Signature
 from ...types import FloatArray, IntArray, Ladder
 from .fit import fit
@@ -19,6 +21,8 @@ from .scale import Anchors, Scale, three_way
 
 LEVEL = 0.9
 """Probability of the interval from low to high."""
+
+UNSETTLED = "its position still moved when the steps ran out, so that its error may be larger than it says"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +80,14 @@ def extended(asked: Asked, ladders: Mapping[str, Ladder], scale: Scale) -> Scale
     among_rungs = np.maximum(answers.first, answers.second) < asked.n_rungs
     rungs = replace(answers.take(among_rungs), target_ladder=none, target_length=length)
     found = positions(rungs, scale.judge)
+    if unsettled := [asked.contexts[k] for k in lacking if not found.settled[k]]:
+        warnings.warn(
+            f"scale {scale.task}/{scale.attribute}: of {len(lacking)} ladders that it lacked, {len(unsettled)} (the "
+            f"first: context {unsettled[0]!r}) still moved when the steps ran out, expected all to come to rest. Look "
+            "at what the judge says of their rungs (references check), or fit the scale anew",
+            SynthscoreWarning,
+            stacklevel=2,
+        )
     more = {
         asked.contexts[k]: Anchors(found.rungs[k], found.rung_cov[k], ladders[asked.contexts[k]].hash) for k in lacking
     }
