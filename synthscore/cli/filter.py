@@ -94,7 +94,8 @@ def add(commands: Commands) -> None:
         "--min-score",
         type=number(-math.inf),
         metavar="X",
-        help="least score that is kept, in rungs: 0 to sqrt(N(N+1)), 5.48 for ladders of 5 rungs",
+        help="least score that is kept, in rungs: 1 as good as the worst, N as the best; 0 to sqrt(N(N+1)) with "
+        "--scoring paper, 5.48 for 5 rungs",
     )
     parser.add_argument(
         "--alpha",
@@ -352,4 +353,4 @@ def _check_threshold(args: argparse.Namespace, rule: AnyRule, references: Refere
         return
     if len(sizes) > 1:
         warn(f"the ladders have {', '.join(map(str, sizes))} rungs: {args.min_score:g} means another quality on each")
-    check_on_scale(args.min_score, sizes[-1])
+    check_on_scale(args.min_score, sizes[-1], args.scoring)

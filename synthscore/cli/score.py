@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"{option} changes nothing without --adaptive. Leave it out, or add that")
     references, held = judging.load(args)
     if args.min_score is not None:
-        check_on_scale(args.min_score, max(ladder.n_rungs for ladder in references))
+        check_on_scale(args.min_score, max(ladder.n_rungs for ladder in references), args.scoring)
     items = judging.read_items(args, unique=True)
     if not items:
         warn(f"{args.targets} holds no rows")

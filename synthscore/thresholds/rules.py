@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import NormalDist
@@ -16,7 +17,7 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import CertificateError, InputError
+from ..errors import CertificateError, InputError, SynthscoreWarning
 from ..signature import Signature
 from ..types import FloatArray, Score
 
@@ -298,8 +299,30 @@ class Certificate:
         return cls.from_dict(content)
 
 
-def check_on_scale(threshold: float, n_rungs: int) -> None:
-    """raises : InputError for a threshold that no score on a ladder of n_rungs rungs could be on both sides of"""
+def check_on_scale(threshold: float, n_rungs: int, scoring: Literal["paper", "anchored"] = "paper") -> None:
+    """Paper scores have ends. Positions have none, but beyond the rungs they are a guess.
+
+    raises : InputError for a threshold that no paper score on a ladder of n_rungs rungs could be on both sides of; on
+        the anchored scale, for one that is further from the rungs than a ladder is long, surely a slip
+    warns : SynthscoreWarning for one outside 1..N on the anchored scale
+    """
+    if scoring == "anchored":
+        if not 1 - n_rungs <= threshold <= 2 * n_rungs:
+            raise InputError(
+                f"the threshold {threshold:g} is far outside the anchored scale, whose rungs stand at 1..{n_rungs}: "
+                f"expected {1 - n_rungs} to {2 * n_rungs}. Choose one between the worst rung, 1, and the best, "
+                f"{n_rungs}",
+                field="threshold",
+                value=threshold,
+            )
+        if not 1 <= threshold <= n_rungs:
+            warnings.warn(
+                f"the threshold {threshold:g} is outside 1..{n_rungs}, where anchored scores are extrapolated: no rung "
+                "is there to tell texts apart. Choose one between the rungs, or trust such decisions less",
+                SynthscoreWarning,
+                stacklevel=2,
+            )
+        return
     most = math.sqrt(n_rungs * (n_rungs + 1))
     if not 0 <= threshold <= most:
         raise InputError(

@@ -606,6 +606,15 @@ def test_filter_writes_what_is_unsure_apart_by_the_error_of_each_score(engine, r
     shown(capsys.readouterr().err, "unsure: 1 x P(score >= 3.5) = ", "each with probability 0.9")
 
 
+@pytest.mark.filterwarnings("ignore:the threshold 5.6 is outside")
+def test_filter_takes_a_threshold_beyond_the_rungs_on_the_anchored_scale(engine, references, capsys):
+    write("targets.jsonl", target("c1", -9, id="bad"), target("c2", 9, id="good"))
+    keep("--min-score", "5.6", "--scoring", "anchored", "--dropped", "dropped.jsonl")
+    decided = {row["id"]: row["synthscore"] for row in read("dropped.jsonl")}
+    assert decided["bad"]["decision"] == "dropped"
+    shown(capsys.readouterr().err, "2 targets", "dropped")
+
+
 def test_filter_decides_by_a_certificate_and_refuses_it_for_other_scores(engine, references, capsys):
     write("targets.jsonl", target("c1", 1, id="bad"), target("c2", 5, id="good"))
     main(["score", "targets.jsonl", "--references", "ladders", "-a", "coherence", "-o", "scores.jsonl"])
