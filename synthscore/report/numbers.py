@@ -18,6 +18,7 @@ import numpy as np
 from ..errors import alike
 from ..evaluation.agreement import per_context, spearman
 from ..signature import Signature
+from ..thresholds.rules import limits
 from ..types import BoolArray, FloatArray, IntArray, Ladder, Target
 from .read import Run
 from .score_row import ScoreRow
@@ -48,14 +49,10 @@ class Group:
 
     @cached_property
     def bounds(self) -> tuple[FloatArray, FloatArray]:
-        """The least and the greatest that each score can be: itself, unless its row says more. NaN where unscored."""
+        """The least and the greatest that each score can be, as `synthscore filter` takes them."""
         partial = np.array([row.status == "partial" for row in self.rows], dtype=bool)
-        sides = []
-        for name, open_end in (("low", -np.inf), ("high", np.inf)):
-            known = _floats(getattr(row, name) for row in self.rows)
-            end = np.where(np.isnan(known), np.where(partial, open_end, self.values), known)
-            sides.append(np.where(np.isnan(self.values), np.nan, end))
-        return sides[0], sides[1]
+        low, high = (_floats(getattr(row, name) for row in self.rows) for name in ("low", "high"))
+        return limits(self.values, self.stderr, low, high, partial)
 
     @cached_property
     def scored(self) -> BoolArray:
@@ -122,7 +119,7 @@ class Decisions(NamedTuple):
 
 
 def decisions(group: Group, threshold: float) -> Decisions:
-    """As `synthscore filter` decides: a text is kept where even its low reaches the threshold."""
+    """As `synthscore filter --min-score` decides: kept where the least that a score can be reaches the threshold."""
     low, high = group.bounds
     kept, below = int((low >= threshold).sum()), int((high < threshold).sum())
     n_scored = int(group.scored.sum())

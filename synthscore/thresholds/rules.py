@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ..errors import CertificateError, InputError, SynthscoreWarning
 from ..signature import Signature
-from ..types import FloatArray, Score
+from ..types import BoolArray, FloatArray, Score
 
 Decision = Literal["kept", "dropped", "unsure"]
 Decisions = npt.NDArray[np.str_]
@@ -334,13 +334,37 @@ def check_on_scale(threshold: float, n_rungs: int, scoring: Literal["paper", "an
         )
 
 
+def limits(
+    value: FloatArray,
+    stderr: FloatArray | None = None,
+    low: FloatArray | None = None,
+    high: FloatArray | None = None,
+    partial: BoolArray | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """The least and the greatest that each score can be, whatever is missing from it: its value, if nothing is.
+
+    Of a score with a stderr, low and high are an interval that it is likely in, not limits: it counts as its value.
+
+    value, stderr, low, high : shape (n,); NaN where there is none
+    partial : bool, shape (n,); whether the score lacks verdicts, so that without low or high it could be anything
+    returns : shape (n,) each; NaN where there is neither value nor limit
+    """
+    bounded = np.ones(len(value), dtype=bool) if stderr is None else np.isnan(stderr)
+    unknown = np.full(len(value), np.nan)
+    sides = []
+    for known, anything in ((low, -np.inf), (high, np.inf)):
+        known = unknown if known is None else known
+        otherwise = value if partial is None else np.where(partial, anything, value)
+        sides.append(np.where(bounded, np.where(np.isnan(known), otherwise, known), value))
+    return sides[0], sides[1]
+
+
 def _decide(rule: MinScore | AtLeast | Certificate, score: Score) -> tuple[Decision, str]:
     if score.value is None:
         return "unsure", f"unscored: {score.reason}"
-    low, high = score.low, score.high
-    if score.status == "partial" and score.stderr is None:  # without limits, a partial score could be anything
-        low, high = -math.inf if low is None else low, math.inf if high is None else high
-    [decided] = rule.decide_many(*(_one(number) for number in (score.value, score.stderr, low, high)))
+    value, stderr, low, high = (_one(number) for number in (score.value, score.stderr, score.low, score.high))
+    least, most = limits(value, stderr, low, high, np.array([score.status == "partial"]))
+    [decided] = rule.decide_many(value, stderr, least, most)
     decision: Decision = str(decided)  # type: ignore[assignment]
     return decision, rule.why(score, decision)
 
@@ -358,12 +382,7 @@ def _between(
     keep_from: float,
 ) -> Decisions:
     """Decided where whatever is missing from a score changes nothing; with a stderr, low and high are no limits."""
-    if low is not None and high is not None:
-        limits = np.isnan(stderr) if stderr is not None else np.ones(len(value), dtype=bool)
-        least = np.where(limits & ~np.isnan(low), low, value)
-        most = np.where(limits & ~np.isnan(high), high, value)
-    else:
-        least = most = value
+    least, most = limits(value, stderr, low, high)
     unscored = np.isnan(value)
     decided = np.where(~unscored & (least >= keep_from), "kept", "unsure")
     return np.where(~unscored & (most < drop_below), "dropped", decided)

@@ -288,14 +288,17 @@ SCORES = st.floats(0, 5.47)
 
 @st.composite
 def score_rows(draw):
-    """Whole, partial with and without ends, and unscored."""
-    kind = draw(st.sampled_from(("ok", "untold", "partial", "open", "unscored")))
+    """Whole, partial with and without ends, anchored, and unscored."""
+    kind = draw(st.sampled_from(("ok", "untold", "partial", "open", "anchored", "unscored")))
     value = None if kind == "unscored" else draw(SCORES)
     low, high = (
-        (draw(st.floats(0, value)), draw(st.floats(value, 5.47))) if kind in ("untold", "partial") else (None,) * 2
+        (draw(st.floats(0, value)), draw(st.floats(value, 5.47)))
+        if kind in ("untold", "partial", "anchored")
+        else (None,) * 2
     )
-    status = {"untold": "ok", "open": "partial"}.get(kind, kind)
-    return ScoreRow("t", "c", "a", value, low, high, status=status, reason="" if status == "ok" else "why")
+    status = {"untold": "ok", "anchored": "ok", "open": "partial"}.get(kind, kind)
+    stderr = 0.5 if kind == "anchored" else None  # low and high are then an interval
+    return ScoreRow("t", "c", "a", value, low, high, stderr, status, reason="" if status == "ok" else "why")
 
 
 @given(st.lists(score_rows(), min_size=1, max_size=8), SCORES)
@@ -533,7 +536,7 @@ def test_the_page_says_in_short_what_it_shows(run_folder, run):
 
 
 def decide_row(r, threshold):
-    score = Score("t", "c", "a", r.value, low=r.low, high=r.high, status=r.status, reason=r.reason)
+    score = Score("t", "c", "a", r.value, r.stderr, r.low, r.high, status=r.status, reason=r.reason)
     return MinScore(threshold).decide(score)[0]
 
 
