@@ -109,7 +109,10 @@ def _n_rungs(rows: Sequence[ScoreRow]) -> int | None:
 
 
 class Decisions(NamedTuple):
-    """What a threshold does: texts that reach it, that may or may not, that do not, and that have no score."""
+    """What a threshold does: texts that reach it, that may or may not, that do not, and that have no score.
+
+    An unscored text that its limits decide is kept or below.
+    """
 
     threshold: float
     kept: int
@@ -121,9 +124,10 @@ class Decisions(NamedTuple):
 def decisions(group: Group, threshold: float) -> Decisions:
     """As `synthscore filter --min-score` decides: kept where the least that a score can be reaches the threshold."""
     low, high = group.bounds
-    kept, below = int((low >= threshold).sum()), int((high < threshold).sum())
-    n_scored = int(group.scored.sum())
-    return Decisions(threshold, kept, n_scored - kept - below, below, len(group.rows) - n_scored)
+    kept, below = low >= threshold, high < threshold
+    open_ = ~(kept | below)
+    n_open, n_unscored = int((open_ & group.scored).sum()), int((open_ & ~group.scored).sum())
+    return Decisions(threshold, int(kept.sum()), n_open, int(below.sum()), n_unscored)
 
 
 def thresholds(group: Group) -> list[Decisions]:

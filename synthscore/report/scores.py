@@ -45,7 +45,7 @@ def scores(run: Run, groups: Sequence[Group]) -> Section | str:
             about += f" 0 is worse than all; a judge that cannot tell texts apart gives {blind}."
         section.intro.append(about)
     if any(group.count["partial"] for group in shown):
-        section.legend = (("fill-a", "whole"), ("fill-a part", "partial: a rung has no verdict"))
+        section.legend = (("fill-a", "whole"), ("fill-a part", "partial: some verdicts are missing, and made up for"))
     if run.filtered:
         counts = ", ".join(f"{spaced(n)} {name}" for name, n in sorted(run.filtered.items()))
         section.intro.append(f"The files of synthscore filter hold: {counts}.")
@@ -122,7 +122,9 @@ def _view(run: Run, view: LadderView, min_score: float | None) -> View:
     n_rungs, of = view.ladder.n_rungs, f"{view.ladder.context_id}, {view.ladder.attribute}"
     scored = [(row.value, row) for row in view.rows if row.value is not None]
     shown = scored if len(scored) <= VIEW else [*scored[: VIEW // 2], *scored[-VIEW // 2 :]]
+    bounded = [row for row in view.rows if row.value is None and not math.isnan(_ends(row)[0])]
     dots = [draw.Dot(_short(row), value, *_ends(row)) for value, row in shown]
+    dots += [draw.Dot(_short(row), math.nan, *_ends(row)) for row in bounded[: VIEW - len(dots)]]
     ends = [end for dot in dots for end in dot[1:] if not math.isnan(end)]
     figure = draw.dots(
         dots,

@@ -35,8 +35,8 @@ class Scorer:
     both_orders : ask about every pair in both orders and average; twice the questions, no position bias.
     n_samples : None for exact probabilities; n to score from n labels drawn from them (arXiv:2509.05440, Table 2).
         What is drawn for a text depends on seed and on the text's ids alone; without an id, on its words.
-    partial : what to do where a rung has no verdict. "report": leave it out of the sum and say so in the status;
-        "rescale": also stretch the sum by (all rung weights / used rung weights).
+    partial : what to do where a rung has no verdict. "report": the text is unscored, with low and high; "rescale": its
+        score is the sum over the other rungs, stretched by (all rung weights / used rung weights), status "partial".
     rung_values : weights other than 1..N, worst rung first; the value is then the weighted sum itself.
     min_mass : the least probability that the labels must have together for an answer to count.
     max_slack : the most by which labels that a server did not tell may change a probability for an answer to count.
@@ -57,9 +57,10 @@ class Scorer:
     verdict only makes it less sure: status "ok", the reason names the rung. `details` hold `n_rungs`, `label_mass` and
     `extrapolated`, 1.0 where the value lies outside 1..N. `scales` are those of the last call of `score`.
 
-    A paper score's `value` is the rung equivalent; a partial one, and one for which a server did not tell all labels,
-    has `low` and `high`, the least and the greatest value that what is missing could still give it. `details` hold
-    `raw` (the paper's sum), `unit` (raw / its bound, in [-1, 1]) and `label_mass` (the least over its comparisons).
+    A paper score's `value` is the rung equivalent. A text that lacks some verdicts, or for which a server did not tell
+    all labels, has `low` and `high`, the least and the greatest value that what is missing could still give it.
+    `details` hold `raw` (the paper's sum) and `unit` (raw / its bound, in [-1, 1]), both of scored texts alone, and
+    `label_mass` (the least over its comparisons).
     """
 
     def __init__(
@@ -212,27 +213,27 @@ class Scorer:
             return self._unscored(target, missing[0])
         weights = np.arange(1.0, ladder.n_rungs + 1) if self.rung_values is None else np.array(self.rung_values)
         bound = paper_bound(ladder.n_rungs, weights)
-        raw = float(paper_sum(better[None], worse[None], weights)[0])
+        raw = float(paper_sum(better[None, known], worse[None, known], weights[known])[0])
         untold = ["the server did not tell all labels"] if slack[known].any() else []
         low, high = None, None
-        if missing or untold:
+        if missing or untold:  # a margin that is missing lies anywhere within [-1, 1]: its slack is 1
             below, above = _open(np.where(known, better - worse, 0.0), slack, weights)
             low, high = self._value(raw - below, ladder), self._value(raw + above, ladder)
-        if missing and self.partial == "rescale":
+        scored = not missing or self.partial == "rescale"
+        if missing and scored:
             raw *= bound / float(np.abs(weights[known]).sum())
         return Score(
             id=target.id,
             context_id=target.context_id,
             attribute=self.attribute,
-            value=self._value(raw, ladder),
+            value=self._value(raw, ladder) if scored else None,
             low=low,
             high=high,
             n_comparisons=int(known.sum()),
-            status="partial" if missing else "ok",
+            status="ok" if not missing else "partial" if scored else "unscored",
             reason="; ".join([*missing, *untold]),
             details={
-                "raw": raw,
-                "unit": raw / bound,
+                **({"raw": raw, "unit": raw / bound} if scored else {}),
                 "label_mass": float(np.nanmin([verdicts.label_mass[pair] for pair, _ in asked])),
             },
             verdicts=_said(asked, verdicts),

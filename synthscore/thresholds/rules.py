@@ -1,6 +1,6 @@
 """Scores -> decisions: what is kept, what is dropped, and what the score does not decide. Pure NumPy: no model.
 
-A rule decides each text by its own score. What is unscored is unsure, whatever the rule: nothing is known of it.
+A rule decides each text by its own score. What is unscored is unsure, but where its limits decide it by MinScore.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Rule(Protocol):
         low: FloatArray | None = None,
         high: FloatArray | None = None,
     ) -> Decisions:
-        """`decide` of many, all of shape (n,); NaN where there is none. value NaN: unscored.
+        """`decide` of many, all of shape (n,); NaN where there is none. value NaN: unscored, and perhaps low and high.
 
         A partial score whose limits are not known has low -inf and high inf, unless it has a stderr.
         """
@@ -50,8 +50,8 @@ class Rule(Protocol):
 class MinScore:
     """Keeps what scores at least `threshold`, drops the rest.
 
-    A score without a stderr that has `low` and `high` could be anything between them (rungs without a verdict, labels
-    that were not told): it is unsure where they lie on both sides of the threshold, or are not known.
+    What has `low` and `high` and no stderr, scored or not, could be anything between them (rungs without a verdict,
+    labels that were not told): it is unsure where they lie on both sides of the threshold, or are not known.
     """
 
     threshold: float
@@ -360,13 +360,19 @@ def limits(
 
 
 def _decide(rule: MinScore | AtLeast | Certificate, score: Score) -> tuple[Decision, str]:
-    if score.value is None:
-        return "unsure", f"unscored: {score.reason}"
     value, stderr, low, high = (_one(number) for number in (score.value, score.stderr, score.low, score.high))
     least, most = limits(value, stderr, low, high, np.array([score.status == "partial"]))
     [decided] = rule.decide_many(value, stderr, least, most)
     decision: Decision = str(decided)  # type: ignore[assignment]
-    return decision, rule.why(score, decision)
+    return decision, _why_unscored(score, decision) if score.value is None else rule.why(score, decision)
+
+
+def _why_unscored(score: Score, decision: Decision) -> str:
+    if decision == "kept":
+        return f"unscored, but at least {score.low:.2f}: {score.reason}"
+    if decision == "dropped":
+        return f"unscored, but at most {score.high:.2f}: {score.reason}"
+    return f"unscored: {score.reason}"
 
 
 def _one(number: float | None) -> FloatArray:
@@ -383,9 +389,8 @@ def _between(
 ) -> Decisions:
     """Decided where whatever is missing from a score changes nothing; with a stderr, low and high are no limits."""
     least, most = limits(value, stderr, low, high)
-    unscored = np.isnan(value)
-    decided = np.where(~unscored & (least >= keep_from), "kept", "unsure")
-    return np.where(~unscored & (most < drop_below), "dropped", decided)
+    decided = np.where(least >= keep_from, "kept", "unsure")  # NaN is not
+    return np.where(most < drop_below, "dropped", decided)
 
 
 def _why_between(score: Score, decision: Decision, drop_below: float, keep_from: float) -> str:

@@ -57,6 +57,20 @@ def test_min_score_decides_where_nothing_that_is_missing_could_change_it(low, hi
     assert MinScore(3.0).decide(partial)[0] == decision
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "decision", "why"),
+    [
+        (3.0, 4.0, "kept", "unscored, but at least 3.00: rung 2 failed"),
+        (2.0, 2.99, "dropped", "unscored, but at most 2.99: rung 2 failed"),
+        (2.9, 3.5, "unsure", "unscored: rung 2 failed"),
+    ],
+)
+def test_min_score_decides_what_is_unscored_where_its_limits_do(low, high, decision, why):
+    bounded = score(None, low=low, high=high, status="unscored", reason="rung 2 failed")
+    assert MinScore(3.0).decide(bounded) == (decision, why)
+    assert AtLeast(3.0, 0.1).decide(bounded)[0] == certificate().decide(bounded)[0] == "unsure"
+
+
 def test_a_partial_score_without_limits_is_unsure():
     decision, reason = MinScore(3.0).decide(score(4.0, status="partial", reason="rung 2 failed"))
     assert decision == "unsure"
