@@ -650,12 +650,12 @@ def test_a_line_goes_through_its_budgets_in_order(tmp_path):
     assert xs == sorted(xs)
 
 
-def test_an_error_is_drawn_as_two_of_it_to_each_side(tmp_path):
+def test_an_error_is_drawn_as_its_90_per_cent_interval(tmp_path):
     save_references([ladder("c")], tmp_path / "ladders")
     said = [[level, False, 0.5, 0.4, 0.1] for level in range(1, 6)]
     signature = "task:summarization|attribute:coherence"
     a_run(tmp_path, [row("a", 3.0, stderr=0.5, n_rungs=5, verdicts=said, signature=signature)])
-    assert "between 2.02 and 3.98" in visible(page(read_run(tmp_path)))
+    assert "90 % interval: between 2.18 and 3.82" in visible(page(read_run(tmp_path)))
 
 
 @pytest.mark.parametrize("context_id", ["c0", "c1"])
@@ -681,6 +681,20 @@ def test_a_text_stands_on_the_ladder_at_its_score_or_what_that_can_be(run, conte
     shown = visible(html)
     assert "rung 2 the model refused" in shown
     assert f"between {found[0].low:.2f} and {found[0].high:.2f}; rung 2 has no text: the model refused" in shown
+
+
+def test_the_page_says_which_interval_the_line_of_a_text_is(run, tmp_path):
+    shown = visible(page(run, context_id="c1"))
+    assert "without an error goes from the least to the greatest score" in shown
+    assert "90 % interval" not in shown
+    from synthscore.report.scores import _ends, _line_means
+
+    anchored = ScoreRow("t", "c", "a", 3.0, 1.0, 5.0, stderr=0.5)
+    assert _ends(anchored) == pytest.approx((3 - 1.6449 * 0.5, 3 + 1.6449 * 0.5), abs=1e-4)
+    untold = ScoreRow("t", "c", "a", 3.0, 2.9, 3.1)
+    assert [len(_line_means(rows)) for rows in ([anchored], [untold], [anchored, untold])] == [1, 1, 2]
+    assert _line_means([anchored]) == ["The line of a text is the 90 % interval of its score, by its error."]
+    assert _line_means([ScoreRow("t", "c", "a", 3.0)]) == []
 
 
 def test_texts_and_rungs_are_in_one_order_the_best_first(run):
