@@ -207,7 +207,7 @@ class Scorer:
             better[level], worse[level] = probs[:2]
             if not np.isnan(probs[0]):
                 slack[level] = verdicts.slack[pair]
-        known = ~np.isnan(better)
+        known = ~np.isnan(better - worse)  # yes_no_two_sided: both answers
         missing = [self._why(ladder, level, asked, verdicts) for level in np.flatnonzero(~known).tolist()]
         if not known.any():
             return self._unscored(target, missing[0])
