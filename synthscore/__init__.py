@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from .evaluation import evaluate
     from .evaluation.methods import Tools, method
     from .evaluation.ratings import Ratings, load_benchmark, read_ratings
+    from .judging.asking import Asking, ask
     from .judging.tasks import load_task, task_names
     from .judging.templates import Templates
-    from .judging.verdicts import Pair, Verdicts, ask
+    from .judging.verdicts import Pair, Verdicts
     from .ladders.references import References, load_references, save_references
     from .ladders.write import DegradedWriter, PromptedWriter, generate_ladders
     from .scoring.anchored import Scale, load_scales, save_scales
@@ -48,7 +49,8 @@ _HOMES = {
     "evaluation.ratings": ("Ratings", "load_benchmark", "read_ratings"),
     "judging.tasks": ("load_task", "task_names"),
     "judging.templates": ("Templates",),
-    "judging.verdicts": ("Pair", "Verdicts", "ask"),
+    "judging.asking": ("Asking", "ask"),
+    "judging.verdicts": ("Pair", "Verdicts"),
     "ladders.references": ("References", "load_references", "save_references"),
     "ladders.write": ("DegradedWriter", "PromptedWriter", "generate_ladders"),
     "scoring.anchored": ("Scale", "load_scales", "save_scales"),
@@ -64,6 +66,7 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Asking",
     "AtLeast",
     "Attribute",
     "Certificate",
