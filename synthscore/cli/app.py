@@ -1,6 +1,8 @@
-"""The frame of the command line: which verbs there are, how errors become exit codes. Each verb is a function in a module
-of its name; its arguments are its options, and its docstring is its help. Nothing of a verb is loaded before it is asked
-for."""
+"""The frame of the command line: which verbs there are, and how errors become exit codes.
+
+Each verb is a function in a module of its name; its arguments are its options, and its docstring is its help. A verb's
+module imports cyclopts and nouns; what it works with is imported when it runs, so that --help is quick.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,10 @@ from typing import Any
 from cyclopts import App, CycloptsError, Parameter
 
 from .._version import __version__
+from ..engine import Engine
 from ..errors import SynthscoreError
 from . import legacy
-from .options import BROKEN_PIPE, ERROR, INTERRUPTED, USAGE, Messages, UsageError
+from .options import BROKEN_PIPE, ERROR, INTERRUPTED, OPEN_ENGINE, USAGE, Messages, UsageError
 
 HELP = """
 Absolute quality scores for generated texts: a judge model compares each text with a ladder of synthetic references;
@@ -69,6 +72,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return legacy.main(argv)
     messages = Messages()
     try:
+        if not argv:
+            build_app().help_print()
+            return USAGE
         try:
             verb, given, _ = build_app().parse_args(argv, exit_on_error=False, print_error=False)
         except CycloptsError as error:
@@ -95,6 +101,15 @@ def _plain(error: CycloptsError) -> str:
     """What is wrong with the command line, and where its help is."""
     chain: Any = error.command_chain or ()
     return f"{error} See: {' '.join(['synthscore', *chain])} --help"
+
+
+def run(argv: Sequence[str], engine: Engine | None = None) -> int:
+    """As `main`, by a program: with a model that is open already, whatever --model says."""
+    before = OPEN_ENGINE.set(engine)
+    try:
+        return main(argv)
+    finally:
+        OPEN_ENGINE.reset(before)
 
 
 @contextmanager

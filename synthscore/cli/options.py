@@ -62,7 +62,7 @@ class Messages:
     def note(self, *lines: str, signature: str = "") -> None:
         """Print counts, and the signature of the numbers they are about, on stderr; not with --quiet."""
         if not self.quiet:
-            within_demo = _engine.get() is not None
+            within_demo = OPEN_ENGINE.get() is not None
             for line in lines if within_demo or not signature else [*lines, signature]:
                 print("    " * within_demo + line, file=sys.stderr, flush=True)
 
@@ -110,7 +110,7 @@ class Input:
         return {name: column for name, _, column in pairs}
 
 
-_engine: ContextVar[Engine | None] = ContextVar("engine", default=None)
+OPEN_ENGINE: ContextVar[Engine | None] = ContextVar("engine", default=None)
 """A model that is open already: `synthscore demo` runs its steps with one."""
 
 
@@ -155,7 +155,7 @@ class Opening:
         from .watched import Metered, Watched
 
         with ExitStack() as stack:
-            engine = _engine.get() or engines.open_engine(model, **self.options)
+            engine = OPEN_ENGINE.get() or engines.open_engine(model, **self.options)
             if isinstance(engine, RecordedEngine):
                 if self.store not in (None, "none"):
                     raise UsageError(

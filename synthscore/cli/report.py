@@ -58,7 +58,7 @@ def report(
     title
         of the page (default: the name of the folder or file)
     """
-    from ..io.files import replacing
+    from ..io.write import replacing
     from ..report import page, read_run
 
     found = read_run(source, targets=targets, references=references, human=human)

@@ -1,11 +1,10 @@
-"""`synthscore store`: look at stored answers, join them, bound them."""
+"""`synthscore store`: look at stored answers, join them, bound them, save the good ones of a damaged file."""
 
 from __future__ import annotations
 
 import argparse
 import math
 import re
-import sys
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from itertools import islice
@@ -14,10 +13,7 @@ from typing import Any
 
 from ..engine import KINDS
 from ..errors import StoreError
-from ..evaluation.published_answers import import_answers
-from ..evaluation.ratings.benchmarks import BENCHMARKS, load_benchmark
-from ..io.files import write_rows
-from ..signature import Signature
+from ..io.write import write_rows
 from ..store.answers import VERDICTS, Answer, Batch
 from ..store.file import FORMAT, MIN_BYTES, Store, default_store_path
 from .common import (
@@ -25,13 +21,12 @@ from .common import (
     INCOMPLETE,
     OK,
     Commands,
+    UsageError,
     add_command,
     add_messages,
-    add_templates,
     counted,
     home,
     note,
-    reasons,
     rows_file,
     table,
     warn,
@@ -44,7 +39,7 @@ Examples:
   $ synthscore store show --kind labels --limit 3
   $ synthscore store merge part-*.sqlite --store answers.sqlite
   $ synthscore store prune --max-size 2GB
-  $ synthscore store import judges.jsonl.gz --benchmark summeval --data benchmarks/ -o judges.sqlite
+  $ synthscore store salvage answers.sqlite.corrupt-20250131T101500-7 -o answers.sqlite
 
 Looks at the answers that are kept so that nothing is asked twice. Each action has a --help of its own.
 """
@@ -83,15 +78,13 @@ Drops the oldest answers, with their questions, a batch at a time, until the fil
 batch stays. A run that needs them asks the model again. Other processes may use the store meanwhile.
 """
 
-IMPORT = """
+SALVAGE = """
 Example:
-  $ synthscore store import judges.jsonl.gz --benchmark summeval --data benchmarks/ -o judges.sqlite
+  $ synthscore store salvage answers.sqlite.corrupt-20250131T101500-7 -o answers.sqlite
 
-Puts published answers of other people's judges about the texts of a benchmark into a store, as answers to
-the prompts of this program about them; their signature says that the judge was asked in other words. Then
---model 'recorded:judges.sqlite#PART' gives them, where PART is printed for each judge. Rows are of kind
-score_distribution (logprobs: label -> nats, null: not told) or pairwise (choice: A, B or tie); see
-docs/benchmarks.md. The exit code is 3 where rows could not be used.
+Takes every good answer of a damaged store, by its checksum, with its question where that can be read, into
+another store; the damaged file stays. It need not open: each of its pages is read by itself. The exit code
+is 3 where answers did not come back: those of which a trace is left are counted. They are asked again.
 """
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -99,7 +92,12 @@ UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 def add(commands: Commands) -> None:
     parser = add_command(
-        commands, "store", run_info, "store info|show|merge|prune|import ...", "look at stored answers, join them", TEXT
+        commands,
+        "store",
+        run_info,
+        "store info|show|merge|prune|salvage ...",
+        "look at stored answers, join them",
+        TEXT,
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     add_command(actions, "info", run_info, "store info [--store FILE]", "what is in it", INFO)
@@ -130,27 +128,21 @@ def add(commands: Commands) -> None:
         metavar="SIZE",
         help="of the file: 500MB, 2GB, or a number of bytes; at least 1MB",
     )
-    _add_import(actions)
+    usage = "store salvage DAMAGED -o NEW"
+    salvage = add_command(actions, "salvage", run_salvage, usage, "the good answers of a damaged store", SALVAGE)
+    salvage.add_argument("damaged", metavar="DAMAGED", help="the file; with its -wal beside it, if there is one")
+    salvage.add_argument(
+        "-o", "--store", dest="file", required=True, metavar="NEW", help="the store; made where there is none"
+    )
     for name, action in actions.choices.items():
-        if name != "import":  # other people's answers do not go where ours are unless that is said
+        if name != "salvage":  # these answers do not go where ours are unless that is said
             action.add_argument(
                 "--store", dest="file", metavar="FILE", help=f"the store (default: {home(default_store_path())})"
             )
         add_messages(action)
-
-
-def _add_import(actions: Commands) -> None:
-    usage = "store import ROWS --benchmark NAME --data FOLDER -o FILE"
-    parser = add_command(actions, "import", run_import, usage, "published answers of other judges", IMPORT)
-    parser.add_argument("rows", metavar="ROWS", help="the published answers: .jsonl, .jsonl.gz, .json, .parquet")
-    parser.add_argument(
-        "--benchmark", choices=tuple(BENCHMARKS), required=True, metavar="NAME", help="whose texts they are about"
-    )
-    parser.add_argument("--data", required=True, metavar="FOLDER", help="where the benchmark's files are")
-    parser.add_argument(
-        "-o", "--store", dest="file", required=True, metavar="FILE", help="the store; made where there is none"
-    )
-    add_templates(parser)
+    moved = actions.add_parser("import", add_help=False, prefix_chars="\0")
+    moved.add_argument("rest", nargs="*")
+    moved.set_defaults(run=run_import, debug=False)
 
 
 def run_info(args: argparse.Namespace) -> int:
@@ -215,26 +207,27 @@ def run_prune(args: argparse.Namespace) -> int:
     return OK
 
 
-def run_import(args: argparse.Namespace) -> int:
-    ratings = load_benchmark(args.benchmark, args.data)
+def run_salvage(args: argparse.Namespace) -> int:
     path = _path(args)
+    if not Path(args.damaged).is_file():
+        raise StoreError(f"cannot salvage {args.damaged}: there is no such file. Nothing was made; check the path")
     with Store(path) as store:
-        imported = import_answers(args.rows, ratings, store, templates=args.prompts)
-    for engine, n_answers in imported.engines.items():
-        part = "|".join(f"{name}:{value}" for name, value in Signature.parse(engine).parts[:3])
-        note(args, f"{counted(n_answers, 'answer')}: --model 'recorded:{args.file}#{part}'")
-    note(args, f"{path}: {counted(imported.n_new, 'new answer')}")
-    for rows, what in (
-        (imported.repeated, "with the question of an earlier row; the first answer counts"),
-        (imported.untold, "without any label that is told; no method scores their texts"),
-    ):
-        if rows:
-            note(args, f"{counted(len(rows), 'row')} {what}, such as {'; '.join(rows[:3])}")
-    if imported.left_out:
-        warn(f"{counted(len(imported.left_out), 'row')} could not be used:")
-        print("\n".join(reasons(imported.left_out)), file=sys.stderr)
+        found = store.salvage(args.damaged)
+    note(args, f"{path}: {counted(found.n_answers, 'answer')} came back, {found.n_new} of them new in it")
+    if found.n_questions_lost:
+        warn(f"{counted(found.n_questions_lost, 'answer')} came back without the question, which cannot be read")
+    if found.n_lost:
+        warn(f"{counted(found.n_lost, 'answer')} did not come back, or more where a page is gone; they are asked again")
         return INCOMPLETE
+    note(args, "no trace of another answer is left in it")
     return OK
+
+
+def run_import(args: argparse.Namespace) -> int:
+    raise UsageError(
+        "answers of published judges are imported by papers/, which lies beside synthscore in its repository. In a "
+        "checkout, say: python -m papers import ROWS --benchmark NAME --data FOLDER -o FILE"
+    )
 
 
 def _rows(args: argparse.Namespace, store: Store) -> Iterator[dict[str, Any]]:
@@ -256,6 +249,8 @@ def _row(answer: Answer, batch: Batch) -> dict[str, Any]:
         else:
             question |= {name: getattr(sampling, name) for name in ("max_new_tokens", "temperature", "top_p")}
             question["seed"] = answer.question.seed
+            if sampling.stop:
+                question["stop"] = list(sampling.stop)
     return {
         "key": answer.key.hex(),
         "kind": answer.kind,

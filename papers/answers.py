@@ -1,0 +1,257 @@
+"""Published answers of other people's judges -> a store, from which they are replayed: --model recorded:FILE#PART.
+
+Their judges were asked in their own words. Here the answers stand behind our prompts about the same texts, under a
+signature that says so: model, prompt:theirs, benchmark, and the hash of the file that they come from. Kinds of rows:
+
+    score_distribution   log-probabilities of "1", "2", ...; null: below their floor of 1e-5  -> template `rate`
+    pairwise             choice A, B or tie between system_a, shown first, and system_b       -> template `choose`
+    score                a number: no answer of ours, but a row of scores (score_rows)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from synthscore.engine import LabelLogProbs, Prompt, Question
+from synthscore.errors import InputError
+from synthscore.evaluation.ratings.types import RatedText, Ratings
+from synthscore.io.fields import Row, check_number, read_id, require_number, row_error, shorten
+from synthscore.io.files import Source, read_rows
+from synthscore.io.write import plain
+from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import Templates
+from synthscore.signature import Signature, text_hash
+from synthscore.store.answers import Answer
+from synthscore.store.engine import label_value
+from synthscore.store.file import Store
+
+FLOOR = math.log(1e-5)
+"""A published log-probability that is null is at most this, nats: it is censored, not zero."""
+
+_CHOICES = {"A": (0.0, -math.inf), "B": (-math.inf, 0.0), "tie": (math.log(0.5), math.log(0.5))}
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What came into a store.
+
+    engines : signature -> answers under it
+    n_new : how many the store did not hold yet
+    repeated : rows with the question of an earlier row, as of two systems that wrote the same: the first answer counts
+    untold : rows that tell no label at all: their label mass is 0, so no method scores them
+    left_out : rows that could not be used, with the reason
+    """
+
+    engines: Mapping[str, int]
+    n_new: int
+    repeated: tuple[str, ...] = ()
+    untold: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+def import_answers(source: Source, ratings: Ratings, store: Store, *, templates: str = "default") -> Imported:
+    """Puts published answers about a benchmark's texts into a store, as answers to our prompts about them.
+
+    raises : InputError where no row can be used; TaskError, TemplateError
+    """
+    source = _kept(source)
+    published = _hash(source)
+    prompts = _Prompts(ratings, templates)
+    answers: dict[bytes, Answer] = {}
+    repeated: list[str] = []
+    untold: list[str] = []
+    left_out: list[str] = []
+    for row in read_rows(source):
+        try:
+            if isinstance(row, InputError):
+                raise row
+            question, value, name = _answer(row, prompts)
+            engine = str(_signature(row, ratings, published))
+        except InputError as error:
+            left_out.append(str(error))
+            continue
+        key = question.key(engine)
+        if key in answers:
+            repeated.append(f"row {row.number}, {name}")
+            continue
+        if all(value.get("censored", (False,))):
+            untold.append(f"row {row.number}, {name}")
+        answers[key] = Answer(key, question.kind, value, engine, question)
+    if not answers:
+        first = f"; the first of {len(left_out)} rows: {left_out[0]}" if left_out else ""
+        raise InputError(
+            f"{_name(source)} holds no answers about the texts of {ratings.name}, expected rows of kind "
+            f"score_distribution or pairwise{first}. Take the benchmark that the rows are about"
+        )
+    engines: dict[str, int] = {}
+    for answer in answers.values():
+        engines[answer.engine] = engines.get(answer.engine, 0) + 1
+    n_new = store.put_many(answers.values())
+    return Imported(engines, n_new, tuple(repeated), tuple(untold), tuple(left_out))
+
+
+def score_rows(source: Source, method: str | None = None) -> list[dict[str, Any]]:
+    """Published scores as rows of `synthscore score`, for methods of the kind file:PATH.
+
+    method : which of the methods in the file; may be left out where there is one. Scores of one text that the judge
+        gave several times are averaged; n_repeats says how many there are.
+    raises : InputError for a row that is no score, and for several judges or methods
+    """
+    source = _kept(source)
+    published = _hash(source)
+    values: dict[tuple[str, str, str], list[float]] = {}
+    origins: dict[tuple[str, str], None] = {}
+    for row in read_rows(source):
+        if isinstance(row, InputError):
+            raise row
+        _require_kind(row, "score")
+        origin = read_id(row, "judge"), str(row.values.get("method", ""))
+        if method is None or origin[1] == method:
+            origins[origin] = None
+            key = tuple(read_id(row, name) for name in ("context_id", "system", "attribute"))
+            values.setdefault((key[0], key[1], key[2]), []).append(require_number(row, "score"))
+    if len(origins) != 1:
+        there = ", ".join("/".join(filter(None, origin)) for origin in origins) or "none"
+        of = f" of method {method!r}" if method else ""
+        raise InputError(
+            f"{_name(source)} holds scores{of} of {len(origins)} judges and methods: {there}; expected one. "
+            "Name its method"
+        )
+    ((judge, of_method),) = origins
+    signature = Signature.of(model=judge, prompt="theirs", method=of_method or "none", published=published)
+    return [
+        {
+            "id": f"{context_id}/{system}",
+            "context_id": context_id,
+            "system": system,
+            "attribute": attribute,
+            "score": math.fsum(scores) / len(scores),
+            "status": "ok",
+            "n_repeats": len(scores),
+            "signature": str(signature),
+        }
+        for (context_id, system, attribute), scores in values.items()
+    ]
+
+
+class _Prompts:
+    """Our prompts about the texts of a benchmark."""
+
+    def __init__(self, ratings: Ratings, templates: str) -> None:
+        self._ratings = ratings
+        self._task = load_task(ratings.task)
+        self._templates = Templates(self._task, templates)
+        self._texts = {(text.context_id, text.system): text for text in ratings}
+        self._rated: dict[tuple[str, str, tuple[str, ...]], Prompt] = {}  # each is asked of several judges
+
+    def text(self, row: Row, name: str) -> RatedText:
+        if (benchmark := row.values.get("benchmark")) != self._ratings.name:
+            seen = f"it is about {shorten(benchmark)}, not about {self._ratings.name}"
+            raise row_error(row, "benchmark", benchmark, seen, "Take the benchmark that the rows are about")
+        context_id, system = read_id(row, "context_id"), read_id(row, name)
+        if (context_id, system) not in self._texts:
+            seen = f"{self._ratings.name} has no text of {system!r} for context {context_id!r}"
+            raise row_error(row, name, system, seen, "Take the whole benchmark")
+        if context_id not in self._ratings.contexts:
+            seen = f"the text of context {context_id!r} is not known"
+            raise row_error(row, "context_id", context_id, seen, "Take a form of the benchmark with its contexts")
+        return self._texts[context_id, system]
+
+    def rate(self, row: Row, labels: tuple[str, ...]) -> Prompt:
+        text, attribute = self.text(row, "system"), self._attribute(row)
+        key = text.id, attribute, labels
+        if key not in self._rated:
+            self._rated[key] = self._templates.rate(
+                self._ratings.contexts[text.context_id],
+                self._task.attribute(attribute),
+                text=text.text,
+                low=int(labels[0]),
+                high=int(labels[-1]),
+            )
+        return self._rated[key]
+
+    def choose(self, row: Row) -> Prompt:
+        first, second = self.text(row, "system_a"), self.text(row, "system_b")
+        context, attribute = self._ratings.contexts[first.context_id], self._task.attribute(self._attribute(row))
+        return self._templates.choose(context, attribute, first=first.text, second=second.text)
+
+    def _attribute(self, row: Row) -> str:
+        """The task's name of it."""
+        name = read_id(row, "attribute")
+        if name not in self._ratings.attributes:
+            seen = f"{self._ratings.name} has no attribute {name!r}, but {', '.join(self._ratings.attributes)}"
+            raise row_error(row, "attribute", name, seen, "Take the benchmark that the rows are about")
+        return self._ratings.asked_as.get(name, name)
+
+
+def _answer(row: Row, prompts: _Prompts) -> tuple[Question, dict[str, Any], str]:
+    """The question, what is stored as its answer, and a name for people."""
+    if row.values.get("kind") == "pairwise":
+        choice = row.values.get("choice")
+        if choice not in _CHOICES:
+            raise row_error(row, "choice", choice, f"choice is {shorten(choice)}, expected A, B or tie", "Mend the row")
+        question = Question(prompts.choose(row), ("A", "B"))
+        answers = LabelLogProbs(question.labels, np.array([_CHOICES[choice]]))
+        systems = f"{row.values['system_a']} or {row.values['system_b']}"
+    else:
+        _require_kind(row, "score_distribution")
+        labels, answers = _distribution(row)
+        question, systems = Question(prompts.rate(row, labels), labels), row.values["system"]
+    return question, label_value(answers, 0), f"{row.values['context_id']}/{systems}/{row.values['attribute']}"
+
+
+def _distribution(row: Row) -> tuple[tuple[str, ...], LabelLogProbs]:
+    told = row.values.get("logprobs")
+    if not isinstance(told, Mapping) or not told or not all(str(label).isdecimal() for label in told):
+        seen = f"logprobs is {shorten(told)}, expected whole numbers -> log-probabilities"
+        raise row_error(row, "logprobs", told, seen, "Mend or remove the row")
+    labels = tuple(sorted((str(label) for label in told), key=int))
+    if [int(label) for label in labels] != list(range(int(labels[0]), int(labels[-1]) + 1)):
+        seen = f"logprobs are of {', '.join(labels)}, expected all whole numbers between the first and the last"
+        raise row_error(row, "logprobs", told, seen, "Write null for a label that is not told")
+    found = [check_number(row, "logprobs", told[label]) for label in labels]
+    values = [FLOOR if value is None else value for value in found]
+    censored = np.array([[value is None for value in found]])
+    if max(values) > 1e-4:
+        seen = f"logprobs are {shorten(told)}, expected at most 0"
+        raise row_error(row, "logprobs", told, seen, "Natural logarithms go there")
+    return labels, LabelLogProbs(labels, np.array([values]), censored=censored)
+
+
+def _signature(row: Row, ratings: Ratings, published: str) -> Signature:
+    """Model and prompt first, so that `MODEL|prompt:theirs/0` is a part that names one engine."""
+    index = row.values.get("prompt_index")
+    prompt = "theirs" if index is None else f"theirs/{index}"
+    return Signature.of(model=read_id(row, "judge"), prompt=prompt, benchmark=ratings.name, published=published)
+
+
+def _require_kind(row: Row, kind: str) -> None:
+    if (seen := row.values.get("kind")) != kind:
+        remedy = "Scores go through score_rows" if seen == "score" else "Leave the row out"
+        raise row_error(row, "kind", seen, f"kind is {shorten(seen)}, expected {kind}", remedy)
+
+
+def _kept(source: Source) -> Source:
+    """A source that can be read twice."""
+    return source if isinstance(source, str | os.PathLike) else list(source)
+
+
+def _hash(source: Source) -> str:
+    """12 hex digits of the file, or of the rows."""
+    if isinstance(source, str | os.PathLike):
+        if not Path(source).is_file():
+            raise InputError(f"cannot read {source}: there is no such file. Check the path", source=str(source))
+        return hashlib.sha256(Path(source).read_bytes()).hexdigest()[:12]
+    return text_hash(*(repr(plain(row)) for row in source))[:12]
+
+
+def _name(source: Source) -> str:
+    return str(source) if isinstance(source, str | os.PathLike) else "the source"

@@ -1,0 +1,218 @@
+"""A table of figures that were measured, beside those that were published: as text, Markdown, JSON. No model."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from synthscore.errors import InputError
+from synthscore.evaluation.agreement import ALIASES
+from synthscore.io.write import plain
+
+from .published import Column, Published, Row
+
+WIDTH = 120
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+PAPERS = {"ds": "DS", "ca": "CA", "poe": "PoE"}  # as they are called where levels are
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A figure of a table, in the table's unit.
+
+    value, low, high : measured, with its interval over contexts; None where it was not measured
+    sd : over draws or trials, where there are several
+    n_contexts : that value rests on. left_out : what takes no part in it -> how many
+    published, published_sd : None where the paper has none
+    missing : what there was not, and which: why nothing was measured; empty where something was, or nothing can be
+    """
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    sd: float | None = None
+    n_contexts: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    published: float | None = None
+    published_sd: float | None = None
+    missing: tuple[str, ...] = ()
+    decimals: int = 2
+
+    @property
+    def within(self) -> bool | None:
+        """Whether the published figure, before it was rounded, may lie in the interval; None without both."""
+        if self.published is None or self.low is None or self.high is None:
+            return None
+        rounding = 0.5 * 10.0**-self.decimals + 1e-9
+        return self.low - rounding <= self.published <= self.high + rounding
+
+    def text(self, letters: str = "") -> str:
+        """0.44 [0.40, 0.48] (0.46 a); the published figure in brackets, * where it is outside of the interval."""
+        shown = [self._number(self.value, self.sd)] if self.value is not None else []
+        if self.low is not None:
+            shown.append(f"[{self._number(self.low)}, {self._number(self.high)}]")
+        if self.published is not None:
+            mark = "*" if self.within is False else ""
+            note = f" {letters}" if letters else ""
+            shown.append(f"({self._number(self.published, self.published_sd)}{mark}{note})")
+        return " ".join(shown)
+
+    def _number(self, value: float | None, sd: float | None = None) -> str:
+        assert value is not None
+        spread = "" if sd is None else f" ± {sd:.{self.decimals}f}"
+        return f"{value:.{self.decimals}f}{spread}"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """row : the paper's, or one like it for another model, without figures"""
+
+    row: Row
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """lines : the paper's rows, in their order, and those of other models. footnotes : what was not measured, and why
+
+    settings : what was measured with
+    """
+
+    of: Published
+    lines: tuple[Line, ...]
+    footnotes: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def cell(self, line: str, column: str) -> Cell:
+        """By name, or section/name; by name, or benchmark/name. raises : InputError where there is none, or several."""
+        found = [
+            cell
+            for there in self.lines
+            for of, cell in zip(self.of.columns, there.cells, strict=True)
+            if line in there.row.names and column in of.names
+        ]
+        if len(found) != 1:
+            raise InputError(f"{self.of.id} has {len(found)} cells {line!r}, {column!r}, expected one", value=line)
+        return found[0]
+
+    @property
+    def title(self) -> str:
+        return f"{self.of.id}: {self.of.title} ({self.of.source}, Table {self.of.number})"
+
+    @property
+    def legend(self) -> str:
+        how = []
+        if "statistic" in self.of.asks:
+            paper = PAPERS[self.of.id.rstrip("0123456789")]
+            levels = dict.fromkeys(column.ask.get("level", self.of.asks["level"]) for column in self.of.columns)
+            names = [
+                f"{level} (there: {ALIASES[level][paper]})" if paper in ALIASES[level] else level for level in levels
+            ]
+            how.append(f"{self.of.asks['statistic'].capitalize()}, {' and '.join(names)}")
+        unit = " x 100" if self.of.unit == 100 else ""
+        return "; ".join([*how, f"measured [95 % interval over contexts] (published){unit}; * outside of the interval"])
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.of.id,
+            "source": self.of.source,
+            "table": self.of.number,
+            "title": self.of.title,
+            **self.of.asks,
+            "unit": self.of.unit,
+            "columns": [{"name": column.name, "of": [list(of) for of in column.of]} for column in self.of.columns],
+            "rows": [
+                {
+                    "section": line.row.section,
+                    "name": line.row.name,
+                    "judge": line.row.ask.get("judge"),
+                    "cells": [
+                        plain({
+                            "value": cell.value, "low": cell.low, "high": cell.high, "sd": cell.sd,
+                            "n_contexts": cell.n_contexts, "left_out": dict(cell.left_out), "published": cell.published,
+                            "published_sd": cell.published_sd, "within": cell.within, "missing": " ".join(cell.missing),
+                            "notes": [self.of.notes[place].text for place in self._notes(line, column, cell)],
+                        })
+                        for cell, column in zip(line.cells, self.of.columns, strict=True)
+                    ],
+                }
+                for line in self.lines
+            ],
+            "notes": [note.text for note in self.of.notes if not note.rows and not note.columns],
+            "footnotes": list(self.footnotes),
+            "settings": dict(self.settings),
+        }  # fmt: skip
+
+    def to_markdown(self) -> str:
+        """One table, however wide."""
+        heads = [_head(column, self.of.columns) for column in self.of.columns]
+        rows = ["| | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(heads)]
+        for section, lines in self._sections():
+            rows += [f"| **{section}** |" + " |" * len(heads)] if section else []
+            rows += [f"| {line.row.name} | " + " | ".join(self._texts(line)) + " |" for line in lines]
+        notes = [f"- {note}" for note in self._below()]
+        return "\n".join([f"**{self.title}**", "", self.legend, "", *rows, "", *notes]) + "\n"
+
+    def to_text(self, width: int = WIDTH) -> str:
+        """For a terminal: columns that do not fit beside each other come below each other, with the rows again."""
+        heads = [_head(column, self.of.columns) for column in self.of.columns]
+        texts = [self._texts(line) for line in self.lines]
+        sizes = [max(len(text) for text in column) for column in zip(heads, *texts, strict=True)]
+        names = max(len(line.row.name) + 2 * bool(line.row.section) for line in self.lines)
+        blocks: list[list[int]] = [[]]
+        for place, size in enumerate(sizes):
+            if blocks[-1] and names + sum(2 + sizes[p] for p in blocks[-1]) + 2 + size > width:
+                blocks.append([])
+            blocks[-1].append(place)
+        parts = [*textwrap.wrap(self.title, width), *textwrap.wrap(self.legend, width)]
+        for block in blocks:
+            parts += ["", " " * names + "".join(f"  {heads[p]:>{sizes[p]}}" for p in block)]
+            row = iter(texts)
+            for section, lines in self._sections():
+                parts += [section] if section else []
+                for line in lines:
+                    shown = next(row)
+                    name = f"  {line.row.name}" if section else line.row.name
+                    parts.append((f"{name:<{names}}" + "".join(f"  {shown[p]:>{sizes[p]}}" for p in block)).rstrip())
+        parts.append("")
+        for note in self._below():
+            parts += textwrap.wrap(note, width, subsequent_indent="  ", break_on_hyphens=False)
+        return "\n".join(parts) + "\n"
+
+    def _sections(self) -> Iterator[tuple[str, list[Line]]]:
+        lines: list[Line] = []
+        for line in self.lines:
+            if lines and line.row.section != lines[0].row.section:
+                yield lines[0].row.section, lines
+                lines = []
+            lines.append(line)
+        yield lines[0].row.section, lines
+
+    def _lettered(self) -> list[int]:
+        """Places of the notes that are about some cells only."""
+        return [place for place, note in enumerate(self.of.notes) if note.rows or note.columns]
+
+    def _notes(self, line: Line, column: Column, cell: Cell) -> list[int]:
+        """Places of the notes about this cell; none where the paper has no figure."""
+        there = () if cell.published is None else self._lettered()
+        return [place for place in there if self.of.notes[place].about(line.row, column)]
+
+    def _texts(self, line: Line) -> list[str]:
+        letter = {place: LETTERS[k] for k, place in enumerate(self._lettered())}
+        return [
+            cell.text("".join(letter[place] for place in self._notes(line, column, cell)))
+            for cell, column in zip(line.cells, self.of.columns, strict=True)
+        ]
+
+    def _below(self) -> list[str]:
+        lettered = self._lettered()
+        notes = [f"{LETTERS[k]}: {self.of.notes[place].text}" for k, place in enumerate(lettered)]
+        return [*notes, *(n.text for p, n in enumerate(self.of.notes) if p not in lettered), *self.footnotes]
+
+
+def _head(column: Column, columns: Sequence[Column]) -> str:
+    """The name, with the benchmark where there are several."""
+    several = len({each.benchmark for each in columns if each.benchmark}) > 1
+    return f"{column.benchmark} {column.name}" if several and column.benchmark else column.name

@@ -1,0 +1,369 @@
+"""One question of a paper's table -> the figure that our code finds, with its interval over contexts.
+
+    agreement          of a method with people
+    axes               of people's ratings on one attribute with theirs on another
+    curve              of a way to rank with people, from fewer calls than there are
+    first_wins         P(A), share of all calls that the text shown first wins
+    accuracy           share of calls that choose the text which people rate higher
+    self_consistency   share of pairs that a few texts alone put in the order of all, or of people
+
+A judge is asked through `Tools.judge`; what one question asks, another finds in the store, and here in memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from synthscore.errors import RankingError
+from synthscore.evaluation.agreement import Draws, draw_contexts
+from synthscore.evaluation.agreement.bootstrap import interval, replicates
+from synthscore.evaluation.agreement.levels import measure
+from synthscore.evaluation.methods import KINDS, Tools, method
+from synthscore.evaluation.methods.base import judge_of, task_of
+from synthscore.evaluation.methods.comparing import Compared, Pairwise, grouped
+from synthscore.evaluation.ratings.types import Ratings
+from synthscore.judging.templates import Templates
+from synthscore.ladders.references import References
+from synthscore.ranking import METHODS, Comparisons, median_debiasing, pairwise_accuracy, pool, position_bias, selection
+from synthscore.ranking import self_consistency as self_consistency_of
+from synthscore.signature import text_hash
+from synthscore.types import FloatArray, IntArray, Scores
+
+from .thinning import thinned
+
+Ask = Mapping[str, Any]
+Of = tuple[str, str]  # benchmark, attribute
+
+WITHOUT_STDERR = ("bt", "poe-bt", "poe-g", "poe-g-hard")  # methods that can leave out what no table shows
+
+
+def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Without what is 0."""
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return {what: count for what, count in total.items() if count}
+
+
+class Unmeasured(Exception):
+    """Something that the table needs and that was not given. what : in words. which : by name"""
+
+    def __init__(self, what: str, which: str) -> None:
+        super().__init__(f"{what} {which}")
+        self.what, self.which = what, which
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Figure:
+    """draws : shape (n_draws,), the value of each draw of calls, or trial; one where nothing is drawn
+    replicates : shape (n_resamples,), of resampled contexts, mean over draws
+    n_contexts : that it rests on; of several benchmarks or attributes, the fewest
+    left_out : what takes no part -> how many of them, in all parts of a mean together
+    """
+
+    draws: FloatArray
+    replicates: FloatArray
+    n_contexts: int
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def value(self) -> float:
+        return float(self.draws.mean())
+
+    @property
+    def sd(self) -> float | None:
+        return float(self.draws.std(ddof=1)) if len(self.draws) > 1 else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 %; None for one context."""
+        found = interval(self.replicates) if self.n_contexts > 1 else None
+        return None if found is None else (found.low, found.high)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Calls:
+    """All calls about each problem of one attribute, and the rows of ratings that its candidates are."""
+
+    problems: tuple[Comparisons, ...]
+    rows: tuple[IntArray, ...]
+    names: tuple[str, ...]  # of their contexts; "" where all texts are one problem
+    left_out: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bench:
+    """What questions are answered with. models : by the paper's name of the judge; the rest as in tables.make_table"""
+
+    ratings: Mapping[str, Ratings]
+    models: Mapping[str, Tools]
+    writers: Mapping[str, References] = field(default_factory=dict)
+    prompts: tuple[str, ...] = ()
+    n_draws: int | None = None
+    n_resamples: int = 1000
+    seed: int = 0
+    _kept: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+
+    def figure(self, ask: Ask, of: Sequence[Of]) -> Figure:
+        """The mean over benchmarks, attributes and prompts. raises : Unmeasured; what the methods raise"""
+        for each in of:
+            self.require(*each)
+        tools = self._tools(ask)
+        parts = [
+            MEASURES[ask["measure"]](self, ask, each, one_of) for each in self._prompted(ask, tools) for one_of in of
+        ]
+        return Figure(
+            np.mean([part.draws for part in parts], axis=0),
+            np.mean([part.replicates for part in parts], axis=0),
+            min(part.n_contexts for part in parts),
+            _added(part.left_out for part in parts),
+        )
+
+    def require(self, benchmark: str, attribute: str) -> None:
+        if benchmark not in self.ratings:
+            raise Unmeasured("no ratings are given of", benchmark)
+        if attribute not in self.ratings[benchmark].attributes:
+            raise Unmeasured("no ratings are given of", f"{benchmark}/{attribute}")
+
+    def _tools(self, ask: Ask) -> Tools:
+        judge, writer = ask.get("judge"), ask.get("writer")
+        if judge is not None and judge not in self.models:
+            raise Unmeasured("no model is given as", judge)
+        tools = Tools() if judge is None else self.models[judge]
+        if writer is None:
+            return tools
+        if writer not in self.writers:
+            raise Unmeasured("no ladders are given by", writer)
+        return replace(tools, references=self.writers[writer])
+
+    def _prompted(self, ask: Ask, tools: Tools) -> list[Tools]:
+        """With the template sets that stand for the paper's prompts."""
+        if not self.prompts and ask.get("prompt", 1) == 1:
+            return [tools]
+        if ask.get("prompt", 1) > len(self.prompts):
+            raise Unmeasured("no template set is given for", f"prompt {ask['prompt']}")
+        chosen = [self.prompts[ask["prompt"] - 1]] if "prompt" in ask else self.prompts[: ask.get("prompts", 1)]
+        return [replace(tools, templates=templates) for templates in chosen]
+
+    def kept(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
+
+    def draws(self, benchmark: str) -> Draws:
+        """The same for all figures of a benchmark, so that means over its attributes are of the same contexts."""
+
+        def drawn() -> Draws:
+            contexts = self.ratings[benchmark].context_ids
+            found = draw_contexts(contexts, self.rng("contexts", benchmark), max(1, self.n_resamples))
+            return replace(found, counts=found.counts[: self.n_resamples])  # none, where no interval is wanted
+
+        draws: Draws = self.kept(("draws", benchmark), drawn)
+        return draws
+
+    def rng(self, *names: object) -> np.random.Generator:
+        return np.random.default_rng([self.seed, int(text_hash(*map(str, names))[:16], 16)])
+
+    def calls(self, tools: Tools, of: Of, *, most: int | None = None, debias: str | None = None) -> _Calls:
+        """most : asks all texts as one problem, and at most so many calls. debias : "median" """
+        key = ("calls", id(tools.judge), tools.templates, of, most)
+        found: _Calls = self.kept(key, lambda: self._asked(tools, of, most))
+        if debias is None:
+            return found
+        shift = median_debiasing(pool({str(k): calls for k, calls in enumerate(found.problems)}))
+        return replace(found, problems=tuple(map(shift.apply, found.problems)))
+
+    def _asked(self, tools: Tools, of: Of, most: int | None) -> _Calls:
+        benchmark, attribute = of
+        ratings = self.ratings[benchmark]
+        groups, why = grouped(ratings, pool=most is not None)
+        task, _ = task_of(ratings, attribute)
+        compared = Compared(Pairwise("poe-bt"), {}, pool=most is not None)  # whom to ask; how to rank is the cell's
+        judge = compared.judge(ratings, attribute, groups, judge_of(tools), Templates(task, tools.templates))
+        wanted = []
+        for k, rows in enumerate(groups):
+            n = len(rows)
+            calls = (
+                selection.all_pairs(n)
+                if most is None or most >= n * (n - 1)
+                else selection.symmetric(n, most, self.rng("calls", benchmark))
+            )
+            wanted += [(k, i, j) for i, j in calls.tolist()]
+        judge(wanted)
+        return _Calls(
+            tuple(judge.comparisons()),
+            tuple(np.array(rows, dtype=np.int64) for rows in groups),
+            tuple("" if most is not None else ratings.texts[rows[0]].context_id for rows in groups),
+            {"calls without an answer": len(judge.failures), "texts not compared": sum(map(bool, why))},
+        )
+
+    def scores(self, spec: str, tools: Tools, of: Of) -> Scores:
+        """What a method says of each text on an attribute."""
+        benchmark, attribute = of
+        key = ("scores", spec, id(tools.judge), id(tools.references), tools.templates, of)
+        scores: Scores = self.kept(key, lambda: method(spec)(self.ratings[benchmark], attribute, tools))
+        return scores
+
+
+# ------------------------------------------------------------------------------------------------- agreement
+
+
+def _agreement(bench: Bench, ask: Ask, tools: Tools, of: Of) -> Figure:
+    specs = [_spec(ask)]
+    if trials := ask.get("trials"):
+        specs = [with_options(specs[0], seed=trial) for trial in range(trials)]
+    scores = [bench.scores(spec, tools, of) for spec in specs]
+    human = bench.ratings[of[0]].human(of[1])
+    figure = _held_against(bench, ask, of[0], [each.values for each in scores], human)
+    n_partial = max(sum(score.status == "partial" for score in each) for each in scores)
+    return replace(figure, left_out=_added([figure.left_out, {"a part of the score of texts": n_partial}]))
+
+
+def _axes(bench: Bench, ask: Ask, tools: Tools, of: Of) -> Figure:
+    bench.require(of[0], ask["attribute"])
+    ratings = bench.ratings[of[0]]
+    ask = {**ask, "nan_policy": "skip"}  # the same whichever of the two is the constant one
+    return _held_against(bench, ask, of[0], [ratings.human(ask["attribute"])], ratings.human(of[1]))
+
+
+def _held_against(bench: Bench, ask: Ask, benchmark: str, columns: Sequence[FloatArray], human: FloatArray) -> Figure:
+    """Agreement of each column with people, at the table's level."""
+    ratings = bench.ratings[benchmark]
+    policy = "zero" if ask["nan_policy"] == "unknown" else ask["nan_policy"]
+    found = [
+        measure(values, human, ratings.context_ids, ratings.systems, ask["level"], ask["statistic"], policy)
+        for values in columns
+    ]
+    if undefined := [each.agreement.note for each in found if np.isnan(each.agreement.value)]:
+        raise Unmeasured("there is no correlation:", undefined[0])
+    draws = bench.draws(benchmark)
+    again = [replicates(each.of_counts, draws, ratings.context_ids) if len(draws) else np.empty(0) for each in found]
+    values = np.array([each.agreement.value for each in found])
+    fewest = min((each.agreement for each in found), key=lambda agreement: agreement.n_contexts)
+    left_out = {
+        "texts without a score": max(each.agreement.n_unscored for each in found),
+        "texts that nobody rated": fewest.n_unrated,
+        "contexts without two different ratings, or scores": fewest.n_skipped,
+    }
+    return Figure(values, np.mean(again, axis=0), fewest.n_contexts, left_out)
+
+
+def _spec(ask: Ask) -> str:
+    """The method with what else the cell asks for."""
+    spec: str = ask["method"]
+    kind = KINDS.get(spec.partition(":")[0])
+    if "debias" in ask:
+        spec = with_options(spec, debias=ask["debias"])
+    if ask["level"] == "pooled" and kind and "pool" in (kind.options or {}):
+        spec = with_options(spec, pool="yes")
+    return spec
+
+
+def with_options(spec: str, **options: object) -> str:
+    """
+    >>> with_options("ladder:samples=3", seed=1)
+    'ladder:samples=3,seed=1'
+    """
+    said = ",".join(f"{name}={value}" for name, value in options.items())
+    return f"{spec}{',' if ':' in spec else ':'}{said}"
+
+
+# ------------------------------------------------------------------------------------------------- calls
+
+
+def _first_wins(bench: Bench, ask: Ask, tools: Tools, of: Of) -> Figure:
+    calls = bench.calls(tools, of)
+    shares = [position_bias(each).first_wins for each in calls.problems]
+    return _share(bench, of[0], calls, [(share.value, share.n) for share in shares])
+
+
+def _accuracy(bench: Bench, ask: Ask, tools: Tools, of: Of) -> Figure:
+    calls = bench.calls(tools, of, debias=ask.get("debias"))
+    human = bench.ratings[of[0]].human(of[1])
+    found = [
+        pairwise_accuracy(each, human[rows]).agreement for each, rows in zip(calls.problems, calls.rows, strict=True)
+    ]
+    return _share(bench, of[0], calls, [(share.value, share.n) for share in found])
+
+
+def _self_consistency(bench: Bench, ask: Ask, tools: Tools, of: Of) -> Figure:
+    calls, size = bench.calls(tools, of), ask["size"]
+    human = bench.ratings[of[0]].human(of[1])
+
+    def of_all() -> list[Any]:
+        rng = bench.rng("subsets", of, size)
+        return [
+            self_consistency_of(each, [size], rng, human=human[rows], n_draws=bench.n_draws or 1000)[0]
+            for each, rows in zip(calls.problems, calls.rows, strict=True)
+        ]
+
+    found = bench.kept(("self_consistency", id(tools.judge), tools.templates, of, size), of_all)
+    shares = [getattr(each, ask["order"]) for each in found]
+    return _share(bench, of[0], calls, [(share, 0 if np.isnan(share) else 1) for share in shares])
+
+
+def _share(bench: Bench, benchmark: str, calls: _Calls, found: Sequence[tuple[float, int]]) -> Figure:
+    """Of what was counted in all contexts together. found : for each problem a share, and of how many"""
+    draws = bench.draws(benchmark)
+    place = {name: column for column, name in enumerate(draws.contexts)}
+    counted, of_all = np.zeros(len(place)), np.zeros(len(place))
+    for name, (share, n) in zip(calls.names, found, strict=True):
+        if n:
+            counted[place[name]], of_all[place[name]] = share * n, n
+    if not of_all.any():
+        raise Unmeasured("no call can be counted on", benchmark)
+    counts = draws.counts.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        again = counts @ counted / (counts @ of_all)
+    return Figure(np.array([counted.sum() / of_all.sum()]), again, int((of_all > 0).sum()), calls.left_out)
+
+
+# ------------------------------------------------------------------------------------------------- fewer calls
+
+
+def _curve(bench: Bench, ask: Ask, tools: Tools, of: Of) -> Figure:
+    """Of every draw of calls, agreement of the scores that a method makes of them; all methods see the same draws."""
+    benchmark, attribute = of
+    calls = bench.calls(tools, of, most=ask["most_calls"] if ask["level"] == "pooled" else None)
+    n_draws = 1 if ask["calls"] == "all" else bench.n_draws or ask["draws"]
+    key = ("drawn", id(tools.judge), tools.templates, of, ask["level"], ask["calls"], ask["design"], n_draws)
+    drawn = bench.kept(key, lambda: _drawn(bench, ask, calls, of, n_draws))
+    options = {"stderr": None} if ask["method"] in WITHOUT_STDERR else {}
+    columns, n_failed = [], 0
+    for draw in drawn:
+        values = np.full(len(bench.ratings[benchmark]), np.nan)
+        for each, rows, used in zip(calls.problems, calls.rows, draw, strict=True):
+            try:
+                ranking = METHODS[ask["method"]](each.subset(used), **options)
+            except RankingError:
+                n_failed += 1
+                continue
+            values[rows] = np.round(ranking.scores, 9)  # rounding errors must not split ties
+        columns.append(values)
+    figure = _held_against(bench, ask, benchmark, columns, bench.ratings[benchmark].human(attribute))
+    left_out = _added([figure.left_out, calls.left_out, {"rankings that failed, of all draws": n_failed}])
+    return replace(figure, left_out=left_out)
+
+
+def _drawn(bench: Bench, ask: Ask, calls: _Calls, of: Of, n_draws: int) -> list[list[IntArray]]:
+    """For each draw, the calls of each problem that are in it."""
+    draws = []
+    for draw in range(n_draws):
+        rng = bench.rng("draw", of, ask["calls"], draw)
+        draws.append([thinned(each, ask["calls"], ask["design"], rng) for each in calls.problems])
+    return draws
+
+
+MEASURES: Mapping[str, Callable[[Bench, Ask, Tools, Of], Figure]] = {
+    "agreement": _agreement,
+    "axes": _axes,
+    "curve": _curve,
+    "first_wins": _first_wins,
+    "accuracy": _accuracy,
+    "self_consistency": _self_consistency,
+}
