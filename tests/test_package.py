@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import synthscore
-from synthscore.judging.tasks import tomllib
+from synthscore.resources import tomllib
 
 
 @pytest.mark.parametrize("name", synthscore.__all__)
