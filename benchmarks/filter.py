@@ -30,7 +30,7 @@ from pathlib import Path
 import numpy as np
 
 from synthscore import engines
-from synthscore.cli import main as synthscore
+from synthscore.cli.app import main as synthscore
 from synthscore.io import outputs as filtering
 from synthscore.io.scores import Scores
 from synthscore.ladders.references import save_references

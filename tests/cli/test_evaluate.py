@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from synthscore import engines
-from synthscore.cli import agreeing, main
+from synthscore.cli import agreeing
+from synthscore.cli.app import main
 from synthscore.evaluation.agreement import agreement
 from synthscore.evaluation.ratings import load_benchmark
 from synthscore.io.write import write_rows
@@ -289,7 +290,7 @@ def test_scores_of_a_file_that_are_partial_are_used_counted_and_give_3(files, ca
     assert (row["score"], row["status"], row["reason"]) == (6.25, "partial", "rung 3: too long")
 
 
-def test_scores_that_are_partial_give_3(files, engine, capsys):
+def test_texts_without_a_verdict_on_some_rung_are_unscored_and_give_3(files, engine, capsys):
     rungs = ladders(contexts=("c1", "c2", "c3"))
     save_references(rungs, "ladders")
     engine.judge = reading_judge()
@@ -303,7 +304,7 @@ def test_scores_that_are_partial_give_3(files, engine, capsys):
 
     engine.judge = judge
     assert evaluate(*JUDGED, "ladder", "--references", "ladders") == 3
-    assert "ladder: 1 score of 12 partial" in capsys.readouterr().out
+    assert "ladder: 1 score of 12 missing" in capsys.readouterr().out
 
 
 def test_an_attribute_without_scores_is_named(files, capsys):
@@ -517,7 +518,7 @@ def test_the_list_names_methods_and_benchmarks(capsys):
 
 def test_help_and_the_list_load_no_heavy_library():
     code = (
-        "import sys; from synthscore.cli import main; main(['evaluate', '--list']); main(['evaluate', '--help']); "
+        "import sys; from synthscore.cli.app import main; main(['evaluate', '--list']); main(['evaluate', '--help']); "
         "heavy = {'torch', 'transformers', 'datasets', 'pyarrow', 'scipy', 'tqdm', 'pandas'} & set(sys.modules); "
         "assert not heavy, heavy"
     )

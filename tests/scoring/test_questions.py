@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from synthscore import Store, StoredEngine, engines
-from synthscore.cli import judging, main
+from synthscore.cli import judging
+from synthscore.cli.app import main
 from synthscore.errors import InputError
 from synthscore.io.files import read_rows
 from synthscore.judging.tasks import load_task
@@ -503,7 +504,7 @@ def test_filter_refuses_an_alpha_that_no_probability_meets(engine, capsys, optio
 
 def test_a_threshold_that_is_on_no_scale_is_refused(engine, capsys):
     assert main(["score", *ADAPTIVE, "--min-score", "30"]) == 1
-    assert "outside the rung scale" in capsys.readouterr().err
+    assert "far outside the anchored scale" in capsys.readouterr().err
     assert engine.n_judged == 0
 
 
