@@ -13,13 +13,14 @@ import numpy as np
 
 from ..engine import Engine, Progress
 from ..errors import InputError, LadderError
+from ..io.scores import Scores
 from ..judging.asking import Asking, Inquiry, ask
 from ..judging.tasks import load_task
 from ..judging.templates import Templates
 from ..judging.verdicts import Pair, Verdicts
 from ..ladders.references import References
 from ..signature import Signature, text_hash
-from ..types import FloatArray, Ladder, Score, Scores, Target, Verdict
+from ..types import FloatArray, Ladder, Score, Target, Verdict
 from .anchored.adaptive import Stop
 from .anchored.questions import ask_adaptively, grouped
 from .anchored.scale import Scale
@@ -288,11 +289,11 @@ class Scorer:
     ) -> Scores:
         """pairs : of targets and rungs; those among rungs, and among targets, are added"""
         groups = grouped(texts, ladders, by_target, self.debias is not None)
-        known = self.scale or {}
+        known, both = self.scale or {}, self.asking.both_orders
         for group in groups:
             if self.rungs_too:
                 there = known[group.n_rungs].ladders if known else ()
-                pairs += group.among_rungs(self.attribute, there, len(pairs), self.asking.both_orders)
+                pairs += group.among_rungs(self.attribute, there, len(pairs), both)
             pairs += group.among_targets(
                 self.attribute, self.targets_too, self.seed, len(pairs), self.asking.both_orders
             )

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from synthscore import engines, ranking
-from synthscore.cli import main
+from synthscore.cli.app import main
 from synthscore.cli.rank import OPTIONS
 from synthscore.engine import Prompt
 from synthscore.errors import InputError
@@ -199,7 +199,7 @@ def test_a_problem_has_two_texts_or_more_with_ids_of_their_own():
         Problem(Context("c", "C"), "coherence", ("a",), ("text",))
     with pytest.raises(InputError, match="2 candidates with 1 different ids"):
         Problem(Context("c", "C"), "coherence", ("a", "a"), ("one", "two"))
-    with pytest.raises(InputError, match="protocol= 'yes_no_two_sided'"):
+    with pytest.raises(InputError, match="protocol='yes_no_two_sided'"):
         judge([problem()], protocol="yes_no_two_sided")
 
 
