@@ -356,7 +356,7 @@ def test_methods_over_the_same_calls_share_their_answers(tmp_path):
 def test_all_contexts_are_asked_about_in_one_call():
     engine = FakeEngine(reading_judge())
     scores("poe-bt", engine=engine)
-    assert engine.calls == [("judge", 0), ("judge", 24)]  # none, for the signature
+    assert engine.calls == [("judge", 24)]
 
 
 @pytest.mark.parametrize(
