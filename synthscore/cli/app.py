@@ -20,7 +20,8 @@ from .._version import __version__
 from ..engine import Engine
 from ..errors import SynthscoreError
 from . import legacy
-from .options import BROKEN_PIPE, ERROR, INTERRUPTED, OPEN_ENGINE, USAGE, Messages, UsageError
+from .messages import OPEN_ENGINE, Messages
+from .options import BROKEN_PIPE, ERROR, INTERRUPTED, USAGE, UsageError
 
 HELP = """
 Absolute quality scores for generated texts: a judge model compares each text with a ladder of synthetic references;

@@ -8,7 +8,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from .options import INCOMPLETE, OK, Messages, RowsIn
+from .messages import Messages
+from .options import INCOMPLETE, OK, RowsIn
 from .talk import counted
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..engine import Engine, Generation, LabelLogProbs, Progress, Prompt, Sampling
 from ..signature import Signature
 from ..types import FloatArray
-from .options import Messages
+from .messages import Messages
 from .talk import counted, spaced
 
 
