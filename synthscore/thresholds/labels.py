@@ -109,8 +109,8 @@ class Labelled:
             left_out.append(f"{n_unmatched} labels are of texts without a score; the first is {first!r}")
         if not value:
             raise InputError(
-                f"no score has a label: {'; '.join(left_out) or 'there are no rows'}. Expected score and label "
-                "(true or false), or human with good_from. Add them, or name the file that has them (--labels)"
+                f"no score has a label: {'; '.join(left_out) or 'there are no rows'}. Expected rows with score and "
+                "label (true or false), or human with good_from. Add them, or name the file that has them (--labels)"
             )
         return cls(
             np.array(value, dtype=np.float64),
