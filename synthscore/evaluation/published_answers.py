@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from ..engine import LabelLogProbs, Prompt, Question
+from ..engine import LabelAnswer, Prompt, Question
 from ..errors import InputError
 from ..io.files import Row, Source, plain, read_rows, shorten
 from ..io.nouns import _id, _row_error
 from ..judging.tasks import load_task
 from ..judging.templates import Templates
 from ..signature import Signature, text_hash
-from ..store.answers import Answer
-from ..store.engine import label_value
+from ..store.answers import Stored
+from ..store.engine import stored_value
 from ..store.file import Store
 from .ratings.types import RatedText, Ratings
 
@@ -64,7 +64,7 @@ def import_answers(source: Source, ratings: Ratings, store: Store, *, templates:
     source = _kept(source)
     published = _hash(source)
     prompts = _Prompts(ratings, templates)
-    answers: dict[bytes, Answer] = {}
+    answers: dict[bytes, Stored] = {}
     repeated: list[str] = []
     untold: list[str] = []
     left_out: list[str] = []
@@ -83,7 +83,7 @@ def import_answers(source: Source, ratings: Ratings, store: Store, *, templates:
             continue
         if all(value.get("censored", (False,))):
             untold.append(f"row {row.number}, {name}")
-        answers[key] = Answer(key, question.kind, value, engine, question)
+        answers[key] = Stored(key, question.kind, value, engine, question)
     if not answers:
         first = f"; the first of {len(left_out)} rows: {left_out[0]}" if left_out else ""
         raise InputError(
@@ -200,16 +200,16 @@ def _answer(row: Row, prompts: _Prompts) -> tuple[Question, dict[str, Any], str]
                 row, "choice", choice, f"choice is {shorten(choice)}, expected A, B or tie", "Mend the row"
             )
         question = Question(prompts.choose(row), ("A", "B"))
-        answers = LabelLogProbs(question.labels, np.array([_CHOICES[choice]]))
+        answer = LabelAnswer(_CHOICES[choice])
         systems = f"{row.values['system_a']} or {row.values['system_b']}"
     else:
         _require_kind(row, "score_distribution")
-        labels, answers = _distribution(row)
+        labels, answer = _distribution(row)
         question, systems = Question(prompts.rate(row, labels), labels), row.values["system"]
-    return question, label_value(answers, 0), f"{row.values['context_id']}/{systems}/{row.values['attribute']}"
+    return question, stored_value(answer), f"{row.values['context_id']}/{systems}/{row.values['attribute']}"
 
 
-def _distribution(row: Row) -> tuple[tuple[str, ...], LabelLogProbs]:
+def _distribution(row: Row) -> tuple[tuple[str, ...], LabelAnswer]:
     told = row.values.get("logprobs")
     if not isinstance(told, Mapping) or not told or not all(str(label).isdecimal() for label in told):
         seen = f"logprobs is {shorten(told)}, expected whole numbers -> log-probabilities"
@@ -219,11 +219,11 @@ def _distribution(row: Row) -> tuple[tuple[str, ...], LabelLogProbs]:
         seen = f"logprobs are of {', '.join(labels)}, expected all whole numbers between the first and the last"
         raise _row_error(row, "logprobs", told, seen, "Write null for a label that is not told")
     values = [FLOOR if told[label] is None else _number(row, "logprobs", told[label]) for label in labels]
-    censored = np.array([[told[label] is None for label in labels]])
+    censored = [told[label] is None for label in labels]
     if max(values) > 1e-4:
         seen = f"logprobs are {shorten(told)}, expected at most 0"
         raise _row_error(row, "logprobs", told, seen, "Natural logarithms go there")
-    return labels, LabelLogProbs(labels, np.array([values]), censored=censored)
+    return labels, LabelAnswer(values, censored=censored if any(censored) else None)
 
 
 def _signature(row: Row, ratings: Ratings, published: str) -> Signature:

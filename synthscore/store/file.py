@@ -20,7 +20,7 @@ from typing import Any
 
 from ..errors import StoreError
 from ..resources import cache_folder
-from .answers import Answer, Batch, BatchRows, batch_rows, crc, require_intact, unpack
+from .answers import Batch, BatchRows, Stored, batch_rows, crc, require_intact, unpack
 
 FORMAT = 2
 MIN_BYTES = 1_000_000  # least bound on a store's size: below it, little more than the last batch would be kept
@@ -158,9 +158,9 @@ class Store:
                     found[row[2]] = json.loads(row[3].decode())  # of bytes, json guesses the encoding each time
         return found
 
-    def put_many(self, answers: Iterable[Answer]) -> int:
+    def put_many(self, answers: Iterable[Stored]) -> int:
         """Store answers in one transaction: all or none of them. How many were new."""
-        groups: dict[tuple[str, str, bool], list[Answer]] = {}
+        groups: dict[tuple[str, str, bool], list[Stored]] = {}
         for answer in answers:
             groups.setdefault((answer.kind, answer.engine, answer.question is None), []).append(answer)
         if not groups:
@@ -194,7 +194,7 @@ class Store:
             ).fetchall()
             return [Batch(i, kind.decode(), engine.decode(), at, n, bool(q)) for i, kind, engine, at, n, q in rows]
 
-    def read(self, batch: Batch) -> list[Answer]:
+    def read(self, batch: Batch) -> list[Stored]:
         """The answers of a batch, with their questions where they are kept; none if it has gone in the meantime."""
         raw = self._read(batch.id)
         if raw is None:
@@ -204,7 +204,7 @@ class Store:
             if raw.questions is not None and any(place not in questions for place, *_ in raw.rows):
                 raise sqlite3.DatabaseError(f"batch {batch.id} holds more answers than questions")
             return [
-                Answer(key, raw.kind, json.loads(value), raw.engine, questions.get(place))
+                Stored(key, raw.kind, json.loads(value), raw.engine, questions.get(place))
                 for place, key, value in raw.rows
             ]
 
