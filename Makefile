@@ -13,7 +13,7 @@ demo: $(READY)
 
 test: $(READY)
 	$(VENV)/bin/ruff check .
-	$(VENV)/bin/ruff format --check synthscore tests training
+	$(VENV)/bin/ruff format --check synthscore papers tests training
 	$(VENV)/bin/mypy
 	$(VENV)/bin/pytest
 

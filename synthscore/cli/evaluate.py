@@ -14,7 +14,6 @@ from ..errors import InputError
 from ..evaluation.agreement import LEVELS, NAN_POLICIES, STATISTICS
 from ..evaluation.folder import RunFolder
 from ..evaluation.methods import KINDS, Tools, method, split_methods
-from ..evaluation.published import published, table_ids
 from ..evaluation.ratings import BENCHMARKS, Joined, Ratings, join, load_benchmark, read_ratings
 from ..evaluation.result import Column, Settings
 from ..evaluation.run import attributes_of, evaluate_columns, joined_columns, require_method, score_columns
@@ -46,7 +45,6 @@ Examples:
   $ synthscore evaluate scores.jsonl --human ratings.jsonl
   $ synthscore evaluate scores.jsonl --human ratings.jsonl --methods length,overlap --against scores --json
   $ synthscore evaluate --benchmark summeval --data DIR --methods length,g-eval,poe-bt --model M -o run/
-  $ synthscore evaluate --table ds1 --data DIR --references ladders/ --model M
   $ synthscore evaluate --list
 
 How far scores agree with people: rank correlations inside each context, over all texts and over systems,
@@ -56,8 +54,7 @@ come from a file with id (or context_id and system) and human, or are a benchmar
 a folder of yours: nothing is downloaded.
 
 With -o, scores are written as they come, and the same command run again goes on from them; what a model
-answered is in its store. --table makes a table of a paper again for the models given, beside the figures
-that it prints. The exit code is 3 where a text could not be scored, or a row could not be used.
+answered is in its store. The exit code is 3 where a text could not be scored, or a row could not be used.
 """
 
 FLOORS = ("length", "overlap", "type-token-ratio")
@@ -78,11 +75,11 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("-o", "--output", metavar="FOLDER", help="scores, ratings and figures, for `synthscore report`")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--list", action="store_true", help="print the methods, benchmarks and tables there are")
+    parser.add_argument("--list", action="store_true", help="print the methods and benchmarks there are")
     _add_ratings(parser)
     _add_methods(parser)
     _add_figures(parser)
-    _add_tables(parser)
+    parser.add_argument("--table", action="append", help=argparse.SUPPRESS)
     add_model(parser, None, f"{JUDGE}; may be repeated", several=True)
     add_input(parser)
     add_messages(parser)
@@ -139,42 +136,15 @@ def _add_figures(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_tables(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("tables of the papers")
-    group.add_argument(
-        "--table",
-        action="append",
-        metavar="ID",
-        help="ds1, ca3, poe5, ...; see --list and docs/tables.md; may be repeated. Measured on those of its "
-        "benchmarks that lie in --data, or on --benchmark; --prompts SET,SET are a paper's first and second prompt",
-    )
-    group.add_argument(
-        "--row", type=_named, action="append", default=[], metavar="NAME=METHOD",
-        help="what a row of the table is measured by, such as QuestEval=file:questeval.jsonl; may be repeated",
-    )  # fmt: skip
-    group.add_argument(
-        "--writer", type=_named, action="append", default=[], metavar="NAME=FOLDER", help="ladders by this generator"
-    )
-    group.add_argument(
-        "--draws", type=whole(1), metavar="N", help="of curves and subsets (default: the paper's number)"
-    )
-
-
-def _named(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not (name and separator and value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
-    return name, value
-
-
 def run(args: argparse.Namespace) -> int:
     if args.list:
         print("\n".join(_list()))
         return OK
     if args.table:
-        from . import tables  # SciPy takes a while to load, and --help does not need it
-
-        return tables.run(args)
+        raise UsageError(
+            "the papers' tables are made by papers/, which lies beside synthscore in its repository. In a checkout, "
+            f"say: python -m papers {' '.join(args.table)} --data DIR --model M"
+        )
     plan = _plan(args)
     methods = {spec: method(spec) for spec, _ in plan.values()}
     kept = args.json or args.output  # what is only shown has no more figures than are shown
@@ -244,9 +214,6 @@ def _plan(args: argparse.Namespace) -> dict[str, tuple[str, str]]:
         raise UsageError(
             f"--task {args.task} does nothing with --benchmark {args.benchmark}, which has one. Leave it out"
         )
-    for option in ("row", "writer", "draws"):
-        if getattr(args, option):
-            raise UsageError(f"--{option} does nothing without --table. Leave it out")
     specs = list(dict.fromkeys(split_methods(args.methods))) if args.methods else []
     if not specs and not args.scores:
         specs = [*FLOORS, *(["ladder"] if args.references else [])]
@@ -295,8 +262,6 @@ def _list() -> Iterator[str]:
     yield "\nbenchmarks (docs/benchmarks.md):"
     ratings = [(name, each.task, ", ".join(each.scales)) for name, each in BENCHMARKS.items()]
     yield table(ratings, ("name", "task", "attributes"), agreeing.width())
-    yield "\ntables (docs/tables.md):"
-    yield table([(name, published(name).title) for name in table_ids()], ("id", "what it shows"), agreeing.width())
 
 
 # ------------------------------------------------------------------------------------------------- what goes in

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import math
 import re
-import sys
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from itertools import islice
@@ -14,24 +13,19 @@ from typing import Any
 
 from ..engine import KINDS
 from ..errors import StoreError
-from ..evaluation.published_answers import import_answers
-from ..evaluation.ratings.benchmarks import BENCHMARKS, load_benchmark
 from ..io.files import write_rows
-from ..signature import Signature
 from ..store.answers import VERDICTS, Batch, Stored
 from ..store.file import FORMAT, MIN_BYTES, Store, default_store_path
 from .common import (
     ERROR,
-    INCOMPLETE,
     OK,
     Commands,
+    UsageError,
     add_command,
     add_messages,
-    add_templates,
     counted,
     home,
     note,
-    reasons,
     rows_file,
     table,
     warn,
@@ -44,7 +38,6 @@ Examples:
   $ synthscore store show --kind labels --limit 3
   $ synthscore store merge part-*.sqlite --store answers.sqlite
   $ synthscore store prune --max-size 2GB
-  $ synthscore store import judges.jsonl.gz --benchmark summeval --data benchmarks/ -o judges.sqlite
 
 Looks at the answers that are kept so that nothing is asked twice. Each action has a --help of its own.
 """
@@ -83,23 +76,12 @@ Drops the oldest answers, with their questions, a batch at a time, until the fil
 batch stays. A run that needs them asks the model again. Other processes may use the store meanwhile.
 """
 
-IMPORT = """
-Example:
-  $ synthscore store import judges.jsonl.gz --benchmark summeval --data benchmarks/ -o judges.sqlite
-
-Puts published answers of other people's judges about the texts of a benchmark into a store, as answers to
-the prompts of this program about them; their signature says that the judge was asked in other words. Then
---model 'recorded:judges.sqlite#PART' gives them, where PART is printed for each judge. Rows are of kind
-score_distribution (logprobs: label -> nats, null: not told) or pairwise (choice: A, B or tie); see
-docs/benchmarks.md. The exit code is 3 where rows could not be used.
-"""
-
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
 def add(commands: Commands) -> None:
     parser = add_command(
-        commands, "store", run_info, "store info|show|merge|prune|import ...", "look at stored answers, join them", TEXT
+        commands, "store", run_info, "store info|show|merge|prune ...", "look at stored answers, join them", TEXT
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     add_command(actions, "info", run_info, "store info [--store FILE]", "what is in it", INFO)
@@ -130,27 +112,14 @@ def add(commands: Commands) -> None:
         metavar="SIZE",
         help="of the file: 500MB, 2GB, or a number of bytes; at least 1MB",
     )
-    _add_import(actions)
-    for name, action in actions.choices.items():
-        if name != "import":  # other people's answers do not go where ours are unless that is said
-            action.add_argument(
-                "--store", dest="file", metavar="FILE", help=f"the store (default: {home(default_store_path())})"
-            )
+    for action in actions.choices.values():
+        action.add_argument(
+            "--store", dest="file", metavar="FILE", help=f"the store (default: {home(default_store_path())})"
+        )
         add_messages(action)
-
-
-def _add_import(actions: Commands) -> None:
-    usage = "store import ROWS --benchmark NAME --data FOLDER -o FILE"
-    parser = add_command(actions, "import", run_import, usage, "published answers of other judges", IMPORT)
-    parser.add_argument("rows", metavar="ROWS", help="the published answers: .jsonl, .jsonl.gz, .json, .parquet")
-    parser.add_argument(
-        "--benchmark", choices=tuple(BENCHMARKS), required=True, metavar="NAME", help="whose texts they are about"
-    )
-    parser.add_argument("--data", required=True, metavar="FOLDER", help="where the benchmark's files are")
-    parser.add_argument(
-        "-o", "--store", dest="file", required=True, metavar="FILE", help="the store; made where there is none"
-    )
-    add_templates(parser)
+    moved = actions.add_parser("import", add_help=False, prefix_chars="\0")
+    moved.add_argument("rest", nargs="*")
+    moved.set_defaults(run=run_import, debug=False)
 
 
 def run_info(args: argparse.Namespace) -> int:
@@ -216,25 +185,10 @@ def run_prune(args: argparse.Namespace) -> int:
 
 
 def run_import(args: argparse.Namespace) -> int:
-    ratings = load_benchmark(args.benchmark, args.data)
-    path = _path(args)
-    with Store(path) as store:
-        imported = import_answers(args.rows, ratings, store, templates=args.prompts)
-    for engine, n_answers in imported.engines.items():
-        part = "|".join(f"{name}:{value}" for name, value in Signature.parse(engine).parts[:3])
-        note(args, f"{counted(n_answers, 'answer')}: --model 'recorded:{args.file}#{part}'")
-    note(args, f"{path}: {counted(imported.n_new, 'new answer')}")
-    for rows, what in (
-        (imported.repeated, "with the question of an earlier row; the first answer counts"),
-        (imported.untold, "without any label that is told; no method scores their texts"),
-    ):
-        if rows:
-            note(args, f"{counted(len(rows), 'row')} {what}, such as {'; '.join(rows[:3])}")
-    if imported.left_out:
-        warn(f"{counted(len(imported.left_out), 'row')} could not be used:")
-        print("\n".join(reasons(imported.left_out)), file=sys.stderr)
-        return INCOMPLETE
-    return OK
+    raise UsageError(
+        "answers of published judges are imported by papers/, which lies beside synthscore in its repository. In a "
+        "checkout, say: python -m papers import ROWS --benchmark NAME --data FOLDER -o FILE"
+    )
 
 
 def _rows(args: argparse.Namespace, store: Store) -> Iterator[dict[str, Any]]:

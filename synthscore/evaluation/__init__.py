@@ -1,11 +1,9 @@
-"""Methods held against people's ratings: what each says, how far it agrees, and the papers' tables of that.
+"""Methods held against people's ratings: what each says, and how far it agrees.
 
-    >>> from synthscore.evaluation.methods import Tools, method
-    >>> from synthscore.evaluation import evaluate
-    >>> found = evaluate(ratings, {name: method(name) for name in ("length", "g-eval")}, Tools(judge), against="length")
-    >>> found.at("g-eval", "coherence").value
-
-Tables: synthscore.evaluation.tables.
+>>> from synthscore.evaluation.methods import Tools, method
+>>> from synthscore.evaluation import evaluate
+>>> found = evaluate(ratings, {name: method(name) for name in ("length", "g-eval")}, Tools(judge), against="length")
+>>> found.at("g-eval", "coherence").value
 """
 
 from .folder import RunFolder

@@ -123,7 +123,7 @@ def test_the_commands_are_those_that_were_promised():
         *("calibrate", "demo", "doctor", "evaluate", "filter", "generate", "rank", "references", "report", "score"),
         *("serve", "store", "verify"),
         *(f"references {action}" for action in ("card", "check", "diff", "list", "repair", "show", "verify")),
-        *(f"store {action}" for action in ("import", "info", "merge", "prune", "show")),
+        *(f"store {action}" for action in ("info", "merge", "prune", "show")),
     }
 
 

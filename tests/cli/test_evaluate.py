@@ -1,4 +1,4 @@
-"""`synthscore evaluate`: scores from files, methods on benchmarks, bad input, the store, the folder, tables."""
+"""`synthscore evaluate`: scores from files, methods on benchmarks, bad input, the store, the folder."""
 
 import gzip
 import json
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from synthscore import engines
-from synthscore.cli import agreeing, main, tables
+from synthscore.cli import agreeing, main
 from synthscore.evaluation.agreement import agreement
 from synthscore.evaluation.ratings import load_benchmark
 from synthscore.io.files import write_rows
@@ -349,12 +349,7 @@ def test_a_benchmark_with_a_row_short_says_which_context(folder, capsys):
         (["--human", "r", "--prompts", "paper"], "--prompts paper does nothing"),
         (["--human", "r", "--resamples", "0", "--against", "length"], "--against needs resamples"),
         (["a/length.jsonl", "--human", "r", "--methods", "length"], "are both called length"),
-        (["s.jsonl", "--human", "r", "--draws", "3"], "--draws does nothing without --table"),
-        (["s.jsonl", "--human", "r", "--row", "a=b"], "--row does nothing without --table"),
-        (["s.jsonl", "--human", "r", "--row", "a"], "'a' is not NAME=VALUE"),
-        (["--table", "ds1"], "in which folder"),
-        (["s.jsonl", "--table", "ds1", "--data", "d"], "scores s.jsonl does nothing with --table"),
-        (["--table", "ds1", "--data", "d", "--nan-policy", "one"], "--nan-policy one does nothing"),
+        (["--table", "ds1", "--data", "d"], "say: python -m papers ds1 --data DIR --model M"),
         (["--human", "r", "--level", "text"], "invalid choice"),
         (["--human", "r", "--benchmark", "none"], "invalid choice"),
     ],
@@ -512,10 +507,10 @@ def test_a_method_without_what_it_needs_is_named_and_gives_3(files, capsys):
     assert "(rouge-l)" not in out  # nothing more is said of contexts
 
 
-def test_the_list_names_methods_benchmarks_and_tables(capsys):
+def test_the_list_names_methods_and_benchmarks(capsys):
     assert evaluate("--list") == 0
     out = capsys.readouterr().out
-    for name in ("ladder", "g-eval", "file:PATH", "summeval", "webnlg", "ds1", "poe9"):
+    for name in ("ladder", "g-eval", "file:PATH", "summeval", "webnlg"):
         assert re.search(rf"^{name}\b", out, re.MULTILINE), name
     assert max(map(len, out.splitlines())) <= agreeing.WIDTH
 
@@ -581,56 +576,3 @@ def test_scores_of_a_benchmarks_texts_are_held_against_it(capsys):
     assert (figure["value"], figure["n"], figure["skipped"]) == (expected.value, expected.n, expected.n_skipped)
     assert figure["low"] < figure["value"] < figure["high"]
     assert list(found) == ["fluency", "about"]
-
-
-# ------------------------------------------------------------------------------------------------- tables
-
-
-def test_a_table_without_its_benchmark_shows_what_is_published_and_says_what_is_missing(folder, capsys):
-    assert evaluate("--table", "ds5", "--data", folder, "-o", "run") == 3
-    shown = capsys.readouterr()
-    assert "ds5: " in shown.out
-    assert "(0.787)" in shown.out
-    assert "not measured: there is no summeval" in shown.err
-    assert {path.name for path in Path("run/tables").iterdir()} == {"ds5.md", "ds5.json"}
-
-
-@benchmark("topicalchat")
-def test_what_is_said_of_a_table_reaches_it(engine, capsys, monkeypatch):
-    asked = []
-
-    def make_table(*said, **more):
-        asked.append((*said, more))
-        return original(*said, **more | {"methods": {}})
-
-    original = tables.make_table
-    monkeypatch.setattr(tables, "make_table", make_table)
-    save_references(ladders(), "ladders")
-    argv = ["--table", "ds5", "--data", BENCHMARKS, "--benchmark", "topicalchat", "--model", "http://x/v1#org/m"]
-    argv += ["--references", "ladders", "--writer", "w=ladders", "--row", "A=length", "--draws", "7", "--seed", "5"]
-    assert evaluate(*argv, "--prompts", "paper,default", "--resamples", "9") == 0
-    ((name, ratings, models, more),) = asked
-    assert (name, list(ratings), list(models), list(more["writers"])) == ("ds5", ["topicalchat"], ["org/m"], ["w"])
-    assert (models["org/m"].templates, more["prompts"]) == ("paper", ["paper", "default"])
-    assert models["org/m"].references.hash == more["writers"]["w"].hash
-    assert (more["methods"], more["n_draws"], more["n_resamples"], more["seed"]) == ({"A": "length"}, 7, 9, 5)
-
-
-def test_a_table_that_is_not_there_names_those_that_are(folder, capsys):
-    assert evaluate("--table", "ds4", "--data", folder) == 1
-    assert "There are: ds1, ds2" in capsys.readouterr().err
-
-
-@benchmark("summeval")
-def test_a_table_shows_measured_beside_published_figures(capsys):
-    found = said(capsys, "--table", "ds5", "--data", BENCHMARKS, "--resamples", "50")
-    cells = [cell for row in found["ds5"]["rows"] for cell in row["cells"]]
-    assert all(cell["value"] is not None and cell["published"] is not None for cell in cells)
-
-
-@benchmark("summeval")
-def test_a_benchmark_that_is_not_whole_stops_a_table(folder, capsys):
-    lines = gzip.decompress((BENCHMARKS / "summeval.jsonl.gz").read_bytes()).splitlines(keepends=True)
-    (folder / "summeval.jsonl").write_bytes(b"".join(lines[1:]))
-    assert evaluate("--table", "ds5", "--data", folder) == 1
-    assert "cannot use" in capsys.readouterr().err

@@ -3,14 +3,27 @@
 import subprocess
 import sys
 from functools import partial
-from importlib import import_module
 
 import numpy as np
 import pytest
 
 from synthscore import ranking
 from synthscore.errors import TaskError
-from synthscore.evaluation.methods import KINDS, MODULES, Kind, MethodError, Tools, method, split_methods
+from synthscore.evaluation.methods import (
+    ELSEWHERE,
+    KINDS,
+    Kind,
+    MethodError,
+    Tools,
+    comparing,
+    floors,
+    method,
+    overlap_metrics,
+    rating,
+    register,
+    split_methods,
+)
+from synthscore.evaluation.methods import ladders as ladders_
 from synthscore.evaluation.methods.base import judge_of, scored, task_of
 from synthscore.evaluation.methods.comparing import METHODS
 from synthscore.judging.tasks import load_task
@@ -37,16 +50,17 @@ def scores(spec, ratings=None, engine=None, references=None, attribute="coherenc
 def test_names_are_listed_without_scipy_or_torch():
     code = (
         "import sys; from synthscore.evaluation.methods import KINDS, method; list(KINDS)\n"
-        "for spec in ('ladder', 'g-eval', 'poe-bt', 'pairs-beam', 'zepo', 'length'): method(spec)\n"
+        "for spec in ('ladder', 'g-eval', 'poe-bt', 'pairs-beam', 'length'): method(spec)\n"
         "print([name for name in ('scipy', 'torch', 'transformers', 'sacrebleu', 'nltk') if name in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
 def test_kinds_of_all_modules_are_there_each_once_with_one_line_about_it():
-    names = [name for module in MODULES for name in import_module(f"synthscore.evaluation.methods.{module}").KINDS]
-    assert sorted(names) == sorted(KINDS)
-    assert len(set(names)) == len(names) == len(KINDS)
+    modules = (ladders_, rating, comparing, overlap_metrics, floors)
+    names = [name for module in modules for name in module.KINDS]
+    assert set(names) == KINDS.keys() - set(ELSEWHERE)
+    assert len(set(names)) == len(names) == 27
     for kind in KINDS.values():
         assert isinstance(kind, Kind)
         assert len(kind.summary.splitlines()) == 1
@@ -58,6 +72,20 @@ def test_an_unknown_method_is_told_which_there_are():
         method("geval")
     with pytest.raises(MethodError, match=r"no method ''"):
         method(" ")
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_a_method_of_the_papers_is_told_where_it_is(name, monkeypatch):
+    monkeypatch.delitem(KINDS, name, raising=False)  # other tests may have registered it
+    with pytest.raises(MethodError, match=r"papers/ .*`python -m papers evaluate"):
+        method(f"{name}:seed=1")
+
+
+def test_a_registered_kind_is_a_method_and_no_name_is_taken_twice(monkeypatch):
+    monkeypatch.setitem(KINDS, "one", KINDS["constant"])
+    assert method("one")(rated(), "coherence", Tools()).values[0] == 0
+    with pytest.raises(MethodError, match=r"cannot register length: there are such methods"):
+        register({"length": KINDS["constant"]})
 
 
 @pytest.mark.parametrize(
@@ -111,7 +139,7 @@ def test_what_a_method_lacks_is_named():
     ratings = rated()
     with pytest.raises(MethodError, match=r"asks a judge, and there is none"):
         judge_of(Tools())
-    for spec in ("g-eval", "ladder", "poe-bt", "pairs-beam", "zepo"):
+    for spec in ("g-eval", "ladder", "poe-bt", "pairs-beam"):
         with pytest.raises(MethodError, match=r"asks a judge, and there is none"):
             method(spec)(ratings, "coherence", Tools())
     with pytest.raises(MethodError, match=r"needs ladders, and there are none"):

@@ -161,14 +161,6 @@ def test_metrics_by_hand():
     assert scores("chrf", short).values == pytest.approx([100])
 
 
-def test_meteor_by_hand():
-    found = scores("meteor", of("The cats sat.", "Dogs bark", references=["The cat sat down."]))
-    # 4 words (the, cats by stem, sat, .) match in 2 chunks; precision 1, recall 4/5; F = 10PR / (R + 9P).
-    f, penalty = 10 * 0.8 / (0.8 + 9), 0.5 * (2 / 4) ** 3
-    assert found.values == pytest.approx([f * (1 - penalty), 0])
-    assert ("synonyms", "none") in found.signature.parts
-
-
 def test_rouge_lsum_separates_sentences_and_rouge_l_does_not():
     made = of("Dogs bark here. Cats sleep there.", references=["Cats sleep there. Dogs bark here."])
     assert scores("rouge-lsum", made).values == pytest.approx([1])
@@ -257,7 +249,7 @@ def test_a_signature_names_the_method_its_options_and_the_packages_version(kind)
     assert Signature.parse(str(signature)) == signature
     parts = dict(signature.parts)
     assert parts["method"] == kind
-    package = {"bleu": "sacrebleu", "chrf": "sacrebleu", "meteor": "nltk"}.get(kind, "rouge_score")
+    package = {"bleu": "sacrebleu", "chrf": "sacrebleu"}.get(kind, "rouge_score")
     assert parts.get(package) == (version(package) if kind in METRICS else None)
     assert "version" not in parts
 

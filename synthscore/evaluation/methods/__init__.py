@@ -12,43 +12,25 @@ file:PATH                   a column of scores out of a file; :option=value,... 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
-from importlib import import_module
+from collections.abc import Callable, Mapping
 
+from . import comparing, floors, ladders, overlap_metrics, rating
 from .base import Kind, Method, MethodError, Tools
 
-__all__ = ["KINDS", "Kind", "Method", "MethodError", "Tools", "method", "split_methods"]
+__all__ = ["KINDS", "Kind", "Method", "MethodError", "Tools", "method", "register", "split_methods"]
 
-MODULES = (
-    *("ladders", "rating", "comparing", "zepo"),
-    *("gptscore", "unieval", "bertscore", "overlap_metrics", "floors"),
-)
-"""Where kinds are defined. None of them imports more than NumPy and Jinja before a method is called."""
-
-
-class _Kinds(Mapping[str, Kind]):
-    """The kinds of all modules, which are imported when a kind is first looked for."""
-
-    @cached_property
-    def _kinds(self) -> dict[str, Kind]:
-        kinds: dict[str, Kind] = {}
-        for name in MODULES:
-            kinds |= import_module(f".{name}", __name__).KINDS
-        return kinds
-
-    def __getitem__(self, name: str) -> Kind:
-        return self._kinds[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._kinds)
-
-    def __len__(self) -> int:
-        return len(self._kinds)
-
-
-KINDS: Mapping[str, Kind] = _Kinds()
+KINDS: dict[str, Kind] = {**ladders.KINDS, **rating.KINDS, **comparing.KINDS, **overlap_metrics.KINDS, **floors.KINDS}
 """Name -> kind of method; sums and files of scores have none."""
+
+ELSEWHERE = ("bertscore", "gptscore", "bartscore", "unieval", "zepo", "meteor")
+"""Kinds of papers/, which lies beside the package in its repository."""
+
+
+def register(kinds: Mapping[str, Kind]) -> None:
+    """Further kinds. raises : MethodError for a name that is taken"""
+    if taken := sorted(kinds.keys() & KINDS.keys()):
+        raise MethodError(f"cannot register {', '.join(taken)}: there are such methods. Choose other names")
+    KINDS.update(kinds)
 
 
 def method(spec: str) -> Method:
@@ -67,6 +49,12 @@ def method(spec: str) -> Method:
         from .columns import column
 
         return column(said)
+    if name in ELSEWHERE and name not in KINDS:
+        raise MethodError(
+            f"the method {name} is not part of synthscore, but of papers/ beside it. In a checkout of the repository, "
+            f"say `python -m papers evaluate ...` instead of `synthscore evaluate ...`; in Python, import papers",
+            spec=spec,
+        )
     if name not in KINDS:
         raise MethodError(
             f"there is no method {spec!r}. There are: {', '.join(KINDS)}; zsum(A,B), ranksum(A,B) and file:PATH",

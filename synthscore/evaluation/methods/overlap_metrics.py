@@ -1,4 +1,4 @@
-"""Metrics that hold a text against references by people: BLEU, chrF, ROUGE and METEOR, each as its package computes it.
+"""Metrics that hold a text against references by people: BLEU, chrF and ROUGE, each as its package computes it.
 
 References are the context's own (SummEval, WebNLG), or another system's texts (Topical-Chat: the reply that was really
 given). Knows nothing of what the metrics compute; packages of the extra `evaluate` are imported when a method is made.
@@ -7,7 +7,7 @@ given). Knows nothing of what the metrics compute; packages of the extra `evalua
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
@@ -30,16 +30,16 @@ def bleu(references: str = "first", system: str = "", own: bool = False, lowerca
 
     Several references: n-grams are counted against all of them at once.
     """
-    metric = _package("sacrebleu.metrics", "bleu").BLEU(effective_order=True, lowercase=lowercase)
-    return _against("bleu", _sacrebleu(metric), references, system, own, **_signed(metric))
+    metric = package("sacrebleu.metrics", "bleu").BLEU(effective_order=True, lowercase=lowercase)
+    return against_references("bleu", _sacrebleu(metric), references, system, own, **_signed(metric))
 
 
 def chrf(
     references: str = "first", system: str = "", own: bool = False, lowercase: bool = False, word_order: int = 0
 ) -> Method:
     """chrF, 0 to 100: F-score of character 6-grams; with word_order=2, chrF++. Several references: the best."""
-    metric = _package("sacrebleu.metrics", "chrf").CHRF(lowercase=lowercase, word_order=word_order)
-    return _against("chrf", _sacrebleu(metric), references, system, own, **_signed(metric))
+    metric = package("sacrebleu.metrics", "chrf").CHRF(lowercase=lowercase, word_order=word_order)
+    return against_references("chrf", _sacrebleu(metric), references, system, own, **_signed(metric))
 
 
 def rouge(kind: str, references: str = "first", system: str = "", own: bool = False, stem: bool = False) -> Method:
@@ -48,7 +48,7 @@ def rouge(kind: str, references: str = "first", system: str = "", own: bool = Fa
     rouge-lsum takes the union of the longest common subsequences of sentences, which synthscore separates.
     """
     name = _ROUGE[kind]
-    scorer = _package("rouge_score.rouge_scorer", kind).RougeScorer([name], use_stemmer=stem)
+    scorer = package("rouge_score.rouge_scorer", kind).RougeScorer([name], use_stemmer=stem)
     by_sentence = kind == "rouge-lsum"
 
     def metric(text: str, against: Sequence[str]) -> float:
@@ -57,32 +57,9 @@ def rouge(kind: str, references: str = "first", system: str = "", own: bool = Fa
         return float(scorer.score_multi(against, text)[name].fmeasure)
 
     parts = {"rouge_score": version("rouge-score"), "stem": "yes" if stem else "no"}
-    return _against(
+    return against_references(
         kind, metric, references, system, own, **parts, **({"sentences": "synthscore"} if by_sentence else {})
     )
-
-
-def meteor(references: str = "first", system: str = "", own: bool = False) -> Method:
-    """METEOR of nltk, 0 to 1: words matched as written, by stem and, where nltk's WordNet is there, by synonym.
-
-    Without it the signature says synonyms:none. Several references: the best.
-    """
-    score = _package("nltk.translate.meteor_score", "meteor").meteor_score
-    split = _package("nltk.tokenize", "meteor").NLTKWordTokenizer().tokenize
-    wordnet = _package("nltk.corpus", "meteor").wordnet
-    try:
-        wordnet.ensure_loaded()
-        synonyms = f"wordnet-{wordnet.get_version()}"
-    except LookupError:  # it is a download of its own
-        wordnet, synonyms = _NoSynonyms(), "none"
-
-    def words(text: str) -> list[str]:
-        return [word for sentence in sentences(text) for word in split(sentence)]
-
-    def metric(text: str, against: Sequence[str]) -> float:
-        return float(score([words(reference) for reference in against], words(text), wordnet=wordnet))
-
-    return _against("meteor", metric, references, system, own, nltk=version("nltk"), synonyms=synonyms)
 
 
 # ------------------------------------------------------------------------------------------------ references
@@ -149,7 +126,9 @@ def _nothing(ratings: Ratings, system: str) -> str:
 # ------------------------------------------------------------------------------------------------ packages
 
 
-def _against(name: str, metric: Metric, references: str, system: str, own: bool, **parts: str) -> Method:
+def against_references(name: str, metric: Metric, references: str, system: str, own: bool, **parts: str) -> Method:
+    """Gives each text the metric of it and its references (see reference_texts). parts : of the signature"""
+
     def compute(ratings: Ratings) -> Iterator[float | str]:
         for text, against in zip(ratings, reference_texts(ratings, references, system, own), strict=True):
             yield against if isinstance(against, str) else metric(text.text, against)
@@ -158,7 +137,8 @@ def _against(name: str, metric: Metric, references: str, system: str, own: bool,
     return PerText(compute, Signature.of(synthscore=__version__, method=name, **chosen, **parts))
 
 
-def _package(name: str, method: str) -> Any:
+def package(name: str, method: str) -> Any:
+    """A module of an optional package. raises : MethodError where it is not installed"""
     try:
         return import_module(name)
     except ImportError as error:
@@ -185,30 +165,22 @@ def _lines(text: str) -> str:
     return "\n".join(sentences(text))
 
 
-class _NoSynonyms:
-    """What nltk asks of WordNet."""
-
-    def synsets(self, word: str) -> Iterable[Any]:
-        return ()
-
-
 # ------------------------------------------------------------------------------------------------ kinds
 
 
-_REFERENCES: Mapping[str, Callable[[str], object]] = {"references": str, "system": str, "own": switch}
+REFERENCES: Mapping[str, Callable[[str], object]] = {"references": str, "system": str, "own": switch}
 
 KINDS: Mapping[str, Kind] = {
-    "bleu": Kind(bleu, "sentence BLEU against references by people", options={**_REFERENCES, "lowercase": switch}),
+    "bleu": Kind(bleu, "sentence BLEU against references by people", options={**REFERENCES, "lowercase": switch}),
     "chrf": Kind(
-        chrf, "chrF against references by people", options={**_REFERENCES, "lowercase": switch, "word_order": int}
+        chrf, "chrF against references by people", options={**REFERENCES, "lowercase": switch, "word_order": int}
     ),
     **{
         kind: Kind(
             partial(rouge, kind),
             f"{kind.upper()} against references by people",
-            options={**_REFERENCES, "stem": switch},
+            options={**REFERENCES, "stem": switch},
         )
         for kind in _ROUGE
     },
-    "meteor": Kind(meteor, "METEOR against references by people", options=_REFERENCES),
 }

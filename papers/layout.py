@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import InputError
-from ..io.files import plain
-from .agreement import ALIASES
+from synthscore.errors import InputError
+from synthscore.evaluation.agreement import ALIASES
+from synthscore.io.files import plain
+
 from .published import Column, Published, Row
 
 WIDTH = 120

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from ..._version import __version__
-from ...degrade.reading import sentences
-from ...engine import Prompt, label_log_probs
-from ...judging.templates import Templates
-from ...judging.verdicts import unanswered
-from ...signature import Signature
-from ...types import Attribute, FloatArray, Score, Scores
-from ..ratings.types import RatedText, Ratings
-from .base import ANSWERS, Kind, Tools, judge_of, scored, task_of, why_not_asked
+from synthscore._version import __version__
+from synthscore.degrade.reading import sentences
+from synthscore.engine import Prompt, label_log_probs
+from synthscore.evaluation.methods.base import ANSWERS, Kind, Tools, judge_of, scored, task_of, why_not_asked
+from synthscore.evaluation.ratings.types import RatedText, Ratings
+from synthscore.judging.templates import Templates
+from synthscore.judging.verdicts import unanswered
+from synthscore.signature import Signature
+from synthscore.types import Attribute, FloatArray, Score, Scores
 
 LABELS = ("Yes", "No")
 

@@ -1,4 +1,4 @@
-"""The figures that papers print, with where they stand: data/published/ -> tables. No model.
+"""The figures that papers print, with where they stand: figures/ -> tables. No model.
 
 A cell asks one question: what its table, its row and its column say of it, put together (`Published.ask`). How it is
 answered is in `measures`.
@@ -10,11 +10,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
-from ..resources import resource
+from synthscore.errors import InputError
 
+FIGURES = Path(__file__).with_name("figures")
 PAPERS = ("ds", "ca", "poe")
 LABELS = ("name", "section", "values", "sd", "quoted")
 """What a row says beside its part of the question."""
@@ -122,7 +123,7 @@ def published(table: str) -> Published:
 def _tables() -> dict[str, Published]:
     found = {}
     for paper in PAPERS:
-        file = json.loads(resource(f"data/published/{paper}.json").read_text(encoding="utf-8"))
+        file = json.loads(FIGURES.joinpath(f"{paper}.json").read_text(encoding="utf-8"))
         judges = {name: tuple(hub) for name, hub in file["judges"].items()}
         for table in file["tables"]:
             found[table["id"]] = _table(table, file["source"], judges)

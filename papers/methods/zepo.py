@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...engine import Generation, Prompt, Sampling, generate
-from ...judging.templates import Templates
-from ...types import Attribute, Context, Scores
-from ..ratings.types import Ratings
-from .base import ANSWERS, Kind, Method, MethodError, Tools, judge_of, task_of
-from .comparing import METHODS, Compared, Pairwise, Sort, grouped
+from synthscore.engine import Generation, Prompt, Sampling, generate
+from synthscore.evaluation.methods.base import ANSWERS, Kind, Method, MethodError, Tools, judge_of, task_of
+from synthscore.evaluation.methods.comparing import METHODS, Compared, Pairwise, Sort, grouped
+from synthscore.evaluation.ratings.types import Ratings
+from synthscore.judging.templates import Templates
+from synthscore.types import Attribute, Context, Scores
 
 if TYPE_CHECKING:
-    from ...ranking.judge import Judge
+    from synthscore.ranking.judge import Judge
 
 WRITING = Sampling(max_new_tokens=128, temperature=0.9, top_p=1.0)
 
@@ -109,7 +109,7 @@ class Zepo:
 
     def _fairness(self, judge: Judge) -> float:
         """raises : MethodError where no call was answered"""
-        from ...ranking import pool, position_bias
+        from synthscore.ranking import pool, position_bias
 
         design = "all" if self.calls is None else "symmetric"
         refused = Pairwise("poe-bt", design, self.calls, seed=self.seed).ask(judge)

@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
+from papers.claims import CLAIMS, findings
+from papers.layout import Cell
+from papers.measures import Bench, Figure, with_options
+from papers.published import published, table_ids
+from papers.tables import make_table
+from papers.thinning import connecting, thinned
 from synthscore.errors import InputError
 from synthscore.evaluation.agreement import agreement
-from synthscore.evaluation.claims import CLAIMS, findings
-from synthscore.evaluation.layout import Cell
-from synthscore.evaluation.measures import Bench, Figure, with_options
 from synthscore.evaluation.methods import MethodError, Tools, method
-from synthscore.evaluation.published import published, table_ids
 from synthscore.evaluation.ratings.types import RatedText, Ratings
-from synthscore.evaluation.tables import make_table
-from synthscore.evaluation.thinning import connecting, thinned
 from synthscore.ladders.references import References
 from synthscore.ranking import Comparisons, selection
 from synthscore.types import Context, Ladder, Rung

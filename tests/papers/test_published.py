@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from papers.published import Published, _table, published, table_ids
 from synthscore.errors import InputError
 from synthscore.evaluation.methods import method
-from synthscore.evaluation.published import Published, _table, published, table_ids
 from synthscore.evaluation.ratings.benchmarks import BENCHMARKS
 
 SIZES = {  # rows, columns

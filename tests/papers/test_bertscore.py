@@ -10,11 +10,11 @@ import transformers as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synthscore.engines.encoder import Embedded, Encoder
+from papers.encoder import Embedded, Encoder
+from papers.methods.bertscore import _best, match
 from synthscore.errors import EngineError
 from synthscore.evaluation.methods import Tools, method
 from synthscore.evaluation.methods.base import MethodError
-from synthscore.evaluation.methods.bertscore import _best, match
 from synthscore.evaluation.ratings.types import RatedText, Ratings
 from synthscore.types import Context
 
@@ -264,7 +264,7 @@ def test_a_text_without_tokens_is_unscored(folder):
 
 
 def test_many_texts_are_read_in_parts_and_none_again_for_another_attribute(folder, monkeypatch):
-    monkeypatch.setattr("synthscore.evaluation.methods.bertscore._TEXTS", 2)
+    monkeypatch.setattr("papers.methods.bertscore._TEXTS", 2)
     texts = [(n % 2, f"s{n}", text) for n, text in enumerate(TEXTS)]
     ratings = ratings_of(texts, [(TEXTS[1],), (TEXTS[3],)])
     scorer = method(f"bertscore:model={folder}")

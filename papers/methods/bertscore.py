@@ -13,15 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..._version import __version__
-from ...signature import Signature, text_hash
-from ...types import Score, Scores
-from ..ratings.types import Ratings
-from .base import Kind, Method, MethodError, Tools, scored, switch
-from .overlap_metrics import reference_texts
+from synthscore._version import __version__
+from synthscore.evaluation.methods.base import Kind, Method, MethodError, Tools, scored, switch
+from synthscore.evaluation.methods.overlap_metrics import reference_texts
+from synthscore.evaluation.ratings.types import Ratings
+from synthscore.signature import Signature, text_hash
+from synthscore.types import Score, Scores
 
 if TYPE_CHECKING:
-    from ...engines.encoder import Embedded, Encoder
+    from ..encoder import Embedded, Encoder
 
 _TEXTS = 256  # whose vectors are held at once, with those of their references
 
@@ -52,7 +52,7 @@ class BERTScore:
 
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
         if self._encoder is None:
-            from ...engines.encoder import Encoder  # imports torch
+            from ..encoder import Encoder  # imports torch
 
             self._encoder = Encoder.load(self.model, revision=self.revision, layer=self.layer)
         if self._last is None or self._last[0] is not ratings:

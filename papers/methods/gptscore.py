@@ -23,14 +23,24 @@ from typing import Any
 
 import numpy as np
 
-from ..._version import __version__
-from ...engine import Prompt, token_log_probs
-from ...judging.templates import Templates
-from ...signature import Signature
-from ...types import Context, FloatArray, Score, Scores
-from ..ratings.types import Ratings
-from .base import Kind, Method, MethodError, Tools, judge_of, scored, switch, task_of, why_not_asked
-from .overlap_metrics import reference_texts
+from synthscore._version import __version__
+from synthscore.engine import Prompt, token_log_probs
+from synthscore.evaluation.methods.base import (
+    Kind,
+    Method,
+    MethodError,
+    Tools,
+    judge_of,
+    scored,
+    switch,
+    task_of,
+    why_not_asked,
+)
+from synthscore.evaluation.methods.overlap_metrics import reference_texts
+from synthscore.evaluation.ratings.types import Ratings
+from synthscore.judging.templates import Templates
+from synthscore.signature import Signature
+from synthscore.types import Context, FloatArray, Score, Scores
 
 SOURCE, RECALL, PRECISION = "source-to-text", "text-to-reference", "reference-to-text"
 DIRECTIONS: Mapping[str, tuple[str, ...]] = {

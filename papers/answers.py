@@ -20,17 +20,17 @@ from typing import Any
 
 import numpy as np
 
-from ..engine import LabelAnswer, Prompt, Question
-from ..errors import InputError
-from ..io.files import Row, Source, plain, read_rows, shorten
-from ..io.nouns import _id, _row_error
-from ..judging.tasks import load_task
-from ..judging.templates import Templates
-from ..signature import Signature, text_hash
-from ..store.answers import Stored
-from ..store.engine import stored_value
-from ..store.file import Store
-from .ratings.types import RatedText, Ratings
+from synthscore.engine import LabelAnswer, Prompt, Question
+from synthscore.errors import InputError
+from synthscore.evaluation.ratings.types import RatedText, Ratings
+from synthscore.io.files import Row, Source, plain, read_rows, shorten
+from synthscore.io.nouns import _id, _row_error
+from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import Templates
+from synthscore.signature import Signature, text_hash
+from synthscore.store.answers import Stored
+from synthscore.store.engine import stored_value
+from synthscore.store.file import Store
 
 FLOOR = math.log(1e-5)
 """A published log-probability that is null is at most this, nats: it is censored, not zero."""

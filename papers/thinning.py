@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import InputError
-from ..ranking import Comparisons, selection
-from ..types import IntArray
+from synthscore.errors import InputError
+from synthscore.ranking import Comparisons, selection
+from synthscore.types import IntArray
 
 
 def thinned(calls: Comparisons, budget: str, design: str, rng: np.random.Generator) -> IntArray:

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from papers.methods.gptscore import DIRECTIONS, Likelihood
 from synthscore.engine import Prompt
 from synthscore.engines.seq2seq.engine import Seq2SeqEngine
 from synthscore.engines.tree.causal import CausalEngine
 from synthscore.errors import EngineError, TaskError
 from synthscore.evaluation.methods import Tools, method
 from synthscore.evaluation.methods.base import MethodError
-from synthscore.evaluation.methods.gptscore import DIRECTIONS, Likelihood
 from synthscore.evaluation.ratings.types import RatedText, Ratings
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates

@@ -1,6 +1,6 @@
 """A paper's table, made again for the models given: what was measured, with its interval, beside what was published.
 
-The layout is the paper's, from data/published. A model that the paper has too is measured in the paper's rows; any
+The layout is the paper's, from figures/. A model that the paper has too is measured in the paper's rows; any
 other gets rows of its own. What cannot be measured stays empty, and a footnote says why. What each table needs is in
 docs/tables.md.
 """
@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..errors import InputError, SynthscoreError
-from ..ladders.references import References
+from synthscore.errors import InputError, SynthscoreError
+from synthscore.evaluation.methods.base import Tools
+from synthscore.evaluation.ratings.types import Ratings
+from synthscore.ladders.references import References
+
 from .layout import Cell, Line, Table
 from .measures import Bench, Unmeasured
-from .methods.base import Tools
 from .published import Column, Published, Row, published
-from .ratings.types import Ratings
 
 Progress = Callable[[str, str], None]
 """Called with a row and a column before its cell is measured."""

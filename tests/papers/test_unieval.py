@@ -3,12 +3,12 @@ import math
 import numpy as np
 import pytest
 
+from papers.methods.unieval import LAYOUTS
 from synthscore.degrade.reading import sentences
 from synthscore.engine import Prompt
 from synthscore.engines.seq2seq.engine import Seq2SeqEngine
 from synthscore.evaluation.methods import Tools, method
 from synthscore.evaluation.methods.base import MethodError
-from synthscore.evaluation.methods.unieval import LAYOUTS
 from synthscore.evaluation.ratings.types import RatedText, Ratings
 from synthscore.judging.tasks import load_task
 from synthscore.types import Context

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from papers.official import _USR, FORMS
 from synthscore.errors import BenchmarkError
 from synthscore.evaluation.ratings import BENCHMARKS, load_benchmark
-from synthscore.evaluation.ratings.official import _USR
 from synthscore.judging.tasks import load_task
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
@@ -386,7 +386,7 @@ def test_a_missing_file_is_an_error_that_says_where_to_get_it(tmp_path, name):
     with pytest.raises(BenchmarkError) as caught:
         load_benchmark(name, tmp_path)
     benchmark = BENCHMARKS[name]
-    for part in (f"{name}.jsonl.gz", *(form.file for form in benchmark.forms), benchmark.home, benchmark.licence):
+    for part in (f"{name}.jsonl.gz", *(form.file for form in FORMS[name]), benchmark.home, benchmark.licence):
         assert part in str(caught.value)
 
 
@@ -511,7 +511,7 @@ def test_every_attribute_can_be_asked_about(name):
 def test_every_benchmark_is_documented_with_its_home_and_licence(name):
     docs = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     benchmark = BENCHMARKS[name]
-    for part in (f"`{name}`", benchmark.home, *(form.file for form in benchmark.forms)):
+    for part in (f"`{name}`", benchmark.home, *(form.file for form in FORMS[name])):
         assert part in docs
     if benchmark.size:
         assert f"{benchmark.size[0]} × " in docs or f"{benchmark.size[1]} texts" in docs

@@ -19,20 +19,21 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import RankingError
-from ..judging.templates import Templates
-from ..ladders.references import References
-from ..ranking import METHODS, Comparisons, median_debiasing, pairwise_accuracy, pool, position_bias, selection
-from ..ranking import self_consistency as self_consistency_of
-from ..signature import text_hash
-from ..types import FloatArray, IntArray, Scores
-from .agreement import Draws, draw_contexts
-from .agreement.bootstrap import interval, replicates
-from .agreement.levels import measure
-from .methods import KINDS, Tools, method
-from .methods.base import judge_of, task_of
-from .methods.comparing import Compared, Pairwise, grouped
-from .ratings.types import Ratings
+from synthscore.errors import RankingError
+from synthscore.evaluation.agreement import Draws, draw_contexts
+from synthscore.evaluation.agreement.bootstrap import interval, replicates
+from synthscore.evaluation.agreement.levels import measure
+from synthscore.evaluation.methods import KINDS, Tools, method
+from synthscore.evaluation.methods.base import judge_of, task_of
+from synthscore.evaluation.methods.comparing import Compared, Pairwise, grouped
+from synthscore.evaluation.ratings.types import Ratings
+from synthscore.judging.templates import Templates
+from synthscore.ladders.references import References
+from synthscore.ranking import METHODS, Comparisons, median_debiasing, pairwise_accuracy, pool, position_bias, selection
+from synthscore.ranking import self_consistency as self_consistency_of
+from synthscore.signature import text_hash
+from synthscore.types import FloatArray, IntArray, Scores
+
 from .thinning import thinned
 
 Ask = Mapping[str, Any]

@@ -13,11 +13,11 @@ import torch
 import transformers
 from transformers import AutoModel
 
-from ..engine import Prompt
-from ..errors import EngineError
-from ..signature import Signature
-from .loading import dtype_name, load, max_length
-from .tokens import PromptTokenizer
+from synthscore.engine import Prompt
+from synthscore.engines.loading import dtype_name, load, max_length
+from synthscore.engines.tokens import PromptTokenizer
+from synthscore.errors import EngineError
+from synthscore.signature import Signature
 
 _MAX_ROWS = 64  # texts side by side
 _ANY_LENGTH = 1_000_000

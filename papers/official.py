@@ -11,13 +11,13 @@ from __future__ import annotations
 import html
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...errors import BenchmarkError, InputError
-from ...io.files import read_rows, shorten
-
-OurRow = dict[str, Any]
+from synthscore.errors import BenchmarkError, InputError
+from synthscore.evaluation.ratings.benchmarks import BENCHMARKS, Form, OurRow, facts
+from synthscore.io.files import read_rows, shorten
 
 _N_PROMPTS = 96  # of HANNA: stories are numbered system by system, each in the order of the prompts
 _GRADES = {"B": 0, "F": 1, "G": 2, "E": 3}  # of the podcasts: bad, fair, good, excellent
@@ -246,11 +246,45 @@ def _columns(ratings: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -
     return {name: [rating[theirs] for rating in ratings] for name, theirs in columns.items()}
 
 
-def facts(text: str) -> str:
-    """Without the mark with which USR says that a speaker was given none."""
-    return "" if text.strip() == "_nofact" else text.strip()
-
-
 def plain_html(text: str) -> str:
     """Paragraphs and entities of HTML, which NewsRoom was shown in, as plain text."""
     return html.unescape(text.replace("</p><p>", "\n")).strip()
+
+
+# ------------------------------------------------------------------------------------------------- which file is what
+
+
+def _unieval(file: str, benchmark: str, prefix: str = "", **more: Any) -> Form:
+    return Form(file, partial(unieval, attributes=tuple(BENCHMARKS[benchmark].scales), prefix=prefix, **more))
+
+
+FORMS: Mapping[str, Sequence[Form]] = {
+    "summeval": (
+        Form("model_annotations.aligned.paired.jsonl", summeval),
+        Form("model_annotations.aligned.jsonl", summeval),
+        _unieval("summeval.json", "summeval"),
+    ),
+    "topicalchat": (
+        Form("tc_usr_data.json", partial(usr, prefix="tc")),
+        _unieval("topical_chat.json", "topicalchat", "tc"),
+    ),
+    "personachat": (Form("pc_usr_data.json", partial(usr, prefix="pc")),),
+    "hanna": (Form("hanna_stories_annotations.csv", hanna),),
+    "newsroom": (
+        Form("newsroom-human-eval.csv", newsroom),
+        _unieval("newsroom.json", "newsroom", plain=plain_html),
+    ),
+    "webnlg": (Form("all_data_final_averaged.csv", webnlg),),
+    "podcast": (Form("podcast_summary_assessment.json", podcast), Form("evaluation*.parquet", podcast)),
+    "cmcqrd": (
+        Form("CMCQRD.jsonl", cmcqrd),
+        Form("Cambridge Multiple-Choice Questions Reading Dataset.jsonl", cmcqrd),
+    ),
+    "dialsummeval": (
+        Form("human_judgment.jsonl", dialsummeval),
+        Form("annotation_campus/human_judgment.jsonl", dialsummeval),
+    ),
+    "sfres": (_unieval("sfres.json", "sfres", "sfres"),),
+    "sfhot": (_unieval("sfhot.json", "sfhot", "sfhot"),),
+}
+"""Benchmark -> the files that it may come in, in the order in which they are looked for."""

@@ -1,0 +1,20 @@
+"""What only the papers' tables need: the tables, the benchmarks' files as released, published judges, and the methods
+zepo, gptscore, bartscore, unieval, bertscore and meteor. It uses public names of synthscore only, and is not installed
+with it.
+
+    python -m papers list                                         the tables there are
+    python -m papers ds1 ds2 --data benchmarks/ --model MODEL     tables, measured beside published figures
+    python -m papers import ROWS --benchmark NAME --data DIR ...  published judges -> a store
+    python -m papers evaluate --methods bertscore:model=M ...     any verb of synthscore, with these methods and files
+
+Importing it registers its methods and files with synthscore.
+"""
+
+from synthscore.evaluation.methods import register
+from synthscore.evaluation.ratings.benchmarks import register_forms
+
+from .methods import bertscore, gptscore, meteor, unieval, zepo
+from .official import FORMS
+
+register({**zepo.KINDS, **gptscore.KINDS, **unieval.KINDS, **bertscore.KINDS, **meteor.KINDS})
+register_forms(FORMS)

@@ -1,0 +1,200 @@
+"""`python -m papers`: tables, published judges, and the verbs of synthscore with what papers/ adds to them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from synthscore import cli
+from synthscore.engines import open_engine
+from synthscore.errors import BenchmarkError, SynthscoreError
+from synthscore.evaluation.methods import Tools
+from synthscore.evaluation.ratings import BENCHMARKS, Ratings, load_benchmark
+from synthscore.io.files import replacing
+from synthscore.ladders.references import load_references
+from synthscore.signature import Signature
+from synthscore.store.engine import StoredEngine
+from synthscore.store.file import Store, default_store_path
+from synthscore.store.recorded import RecordedEngine
+
+from .answers import import_answers
+from .layout import WIDTH
+from .published import published, table_ids
+from .tables import make_table
+
+OK, ERROR, INCOMPLETE = 0, 1, 3
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns the exit code: 3 where something could not be measured, or imported."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    verb = argv[0] if argv else "--help"
+    if verb in table_ids():
+        run, args = tables, _tables_parser().parse_args(argv)
+    elif verb == "import":
+        run, args = import_, _import_parser().parse_args(argv[1:])
+    elif verb == "list":
+        print("\n".join(f"{name:<5}  {published(name).title}" for name in table_ids()))
+        return OK
+    elif verb in ("-h", "--help"):
+        print(sys.modules["papers"].__doc__)
+        return OK
+    else:
+        return cli.main(argv)
+    try:
+        return run(args)
+    except (SynthscoreError, OSError) as error:
+        print(f"{type(error).__name__}: {' '.join(str(error).split())}", file=sys.stderr)
+        return ERROR
+
+
+# ------------------------------------------------------------------------------------------------- tables
+
+
+def _tables_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("papers", description="Tables of the papers, measured for the models given.")
+    parser.add_argument("table", nargs="+", choices=table_ids(), metavar="TABLE", help="ds1, ca3, poe5, ...")
+    parser.add_argument("--data", required=True, metavar="DIR", help="folder that the files of the benchmarks lie in")
+    parser.add_argument("--benchmark", choices=tuple(BENCHMARKS), help="this one alone (default: the table's)")
+    parser.add_argument("-m", "--model", action="append", default=[], metavar="M", help="may be repeated")
+    parser.add_argument("--store", metavar="FILE", help='of answers (default: that of synthscore); "none" for none')
+    parser.add_argument("--dtype", help="of a model that runs here")
+    parser.add_argument("--device", help="of a model that runs here")
+    parser.add_argument("--references", metavar="LADDERS", help="the ladders of ladder methods")
+    parser.add_argument("--writer", type=_named, action="append", default=[], metavar="NAME=LADDERS",
+                        help="ladders by this generator; may be repeated")  # fmt: skip
+    parser.add_argument("--row", type=_named, action="append", default=[], metavar="NAME=METHOD",
+                        help="what measures a row: QuestEval=file:questeval.jsonl; may be repeated")  # fmt: skip
+    parser.add_argument("--prompts", default="default", metavar="SET,SET", help="a paper's first and second prompt")
+    parser.add_argument("--draws", type=int, metavar="N", help="of curves and subsets (default: the paper's number)")
+    parser.add_argument("--resamples", type=int, default=1000, metavar="N", help="of contexts (default: 1000)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("-o", "--output", metavar="FOLDER", help="write tables/ID.md and .json there, too")
+    return parser
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not (name and separator and value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def tables(args: argparse.Namespace) -> int:
+    benchmarks = [args.benchmark] if args.benchmark else [b for name in args.table for b in published(name).benchmarks]
+    ratings, absent = _benchmarks(args.data, dict.fromkeys(benchmarks))
+    prompts = args.prompts.split(",")
+    references = load_references(args.references) if args.references else None
+    with _opened(args, Tools(None, references, prompts[0])) as models:
+        made = [
+            make_table(
+                name,
+                ratings,
+                models,
+                writers={writer: load_references(folder) for writer, folder in args.writer},
+                methods=dict(args.row),
+                prompts=[] if args.prompts == "default" else prompts,
+                n_draws=args.draws,
+                n_resamples=args.resamples,
+                seed=args.seed,
+            )
+            for name in dict.fromkeys(args.table)
+        ]
+    if args.output:
+        for each in made:
+            for suffix, text in ((".md", each.to_markdown()), (".json", json.dumps(each.to_json(), indent=1) + "\n")):
+                with replacing(Path(args.output) / "tables" / f"{each.of.id}{suffix}") as file:
+                    file.write(text.encode())
+    if args.json:
+        print(json.dumps({each.of.id: each.to_json() for each in made}, ensure_ascii=False, allow_nan=False))
+    else:
+        width = min(shutil.get_terminal_size().columns, WIDTH) if sys.stdout.isatty() else WIDTH
+        print("\n".join(each.to_text(width) for each in made), end="")
+    for error in absent:
+        print(f"not measured: {error}", file=sys.stderr)
+    return INCOMPLETE if absent else OK
+
+
+def _benchmarks(folder: str, names: Iterable[str]) -> tuple[dict[str, Ratings], list[BenchmarkError]]:
+    """Those that lie there, and why the others do not. raises : BenchmarkError for one that is not whole"""
+    found: dict[str, Ratings] = {}
+    absent: list[BenchmarkError] = []
+    for name in names:
+        try:
+            found[name] = load_benchmark(name, folder)
+        except BenchmarkError as error:
+            if not hasattr(error, "files"):
+                raise
+            absent.append(error)
+    return found, absent
+
+
+@contextmanager
+def _opened(args: argparse.Namespace, tools: Tools) -> Iterator[dict[str, Tools]]:
+    """The model's name -> what methods that ask it work with. One store is behind all models."""
+    options = {name: value for name in ("dtype", "device") if (value := getattr(args, name))}
+    with ExitStack() as stack:
+        models: dict[str, Tools] = {}
+        store: Store | None = None
+        for name in dict.fromkeys(args.model):
+            engine = open_engine(name, **options)
+            if args.store != "none" and not isinstance(engine, RecordedEngine):
+                store = store or stack.enter_context(Store(args.store or default_store_path()))
+                engine = StoredEngine(engine, store)
+            models[name.rpartition("#")[2]] = replace(tools, judge=engine)
+        yield models
+
+
+# ------------------------------------------------------------------------------------------------- published judges
+
+
+def _import_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("papers import", description="Answers of published judges -> a store.")
+    parser.add_argument("rows", metavar="ROWS", help="the published answers: .jsonl, .jsonl.gz, .json, .parquet")
+    parser.add_argument("--benchmark", choices=tuple(BENCHMARKS), required=True, help="whose texts they are about")
+    parser.add_argument("--data", required=True, metavar="DIR", help="where the benchmark's files are")
+    parser.add_argument("-o", "--store", required=True, metavar="FILE", help="the store; made where there is none")
+    parser.add_argument("--prompts", default="default", metavar="SET", help="template set that they are answers to")
+    return parser
+
+
+def import_(args: argparse.Namespace) -> int:
+    ratings = load_benchmark(args.benchmark, args.data)
+    with Store(Path(args.store).expanduser()) as store:
+        imported = import_answers(args.rows, ratings, store, templates=args.prompts)
+    for engine, n_answers in imported.engines.items():
+        part = "|".join(f"{name}:{value}" for name, value in Signature.parse(engine).parts[:3])
+        _note(f"{_counted(n_answers, 'answer')}: --model 'recorded:{args.store}#{part}'")
+    _note(f"{args.store}: {_counted(imported.n_new, 'new answer')}")
+    for rows, what in (
+        (imported.repeated, "with the question of an earlier row; the first answer counts"),
+        (imported.untold, "without any label that is told; no method scores their texts"),
+    ):
+        if rows:
+            _note(f"{_counted(len(rows), 'row')} {what}, such as {'; '.join(rows[:3])}")
+    if imported.left_out:
+        _note(f"warning: {_counted(len(imported.left_out), 'row')} could not be used:")
+        for reason, n in Counter(imported.left_out).most_common(5):
+            _note(f"  {n} x {reason}")
+        return INCOMPLETE
+    return OK
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n} {noun}{'s' * (n != 1)}"
+
+
+def _note(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

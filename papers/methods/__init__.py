@@ -1,0 +1,1 @@
+"""Methods of the papers that nobody would choose over those of synthscore."""

@@ -1,0 +1,3 @@
+"""Tests of papers/: importing it registers its methods and files with synthscore."""
+
+import papers  # noqa: F401

@@ -1,0 +1,108 @@
+"""`python -m papers`: its own verbs, and those of synthscore with what papers/ adds to them."""
+
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import papers.__main__ as commands
+from papers.__main__ import main
+from synthscore.evaluation.methods import KINDS
+from synthscore.evaluation.ratings import BENCHMARKS as TABLE
+from synthscore.ladders.references import save_references
+from tests.fakes import FakeEngine
+from tests.ratings_for_tests import ladders, reading_judge
+
+BENCHMARKS = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
+
+
+def benchmark(name):
+    return pytest.mark.skipif(not (BENCHMARKS / f"{name}.jsonl.gz").exists(), reason=f"{name} is not here")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SYNTHSCORE_STORE", str(tmp_path / "store.sqlite"))
+    return tmp_path
+
+
+@pytest.fixture
+def engine(monkeypatch):
+    made = FakeEngine(reading_judge())
+    monkeypatch.setattr(commands, "open_engine", lambda name, **options: made)
+    return made
+
+
+def test_the_list_names_all_tables(capsys):
+    assert main(["list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()][:2] == ["ds1", "ds2"]
+
+
+def test_the_verbs_of_synthscore_have_the_methods_of_the_papers(capsys):
+    assert main(["evaluate", "--list"]) == 0
+    out = capsys.readouterr().out
+    for name in ("ladder", "bertscore", "gptscore", "bartscore", "unieval", "zepo", "meteor"):
+        assert f"\n{name} " in out, name
+    assert (len(KINDS), len(TABLE)) == (33, 11)
+
+
+def test_synthscore_does_not_import_papers():
+    import subprocess
+
+    code = "import sys, synthscore.cli, synthscore.evaluation.run; print('papers' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
+def test_a_table_without_its_benchmark_shows_what_is_published_and_says_what_is_missing(folder, capsys):
+    assert main(["ds5", "--data", str(folder), "-o", "run"]) == 3
+    shown = capsys.readouterr()
+    assert "ds5: " in shown.out
+    assert "(0.787)" in shown.out
+    assert "not measured: there is no summeval" in shown.err
+    assert {path.name for path in Path("run/tables").iterdir()} == {"ds5.md", "ds5.json"}
+
+
+@benchmark("topicalchat")
+def test_what_is_said_of_a_table_reaches_it(engine, capsys, monkeypatch):
+    asked = []
+
+    def make_table(*said, **more):
+        asked.append((*said, more))
+        return original(*said, **more | {"methods": {}})
+
+    original = commands.make_table
+    monkeypatch.setattr(commands, "make_table", make_table)
+    save_references(ladders(), "ladders")
+    argv = ["ds5", "--data", str(BENCHMARKS), "--benchmark", "topicalchat", "--model", "http://x/v1#org/m"]
+    argv += ["--references", "ladders", "--writer", "w=ladders", "--row", "A=length", "--draws", "7", "--seed", "5"]
+    assert main([*argv, "--prompts", "paper,default", "--resamples", "9"]) == 0
+    ((name, ratings, models, more),) = asked
+    assert (name, list(ratings), list(models), list(more["writers"])) == ("ds5", ["topicalchat"], ["org/m"], ["w"])
+    assert (models["org/m"].templates, more["prompts"]) == ("paper", ["paper", "default"])
+    assert models["org/m"].references.hash == more["writers"]["w"].hash
+    assert (more["methods"], more["n_draws"], more["n_resamples"], more["seed"]) == ({"A": "length"}, 7, 9, 5)
+
+
+def test_a_table_that_is_not_there_names_those_that_are(folder, capsys):
+    with pytest.raises(SystemExit):
+        main(["ds1", "ds4", "--data", str(folder)])
+    assert "invalid choice: 'ds4' (choose from" in capsys.readouterr().err
+
+
+@benchmark("summeval")
+def test_a_table_shows_measured_beside_published_figures(capsys):
+    assert main(["ds5", "--data", str(BENCHMARKS), "--resamples", "50", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    cells = [cell for row in found["ds5"]["rows"] for cell in row["cells"]]
+    assert all(cell["value"] is not None and cell["published"] is not None for cell in cells)
+
+
+@benchmark("summeval")
+def test_a_benchmark_that_is_not_whole_stops_a_table(folder, capsys):
+    lines = gzip.decompress((BENCHMARKS / "summeval.jsonl.gz").read_bytes()).splitlines(keepends=True)
+    (folder / "summeval.jsonl").write_bytes(b"".join(lines[1:]))
+    assert main(["ds5", "--data", str(folder)]) == 1
+    assert "cannot use" in capsys.readouterr().err
