@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from synthscore.engine import LabelAnswer, Prompt, Question
 from synthscore.errors import InputError
 from synthscore.evaluation.ratings.types import RatedText, Ratings

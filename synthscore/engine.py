@@ -47,8 +47,8 @@ class LabelLogProbs:
     other_tokens : per prompt, or None for a row that failed
     failures : row index -> reason, for rows that could not be asked
     tokens_naive, tokens_computed : tokens in all prompts, and tokens that the model really ran over
-    censored : bool, shape of log_probs, or None where nothing is; True: a server did not report this label, and log_probs
-        holds the most that it can be
+    censored : bool, shape of log_probs, or None where nothing is; True: a server did not report this label, and
+        log_probs holds the most that it can be
     floors : float64, shape of log_probs, or None; the least that a censored label can be, -inf (and None): not known
     """
 
@@ -227,9 +227,7 @@ class Engine(Protocol):
         ...
 
 
-def answer_by_kind(
-    questions: Sequence[Question], answer: Callable[[Kind, Sequence[Question]], Answers]
-) -> Answers:
+def answer_by_kind(questions: Sequence[Question], answer: Callable[[Kind, Sequence[Question]], Answers]) -> Answers:
     """Answers in the order of the questions, for an engine that answers those alike together.
 
     answer : called with questions of one kind, with the same labels or sampling

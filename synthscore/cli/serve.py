@@ -23,6 +23,6 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     raise UsageError(
-        "cannot serve a model: synthscore asks servers and is none. Start vLLM (vllm serve MODEL), SGLang or llama.cpp, "
-        "and name it with --model http://HOST:PORT/v1 (docs/servers.md)"
+        "cannot serve a model: synthscore asks servers and is none. Start vLLM (vllm serve MODEL), SGLang or "
+        "llama.cpp, and name it with --model http://HOST:PORT/v1 (docs/servers.md)"
     )

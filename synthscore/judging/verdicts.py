@@ -241,8 +241,8 @@ def _why_not(answers: LabelLogProbs, row: int, min_mass: float, max_slack: float
         names = ", ".join(f"{labels[i]} (at most {most[i]:.2g})" for i in np.flatnonzero(untold))
         return (
             f"the server did not tell the probability of {names}, by which a verdict can be off by "
-            f"{answers.unreported[row]:.2g}, expected at most {max_slack:g}. Take a server that tells chosen tokens, or "
-            "more of the most probable ones (docs/servers.md), or raise max_slack"
+            f"{answers.unreported[row]:.2g}, expected at most {max_slack:g}. Take a server that tells chosen tokens, "
+            "or more of the most probable ones (docs/servers.md), or raise max_slack"
         )
     other = answers.other_tokens[row] if answers.other_tokens else None
     said = f"; it would rather have said {other.token!r} (p = {np.exp(other.log_prob):.3f})" if other else ""

@@ -20,7 +20,8 @@ VERDICTS = "verdicts"
 
 
 class Stored(NamedTuple):
-    """An answer as it is stored. key : sha256 of the question; value : JSON; engine : signature; question : None where not kept."""
+    """An answer as it is stored. key : sha256 of the question; value : JSON; engine : signature; question : None where
+    it was not kept."""
 
     key: bytes
     kind: str

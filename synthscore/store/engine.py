@@ -19,7 +19,8 @@ from .answers import VERDICTS, Stored
 from .file import Store
 
 BATCH_S = 15.0  # how long a batch should take: what a killed run loses
-LEAST: dict[Kind, int] = {"labels": 256, "text": 16, "tokens": 256}  # questions in a batch; a text costs as much as tens of verdicts
+# Questions in a batch; a text costs as much as tens of verdicts.
+LEAST: dict[Kind, int] = {"labels": 256, "text": 16, "tokens": 256}
 MOST = 8192
 _GROWTH = 4  # a batch is at most so many times as large as the one before: a pace may have been luck
 
@@ -159,7 +160,9 @@ def answer_of(kind: Kind, value: Any) -> LabelAnswer | Generation | FloatArray:
     if kind == "tokens":
         return np.array(value, dtype=np.float64)
     other = value["rival"]
-    return LabelAnswer(value["log_probs"], OtherToken(*other) if other else None, value.get("censored"), value.get("floors"))
+    return LabelAnswer(
+        value["log_probs"], OtherToken(*other) if other else None, value.get("censored"), value.get("floors")
+    )
 
 
 def look_up(store: Store, keys: Sequence[bytes], questions: Sequence[Question]) -> dict[bytes, Answer]:

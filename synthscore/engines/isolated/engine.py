@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForMaskedLM
 
-from ...engine import Answers, Progress, Question
+from ...engine import Answers, Progress, Prompt, Question
 from ...errors import EngineError
 from ...signature import Signature
 from ..labels import Questions, TokenIds
@@ -116,8 +116,8 @@ class ApartEngine(LocalEngine):
             return "single"
         ids = [self.prompts.encode(Prompt(text)) for text in _CHECK_TEXTS]
         sequences = [np.array(each, dtype=np.int32) for each in ids]
-        alone = torch.cat([self._read([sequence])[0] for sequence in sequences])
-        wrong = disagreement(self._read(sequences)[0], alone, self.model.dtype)
+        alone = torch.cat([self._run([sequence])[0] for sequence in sequences])
+        wrong = disagreement(self._run(sequences)[0], alone, self.model.dtype)
         if wrong and backend == "together":
             raise EngineError(f"{self.name}: backend together gives other numbers than one prompt alone: {wrong}")
         return "single" if wrong else "together"

@@ -92,10 +92,11 @@ class Seq2SeqEngine(LocalEngine):
     def _judge(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         """log P(label | prompt), the whole label, summed over its surface forms, over the full vocabulary.
 
-            log P(label) = log sum_form exp( sum_t log p(form_t | prompt, start, prefill, form_<t) )
+        log P(label) = log sum_form exp( sum_t log p(form_t | prompt, start, prefill, form_<t) )
         """
         questions = Questions(asked, self.prompts, self.name, progress)
-        by_text: dict[bytes, dict[Ids, dict[Ids, int]]] = {}  # prompt -> decoder's start -> beginnings of labels -> place
+        # prompt -> decoder's start -> beginnings of labels -> place
+        by_text: dict[bytes, dict[Ids, dict[Ids, int]]] = {}
         for place, (ids, n_start) in enumerate(zip(questions.sequences, questions.n_starts, strict=True)):
             encoder, decoder = self.prompts.split(ids[:n_start])
             starts = by_text.setdefault(encoder.tobytes(), {})

@@ -105,7 +105,7 @@ class Server:
     # -------------------------------------------------------------------------------------------- asking
 
     def answer(self, questions: Sequence[Question]) -> Answers:
-        """Of questions of one kind, with the same labels or sampling; one that the server cannot be asked has its error.
+        """Of questions of one kind, with the same labels or sampling. One that cannot be asked has its error.
 
         A text is drawn with its seed as the server sees fit: some promise to draw the same again, none to draw what
         another would.

@@ -70,7 +70,7 @@ class CausalEngine(LocalEngine):
     def _judge(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         """log P(label | prompt), the whole label, summed over its surface forms, over the full vocabulary.
 
-            log P(label) = log sum_form exp( sum_t log p(form_t | prompt, form_<t) )
+        log P(label) = log sum_form exp( sum_t log p(form_t | prompt, form_<t) )
         """
         questions = Questions(asked, self.prompts, self.name, progress)
         for group, log_probs, n_tokens in (
