@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -12,6 +19,11 @@ def resource(name: str) -> Path:
     """Path of a shipped folder or file, such as "prompts" or "data/nano"."""
     installed = _PACKAGE / "_resources" / name
     return installed if installed.exists() else _PACKAGE.parent / name
+
+
+def read_toml(file: Path) -> dict[str, Any]:
+    """raises : OSError; ValueError where it is not TOML in UTF-8"""
+    return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 def cache_folder() -> Path:

@@ -25,7 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from synthscore.degrade.damage import DAMAGES, Material, damage_path, surface
+from synthscore.degrade.damage import damage_path, damages
+from synthscore.degrade.edits import Material
 from synthscore.engine import Engine
 from synthscore.engines import open_engine
 from synthscore.errors import DegradeError
@@ -42,6 +43,7 @@ from synthscore.types import Context, Target
 from .corpora import HALVES, heldout
 from .examples import templates_of_tasks
 from .groups import Group, groups
+from .phrases import surface
 
 RATED = {"summeval": "summarization", "topicalchat": "dialogue"}  # benchmark -> task
 SPEED_TEXT = "the river rose after the rain and people of the town left their houses before night"
@@ -218,7 +220,7 @@ def speed_part(engine: Engine, n_references: int = 5, n_texts: int = 32) -> dict
 def damage_part(judge: Judge, made: Sequence[Group], n: int) -> dict[str, Any]:
     """Each kind of damage: one edit against the undamaged text, and half of the full severity; share ranked right."""
     out = {}
-    for name, damage in DAMAGES.items():
+    for name, damage in damages().items():
         for task, attributes in sorted(damage.lowers.items()):
             for attribute in sorted(attributes):
                 rows: dict[str, list[Pair]] = {"one": [], "half": []}

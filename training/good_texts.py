@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 from numpy.random import Generator
 
-from synthscore.degrade.damage import centrality, content_words, names, preserve_path, sentences
-from synthscore.degrade.words import FEELINGS, STOPWORDS
+from synthscore.degrade.reading import centrality, content_words, names, sentences
+from synthscore.degrade.words import tables
+
+from .rewording import preserve_path
 
 LIMITS = {  # words of every text of a group, damaged ones too
     "summarization": (20, 90),
@@ -409,7 +411,10 @@ def _story_base(
         fits = 3 <= len(after) <= len(story.split()) / 7 and _fits(story, "story") and len(context.split()) >= 12
         if not fits or not _quotes_close(context) or not _quotes_close(story):
             continue
-        if attribute == "empathy" and sum(word.strip(".,;!?\"'").lower() in FEELINGS for word in story.split()) < 2:
+        if (
+            attribute == "empathy"
+            and sum(word.strip(".,;!?\"'").lower() in tables().feelings for word in story.split()) < 2
+        ):
             continue
         if attribute in ("empathy", "engagement", "complexity", "surprise") and rng.random() < 0.3:
             story = reworded(story, rng)[0]
@@ -450,7 +455,7 @@ def _facts_in(sentence: str, subject: str) -> list[tuple[str, str, str]] | None:
         who = subject
     if who[:4] == "The " and who[4:5].islower():
         who = who[4:]
-    if not who or who.lower() in STOPWORDS or _is_open(match["object"]):
+    if not who or who.lower() in tables().stopwords or _is_open(match["object"]):
         return None
     relation, value = match["verb"] + (match["link"] or ""), match["object"]
     found: list[tuple[str, str, str]] = []
@@ -466,7 +471,9 @@ def _facts_in(sentence: str, subject: str) -> list[tuple[str, str, str]] | None:
             value, verb = made[1], made[2]
         found.append((who, f"{verb} {tail['link']}", tail["value"]))
     last = value.split()[-1]
-    if last in STOPWORDS or last.endswith("ly") or last == "be":  # the value goes on in words that were cut away
+    if (
+        last in tables().stopwords or last.endswith("ly") or last == "be"
+    ):  # the value goes on in words that were cut away
         return None
     if len(value.split()) > 10 or re.search(r"\band (?:also|has|had|is|was|are|were|later|then|\w+ed)\b", value):
         return None

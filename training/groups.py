@@ -1,8 +1,8 @@
 """Corpora -> groups: a few texts for one context, whose damage in one attribute is known.
 
 A good text is one that the corpus itself offers (good_texts.py). Everything else is made from it by
-synthscore.degrade.damage and machine_text.py: meaning-preserving edits and damage to *other* attributes (severity 0),
-and damage to the attribute asked about. Knows nothing of files, prompts, tokens or models.
+synthscore.degrade.damage, machine_text.py and rewording.py: meaning-preserving edits and damage to *other* attributes
+(severity 0), and damage to the attribute asked about. Knows nothing of files, prompts, tokens or models.
 """
 
 from __future__ import annotations
@@ -10,23 +10,16 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from numpy.random import Generator
 
-from synthscore.degrade.damage import (
-    ATTRIBUTES,
-    DAMAGES,
-    SURFACES,
-    Material,
-    damage_path,
-    damages_for,
-    neutral_for,
-    surface,
-)
+from synthscore.degrade.damage import attributes, damage_path, damages, damages_for
+from synthscore.degrade.edits import Material
 
 from .good_texts import BUILDERS, LIMITS, Base, Reasons, reworded
 from .machine_text import Source, machine_path, machines_for
-from .phrases import damaged_words, exchanged, once, replaced_phrase
+from .phrases import SURFACES, damaged_words, exchanged, once, replaced_phrase, surface
 
 CARELESS = frozenset({"RasaHQ/STAR"})  # too many slips of the pen to stand as good texts
 WEIGHTS = {"summarization": 0.43, "dialogue": 0.38, "story": 0.12, "data_to_text": 0.05, "question": 0.02}
@@ -35,7 +28,7 @@ SOURCES = {
     "dialogue": ("dialogue",),
     "story": ("story",),
 }
-FROM_ARTICLES = {(task, name) for task in SOURCES["article"] for name in ATTRIBUTES[task] if task != "dialogue"} | {
+FROM_ARTICLES = {(task, name) for task in SOURCES["article"] for name in attributes()[task] if task != "dialogue"} | {
     ("dialogue", "groundedness")
 }
 STYLES = {  # share of groups that are raw, in benchmark look, and mixed
@@ -166,13 +159,13 @@ def groups(
             pool.append(text)
             continue
         options = {
-            task: [name for name in sorted(ATTRIBUTES[task]) if kind != "article" or (task, name) in FROM_ARTICLES]
+            task: [name for name in sorted(attributes()[task]) if kind != "article" or (task, name) in FROM_ARTICLES]
             for task in open_tasks
         }
         if kind == "article" and made_attributes["dialogue", "groundedness"] > made["dialogue"] / 6:
             options.pop("dialogue", None)  # articles give groundedness alone
         rich = document.get("source") in RICH
-        for _ in range(len(ATTRIBUTES["dialogue"]) if rich else per_document):
+        for _ in range(len(attributes()["dialogue"]) if rich else per_document):
             seen = [task for task in tasks if any(task in SOURCES[name] for name in pools if pools[name])]
             total, weight = sum(made[task] for task in seen) + 1, sum(tasks[task] for task in seen)
             lack = {task: tasks[task] / weight * total - made[task] for task in options if options[task]}
@@ -341,7 +334,7 @@ def _sides(base: Base, task: str, attribute: str, rng: Generator, source: Source
     if (task, attribute) in TURNED and rng.random() < shares.turned:
         return _turned(base, task, attribute, rng, source)
     others = [
-        other for other in sorted(ATTRIBUTES[task]) if _only(task, attribute, other) and _only(task, other, attribute)
+        other for other in sorted(attributes()[task]) if _only(task, attribute, other) and _only(task, other, attribute)
     ]
     if others and rng.random() < shares.crossed:
         crossed = _crossed(base, task, (attribute, others[int(rng.integers(len(others)))]), rng, source)
@@ -381,6 +374,16 @@ def _turned(base: Base, task: str, attribute: str, rng: Generator, source: Sourc
 def _only(task: str, attribute: str, other: str) -> tuple[str, ...]:
     """Kinds of damage that surely lower the attribute, and surely not the other one."""
     return tuple(kind for kind in damages_for(task, attribute) if kind in _neutral(task, other))
+
+
+@cache
+def neutral_for(task: str, attribute: str) -> tuple[str, ...]:
+    """The kinds of damage that lower some attribute of this task, and surely not this one."""
+    return tuple(
+        name
+        for name, damage in damages().items()
+        if damage.lowers.get(task) and attribute not in damage.lowers[task] | damage.also.get(task, frozenset())
+    )
 
 
 def _neutral(task: str, attribute: str) -> tuple[str, ...]:
@@ -450,7 +453,7 @@ def _with_other_damage(
     """In this share of cases: the text with one or two edits that hurt another attribute, and surely not this one."""
     kinds = _neutral(task, attribute)
     if item.severity:  # no edit that could take the damage away again
-        kinds = tuple(kind for kind in kinds if DAMAGES[kind].unit == "word" and kind != "cut-off-ending")
+        kinds = tuple(kind for kind in kinds if damages()[kind].unit == "word" and kind != "cut-off-ending")
     if not kinds or rng.random() >= share:
         return item
     kind = kinds[int(rng.integers(len(kinds)))]

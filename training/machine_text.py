@@ -14,7 +14,9 @@ from itertools import pairwise
 
 from numpy.random import Generator
 
-from synthscore.degrade.damage import Material, Step, content_words, sentences
+from synthscore.degrade.damage import Step
+from synthscore.degrade.edits import Material
+from synthscore.degrade.reading import content_words, sentences
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,9 +1,20 @@
-"""What two texts that are nearly alike differ in: the phrase that was replaced, and the words that are damaged."""
+"""How texts look, and what two that are nearly alike differ in: the phrase that was replaced, the words damaged."""
 
 from __future__ import annotations
 
 import re
 from difflib import SequenceMatcher
+
+from synthscore.degrade.reading import to_ptb
+
+SURFACES = ("raw", "lower", "ptb", "ptb-cased")
+
+
+def surface(text: str, style: str) -> str:
+    """The text in another look: as it is, lower-cased, or spaced (and lower-cased) like benchmark systems' outputs."""
+    if style == "raw":
+        return text
+    return text.lower() if style == "lower" else to_ptb(text, lower={"ptb": True, "ptb-cased": False}[style])
 
 
 def damaged_words(sound: str, text: str) -> tuple[bool, ...]:

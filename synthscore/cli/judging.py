@@ -15,7 +15,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..errors import InputError, LadderError
-from ..io.files import Row, read_rows
+from ..io.fields import Row
+from ..io.files import read_rows
 from ..io.nouns import target_from_row
 from ..judging.tasks import load_task
 from ..ladders.references import References, load_references
@@ -94,8 +95,8 @@ class Judged:
 
     @property
     def used(self) -> tuple[Signature, ...]:
-        """The signatures of what could be scored, each once."""
-        same = {id(signature): signature for score, signature in self.rows if score.status != "unscored"}
+        """The signatures of what was compared, each once."""
+        same = {id(signature): signature for score, signature in self.rows if score.n_comparisons}
         return tuple(dict.fromkeys(same.values()))
 
     @property

@@ -12,10 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from numpy.random import Generator
-
-from ..errors import DegradeError
-from . import words as table
+from .words import tables
 
 _SENTENCE_END = re.compile(r"(?:[.!?]+|\s[.!?]+)(?:\s?(?:''|[\"')\]]|-rrb-))*(?:\s+|$)")
 
@@ -48,10 +45,10 @@ def _ends_here(before: str, after: str, lower: bool) -> bool:
         last = end.lower().strip(".\"'([")
         if last in ("no", "nos") and after[:1].isdigit():
             return False
-        if last in table.ABBREVIATIONS or (len(last) == 1 and last.isalpha() and last != "i"):
+        if last in tables().abbreviations or (len(last) == 1 and last.isalpha() and last != "i"):
             return False
         if re.fullmatch(r"(?:[a-z]\.)+[a-z]", last):
-            return after[:1].isupper() and after.split()[0].lower() in table.STOPWORDS
+            return after[:1].isupper() and after.split()[0].lower() in tables().stopwords
     first = after.lstrip("\"'`([")[:1]
     return first.isupper() or first.isdigit() or (lower and first.isalpha()) or (spaced and bool(first))
 
@@ -69,40 +66,8 @@ def plain(word: str) -> bool:
     return word.isalpha() and word.islower()
 
 
-def put(word: str, new: str) -> str:
-    """`new` in place of the word's letters; marks before and after, and a capital, are kept."""
-    match = re.match(r"^(\W*)(.*?)(\W*)$", word, re.DOTALL)
-    before, core, after = match.groups() if match else ("", word, "")
-    if core[:1].isupper() and not (core == "I" and len(core) == 1):
-        new = new[:1].upper() + new[1:]
-    return before + new + after
-
-
-def mend_articles(words: list[str], index: int) -> None:
-    """a / an before words[index], after that word has changed."""
-    if 0 < index < len(words) and words[index - 1].lower() in ("a", "an"):
-        vowel = words[index].lstrip("\"'`(")[:1].lower() in tuple("aeio")
-        words[index - 1] = put(words[index - 1], "an" if vowel else "a")
-
-
-def capitalised(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def pick(rng: Generator, options: Sequence[int]) -> int | None:
-    return int(options[int(rng.integers(len(options)))]) if options else None
-
-
-def choose(rng: Generator, options: Sequence[str]) -> str:
-    return options[int(rng.integers(len(options)))]
-
-
 def starts_sentence(words: Sequence[str], index: int) -> bool:
     return index == 0 or words[index - 1].rstrip("\"')]")[-1:] in tuple(".!?:") or words[index - 1] in ("``", '"')
-
-
-def join(parts: Sequence[str]) -> str:
-    return " ".join(part for part in parts if part)
 
 
 def opening_words(text: str) -> str:
@@ -126,7 +91,7 @@ def like(sentence: str, text: str) -> str:
 def content_words(text: str) -> tuple[str, ...]:
     """The words that carry the content, lower-cased, in order."""
     return tuple(
-        word for word in map(bare, text.replace("'s", "").split()) if len(word) > 2 and word not in table.STOPWORDS
+        word for word in map(bare, text.replace("'s", "").split()) if len(word) > 2 and word not in tables().stopwords
     )
 
 
@@ -151,10 +116,6 @@ class Name:
     kind: str  # month, day, people, place or other
 
 
-_JOINERS = frozenset(["of", "de", "van", "von", "du", "la", "al", "bin"])
-_PLACE_WORDS = frozenset(["in", "at", "near", "from", "across", "throughout"])
-
-
 @lru_cache(maxsize=1024)
 def names(text: str, known: str = "") -> tuple[Name, ...]:
     """The names in a text. In a text without capitals, those of `known` that occur in it."""
@@ -162,7 +123,8 @@ def names(text: str, known: str = "") -> tuple[Name, ...]:
     if text == text.lower():
         return _lower_names(words, known) if known and known != known.lower() else ()
     capital = [
-        word.lstrip("\"'`([")[:1].isupper() and (bare(word) not in table.STOPWORDS or (i > 0 and core(word) == "May"))
+        word.lstrip("\"'`([")[:1].isupper()
+        and (bare(word) not in tables().stopwords or (i > 0 and core(word) == "May"))
         for i, word in enumerate(words)
     ]
     common = {word for word in words if word.islower()}
@@ -179,7 +141,7 @@ def names(text: str, known: str = "") -> tuple[Name, ...]:
             if capital[end] and words[end][:1] not in "\"'`(":
                 end += 1
             elif (
-                (words[end] in _JOINERS or (words[end][:1].isupper() and words[end] != "I"))
+                (words[end] in tables().name_joiners or (words[end][:1].isupper() and words[end] != "I"))
                 and end + 1 < len(words)
                 and capital[end + 1]
             ):
@@ -217,54 +179,16 @@ def _name_text(words: Sequence[str]) -> str:
 
 def _name_kind(words: Sequence[str], start: int, end: int) -> str:
     word = _name_text(words[start:end])
-    if word in table.MONTHS:
+    if word in tables().months:
         return "month"
-    if word in table.DAYS:
+    if word in tables().days:
         return "day"
     if end == start + 1 and re.search(r"(?:ese|ish|ian|ean|ican)s?$", word):
         return "people"
-    return "place" if start and bare(words[start - 1]) in _PLACE_WORDS else "other"
-
-
-def replace_name(words: list[str], name: Name, new: str) -> str:
-    first, last = words[name.start], words[name.end - 1]
-    before = first[: len(first) - len(first.lstrip("\"'`(["))]
-    match = re.search(r"(?:'s)?[,;:!?\"')\]]*(?:(?<=\w\w\w)\.)?[\"')]*$", last)
-    after = match.group(0) if match else ""
-    if " ".join(words) == " ".join(words).lower():
-        new = new.lower()
-    made = [*words[: name.start], before + new + after, *words[name.end :]]
-    mend_articles(made, name.start)
-    return join(made)
-
-
-def other_name(name: Name, options: Sequence[Name], rng: Generator) -> str | None:
-    """A name of the same kind that shares no word with this one."""
-    if name.kind in ("month", "day"):
-        whole = table.MONTHS if name.kind == "month" else table.DAYS
-        return choose(rng, [word for word in whole if word.lower() != name.text.lower()])
-    own = set(name.text.lower().split())
-    options = [other for other in options if not own & set(other.text.lower().split())]
-    fitting = [other.text for other in options if other.kind == name.kind]
-    if not fitting and name.kind in ("place", "other"):
-        fitting = [other.text for other in options if other.kind in ("place", "other")]
-    near = [text for text in fitting if len(text.split()) == len(name.text.split())]
-    return choose(rng, sorted(set(near or fitting))) if fitting else None
+    return "place" if start and bare(words[start - 1]) in tables().place_words else "other"
 
 
 # ------------------------------------------------------------------------------------------- the look of a text
-
-SURFACES = ("raw", "lower", "ptb", "ptb-cased")
-
-
-def surface(text: str, style: str) -> str:
-    """The text in another look: as it is, lower-cased, or spaced (and lower-cased) like benchmark systems' outputs."""
-    if style not in SURFACES:
-        raise DegradeError(f"unknown look {style!r}: expected one of {', '.join(SURFACES)}", style=style)
-    if style == "raw":
-        return text
-    return text.lower() if style == "lower" else to_ptb(text, lower=style == "ptb")
-
 
 _PTB = tuple(
     (re.compile(pattern), new)

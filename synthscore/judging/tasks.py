@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 from ..errors import TaskError
-from ..resources import resource
+from ..resources import read_toml, resource
 from ..types import Attribute, Task
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _REQUIRED = ("name", "context_noun", "text_noun", "texts_noun", "length")
 _OPTIONAL = ("facts_noun", "paper_context", "max_new_tokens")
@@ -38,8 +32,8 @@ def load_task(name: str | Path) -> Task:
             task=str(name),
         )
     try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        table = read_toml(file)
+    except ValueError as error:
         raise TaskError(f"{file} does not parse as TOML: {error}") from error
     return _task(table, file, str(folder.resolve()) if own else "")
 

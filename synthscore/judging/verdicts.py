@@ -75,6 +75,11 @@ class Verdicts:
     def __len__(self) -> int:
         return len(self.better)
 
+    @property
+    def protocol(self) -> str:
+        """One of PROTOCOLS."""
+        return dict(self.signature.parts)["protocol"]
+
 
 def ask(
     pairs: Sequence[Pair],
@@ -242,7 +247,7 @@ def _why_not(answers: LabelLogProbs, row: int, min_mass: float, max_slack: float
         return (
             f"the server did not tell the probability of {names}, by which a verdict can be off by "
             f"{answers.unreported[row]:.2g}, expected at most {max_slack:g}. Take a server that tells chosen tokens, "
-            "or more of the most probable ones (docs/servers.md), or raise max_slack"
+            "or more of the most probable ones (docs/servers.md)"
         )
     other = answers.other_tokens[row] if answers.other_tokens else None
     said = f"; it would rather have said {other.token!r} (p = {np.exp(other.log_prob):.3f})" if other else ""

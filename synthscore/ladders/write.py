@@ -19,7 +19,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..degrade.damage import REVISION, Material, centrality, damages_for, degrade, sentences
+from ..degrade.damage import REVISION, damages_for, degrade
+from ..degrade.edits import Material
+from ..degrade.reading import centrality, sentences
 from ..engine import Engine, Generation, Progress, Prompt, Sampling, generate
 from ..errors import DegradeError, InputError, LadderError
 from ..judging.templates import Templates
@@ -375,7 +377,7 @@ class PromptedWriter:
                 "temperature": float(sampling.temperature),
                 "top_p": float(sampling.top_p),
                 "seed": self.seed,
-            }
+            } | ({"stop": list(sampling.stop)} if sampling.stop else {})
             key = _digest(_subject(task, job) | made_from | {"fraction": job.fraction, "parents": job.parents})
             named = {"templates": str(self.templates), "template": template}
             asked.append((prompt, made_from | named | {"context_sha256": text_hash(job.context.text), "key": key}))

@@ -9,27 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synthscore.degrade import words as degrade_words
-from synthscore.degrade.damage import (
-    ATTRIBUTES,
-    DAMAGES,
-    EDITS,
-    REVISION,
-    SURFACES,
-    DegradeError,
-    Material,
-    damage_path,
-    damages_for,
-    degrade,
-    names,
-    neutral_for,
-    preserve,
-    sentences,
-    surface,
-    to_ptb,
-)
-from synthscore.degrade.reading import word_pairs
-from synthscore.resources import resource
+from synthscore.degrade.damage import REVISION, attributes, damage_path, damages, damages_for, degrade
+from synthscore.degrade.edits import EDITS, Material
+from synthscore.degrade.reading import names, sentences, to_ptb, word_pairs
+from synthscore.errors import DegradeError
+from synthscore.resources import read_toml, resource
 
 ARTICLE = (
     "Anna Keller opened the bridge over the Orla on Monday. The bridge took four years to build and cost 12 million "
@@ -66,12 +50,12 @@ TEXTS = {
     "data_to_text": (VERBALISED, Material(TRIPLES, "", FOREIGN)),
     "question": (QUESTION, Material(ARTICLE, "", FOREIGN)),
 }
-ASKED = [(task, attribute) for task in ATTRIBUTES for attribute in sorted(ATTRIBUTES[task])]
+ASKED = [(task, attribute) for task in attributes() for attribute in sorted(attributes()[task])]
 
 
 def outcomes(kind, text, material=NOTHING, seeds=40):
     """All that one edit of this kind makes of the text, over many seeds."""
-    edit = DAMAGES[kind].apply
+    edit = damages()[kind].apply
     return {edit(text, np.random.default_rng(seed), material) for seed in range(seeds)}
 
 
@@ -211,7 +195,7 @@ WORKED = {  # kind: text, material, all outcomes there can be
 
 
 def test_each_kind_of_damage_has_a_worked_example():
-    assert set(WORKED) == set(DAMAGES)
+    assert set(WORKED) == set(damages()) == set(EDITS)
 
 
 @pytest.mark.parametrize("kind", [kind for kind, (_, _, expected) in WORKED.items() if expected is not None])
@@ -290,10 +274,10 @@ def test_a_simple_question_asks_for_one_sentence_only():
         assert outcomes("simple-lookup", made, Material(ARTICLE), seeds=5) == {None}
 
 
-@pytest.mark.parametrize("kind", list(DAMAGES))
+@pytest.mark.parametrize("kind", list(damages()))
 def test_nothing_to_damage_is_none_and_no_error(kind):
     for text in ("Hm", "a", "...", '"', "42"):
-        made = DAMAGES[kind].apply(text, np.random.default_rng(0), Material())
+        made = damages()[kind].apply(text, np.random.default_rng(0), Material())
         assert made is None or made.strip()
 
 
@@ -310,12 +294,6 @@ def test_every_attribute_of_every_task_can_be_damaged(task, attribute):
             )
             != text
         )
-
-
-@pytest.mark.parametrize(("task", "attribute"), ASKED)
-def test_no_damage_is_both_sure_and_neutral_for_an_attribute(task, attribute):
-    assert not set(damages_for(task, attribute)) & set(neutral_for(task, attribute))
-    assert damages_for(task, attribute)
 
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -382,10 +360,10 @@ def test_a_path_grows_step_by_step_and_never_repeats_a_text(asked, seed):
     assert {step.kind for step in path} <= set(damages_for(task, attribute))
 
 
-@given(st.text(max_size=120), st.sampled_from(list(DAMAGES)), SEEDS)
+@given(st.text(max_size=120), st.sampled_from(list(damages())), SEEDS)
 @settings(max_examples=150, deadline=None)
 def test_no_text_breaks_an_edit_and_none_becomes_empty(text, kind, seed):
-    made = DAMAGES[kind].apply(text, np.random.default_rng(seed), Material(ARTICLE, text, FOREIGN))
+    made = damages()[kind].apply(text, np.random.default_rng(seed), Material(ARTICLE, text, FOREIGN))
     assert made is None or made.strip() or not text.strip()
 
 
@@ -411,7 +389,7 @@ def test_what_cannot_be_damaged_is_a_typed_error():
 
 def test_damage_to_text_in_benchmark_look_keeps_that_look():
     text, material = to_ptb(SUMMARY), Material(ARTICLE, "", FOREIGN)
-    for attribute in sorted(ATTRIBUTES["summarization"]):
+    for attribute in sorted(attributes()["summarization"]):
         for seed in range(5):
             rng = np.random.default_rng(seed)
             made = degrade(text, task="summarization", attribute=attribute, severity=1, rng=rng, material=material)
@@ -426,15 +404,9 @@ RECORDED = {
     "revision": "2cd5176fbea6",
     "edits": "d721772a06680ee6",
     "texts": "311a1e877de1017a",
-    "words": "37e09eaf9d374bad",
+    "tables": "6f5f5ad58e033ed5",
 }
 CHANGED = "the damage changed: raise REVISION and record the new digest"
-TO_KEEP_MEANING = (
-    "CONTRACTIONS",
-    "NUMBER_FORMS",
-    "SPELLINGS",
-    "SYNONYMS",
-)  # tables of `preserve`: no damage reads them
 
 
 def demo_texts():
@@ -457,7 +429,7 @@ def digest(made):
 
 def test_each_edit_makes_what_it_made_when_the_revision_was_set():
     made = {}
-    for kind, damage in DAMAGES.items():
+    for kind, damage in damages().items():
         texts = [
             damage.apply(text, np.random.default_rng(seed), material)
             for _, text, material in demo_texts()
@@ -479,84 +451,15 @@ def test_degraded_texts_are_what_they_were_when_the_revision_was_set():
             material=material,
         )
         for task, text, material in demo_texts()
-        for attribute in sorted(ATTRIBUTES[task])
+        for attribute in sorted(attributes()[task])
         for seed, severity in enumerate((0.25, 0.5, 1.0))
     ]
     assert {"revision": REVISION, "texts": digest(made)}.items() <= RECORDED.items(), CHANGED
 
 
-def test_the_word_tables_of_the_damage_are_those_of_its_revision():
-    tables = {name: table for name, table in sorted(vars(degrade_words).items()) if name.isupper()}
-    words = {name: table for name, table in tables.items() if name not in TO_KEEP_MEANING}
-    assert {"revision": REVISION, "words": digest(words)}.items() <= RECORDED.items(), CHANGED
-
-
-# ---------------------------------------------------------------------------------- edits that keep the meaning
-
-KEPT = {  # edit: text, all outcomes there can be
-    "contraction": ("It is not cold, and they are here now.", {"It's not cold, and they are here now.",
-                    "It is not cold, and they're here now."}),
-    "expansion": ("We can't see it.", {"We cannot see it."}),
-    "synonym": ("She bought an automobile.", {"She bought a car."}),
-    "second-synonym": ("Due to rain, we left.", {"Because of rain, we left."}),
-    "spelling": ("The colour faded.", {"The color faded."}),
-    "number-form": ("He ate three apples.", {"He ate 3 apples."}),
-    "speaking-verb": ("He said that it rained.", {"He stated that it rained."}),
-    "optional-that": ("He said that she was ill.", {"He said she was ill."}),
-    "moved-adverbial": ("In 1990, the hall closed for repairs.", {"The hall closed for repairs in 1990."}),
-    "which-that": ("He read the letter that was lost.", {"He read the letter which was lost."}),
-    "list-order": ("They met Ann Lee and Bob Ray.", {"They met Bob Ray and Ann Lee."}),
-    "punctuation": ("He ate figs, plums, pears and nuts.", {"He ate figs, plums, pears, and nuts."}),
-}  # fmt: skip
-
-
-def test_each_kind_of_preserving_edit_has_a_worked_example():
-    assert set(KEPT) == set(EDITS)
-
-
-@pytest.mark.parametrize("kind", list(KEPT))
-def test_an_edit_that_keeps_the_meaning_does_what_its_name_says(kind):
-    text, expected = KEPT[kind]
-    assert {EDITS[kind](text, np.random.default_rng(seed), Material()) for seed in range(20)} == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Black and White Films bought it.",  # a name stays a name
-        "In 1990, he said that the mayor of the town that was hit had left.",  # clauses would attach elsewhere
-        '"Give me this!" said the old man.',
-        "Yes, it is.",
-    ],
-)
-def test_what_is_not_safe_is_left_alone(text):
-    safe = (
-        ("town that", "town which"),
-        ("that the", "the"),
-        ("said that", "stated that"),
-        ("!", "."),
-        ("1990,", "1990"),
-    )
-    allowed = {text, *(text.replace(old, new) for old, new in safe)}
-    assert {preserve(text, np.random.default_rng(seed), 1) for seed in range(30)} <= allowed
-
-
-_NUMBER_WORDS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-
-
-def _numbers(text):
-    words = (str(_NUMBER_WORDS.index(word) + 2) if word in _NUMBER_WORDS else word for word in re.findall(r"\w+", text))
-    return sorted(word for word in words if word.isdigit())
-
-
-@given(st.sampled_from([ARTICLE, SUMMARY, STORY, REPLY, VERBALISED]), SEEDS, st.integers(0, 6))
-@settings(max_examples=60, deadline=None)
-def test_preserving_edits_keep_numbers_and_names(text, seed, n):
-    made = preserve(text, np.random.default_rng(seed), n)
-    assert _numbers(made) == _numbers(text)
-    assert sorted(name.text for name in names(made)) == sorted(name.text for name in names(text))
-    assert made == preserve(text, np.random.default_rng(seed), n)
-    assert abs(len(made.split()) - len(text.split())) <= 4 * n
+def test_the_tables_of_the_damage_are_those_of_its_revision():
+    tables = {name: read_toml(resource("data/degrade") / f"{name}.toml") for name in ("damages", "words")}
+    assert {"revision": REVISION, "tables": digest(tables)}.items() <= RECORDED.items(), CHANGED
 
 
 # ------------------------------------------------------------------------------------------------ reading text
@@ -596,16 +499,3 @@ def test_names_are_found_with_their_kind():
 def test_the_look_of_benchmark_outputs():
     text = 'He can\'t pay $2.5 million (now), said "Bob" of the U.S. Army.'
     assert to_ptb(text) == "he ca n't pay $ 2.5 million -lrb- now -rrb- , said `` bob '' of the u.s. army ."
-    assert surface(text, "raw") == text
-    assert surface(text, "lower") == text.lower()
-    assert surface(text, "ptb-cased").startswith("He ca n't")
-    with pytest.raises(DegradeError, match="unknown look"):
-        surface(text, "upside-down")
-
-
-@given(st.sampled_from([ARTICLE, SUMMARY, STORY, REPLY]), st.sampled_from(SURFACES))
-def test_a_look_changes_no_word(text, style):
-    def letters(shown):
-        return re.sub(r"[^a-z0-9]", "", shown.lower())
-
-    assert letters(surface(text, style)) == letters(text)

@@ -28,6 +28,7 @@ from synthscore.store.answers import pack, unpack
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.store.recorded import RecordedEngine
+from tests import model_server
 from tests.model_server import ModelServer
 
 from ..fakes import FakeEngine
@@ -451,7 +452,8 @@ def test_our_own_server_reads_what_the_model_reads(url, local):
 
 
 def test_impossible_tokens_are_null_in_json(url, local, monkeypatch):
-    monkeypatch.setattr(local, "token_log_probs", lambda prompts, texts: [np.array([-1.0, -math.inf])] * len(texts))
+    told = [np.array([-1.0, -math.inf])]
+    monkeypatch.setattr(model_server, "token_log_probs", lambda engine, prompts, texts: told * len(texts))
     asked = {"prompts": [{"text": "a"}], "continuations": ["b"]}
     assert post(url, "/token_log_probs", **asked) == {"rows": [{"log_probs": [-1.0, None]}]}
     (found,) = read(open_engine(url), PAIRS[:1])

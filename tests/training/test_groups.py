@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from synthscore.degrade.damage import ATTRIBUTES, DAMAGES, EDITS, Material, damages_for, neutral_for, sentences
+from synthscore.degrade.damage import attributes, damages, damages_for
+from synthscore.degrade.edits import Material
+from synthscore.degrade.reading import sentences
 from training.good_texts import LIMITS
-from training.groups import LONGER_WINS, TURNED, WEIGHTS, Group, groups
+from training.groups import LONGER_WINS, TURNED, WEIGHTS, Group, groups, neutral_for
 from training.machine_text import (
     MACHINES,
     Source,
@@ -29,6 +31,7 @@ from training.machine_text import (
     weakly_said,
 )
 from training.phrases import damaged_words, exchanged, replaced_phrase
+from training.rewording import EDITS
 
 CORPORA = Path(__file__).resolve().parents[3] / "shared" / "corpora"
 
@@ -123,7 +126,7 @@ def pairs(some):
 
 def test_every_attribute_of_every_task_is_asked(made):
     asked = {(group.task, group.attribute) for group in made}
-    assert asked == {(task, attribute) for task in ATTRIBUTES for attribute in ATTRIBUTES[task]}
+    assert asked == {(task, attribute) for task in attributes() for attribute in attributes()[task]}
 
 
 def test_groups_come_in_the_proportions_asked_for(made):
@@ -145,14 +148,14 @@ def check(group):
     for text, severity, kinds in zip(group.texts, group.severities, group.kinds, strict=True):
         assert low - 1 <= len(text.replace(" ,", ",").replace(" .", ".").split()) <= high * 1.5  # in any look
         names = kinds.split("+")
-        assert set(names) <= {"good", *EDITS, *DAMAGES, *MACHINES}
+        assert set(names) <= {"good", *EDITS, *damages(), *MACHINES}
         lowering = {
             *damages_for(group.task, group.attribute),
             *machines_for(group.task, group.attribute, Source(Material(""), WEAK)),
         }
         hurting = set(names) & lowering
         assert bool(hurting) == (severity > 0)
-        others = set(names) & {*DAMAGES, *MACHINES} - hurting
+        others = set(names) & {*damages(), *MACHINES} - hurting
         assert others <= set(neutral_for(group.task, group.attribute))
 
 
@@ -179,7 +182,7 @@ def test_the_same_seed_gives_the_same_groups():
 
 def test_the_same_seed_gives_the_same_groups_in_another_process():
     code = (
-        "import numpy as np; from tests.test_groups import documents; from training.groups import groups; "
+        "import numpy as np; from tests.training.test_groups import documents; from training.groups import groups; "
         "print([group.texts for group in groups(documents(60), np.random.default_rng(5), per_document=8)])"
     )
     root = Path(__file__).resolve().parents[2]
@@ -435,3 +438,10 @@ def test_summaries_come_in_all_looks(real):
             spaced = [" ," in text or text.endswith(" .") for text in group.texts]
             looks["spaced" if all(spaced) else "mixed" if any(spaced) else "raw or lower"] += 1
     assert all(looks[look] >= 0.10 * sum(looks.values()) for look in ("spaced", "mixed", "raw or lower")), looks
+
+
+@pytest.mark.parametrize("task", list(attributes()))
+def test_no_damage_is_both_sure_and_neutral_for_an_attribute(task):
+    for attribute in attributes()[task]:
+        assert not set(damages_for(task, attribute)) & set(neutral_for(task, attribute))
+        assert damages_for(task, attribute)

@@ -1,15 +1,37 @@
-"""Single edits that keep the meaning and the quality of a text: text + rng -> a different text, or None."""
+"""Edits that keep the meaning and the quality of a text: what no verdict should turn on. English.
+
+Each makes ONE edit at random, or finds no place for it and returns None. The words stand in rewording.toml.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 from numpy.random import Generator
 
-from . import words as table
-from .edits import Edit, Material
-from .reading import capitalised, pick, put
+from synthscore.degrade.damage import Step
+from synthscore.degrade.edits import Edit, Material
+from synthscore.degrade.edits.base import pick, put
+from synthscore.degrade.words import both_ways, tables
+from synthscore.resources import read_toml
+
+_WORDS = read_toml(Path(__file__).with_suffix(".toml"))
+_CONTRACTIONS = _WORDS["contractions"]
+_NUMBERS = {word: str(number) for number, word in enumerate(tables().number_words, start=2)}
+
+
+def preserve_path(text: str, rng: Generator, n: int = 2) -> Iterator[Step]:
+    """Up to n edits of different kinds that keep meaning and quality, each on top of the one before; severity 0."""
+    names = list(EDITS)
+    for index in rng.permutation(len(names)):
+        if n <= 0:
+            return
+        made = EDITS[names[index]](text, rng, Material())
+        if made is not None and made != text:
+            text, n = made, n - 1
+            yield Step(text, names[index], 0.0)
 
 
 def _sub(pattern: str, new: str | Callable[[re.Match[str]], str], flags: int = 0) -> Edit:
@@ -74,7 +96,7 @@ def _word_table(words: Mapping[str, str]) -> Edit:
     return edit
 
 
-_SHORT = {long.lower(): short for long, short in table.CONTRACTIONS}
+_SHORT = {long.lower(): short for long, short in _CONTRACTIONS.items()}
 _AFTER_HAVE = r"(?= (?:been|got|seen|heard|never|always|\w+ed) )"  # "I've a house" would be another register
 _CONTRACT = _sub(
     r"\b(" + "|".join(long + (_AFTER_HAVE if long.endswith("have") else "") for long in _SHORT) + r")(?= [a-z])",
@@ -83,26 +105,34 @@ _CONTRACT = _sub(
 )
 
 
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 def _as_in(old: str, new: str) -> str:
     return new[:1].upper() + new[1:] if old[:1].isupper() else new[:1].lower() + new[1:]
 
 
-_LONG = {short: long for long, short in table.CONTRACTIONS if short.endswith(("n't", "'m", "'ve", "'re", "'ll"))}
+_LONG = {short: long for long, short in _CONTRACTIONS.items() if short.endswith(("n't", "'m", "'ve", "'re", "'ll"))}
 _EXPAND = _sub(r"(?<![\w'])(" + "|".join(map(re.escape, _LONG)) + r")(?= [a-z])", lambda match: _LONG[match.group(1)])
-_DIGITS = {digits: word for word, digits in table.NUMBER_FORMS.items()}
+_DIGITS = {digits: word for word, digits in _NUMBERS.items()}
 _WHEN = (
-    r"(?:[Yy]esterday|[Tt]oday|[Ll]ast (?:week|month|year|night)|[Ii]n (?:" + "|".join(table.MONTHS) + r")(?: \d{4})?|"
-    r"[Ii]n (?:1[5-9]|20)\d\d|[Oo]n (?:" + "|".join(table.DAYS) + r")|[Aa]t (?:the same|that) time|[Dd]uring this time)"
+    r"(?:[Yy]esterday|[Tt]oday|[Ll]ast (?:week|month|year|night)|[Ii]n (?:"
+    + "|".join(tables().months)
+    + r")(?: \d{4})?|"
+    r"[Ii]n (?:1[5-9]|20)\d\d|[Oo]n (?:"
+    + "|".join(tables().days)
+    + r")|[Aa]t (?:the same|that) time|[Dd]uring this time)"
 )
 _LINKED = r"[^.]*\b(?:that|which|who|whom|where|and|but|when|while|after|before|until|since|because|of)\b"
 _MAY_BE_LOWERED = "The|He|She|It|They|We|A|An|This|These|His|Her|Their|Its|Our|My|Some|Many|Several|All"
 _MOVED_BACK = _sub(
     rf"(?:^|(?<=[.!?] ))({_WHEN}), ((?!{_LINKED})[A-Za-z][^,;:.!?\"()]{{12,90}})\.(?= [A-Z\"]|$)",
-    lambda m: f"{capitalised(m.group(2))} {m.group(1)[:1].lower()}{m.group(1)[1:]}.",
+    lambda m: f"{_capitalised(m.group(2))} {m.group(1)[:1].lower()}{m.group(1)[1:]}.",
 )
 _MOVED_FRONT = _sub(
     rf"(?:^|(?<=[.!?] ))({_MAY_BE_LOWERED}) ((?!{_LINKED})[^,;:.!?\"()]{{10,90}}) ({_WHEN})\.(?= [A-Z\"]|$)",
-    lambda m: f"{capitalised(m.group(3))}, {m.group(1)[:1].lower()}{m.group(1)[1:]} {m.group(2)}.",
+    lambda m: f"{_capitalised(m.group(3))}, {m.group(1)[:1].lower()}{m.group(1)[1:]} {m.group(2)}.",
 )
 _TWO_NAMES = r"([A-Z][a-z]+ [A-Z][a-z]+)"
 
@@ -110,9 +140,9 @@ _TWO_NAMES = r"([A-Z][a-z]+ [A-Z][a-z]+)"
 EDITS: dict[str, Edit] = {
     "contraction": _CONTRACT,
     "expansion": _EXPAND,
-    "synonym": _word_table(table.SYNONYMS),
-    "second-synonym": _word_table(table.SYNONYMS),
-    "spelling": _word_table(table.SPELLINGS),
+    "synonym": _word_table(_WORDS["synonyms"]),
+    "second-synonym": _word_table(_WORDS["synonyms"]),
+    "spelling": _word_table(both_ways(_WORDS["spellings"])),
     "number-form": _any_of(
         _sub(
             r"(?<![\w.,$£€:/-])("
@@ -121,8 +151,8 @@ EDITS: dict[str, Edit] = {
             lambda m: _DIGITS[m.group(1)],
         ),
         _sub(
-            r"(?<=[a-z] )(" + "|".join(table.NUMBER_FORMS) + r")(?= [a-z]{3,}s\b)",
-            lambda m: table.NUMBER_FORMS[m.group(1)],
+            r"(?<=[a-z] )(" + "|".join(_NUMBERS) + r")(?= [a-z]{3,}s\b)",
+            lambda m: _NUMBERS[m.group(1)],
         ),
     ),
     "speaking-verb": _any_of(

@@ -1,0 +1,233 @@
+"""Damage to what is claimed: names, numbers and roles change, so that the text is no longer true to its context."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+from numpy.random import Generator
+
+from ..reading import Name, bare, content_words, core, names, plain, starts_sentence
+from ..words import tables
+from .base import Material, change_one, choose, edit, join, mend_articles, pick, put
+
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+@lru_cache(maxsize=512)
+def _known(material: Material) -> str:
+    """Context and facts as running text; triples without their bars and underscores."""
+    text = f"{material.context} {material.facts}"
+    return text.replace("_", " ").replace(" | ", " , ").replace("\n", " . ") if "|" in text else text
+
+
+# ------------------------------------------------------------------------------------------------- names
+
+
+def _renamed(words: Sequence[str], name: Name, new: str) -> str:
+    """The text with another name, or a pronoun, in place of this one; the marks around it stay."""
+    first, last = words[name.start], words[name.end - 1]
+    before = first[: len(first) - len(first.lstrip("\"'`(["))]
+    match = re.search(r"(?:'s)?[,;:!?\"')\]]*(?:(?<=\w\w\w)\.)?[\"')]*$", last)
+    after = match.group(0) if match else ""
+    if " ".join(words) == " ".join(words).lower():
+        new = new.lower()
+    made = [*words[: name.start], before + new + after, *words[name.end :]]
+    mend_articles(made, name.start)
+    return join(made)
+
+
+def _other_name(name: Name, options: Sequence[Name], rng: Generator) -> str | None:
+    """A name of the same kind that shares no word with this one."""
+    if name.kind in ("month", "day"):
+        whole = tables().months if name.kind == "month" else tables().days
+        return choose(rng, [word for word in whole if word.lower() != name.text.lower()])
+    own = set(name.text.lower().split())
+    options = [other for other in options if not own & set(other.text.lower().split())]
+    fitting = [other.text for other in options if other.kind == name.kind]
+    if not fitting and name.kind in ("place", "other"):
+        fitting = [other.text for other in options if other.kind in ("place", "other")]
+    near = [text for text in fitting if len(text.split()) == len(name.text.split())]
+    return choose(rng, sorted(set(near or fitting))) if fitting else None
+
+
+def _entity(text: str, rng: Generator, options: Sequence[Name], known: str) -> str | None:
+    own = names(text, known)
+    index = pick(rng, range(len(own)))
+    other = None if index is None else _other_name(own[index], options, rng)
+    return None if index is None or other is None else _renamed(text.split(), own[index], other)
+
+
+@edit
+def entity_same_document(text: str, rng: Generator, material: Material) -> str | None:
+    """A name becomes another one of the same context: all names are familiar, the claim is wrong."""
+    return _entity(text, rng, names(_known(material)), _known(material))
+
+
+@edit
+def entity_other_document(text: str, rng: Generator, material: Material) -> str | None:
+    """A name becomes one that the context does not mention."""
+    if not material.foreign:
+        return None
+    known = _known(material)
+    options = [name for name in names(_known(Material(choose(rng, material.foreign)))) if name.text not in known]
+    return _entity(text, rng, options, known)
+
+
+@edit
+def swapped_roles(text: str, rng: Generator, material: Material) -> str | None:
+    """Two names of one sentence change places: who did what to whom is turned around."""
+    own, words = names(text, _known(material)), text.split()
+
+    def fits(left: Name, right: Name) -> bool:
+        between = words[left.end : right.start]
+        listed = all(word in ("and", "or", ",", "&", "the") for word in between)
+        joined = listed or (len(between) == 1 and between[0] in tables().stopwords)
+        ends = any(re.search(r"[.!?]$", word) for word in words[left.start : right.start])
+        same = set(left.text.lower().split()) & set(right.text.lower().split())
+        of_a_kind = left.kind == right.kind and not (joined or ends or same)
+        apart = right.start > left.end and left.text != right.text
+        return apart and (of_a_kind or (left.kind, right.kind) == ("other", "place"))
+
+    pairs = list(pairwise(own))
+    index = pick(rng, [i for i, pair in enumerate(pairs) if fits(*pair)])
+    if index is None:
+        return None
+    left, right = pairs[index]
+    return _renamed(_renamed(words, right, left.text).split(), left, right.text)
+
+
+@edit
+def dangling_reference(text: str, rng: Generator, material: Material) -> str | None:
+    """A name at its first mention becomes a pronoun, so that one cannot tell who or what is meant."""
+    words = text.split()
+    first: dict[str, Name] = {}
+    for name in names(text, _known(material)):
+        after_the = words[name.start - 1] in ("The", "the")
+        opens = starts_sentence(words, name.start) or after_the
+        if name.kind == "other" and opens and starts_sentence(words, name.start - after_the):
+            first.setdefault(name.text.split()[-1].lower(), name)
+    which = pick(rng, range(min(2, len(first))))
+    if which is None:
+        return None
+    name = list(first.values())[which]
+    pronoun = _pronoun(text)
+    last, spaced = words[name.end - 1], words[name.end : name.end + 1] == ["'s"]
+    if spaced or re.search(r"'s\W*$", last):
+        pronoun = {"he": "his", "she": "her", "it": "its"}[pronoun]
+        del words[name.end : name.end + spaced]
+        words[name.end - 1] = re.sub(r"'s(\W*)$", r"\1", last)
+    start = name.start
+    if start and words[start - 1].lower().rstrip(".") in tables().titles | {"the"}:
+        start -= 1
+    if words[start][:1].isupper() and starts_sentence(words, start):
+        pronoun = pronoun.capitalize()
+    return _renamed(words, Name(start, name.end, name.text, name.kind), pronoun)
+
+
+def _pronoun(text: str) -> str:
+    """The one that the text uses most; "it" in a text about nobody."""
+    low = f" {text.lower()} "
+    if not re.search(r" (?:he|she|his|her) ", low):
+        return "it"
+    return "she" if low.count(" she ") + low.count(" her ") > low.count(" he ") + low.count(" his ") else "he"
+
+
+# ------------------------------------------------------------------------------------------------- numbers and words
+
+
+@edit
+def number_changed(text: str, rng: Generator, material: Material) -> str | None:
+    groups = (tables().number_words, tables().big_numbers, tables().ordinals)
+
+    def change(words: list[str], i: int) -> None:
+        match = NUMBER.search(words[i])
+        if match:
+            words[i] = words[i][: match.start()] + _other_number(match.group(0), rng) + words[i][match.end() :]
+        else:
+            group = next(group for group in groups if bare(words[i]) in group)
+            words[i] = put(words[i], choose(rng, [word for word in group if word != bare(words[i])]))
+
+    spelled = {word for group in groups for word in group}
+    return change_one(
+        text,
+        rng,
+        lambda words: [i for i, word in enumerate(words) if NUMBER.search(word) or bare(word) in spelled],
+        change,
+    )
+
+
+def _other_number(old: str, rng: Generator) -> str:
+    """One of as many digits; a year moves by 2 to 29 years."""
+    if re.fullmatch(r"1\d\d\d|20[0-2]\d", old):
+        return str(int(old) + int(rng.integers(2, 30)) * (-1 if rng.random() < 0.7 or old > "1995" else 1))
+    digits = [str(rng.integers(10)) if char.isdigit() and rng.random() < 0.5 else char for char in old]
+    digits[0] = str((int(old[0]) + int(rng.integers(1, 9)) - 1) % 9 + 1)
+    new = "".join(digits)
+    return str((int(old[0]) % 9) + 1) + new[1:] if new == old else new
+
+
+def _denial(words: Sequence[str], i: int) -> str:
+    """How the statement can be turned at this word: add, remove, opposite or never; "" where it cannot."""
+    word, before, after = words[i], words[i - 1] if i else "", words[i + 1] if i + 1 < len(words) else "."
+    perfect = word in ("has", "have", "had") and re.fullmatch(r"been|\w+ed|\w+en", after)
+    if (word in tables().auxiliaries or perfect) and not (
+        starts_sentence(words, i) or after == "not" or not after[:1].isalnum()
+    ):
+        return "add"
+    if word == "not" or re.fullmatch(r"\w+n't", word) or (word == "n't" and i):
+        return "remove"
+    if core(word) in tables().antonyms and not (i and core(word) in ("up", "first", "down", "last")):
+        return "opposite"
+    past = word.endswith("ed") and plain(word) and len(word) > 4
+    if past and i and (before.lower() in ("he", "she", "it", "they", "i", "we") or before[:1].isupper()):
+        return "never"
+    return ""
+
+
+@edit
+def negation(text: str, rng: Generator, material: Material) -> str | None:
+    """A statement becomes its contrary: "not" or "never" put in or taken out, or a word replaced by its opposite."""
+
+    def change(words: list[str], i: int) -> None:
+        how, word = _denial(words, i), words[i]
+        if how == "add":
+            words.insert(i + 1, "not")
+        elif how == "never":
+            words.insert(i, "never")
+        elif how == "opposite":
+            words[i] = put(word, tables().antonyms[core(word)])
+            mend_articles(words, i)
+        elif word in ("not", "n't"):
+            del words[i]
+        else:
+            words[i] = put(word, {"can't": "can", "won't": "will"}.get(word.lower(), word[:-3]))
+
+    return change_one(text, rng, lambda words: [i for i in range(len(words)) if _denial(words, i)], change)
+
+
+def _ending(word: str) -> str:
+    return next((end for end in ("ing", "ed", "ly", "tion", "ies", "s", "er", "al") if word.endswith(end)), "")
+
+
+@edit
+def content_word_replaced(text: str, rng: Generator, material: Material) -> str | None:
+    words, own = text.split(), content_words(text)
+    index = pick(rng, [i for i, w in enumerate(words) if len(bare(w)) > 4 and plain(bare(w)) and bare(w) in own])
+    source = choose(rng, (material.context, *material.foreign)) if material.foreign else material.context
+    if index is None:
+        return None
+    old = bare(words[index])
+    options = sorted(
+        word
+        for word in set(content_words(source))
+        if len(word) > 4 and plain(word) and _ending(word) == _ending(old) and word[:4] != old[:4]
+        if word not in text and f" {word}" in source  # not a name in lower case
+    )
+    if not options:
+        return None
+    words[index] = put(words[index], choose(rng, options))
+    mend_articles(words, index)
+    return join(words)

@@ -1,0 +1,91 @@
+"""Damage to a reply in a dialogue."""
+
+from __future__ import annotations
+
+import re
+
+from numpy.random import Generator
+
+from ..reading import content_words, like, sentences
+from ..words import tables
+from .base import Material, about_as_long, choose, edit, exchange_one, join
+from .claims import NUMBER, content_word_replaced, entity_other_document, entity_same_document, number_changed
+
+
+def _turns(text: str) -> list[str]:
+    return [turn for turn in (re.sub(r"^(?:[A-Z]|\w+): ", "", line).strip() for line in text.splitlines()) if turn]
+
+
+@edit
+def generic_reply(text: str, rng: Generator, material: Material) -> str | None:
+    shown = [like(reply, text) for reply in tables().generic_replies]
+    return None if text in shown else choose(rng, shown)
+
+
+@edit
+def wrong_next_turn(text: str, rng: Generator, material: Material) -> str | None:
+    if not material.foreign or text in {like(turn, text) for other in material.foreign for turn in _turns(other)}:
+        return None
+    turns = [turn for turn in _turns(choose(rng, material.foreign)) if 4 <= len(turn.split()) <= 60]
+    return like(about_as_long(rng, turns, len(text.split())), text) if turns else None
+
+
+@edit
+def echoed_turn(text: str, rng: Generator, material: Material) -> str | None:
+    turns = [like(turn, text) for turn in _turns(material.context) if len(turn.split()) >= 4]
+    if not turns or text in turns:
+        return None
+    return turns[-1 - int(rng.integers(min(4, len(turns))))]
+
+
+@edit
+def stilted(text: str, rng: Generator, material: Material) -> str | None:
+    made = exchange_one(text, rng, tables().stilted)
+    if made is not None:
+        return made
+    shown = [like(sentence, text) for sentence in tables().stilted_closings]
+    return None if any(sentence in text for sentence in shown) else join([text, choose(rng, shown)])
+
+
+@edit
+def shortened_reply(text: str, rng: Generator, material: Material) -> str | None:
+    parts = sentences(text)
+    if len(parts) > 1:
+        return join(parts[:-1])
+    match = re.match(r"^(.{12,}?\w)(?: ,|,| because| but| so| and| when| if| since)\s", text)
+    if match is None or len(match.group(1).split()) < 3:
+        return None
+    return match.group(1) + (" ." if " ." in text else ".")
+
+
+def _claims(text: str) -> set[str]:
+    """What a text says, as a bag: its content words and its numbers."""
+    return {*content_words(text), *NUMBER.findall(text)}
+
+
+@edit
+def ungrounded_fact(text: str, rng: Generator, material: Material) -> str | None:
+    """A number, name or word that the text has from the facts is changed."""
+    known = _claims(material.facts)
+    kinds = (number_changed, entity_other_document, entity_same_document)
+    for kind in (*(kinds[i] for i in rng.permutation(len(kinds))), content_word_replaced):
+        made = kind(text, rng, material) if known else None
+        if made is not None and known & (_claims(text) - _claims(made)):
+            return made
+    return None
+
+
+@edit
+def dropped_facts(text: str, rng: Generator, material: Material) -> str | None:
+    """The sentence that uses the facts most is dropped, or gives way to a generic one."""
+    parts, known = list(sentences(text)), set(content_words(material.facts))
+    shared = [len(known & set(content_words(part))) for part in parts]
+    if not parts or max(shared) < 2:
+        return None
+    index = shared.index(max(shared))
+    if len(parts) > 1 and rng.random() < 0.4:
+        del parts[index]
+    else:
+        shown = [like(reply, text) for reply in tables().generic_replies]
+        parts[index] = about_as_long(rng, shown, len(parts[index].split()))
+    return join(parts)

@@ -1,0 +1,100 @@
+"""Damage to a story: to its feelings, its end, its pace and its language."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from numpy.random import Generator
+
+from ..reading import bare, core, like, plain, sentences
+from ..words import tables
+from .base import Material, change_one, choose, edit, exchange_one, join, mend_articles, pick, stock
+
+_CLAUSES = (
+    re.compile(r"(?<=\w)\s?,\s[^,.;:!?\"`]{8,90}\s?,(?=\s[a-z])"),
+    re.compile(
+        r"\s?,\s(?:who|which|where|while|as|when|although|though|because|with|like|for)\s[^,.;!?\"`]+?(?=\s?[.!?])"
+    ),
+    re.compile(r"\s\([^()]*\)"),
+    re.compile(
+        r"(?<!\bso)(?<!long|soon|such|same|just|that|even|only)(?<!and|not|but|far|the)(?:\s?,)?"
+        r"\s(?:as|when|while|because|until|before|after|where)\s[^,.;!?\"`]{10,90}?(?=\s?[.!?])"
+    ),
+)
+
+
+@edit
+def flattened_emotion(text: str, rng: Generator, material: Material) -> str | None:
+    return exchange_one(text, rng, tables().feelings, core)
+
+
+@edit
+def spoiled_ending(text: str, rng: Generator, material: Material) -> str | None:
+    """The end is told at the start, and again (or no more) at the end."""
+    parts, spoilers = list(sentences(text)), tables().spoilers
+    openings = tuple(like(spoiler.split("{")[0], text).strip() for spoiler in spoilers)
+    if len(parts) < 3 or text.startswith(openings):
+        return None
+    last = parts[-1] if rng.random() < 0.5 else parts.pop()
+    return join([like(choose(rng, spoilers).format(last), text), *parts])
+
+
+@edit
+def predictable_ending(text: str, rng: Generator, material: Material) -> str | None:
+    parts = sentences(text)
+    shown = [like(ending, text) for ending in tables().stock_endings]
+    if len(parts) < 2 or any(part in shown for part in parts):
+        return None
+    return join([*(parts[:-1] if rng.random() < 0.7 else parts), choose(rng, shown)])
+
+
+@edit
+def dull_sentence(text: str, rng: Generator, material: Material) -> str | None:
+    return stock(text, tables().dull_sentences, rng, 0.85)
+
+
+@edit
+def plain_words(text: str, rng: Generator, material: Material) -> str | None:
+    """One adjective or adverb less."""
+
+    def can_go(words: Sequence[str], i: int) -> bool:
+        word, before, after = words[i], words[i - 1], bare(words[i + 1])
+        ornament = word in tables().ornaments or (word.endswith("ly") and len(word) > 5 and plain(word))
+        leads = plain(after) and after not in tables().stopwords
+        bound = before in tables().bound or (before, word) == ("a", "little")
+        return ornament and leads and not bound
+
+    def change(words: list[str], i: int) -> None:
+        del words[i]
+        mend_articles(words, i)
+
+    return change_one(text, rng, lambda words: [i for i in range(1, len(words) - 1) if can_go(words, i)], change)
+
+
+@edit
+def dropped_clause(text: str, rng: Generator, material: Material) -> str | None:
+    found = [match.span() for clause in _CLAUSES for match in clause.finditer(text)]
+    index = pick(rng, range(len(found)))
+    if index is None:
+        return None
+    start, end = found[index]
+    return text[:start] + text[end:] or None
+
+
+@edit
+def other_story(text: str, rng: Generator, material: Material) -> str | None:
+    """A passage of another text, of about the same length."""
+    n_words = len(text.split())
+    for _ in range(3 if material.foreign else 0):
+        parts = sentences(choose(rng, material.foreign))
+        start, size, made = int(rng.integers(max(1, len(parts) // 2))), 0, []
+        for part in parts[start:]:
+            if size and abs(size + len(part.split()) - n_words) > abs(size - n_words):
+                break
+            made.append(part)
+            size += len(part.split())
+        passage = like(join(made), text)
+        if abs(size - n_words) < 0.35 * n_words and passage != text:
+            return passage
+    return None
