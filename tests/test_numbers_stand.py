@@ -35,7 +35,7 @@ import pytest
 import scipy
 
 from synthscore import engines
-from synthscore.cli import main
+from synthscore.cli.app import main
 from synthscore.engine import Prompt, label_log_probs
 from synthscore.ladders.references import load_references
 from synthscore.resources import resource

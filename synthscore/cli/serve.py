@@ -17,7 +17,8 @@ There is no server here any more. vLLM, SGLang and llama.cpp serve a model, and 
 
 def add(commands: Commands) -> None:
     parser = add_command(commands, "serve", run, "serve", "gone: use vLLM, SGLang or llama.cpp", TEXT)
-    parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    for option in ("--model", "--host", "--port"):
+        parser.add_argument(option, help=argparse.SUPPRESS)
     add_messages(parser)
 
 

@@ -17,7 +17,8 @@ from synthscore import engines
 from synthscore.checking.findings import Finding, flagged, judged_findings, text_findings
 from synthscore.checking.repair import repair
 from synthscore.checking.rungs import ask_rungs
-from synthscore.cli import main, references_repair
+from synthscore.cli import references_repair
+from synthscore.cli.app import main
 from synthscore.engine import Sampling
 from synthscore.errors import EngineError
 from synthscore.io.write import write_rows

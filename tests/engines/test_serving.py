@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from synthscore.cli import main
+from synthscore.cli.app import main
 from synthscore.engine import Prompt, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
 from tests import model_server

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from synthscore import engines
-from synthscore.cli import main
+from synthscore.cli.app import main
 from synthscore.engine import Generation, Prompt, Sampling, generate, label_log_probs
 from synthscore.errors import EngineError, StoreError, SynthscoreWarning
 from synthscore.signature import Signature
