@@ -7,20 +7,20 @@ import math
 import re
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from .. import engines
-from ..engine import Answers, Engine, Generation, Progress, Question
+from ..engine import Answers, Engine, Progress, Question
 from ..errors import SynthscoreError, alike
 from ..judging.verdicts import PROTOCOLS
 from ..signature import Signature
 from ..store import file as store
 from ..store.engine import StoredEngine
 from ..store.recorded import RecordedEngine
+from .watched import Metered
 
 OK, ERROR, USAGE, INCOMPLETE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 
@@ -229,40 +229,6 @@ def _field(text: str) -> tuple[str, str]:
 
 
 # ------------------------------------------------------------------------------------------------- models
-
-
-class Metered:
-    """An engine that counts the questions that a model really judges, its tokens and its time."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.n_asked = self.tokens_naive = self.tokens_computed = 0
-        self.seconds = 0.0
-
-    @property
-    def signature(self) -> Signature:
-        return self.engine.signature
-
-    def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
-        start = time.perf_counter()
-        answers = self.engine.answer(questions, progress)
-        seconds = time.perf_counter() - start
-        if n_judged := sum(not isinstance(row, Exception | Generation) for row in answers.rows):
-            self.n_asked, self.seconds = self.n_asked + n_judged, self.seconds + seconds
-        self.tokens_naive += answers.tokens_naive
-        self.tokens_computed += answers.tokens_computed
-        return answers
-
-    @property
-    def cost(self) -> str:
-        """In words; "" where nothing was asked."""
-        if not self.n_asked:
-            return ""
-        rate = self.n_asked / max(self.seconds, 1e-9)
-        asked = f"{counted(self.n_asked, 'question')} asked now, {rate:{',.0f' if rate >= 100 else '.2g'}} a second"
-        if not self.tokens_computed:
-            return asked
-        return f"{asked}: {counted(self.tokens_computed, 'token')} run over instead of {spaced(self.tokens_naive)}"
 
 
 class Watched:

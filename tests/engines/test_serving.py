@@ -262,4 +262,4 @@ def test_what_is_no_request_is_refused(data, headers, status, url):
 def test_the_command_that_served_names_what_to_use_instead(capsys):
     for argv in (["serve"], ["serve", "--model", "m", "--port", "0"]):
         assert main(argv) == 2
-        assert "Start vLLM (vllm serve MODEL), SGLang or llama.cpp" in capsys.readouterr().err
+        assert "any more: synthscore asks servers and is none. Start vLLM" in capsys.readouterr().err
