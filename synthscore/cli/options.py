@@ -5,17 +5,16 @@ A noun of the library that is made of plain values is such a group as it stands 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from ..engine import Engine, Progress
 from ..errors import SynthscoreError
+from .messages import STEP, Messages
+from .watched import Metered, Watched
 
 OK, ERROR, USAGE, INCOMPLETE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 
@@ -49,47 +48,6 @@ Attributes = Annotated[list[str] | None, Parameter(name=["--attribute", "-a"])]
 # ------------------------------------------------------------------------------------------------- groups
 
 
-@Parameter(name="*", group="messages")
-@dataclass(frozen=True, kw_only=True)
-class Messages:
-    """What is said on stderr, beside the results."""
-
-    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"])] = False
-    "no progress, counts or signature on stderr"
-    debug: bool = False
-    "show the traceback of an error"
-
-    def note(self, *lines: str, signature: str = "") -> None:
-        """Print counts, and the signature of the numbers they are about, on stderr; not with --quiet."""
-        if not self.quiet:
-            within_demo = OPEN_ENGINE.get() is not None
-            for line in lines if within_demo or not signature else [*lines, signature]:
-                print("    " * within_demo + line, file=sys.stderr, flush=True)
-
-    def warn(self, text: str) -> None:
-        print(f"warning: {text}", file=sys.stderr)
-
-    @contextmanager
-    def bar(self, total: int, unit: str, saved: Any = None) -> Iterator[Progress]:
-        """A progress bar on stderr where that is a terminal; it leaves nothing behind.
-
-        saved : no arguments -> the share of tokens that need not be run over, or None
-        """
-        if self.quiet or not total or not sys.stderr.isatty():
-            yield lambda n: None
-            return
-        from tqdm import tqdm
-
-        with tqdm(total=total, unit=f" {unit}", leave=False, dynamic_ncols=True) as shown:
-
-            def update(n: int) -> None:
-                if saved is not None and (share := saved()) is not None:
-                    shown.set_postfix_str(f"{share:.0%} of tokens saved", refresh=False)
-                shown.update(n)
-
-            yield update
-
-
 @Parameter(name="*", group="input")
 @dataclass(frozen=True, kw_only=True)
 class Input:
@@ -108,10 +66,6 @@ class Input:
             if not (name and equals and column):
                 raise UsageError(f"--field {text!r} is not NAME=COLUMN. Write it as in --field text=summary")
         return {name: column for name, _, column in pairs}
-
-
-OPEN_ENGINE: ContextVar[Engine | None] = ContextVar("engine", default=None)
-"""A model that is open already: `synthscore demo` runs its steps with one."""
 
 
 @Parameter(name="*", group="model")
@@ -152,10 +106,10 @@ class Opening:
         from ..store.engine import StoredEngine
         from ..store.file import Store, default_store_path
         from ..store.recorded import RecordedEngine
-        from .watched import Metered, Watched
 
         with ExitStack() as stack:
-            engine = OPEN_ENGINE.get() or engines.open_engine(model, **self.options)
+            step = STEP.get()
+            engine = (step and step.engine) or engines.open_engine(model, **self.options)
             if isinstance(engine, RecordedEngine):
                 if self.store not in (None, "none"):
                     raise UsageError(

@@ -8,7 +8,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from .options import INCOMPLETE, OK, Messages, RowsIn
+from .messages import Messages
+from .options import INCOMPLETE, OK, RowsIn
 from .talk import counted
 
 
@@ -27,7 +28,7 @@ def report(
 ) -> int:
     """Results -> one HTML page to look at.
 
-    Examples:
+    For example:
       $ synthscore report run/
       $ synthscore report scores.jsonl --targets targets.jsonl --references ladders/ -o report.html
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..engine import Answers, Engine, Generation, Progress, Question
 from ..signature import Signature
-from .options import Messages
+from .messages import Messages
 from .talk import counted, spaced
 
 
