@@ -36,11 +36,13 @@ if TYPE_CHECKING:
     from .store.engine import StoredEngine
     from .store.file import Store
     from .thresholds.calibrate import calibrate
-    from .thresholds.labels import read_labelled
-    from .thresholds.rules import AtLeast, Certificate, Guarantee, MinScore
+    from .thresholds.certificate import Certificate, Guarantee
+    from .thresholds.labels import Labelled
+    from .thresholds.rules import AtLeast, MinScore
     from .types import Attribute, Context, Ladder, Rung, Score, Target, Task
 
 _HOMES = {
+    "io.scores": ("Scores",),
     "engine": ("Sampling",),
     "engines": ("open_engine",),
     "errors": ("SynthscoreError",),
@@ -58,9 +60,10 @@ _HOMES = {
     "store.engine": ("StoredEngine",),
     "store.file": ("Store",),
     "thresholds.calibrate": ("calibrate",),
-    "thresholds.labels": ("read_labelled",),
-    "thresholds.rules": ("AtLeast", "Certificate", "Guarantee", "MinScore"),
-    "types": ("Attribute", "Context", "Ladder", "Rung", "Score", "Scores", "Target", "Task"),
+    "thresholds.labels": ("Labelled",),
+    "thresholds.certificate": ("Certificate", "Guarantee"),
+    "thresholds.rules": ("AtLeast", "MinScore"),
+    "types": ("Attribute", "Context", "Ladder", "Rung", "Score", "Target", "Task"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -71,6 +74,7 @@ __all__ = [
     "Context",
     "DegradedWriter",
     "Guarantee",
+    "Labelled",
     "Ladder",
     "MinScore",
     "Pair",
@@ -104,7 +108,6 @@ __all__ = [
     "method",
     "open_engine",
     "ranking",
-    "read_labelled",
     "read_ratings",
     "save_references",
     "save_scales",
