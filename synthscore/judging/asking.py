@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._version import __version__
-from ..engine import Engine, LabelLogProbs, Progress, Prompt, Rival
+from ..engine import Engine, LabelLogProbs, OtherToken, Progress, Prompt, label_log_probs
 from ..errors import InputError
 from ..signature import Signature
 from ..types import BoolArray, FloatArray, IntArray
@@ -121,7 +121,7 @@ class Inquiry:
             for side in range(n_sides)
             for k, turned in zip(pair.tolist(), swapped.tolist(), strict=True)
         ]
-        answers = self.engine.label_log_probs(prompts, PROTOCOLS[protocol], progress)
+        answers = label_log_probs(self.engine, prompts, PROTOCOLS[protocol], progress)
         self._calls.append((rows, answers))
         probs = answers.probs
         probs[list(self.asking.unanswered(answers))] = np.nan
@@ -134,7 +134,7 @@ class Inquiry:
         n_orders, n_sides, n_pairs = self.asking.n_orders, self.asking.n_sides, len(self.pairs)
         answers, asked = self._together()
         failures = self.asking.unanswered(answers)
-        probs, unreported = answers.probs, answers.slack.reshape(n_orders * n_sides, n_pairs)
+        probs, unreported = answers.probs, answers.unreported.reshape(n_orders * n_sides, n_pairs)
         probs[list(failures)] = np.nan
         by_order = read_verdicts(self.asking.protocol, probs.reshape(*unreported.shape, len(answers.labels)))
         by_order[1:] = by_order[1:, :, TURNED]
@@ -159,13 +159,13 @@ class Inquiry:
         labels = PROTOCOLS[self.asking.protocol]
         n_rows = self.asking.n_questions * len(self.pairs)
         asked, log_probs = np.zeros(n_rows, dtype=bool), np.full((n_rows, len(labels)), np.nan)
-        rivals: list[Rival | None] = [None] * n_rows
+        others: list[OtherToken | None] = [None] * n_rows
         failures: dict[int, str] = {}
         censored, floors = np.zeros(log_probs.shape, dtype=bool), np.full(log_probs.shape, -np.inf)
         for rows, answers in self._calls:
             asked[rows], log_probs[rows] = True, answers.log_probs
-            for row, rival in zip(rows.tolist(), answers.rivals, strict=False):  # some engines report none
-                rivals[row] = rival
+            for row, other in zip(rows.tolist(), answers.other_tokens, strict=False):  # some engines report none
+                others[row] = other
             failures |= {int(rows[row]): reason for row, reason in answers.failures.items()}
             if answers.censored is not None:
                 censored[rows] = answers.censored
@@ -173,7 +173,7 @@ class Inquiry:
         failures |= dict.fromkeys(np.flatnonzero(~asked).tolist(), "not asked")
         naive, computed = (sum(getattr(a, f"tokens_{name}") for _, a in self._calls) for name in ("naive", "computed"))
         limits = (censored, floors) if censored.any() else (None, None)
-        return LabelLogProbs(labels, log_probs, tuple(rivals), failures, naive, computed, *limits), asked
+        return LabelLogProbs(labels, log_probs, tuple(others), failures, naive, computed, *limits), asked
 
 
 def _prompt(pair: Pair, templates: Templates, protocol: ProtocolName, swapped: bool, worse: bool) -> Prompt:

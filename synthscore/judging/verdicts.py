@@ -54,7 +54,7 @@ class Verdicts:
     by_order : float64, shape (n_orders, n_pairs, 3): better, worse, similar in each order; the second, where
         it was asked for, has the reference where the target was
     unreported : float64, shape (n_pairs,): for labels that a server did not report, better - worse can be off by at
-        most twice this; the mean of LabelLogProbs.slack over the questions asked about the pair
+        most twice this; the mean of LabelLogProbs.unreported over the questions asked about the pair
     failures : pair index -> reason
     answers : what the engine answered; one row a question, all first questions in pair order, then all second ones
     asked : bool, shape (n_orders, n_pairs), or None: all. What was not asked has no failure, and is NaN
@@ -102,7 +102,7 @@ def unanswered(answers: LabelLogProbs, min_mass: float, max_unreported: float) -
     """Row -> why it counts as no answer: it failed, or too little of its labels' probability is there or reported."""
     failures = dict(answers.failures)
     mass = answers.label_mass
-    for row in np.flatnonzero((mass < min_mass) | (mass == 0) | (answers.slack > max_unreported)).tolist():
+    for row in np.flatnonzero((mass < min_mass) | (mass == 0) | (answers.unreported > max_unreported)).tolist():
         failures[row] = _why_not(answers, row, min_mass, max_unreported)
     return failures
 
@@ -110,16 +110,16 @@ def unanswered(answers: LabelLogProbs, min_mass: float, max_unreported: float) -
 def _why_not(answers: LabelLogProbs, row: int, min_mass: float, max_unreported: float) -> str:
     """Why a row that was answered is not an answer."""
     labels, most = answers.labels, np.exp(answers.log_probs[row])
-    if answers.censored is not None and answers.slack[row] > max_unreported and most.sum() >= min_mass:
+    if answers.censored is not None and answers.unreported[row] > max_unreported and most.sum() >= min_mass:
         missing = np.flatnonzero(answers.censored[row])
         names = ", ".join(f"{labels[i]} (at most {most[i]:.2g})" for i in missing)
         return (
             f"the server did not report the probability of {names}, by which a verdict can be off by "
-            f"{answers.slack[row]:.2g}, expected at most {max_unreported:g}. Take a server that reports chosen tokens, "
-            "or more of the most probable ones (docs/servers.md)"
+            f"{answers.unreported[row]:.2g}, expected at most {max_unreported:g}. Take a server that reports "
+            "chosen tokens, or more of the most probable ones (docs/servers.md)"
         )
-    rival = answers.rivals[row] if answers.rivals else None
-    instead = f"; it would rather have said {rival.token!r} (p = {np.exp(rival.log_prob):.3f})" if rival else ""
+    other = answers.other_tokens[row] if answers.other_tokens else None
+    instead = f"; it would rather have said {other.token!r} (p = {np.exp(other.log_prob):.3f})" if other else ""
     return (
         f"the labels {', '.join(labels)} have probability {answers.label_mass[row]:.2g} together, expected at "
         f"least {min_mass:g}{instead}. Look at the prompt with `synthscore doctor`, or lower min_mass"
