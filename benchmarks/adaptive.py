@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.anchored import simulate
-from synthscore.io.files import Row, read_rows
+from synthscore.io.fields import Row
+from synthscore.io.files import read_rows
 from synthscore.scoring.anchored import Anchors, Answers, Posterior, Scale, fit
 from synthscore.scoring.anchored.adaptive import Narrow, SameDecision, Stop, Sure, ask_in_rounds, best_rungs
 from synthscore.signature import Signature

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from synthscore.evaluation.agreement import agreement, difference, draw_contexts
-from synthscore.io.files import Row, read_rows
+from synthscore.io.fields import Row
+from synthscore.io.files import read_rows
 from synthscore.scoring.paper import paper_sum
 from synthscore.types import FloatArray
 

@@ -17,7 +17,7 @@ from synthscore.engines import open_engine
 from synthscore.errors import BenchmarkError, SynthscoreError
 from synthscore.evaluation.methods import Tools
 from synthscore.evaluation.ratings import BENCHMARKS, Ratings, load_benchmark
-from synthscore.io.files import replacing
+from synthscore.io.write import replacing
 from synthscore.ladders.references import load_references
 from synthscore.signature import Signature
 from synthscore.store.engine import StoredEngine

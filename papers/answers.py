@@ -23,8 +23,9 @@ import numpy as np
 from synthscore.engine import LabelLogProbs, Prompt, Question
 from synthscore.errors import InputError
 from synthscore.evaluation.ratings.types import RatedText, Ratings
-from synthscore.io.files import Row, Source, plain, read_rows, shorten
-from synthscore.io.nouns import _id, _row_error
+from synthscore.io.fields import Row, check_number, read_id, require_number, row_error, shorten
+from synthscore.io.files import Source, read_rows
+from synthscore.io.write import plain
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
 from synthscore.signature import Signature, text_hash
@@ -112,11 +113,11 @@ def score_rows(source: Source, method: str | None = None) -> list[dict[str, Any]
         if isinstance(row, InputError):
             raise row
         _require_kind(row, "score")
-        origin = _id(row, "judge", "judge"), str(row.values.get("method", ""))
+        origin = read_id(row, "judge"), str(row.values.get("method", ""))
         if method is None or origin[1] == method:
             origins[origin] = None
-            key = tuple(_id(row, name, name) for name in ("context_id", "system", "attribute"))
-            values.setdefault((key[0], key[1], key[2]), []).append(_number(row, "score", row.values.get("score")))
+            key = tuple(read_id(row, name) for name in ("context_id", "system", "attribute"))
+            values.setdefault((key[0], key[1], key[2]), []).append(require_number(row, "score"))
     if len(origins) != 1:
         there = ", ".join("/".join(filter(None, origin)) for origin in origins) or "none"
         of = f" of method {method!r}" if method else ""
@@ -154,14 +155,14 @@ class _Prompts:
     def text(self, row: Row, name: str) -> RatedText:
         if (benchmark := row.values.get("benchmark")) != self._ratings.name:
             seen = f"it is about {shorten(benchmark)}, not about {self._ratings.name}"
-            raise _row_error(row, "benchmark", benchmark, seen, "Take the benchmark that the rows are about")
-        context_id, system = _id(row, "context_id", "context_id"), _id(row, name, name)
+            raise row_error(row, "benchmark", benchmark, seen, "Take the benchmark that the rows are about")
+        context_id, system = read_id(row, "context_id"), read_id(row, name)
         if (context_id, system) not in self._texts:
             seen = f"{self._ratings.name} has no text of {system!r} for context {context_id!r}"
-            raise _row_error(row, name, system, seen, "Take the whole benchmark")
+            raise row_error(row, name, system, seen, "Take the whole benchmark")
         if context_id not in self._ratings.contexts:
             seen = f"the text of context {context_id!r} is not known"
-            raise _row_error(row, "context_id", context_id, seen, "Take a form of the benchmark with its contexts")
+            raise row_error(row, "context_id", context_id, seen, "Take a form of the benchmark with its contexts")
         return self._texts[context_id, system]
 
     def rate(self, row: Row, labels: tuple[str, ...]) -> Prompt:
@@ -184,10 +185,10 @@ class _Prompts:
 
     def _attribute(self, row: Row) -> str:
         """The task's name of it."""
-        name = _id(row, "attribute", "attribute")
+        name = read_id(row, "attribute")
         if name not in self._ratings.attributes:
             seen = f"{self._ratings.name} has no attribute {name!r}, but {', '.join(self._ratings.attributes)}"
-            raise _row_error(row, "attribute", name, seen, "Take the benchmark that the rows are about")
+            raise row_error(row, "attribute", name, seen, "Take the benchmark that the rows are about")
         return self._ratings.asked_as.get(name, name)
 
 
@@ -196,9 +197,7 @@ def _answer(row: Row, prompts: _Prompts) -> tuple[Question, dict[str, Any], str]
     if row.values.get("kind") == "pairwise":
         choice = row.values.get("choice")
         if choice not in _CHOICES:
-            raise _row_error(
-                row, "choice", choice, f"choice is {shorten(choice)}, expected A, B or tie", "Mend the row"
-            )
+            raise row_error(row, "choice", choice, f"choice is {shorten(choice)}, expected A, B or tie", "Mend the row")
         question = Question(prompts.choose(row), ("A", "B"))
         answers = LabelLogProbs(question.labels, np.array([_CHOICES[choice]]))
         systems = f"{row.values['system_a']} or {row.values['system_b']}"
@@ -213,16 +212,17 @@ def _distribution(row: Row) -> tuple[tuple[str, ...], LabelLogProbs]:
     told = row.values.get("logprobs")
     if not isinstance(told, Mapping) or not told or not all(str(label).isdecimal() for label in told):
         seen = f"logprobs is {shorten(told)}, expected whole numbers -> log-probabilities"
-        raise _row_error(row, "logprobs", told, seen, "Mend or remove the row")
+        raise row_error(row, "logprobs", told, seen, "Mend or remove the row")
     labels = tuple(sorted((str(label) for label in told), key=int))
     if [int(label) for label in labels] != list(range(int(labels[0]), int(labels[-1]) + 1)):
         seen = f"logprobs are of {', '.join(labels)}, expected all whole numbers between the first and the last"
-        raise _row_error(row, "logprobs", told, seen, "Write null for a label that is not told")
-    values = [FLOOR if told[label] is None else _number(row, "logprobs", told[label]) for label in labels]
-    censored = np.array([[told[label] is None for label in labels]])
+        raise row_error(row, "logprobs", told, seen, "Write null for a label that is not told")
+    found = [check_number(row, "logprobs", told[label]) for label in labels]
+    values = [FLOOR if value is None else value for value in found]
+    censored = np.array([[value is None for value in found]])
     if max(values) > 1e-4:
         seen = f"logprobs are {shorten(told)}, expected at most 0"
-        raise _row_error(row, "logprobs", told, seen, "Natural logarithms go there")
+        raise row_error(row, "logprobs", told, seen, "Natural logarithms go there")
     return labels, LabelLogProbs(labels, np.array([values]), censored=censored)
 
 
@@ -230,19 +230,13 @@ def _signature(row: Row, ratings: Ratings, published: str) -> Signature:
     """Model and prompt first, so that `MODEL|prompt:theirs/0` is a part that names one engine."""
     index = row.values.get("prompt_index")
     prompt = "theirs" if index is None else f"theirs/{index}"
-    return Signature.of(model=_id(row, "judge", "judge"), prompt=prompt, benchmark=ratings.name, published=published)
+    return Signature.of(model=read_id(row, "judge"), prompt=prompt, benchmark=ratings.name, published=published)
 
 
 def _require_kind(row: Row, kind: str) -> None:
     if (seen := row.values.get("kind")) != kind:
         remedy = "Scores go through score_rows" if seen == "score" else "Leave the row out"
-        raise _row_error(row, "kind", seen, f"kind is {shorten(seen)}, expected {kind}", remedy)
-
-
-def _number(row: Row, name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise _row_error(row, name, value, f"{name} holds {shorten(value)}, expected a number", "Mend the row")
-    return float(value)
+        raise row_error(row, "kind", seen, f"kind is {shorten(seen)}, expected {kind}", remedy)
 
 
 def _kept(source: Source) -> Source:

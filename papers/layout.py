@@ -9,7 +9,7 @@ from typing import Any
 
 from synthscore.errors import InputError
 from synthscore.evaluation.agreement import ALIASES
-from synthscore.io.files import plain
+from synthscore.io.write import plain
 
 from .published import Column, Published, Row
 

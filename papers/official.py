@@ -17,7 +17,8 @@ from typing import Any
 
 from synthscore.errors import BenchmarkError, InputError
 from synthscore.evaluation.ratings.benchmarks import BENCHMARKS, Form, OurRow, facts
-from synthscore.io.files import read_rows, shorten
+from synthscore.io.fields import shorten
+from synthscore.io.files import read_rows
 
 _N_PROMPTS = 96  # of HANNA: stories are numbered system by system, each in the order of the prompts
 _GRADES = {"B": 0, "F": 1, "G": 2, "E": 3}  # of the podcasts: bad, fair, good, excellent

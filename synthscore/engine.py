@@ -168,7 +168,8 @@ class Question:
         how: Iterable[str] = self.labels
         if self.sampling is not None:
             sampling = self.sampling
-            how = (*map(repr, (sampling.max_new_tokens, sampling.temperature, sampling.top_p)), str(self.seed))
+            numbers = (sampling.max_new_tokens, sampling.temperature, sampling.top_p)
+            how = (*map(repr, numbers), str(self.seed), *sampling.stop)
         if self.continuation is not None:
             how = (self.continuation,)
         return bytes.fromhex(text_hash(self.kind, engine, self.prompt.text, self.prompt.prefill, *how))

@@ -12,8 +12,10 @@ import numpy as np
 
 from ..errors import InputError
 from ..evaluation.agreement import per_context
-from ..io.files import Row, read_rows, write_rows
-from ..io.nouns import _known, _missing, _row_error, context_from_row, read_contexts, target_from_row
+from ..io.fields import Row, check_number, require_number, row_error
+from ..io.files import read_rows
+from ..io.nouns import context_from_row, read_contexts, target_from_row, target_names
+from ..io.write import write_rows
 from ..judging.tasks import load_task
 from ..judging.templates import Templates
 from ..ranking import selection
@@ -94,11 +96,11 @@ def _names(args: argparse.Namespace) -> dict[str, list[str]]:
     for row in read_rows(args.candidates, encoding=args.encoding):
         if isinstance(row, InputError):
             raise row
-        if not _missing(row.values.get("context_id")):
-            known = _known(row)
+        if row.has("context_id"):
+            known = target_names(row)
             names.setdefault(known["context_id"], {})[known["id"]] = None
         else:
-            names.setdefault("", {})[_known(_in_context(row))["id"]] = None
+            names.setdefault("", {})[target_names(_in_context(row))["id"]] = None
     return {context_id: list(of_context) for context_id, of_context in names.items()}
 
 
@@ -251,8 +253,8 @@ def _context(row: Row, target: Target, contexts: Mapping[str, Context]) -> Conte
 
 
 def _refused(row: Row, seen: str) -> InputError:
-    known = _known(row)
-    return _row_error(row, "id", known["id"], seen, "Mend or remove the row", **known)
+    known = target_names(row)
+    return row_error(row, "id", known["id"], seen, "Mend or remove the row", **known)
 
 
 # ------------------------------------------------------------------------------------------------- people
@@ -271,13 +273,15 @@ def read_ratings(args: argparse.Namespace) -> Ratings:
         if isinstance(row, InputError):
             raise row
         human = row.values.get("human")
-        if isinstance(human, str):
-            human = json.loads(human) if human.lstrip().startswith("{") else float(human)
-        if not isinstance(human, Mapping | int | float) or isinstance(human, bool):
-            seen = f"human is {human!r}, expected a number, or a number for each attribute"
-            raise _row_error(row, "human", human, seen, "Name the column with --field human=COLUMN")
-        has_context = not _missing(row.values.get("context_id"))
-        known = _known(row if has_context else _in_context(row))
+        if isinstance(human, str) and human.lstrip().startswith("{"):
+            human = json.loads(human)
+        expected, remedy = "a number, or a number for each attribute", "Name the column with --field human=COLUMN"
+        if isinstance(human, Mapping):
+            human = {name: check_number(row, "human", one, expected, remedy=remedy) for name, one in human.items()}
+        else:
+            human = require_number(row, "human", expected, remedy=remedy)
+        has_context = row.has("context_id")
+        known = target_names(row if has_context else _in_context(row))
         for name in {known["id"], known["system"]} - {None}:
             for context_id in (known["context_id"] if has_context else "", None):
                 ratings.setdefault((context_id, name), []).append(human)
@@ -297,21 +301,21 @@ def rated(
     means = []
     for name in ids:
         said = ratings.get((names.get("context_id"), name)) or ratings.get(("", name), [])
-        values = [_rating(human, attribute, args.human) for human in said]
+        values = [rating for human in said if (rating := _rating(human, attribute, args.human)) is not None]
         means.append(float(np.mean(values)) if values else np.nan)
     return np.array(means)
 
 
-def _rating(human: Any, attribute: str | None, source: str) -> float:
+def _rating(human: Any, attribute: str | None, source: str) -> float | None:
     if not isinstance(human, Mapping):
-        return float(human)
+        return human
     if attribute is None and len(human) == 1:
-        return float(next(iter(human.values())))
+        return next(iter(human.values()))
     if attribute not in human:
         raise InputError(
             f"{source} rates {', '.join(map(repr, human))}, and {attribute!r} was asked for. Name one with --attribute"
         )
-    return float(human[attribute])
+    return human[attribute]
 
 
 def agreement(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..evaluation.curves import Curve, efficiency_curves
-from ..io.files import plain, replacing, write_rows
+from ..io.write import plain, replacing, write_rows
 from ..ranking import METHODS
 from ..ranking.comparisons import Comparisons, Ranking
 from ..report.lines import Line, Panel, figure

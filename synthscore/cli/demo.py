@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..evaluation.agreement import Agreement, per_context
-from ..io.nouns import write_rows
+from ..io.write import write_rows
 from ..ladders.references import load_references
 from ..resources import resource
 from .common import ERROR, JUDGE, OK, Commands, add_command, add_messages, add_model, counted, open_engine, table

@@ -18,8 +18,10 @@ import numpy as np
 from .._version import __version__
 from ..engine import Engine
 from ..errors import InputError
-from ..io.files import Row, RowBatch, json_line, read_batches
+from ..io.fields import Row
+from ..io.files import RowBatch, read_batches
 from ..io.outputs import Outputs
+from ..io.write import json_line
 from ..ladders.references import References
 from ..scoring.anchored.scale import save_scales
 from ..signature import Signature, text_hash

@@ -15,7 +15,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..errors import InputError, LadderError
-from ..io.files import Row, read_rows
+from ..io.fields import Row
+from ..io.files import read_rows
 from ..io.nouns import target_from_row
 from ..judging.tasks import load_task
 from ..ladders.references import References, load_references

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._version import __version__
 from ..errors import InputError, RankingError
-from ..io.files import write_rows
+from ..io.write import write_rows
 from ..signature import Signature
 from .common import (
     ERROR,

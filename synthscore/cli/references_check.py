@@ -17,7 +17,7 @@ from ..checking.findings import MEANING, Finding, Placed, flagged, judged_findin
 from ..checking.rungs import LadderCheck, ask_rungs
 from ..engine import Engine
 from ..errors import LadderError
-from ..io.files import plain, write_rows
+from ..io.write import plain, write_rows
 from ..judging.tasks import load_task
 from ..judging.templates import Templates
 from ..ladders.references import References, load_references

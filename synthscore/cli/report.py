@@ -7,7 +7,7 @@ import math
 import sys
 from pathlib import Path
 
-from ..io.files import replacing
+from ..io.write import replacing
 from .common import INCOMPLETE, OK, Commands, add_command, add_messages, counted, note, number
 
 TEXT = """

@@ -6,8 +6,8 @@ import argparse
 import json
 import math
 
-from ..io.files import replacing, write_rows
 from ..io.nouns import score_row
+from ..io.write import replacing, write_rows
 from ..scoring import bias as judge_bias
 from ..scoring.anchored.scale import save_scales
 from ..scoring.anchored.scores import lines as about

@@ -1,4 +1,4 @@
-"""`synthscore store`: look at stored answers, join them, bound them."""
+"""`synthscore store`: look at stored answers, join them, bound them, save the good ones of a damaged file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from typing import Any
 
 from ..engine import KINDS
 from ..errors import StoreError
-from ..io.files import write_rows
+from ..io.write import write_rows
 from ..store.answers import VERDICTS, Answer, Batch
 from ..store.file import FORMAT, MIN_BYTES, Store, default_store_path
 from .common import (
     ERROR,
+    INCOMPLETE,
     OK,
     Commands,
     UsageError,
@@ -38,6 +39,7 @@ Examples:
   $ synthscore store show --kind labels --limit 3
   $ synthscore store merge part-*.sqlite --store answers.sqlite
   $ synthscore store prune --max-size 2GB
+  $ synthscore store salvage answers.sqlite.corrupt-20250131T101500-7 -o answers.sqlite
 
 Looks at the answers that are kept so that nothing is asked twice. Each action has a --help of its own.
 """
@@ -76,12 +78,26 @@ Drops the oldest answers, with their questions, a batch at a time, until the fil
 batch stays. A run that needs them asks the model again. Other processes may use the store meanwhile.
 """
 
+SALVAGE = """
+Example:
+  $ synthscore store salvage answers.sqlite.corrupt-20250131T101500-7 -o answers.sqlite
+
+Takes every good answer of a damaged store, by its checksum, with its question where that can be read, into
+another store; the damaged file stays. It need not open: each of its pages is read by itself. The exit code
+is 3 where answers did not come back: those of which a trace is left are counted. They are asked again.
+"""
+
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
 def add(commands: Commands) -> None:
     parser = add_command(
-        commands, "store", run_info, "store info|show|merge|prune ...", "look at stored answers, join them", TEXT
+        commands,
+        "store",
+        run_info,
+        "store info|show|merge|prune|salvage ...",
+        "look at stored answers, join them",
+        TEXT,
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     add_command(actions, "info", run_info, "store info [--store FILE]", "what is in it", INFO)
@@ -112,10 +128,17 @@ def add(commands: Commands) -> None:
         metavar="SIZE",
         help="of the file: 500MB, 2GB, or a number of bytes; at least 1MB",
     )
-    for action in actions.choices.values():
-        action.add_argument(
-            "--store", dest="file", metavar="FILE", help=f"the store (default: {home(default_store_path())})"
-        )
+    usage = "store salvage DAMAGED -o NEW"
+    salvage = add_command(actions, "salvage", run_salvage, usage, "the good answers of a damaged store", SALVAGE)
+    salvage.add_argument("damaged", metavar="DAMAGED", help="the file; with its -wal beside it, if there is one")
+    salvage.add_argument(
+        "-o", "--store", dest="file", required=True, metavar="NEW", help="the store; made where there is none"
+    )
+    for name, action in actions.choices.items():
+        if name != "salvage":  # these answers do not go where ours are unless that is said
+            action.add_argument(
+                "--store", dest="file", metavar="FILE", help=f"the store (default: {home(default_store_path())})"
+            )
         add_messages(action)
     moved = actions.add_parser("import", add_help=False, prefix_chars="\0")
     moved.add_argument("rest", nargs="*")
@@ -184,6 +207,22 @@ def run_prune(args: argparse.Namespace) -> int:
     return OK
 
 
+def run_salvage(args: argparse.Namespace) -> int:
+    path = _path(args)
+    if not Path(args.damaged).is_file():
+        raise StoreError(f"cannot salvage {args.damaged}: there is no such file. Nothing was made; check the path")
+    with Store(path) as store:
+        found = store.salvage(args.damaged)
+    note(args, f"{path}: {counted(found.n_answers, 'answer')} came back, {found.n_new} of them new in it")
+    if found.n_questions_lost:
+        warn(f"{counted(found.n_questions_lost, 'answer')} came back without the question, which cannot be read")
+    if found.n_lost:
+        warn(f"{counted(found.n_lost, 'answer')} did not come back, or more where a page is gone; they are asked again")
+        return INCOMPLETE
+    note(args, "no trace of another answer is left in it")
+    return OK
+
+
 def run_import(args: argparse.Namespace) -> int:
     raise UsageError(
         "answers of published judges are imported by papers/, which lies beside synthscore in its repository. In a "
@@ -210,6 +249,8 @@ def _row(answer: Answer, batch: Batch) -> dict[str, Any]:
         else:
             question |= {name: getattr(sampling, name) for name in ("max_new_tokens", "temperature", "top_p")}
             question["seed"] = answer.question.seed
+            if sampling.stop:
+                question["stop"] = list(sampling.stop)
     return {
         "key": answer.key.hex(),
         "kind": answer.kind,

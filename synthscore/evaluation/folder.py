@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from .._version import __version__
-from ..io.files import Row, plain, read_rows, replacing, write_rows
+from ..io.fields import Row
+from ..io.files import read_rows
 from ..io.nouns import score_row
+from ..io.write import plain, replacing, write_rows
 from ..resources import resource
 from ..signature import text_hash
 from ..types import Scores

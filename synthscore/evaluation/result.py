@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError
-from ..io.files import plain
+from ..io.write import plain
 from ..types import FloatArray
 from .agreement import LEVELS, NAN_POLICIES, STATISTICS, Agreement, Difference, Reliability
 

@@ -1,26 +1,20 @@
 """Rows to nouns and back: contexts, targets, scores. An error names its row, what it held and what to do.
 
-Rows come from rows.py, broken ones as `InputError`s among the good, and leave through it. Knows nothing of models.
+Rows come from files.py, broken ones as `InputError`s among the good, and leave through write.py. Knows no models.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from ..errors import InputError
 from ..signature import Signature
 from ..types import Context, Score, Target
-from .files import Row, Source, encodable, plain, read_rows, shorten, write_rows
-
-__all__ = [
-    "Row", "context_from_row", "read_contexts", "read_rows", "read_targets",
-    "score_row", "target_from_row", "write_rows",
-]  # fmt: skip
+from .fields import Row, encodable, find_id, is_missing, read_id, read_text, row_error, shorten
+from .files import Source, read_rows
+from .write import plain
 
 
 def read_contexts(
@@ -44,7 +38,7 @@ def read_contexts(
             for name in ("text", "facts", "references"):
                 ours, theirs = getattr(context, name), getattr(known, name)
                 if ours and ours != theirs:
-                    raise _row_error(
+                    raise row_error(
                         row,
                         "context" if name == "text" and "context" in row.values else name,
                         ours,
@@ -76,7 +70,7 @@ def read_targets(
             if target.id in targets:
                 seen = f"target id {target.id!r} was already used by row {rows[target.id]}"
                 remedy = "Give each target an id of its own in a column named id"
-                raise _row_error(row, "id", target.id, seen, remedy, **_known(row))
+                raise row_error(row, "id", target.id, seen, remedy, **target_names(row))
             targets[target.id] = target
             rows[target.id] = row.number
         except InputError as error:
@@ -86,99 +80,50 @@ def read_targets(
 
 def context_from_row(row: Row) -> Context:
     """The context that a row holds. raises: InputError, with source, row, field, value and, where known, id."""
-    context_id = _id(row, "context_id" if not _missing(row.values.get("context_id")) else "id", "context_id")
+    context_id = read_id(row, "context_id", "id" if row.has("id") and not row.has("context_id") else "context_id")
     if "context" not in row.values and (why := _is_target(row)):
         seen = f"this row is a target ({why}); its context is missing"
         remedy = "Add a column context, or say which column holds it: context=COLUMN, or give the file of contexts"
-        raise _row_error(row, "context", None, seen, remedy, id=context_id)
-    text = _text(row, "context" if "context" in row.values else "text", id=context_id)
-    facts = row.values.get("facts")
-    if _missing(facts):
-        facts = ""
+        raise row_error(row, "context", None, seen, remedy, id=context_id)
+    text = read_text(row, "context" if "context" in row.values else "text", id=context_id)
+    facts = row.values["facts"] if row.has("facts") else ""
     if not isinstance(facts, str):
-        raise _row_error(row, "facts", facts, f"facts is {shorten(facts)}", "Give one string", id=context_id)
+        raise row_error(row, "facts", facts, f"facts is {shorten(facts)}", "Give one string", id=context_id)
     return Context(context_id, text, facts, _references(row, context_id))
 
 
 def target_from_row(row: Row) -> Target:
     """The target that a row holds. raises: InputError, with source, row, field, value and, where known, id."""
-    context_id = _id(row, "context_id", "context_id")
-    known = _known(row)
-    text = _text(row, "text", **known)
-    numbered = known["system"] is None and _missing(row.values.get("id"))  # as in _known
+    context_id = read_id(row, "context_id")
+    known = target_names(row)
+    text = read_text(row, "text", **known)
+    numbered = known["system"] is None and not row.has("id")  # as in target_names
     return Target(known["id"], context_id, text, known["system"], numbered)
 
 
 def _is_target(row: Row) -> str:
     """What shows that the row's text is a target, not a context; "" where nothing does."""
     context_id, own, system = (row.values.get(name) for name in ("context_id", "id", "system"))
-    if _missing(context_id):
+    if not row.has("context_id"):
         return ""
-    if not _missing(system):
+    if row.has("system"):
         return f"its system is {shorten(system)}"
-    if not _missing(own) and str(own) != str(context_id):
+    if row.has("id") and str(own) != str(context_id):
         return f"its id {shorten(own)} is not its context_id {shorten(context_id)}"
     return ""
 
 
-def _known(row: Row) -> dict[str, Any]:
+def target_names(row: Row) -> dict[str, Any]:
     """What identifies a row's target, whether or not its text is good: id, context_id, system."""
-    context_id = _id(row, "context_id", "context_id")
-    system = None if _missing(row.values.get("system")) else _id(row, "system", "system")
-    own = not _missing(row.values.get("id"))
-    target_id = _id(row, "id", "id") if own else f"{context_id}/{row.number if system is None else system}"
+    context_id, system = read_id(row, "context_id"), find_id(row, "system")
+    target_id = find_id(row, "id") or f"{context_id}/{row.number if system is None else system}"
     return {"id": target_id, "context_id": context_id, "system": system}
-
-
-def _missing(value: object) -> bool:
-    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
-
-
-def _row_error(row: Row, name: str, value: object, seen: str, remedy: str, **data: object) -> InputError:
-    return InputError(
-        f"{row.source} row {row.number}: {seen}. {remedy}",
-        source=row.source, row=row.number, field=name, value=value, **data,
-    )  # fmt: skip
-
-
-def _absent(row: Row, name: str, **data: object) -> InputError:
-    column = row.fields.get(name, name)
-    seen = f"there is no {column!r}, but {', '.join(map(repr, row.values)) or 'nothing at all'}"
-    return _row_error(row, name, None, seen, f"Add it, or say which column holds it: {name}=COLUMN", **data)
-
-
-def _id(row: Row, column: str, name: str) -> str:
-    """An id: a text, or a whole number (as CSV and JSON would write it)."""
-    if column not in row.values:
-        raise _absent(row, name)
-    value = row.values[column]
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return str(value)
-    if not isinstance(value, str) or not value.strip() or not encodable(value):
-        raise _row_error(
-            row, name, value, f"{column} is {shorten(value)}, expected a text that is not empty", "Fill it"
-        )
-    return value
-
-
-def _text(row: Row, name: str, **data: object) -> str:
-    if name not in row.values:
-        raise _absent(row, name, **data)
-    value = row.values[name]
-    column = row.fields.get(name, name)
-    if not isinstance(value, str) or not value.strip():
-        seen = f"{column} is {shorten(value)}, expected a text that is not empty"
-        raise _row_error(row, name, value, seen, "Fill it, or remove the row", **data)
-    if not encodable(value):
-        seen = f"{column} holds half a surrogate pair, which no encoding can write: {shorten(value)}"
-        raise _row_error(row, name, value, seen, "Write the text again as UTF-8", **data)
-    return value
 
 
 def _references(row: Row, context_id: str) -> tuple[str, ...]:
     """A list of texts, one text, or (as CSV has no lists) a JSON list in one text."""
     value = row.values.get("references")
-    if _missing(value):
+    if is_missing(value):
         return ()
     if isinstance(value, str):
         if value.lstrip().startswith("["):
@@ -191,7 +136,7 @@ def _references(row: Row, context_id: str) -> tuple[str, ...]:
             value = [value]
     if not isinstance(value, Sequence) or not all(isinstance(v, str) and v.strip() and encodable(v) for v in value):
         seen = f"references is {shorten(value)}, expected a list of texts that are not empty"
-        raise _row_error(row, "references", value, seen, "Leave empty ones out", id=context_id)
+        raise row_error(row, "references", value, seen, "Leave empty ones out", id=context_id)
     return tuple(value)
 
 

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from ..errors import InputError
-from .files import arrow_column, replacing, write_cells
+from .write import arrow_column, replacing, write_cells
 
 try:
     import fcntl

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from copy import copy
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 
 import jinja2
@@ -116,9 +117,11 @@ class Templates:
         """12 hex digits that change when any prompt of this template would: wording, nouns, attribute phrases."""
         digest = hashlib.sha256()
         for attribute in self.task.attributes.values():
-            for facts in ("", "<facts>"):
+            # What `yes_no` is given as its prediction is the task's own wording, not a text from outside.
+            predictions = (attribute.better, attribute.worse) if name == "yes_no" else ("<prediction>",)
+            for facts, prediction in product(("", "<facts>"), predictions):
                 probe = Context("probe", "<context>", facts)
-                texts = {key: f"<{key}>" for key in _TEXTS}
+                texts = {key: f"<{key}>" for key in _TEXTS} | {"prediction": prediction}
                 prompt = self._render(name, probe, attribute, **texts)
                 digest.update(repr((prompt.text, prompt.prefill)).encode())
         return digest.hexdigest()[:12]

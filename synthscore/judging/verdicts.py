@@ -242,7 +242,7 @@ def _why_not(answers: LabelLogProbs, row: int, min_mass: float, max_slack: float
         return (
             f"the server did not tell the probability of {names}, by which a verdict can be off by "
             f"{answers.slack[row]:.2g}, expected at most {max_slack:g}. Take a server that tells chosen tokens, or "
-            "more of the most probable ones (docs/servers.md), or raise max_slack"
+            "more of the most probable ones (docs/servers.md)"
         )
     rival = answers.rivals[row] if answers.rivals else None
     said = f"; it would rather have said {rival.token!r} (p = {np.exp(rival.log_prob):.3f})" if rival else ""

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import LadderError, ReferencesError
-from ..io.files import replacing, shorten
+from ..io.fields import shorten
+from ..io.write import replacing
 from ..signature import text_hash
 from ..types import Context, Ladder
 from .card import card_text

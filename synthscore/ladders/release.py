@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, LadderError, ReferencesError
-from ..io.files import plain
+from ..io.write import plain
 from ..signature import text_hash
 from ..types import Context, Ladder, Rung
 

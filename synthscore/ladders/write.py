@@ -377,7 +377,7 @@ class PromptedWriter:
                 "temperature": float(sampling.temperature),
                 "top_p": float(sampling.top_p),
                 "seed": self.seed,
-            }
+            } | ({"stop": list(sampling.stop)} if sampling.stop else {})
             key = _digest(_subject(task, job) | made_from | {"fraction": job.fraction, "parents": job.parents})
             named = {"templates": str(self.templates), "template": template}
             asked.append((prompt, made_from | named | {"context_sha256": text_hash(job.context.text), "key": key}))

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError
-from ..io.files import Row, Source, read_rows, shorten
-from ..io.nouns import _id, _missing, _row_error  # how every reader of rows words its errors
+from ..io.fields import Row, read_id, read_number, require_number, row_error, shorten
+from ..io.files import Source, read_rows
 from ..signature import Signature, text_hash
 from .comparisons import Comparisons
 
@@ -88,10 +88,10 @@ def read_comparisons(
                 raise row
             if columns is None:
                 columns = tuple(name for name in GROUPS if name in row.values)
-            group = tuple(_id(row, name, name) for name in columns)
-            first, second = (_id(row, name, name) for name in ("first", "second"))
+            group = tuple(read_id(row, name) for name in columns)
+            first, second = (read_id(row, name) for name in ("first", "second"))
             if first == second:
-                raise _row_error(
+                raise row_error(
                     row, "second", second, f"{first!r} is compared with itself", "Name two texts, or remove the row"
                 )
             if candidates is not None:
@@ -174,54 +174,54 @@ def _require_known(row: Row, group: Group, names: Sequence[str], known: Mapping[
             there = ", ".join(map(repr, list(known)[:5])) or "none"
             where = f" of {'/'.join(group)}" if group else ""
             seen = f"{name!r} is no candidate{where}, which are: {there}"
-            raise _row_error(row, "first", name, seen, "Add it to the candidates, or remove the row")
+            raise row_error(row, "first", name, seen, "Add it to the candidates, or remove the row")
 
 
 def _log_probs(row: Row, first: str, second: str) -> tuple[float, float, float]:
     """log P of first, second, tie; normalised."""
-    said = [name for name in _ANSWERS if not _missing(row.values.get(name))]
+    said = [name for name in _ANSWERS if row.has(name)]
     if len(said) != 1:
         seen = f"it says which text is better in {' and '.join(said)}" if said else "it does not say which is better"
         remedy = f"Expected one of {', '.join(_ANSWERS)}; name the column with --field NAME=COLUMN"
-        raise _row_error(row, "probability", None, seen, remedy)
+        raise row_error(row, "probability", None, seen, remedy)
     name = said[0]
     value = row.values[name]
     if name == "log_p_first":
         return _labels(row)
     if name == "log_odds":
-        odds = _number(row, name, "log-odds in nats")
+        odds = require_number(row, name, "log-odds in nats", finite=False)
         return -float(np.logaddexp(0, -odds)), -float(np.logaddexp(0, odds)), -math.inf
     if name == "probability":
-        p = _number(row, name, "a probability from 0 to 1")
+        p = require_number(row, name, "a probability from 0 to 1")
         if not 0 <= p <= 1:
-            raise _row_error(row, name, p, f"probability is {p:g}, expected 0 to 1", "Mend or remove the row")
+            raise row_error(row, name, p, f"probability is {p:g}, expected 0 to 1", "Mend or remove the row")
         return _log(p), float(np.log1p(-p)) if p < 1 else -math.inf, -math.inf
     if name == "winner":
-        winner = _id(row, name, name)
+        winner = read_id(row, name)
         if winner in (first, second):
             return _hard(float(winner == first))
         if winner.strip().lower() in _TIES:
             return _hard(0.5)
         seen = f"winner is {shorten(winner)}, expected {first!r}, {second!r} or tie"
-        raise _row_error(row, name, winner, seen, "Mend or remove the row")
+        raise row_error(row, name, winner, seen, "Mend or remove the row")
     word = str(value).strip().lower()
     with suppress(ValueError):
         word = f"{float(word):g}"  # 1.0
     if word not in _OUTCOMES:
         seen = f"outcome is {shorten(value)}, expected first, second or tie (win, loss, draw; A, B; 1, 0, 0.5)"
-        raise _row_error(row, name, value, seen, "Mend or remove the row")
+        raise row_error(row, name, value, seen, "Mend or remove the row")
     return _hard(_OUTCOMES[word])
 
 
 def _labels(row: Row) -> tuple[float, float, float]:
     names = ["log_p_first", "log_p_second"]
-    if not _missing(row.values.get("log_p_tie")):
+    if row.has("log_p_tie"):
         names.append("log_p_tie")
-    values = [_number(row, name, "a log-probability in nats, at most 0") for name in names]
+    values = [require_number(row, name, "a log-probability in nats, at most 0", finite=False) for name in names]
     values += [-math.inf] * (3 - len(values))
     if max(values) > 1e-4 or max(values) == -math.inf:
         seen = f"the log-probabilities are {values}, expected at most 0 and one that is not -inf"
-        raise _row_error(row, "log_p_first", values, seen, "Natural logarithms go into these columns")
+        raise row_error(row, "log_p_first", values, seen, "Natural logarithms go into these columns")
     total = float(np.logaddexp.reduce(np.array(values)))
     if abs(total) > 1e-9:  # of labels that do not cover all that could have been said
         values = [value - total for value in values]
@@ -235,26 +235,12 @@ def _hard(outcome: float) -> tuple[float, float, float]:
 
 
 def _weight(row: Row) -> float:
-    if _missing(row.values.get("weight")):
+    weight = read_number(row, "weight", "a number above 0")
+    if weight is None:
         return 1.0
-    weight = _number(row, "weight", "a number above 0")
-    if not 0 < weight < math.inf:
-        raise _row_error(row, "weight", weight, f"weight is {weight:g}, expected above 0", "Mend or remove the row")
+    if weight <= 0:
+        raise row_error(row, "weight", weight, f"weight is {weight:g}, expected above 0", "Mend or remove the row")
     return weight
-
-
-def _number(row: Row, name: str, expected: str) -> float:
-    value = row.values.get(name)
-    try:
-        if isinstance(value, bool) or not isinstance(value, str | int | float | np.number):
-            raise ValueError
-        number = float(value)
-        if math.isnan(number):
-            raise ValueError
-    except ValueError:
-        seen = f"{name} is {shorten(value)}, expected {expected}"
-        raise _row_error(row, name, value, seen, "Mend or remove the row") from None
-    return number
 
 
 def _log(p: float) -> float:

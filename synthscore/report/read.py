@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 
 from ..errors import InputError, SynthscoreError
 from ..evaluation.ratings.types import Ratings
-from ..io.files import Row, read_rows, shorten
+from ..io.fields import Row, read_number, require_number, row_error, shorten
+from ..io.files import read_rows
 from ..io.nouns import target_from_row
 from ..ladders.references import References, load_references
 from ..ladders.release import DATA
 from ..types import Target
 from .calibration import CALIBRATION, Calibration, read_calibration
-from .score_row import ScoreRow, broken, number, score_row, word
+from .score_row import AGAIN, ScoreRow, score_row, word
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".csv", ".tsv", ".parquet")
 EVALUATION = "evaluation.json"
@@ -272,7 +273,8 @@ def _take_dropped(run: Run, name: str, rows: Iterable[Row], errors: list[InputEr
                 about = json.loads(about) if isinstance(about, str) else about
                 run.filtered[word(about["decision"])] += 1  # type: ignore[index]
             except (ValueError, TypeError, KeyError):
-                errors.append(broken(row, f"its synthscore is {shorten(about)}, expected a decision"))
+                seen = f"its synthscore is {shorten(about)}, expected a decision"
+                errors.append(row_error(row, "synthscore", about, seen, AGAIN))
                 continue
             if "unreadable" not in row.values:
                 yield row
@@ -284,10 +286,9 @@ def _take_curve(run: Run, name: str, rows: Iterable[Row], errors: list[InputErro
     points = []
     for row in rows:
         try:
-            numbers = [number(row, column) for column in ("n_calls", "mean", "low", "high")]
-            calls, mean, low, high = (math.nan if number is None else number for number in numbers)
-            if math.isnan(calls):
-                raise broken(row, "n_calls is missing")
+            calls = require_number(row, "n_calls")
+            numbers = [read_number(row, column) for column in ("mean", "low", "high")]
+            mean, low, high = (math.nan if number is None else number for number in numbers)
             points.append(CurvePoint(word(row.values["method"]), int(calls), mean, low, high))
         except InputError as error:
             errors.append(error)

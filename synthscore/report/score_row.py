@@ -7,10 +7,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import InputError
-from ..io.files import Row, shorten
+from ..io.fields import Row, read_number, row_error, shorten
 from ..signature import Signature
 from ..types import Verdict
+
+AGAIN = "Write the file again"  # what to do about a row that no file of ours has
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +43,15 @@ class ScoreRow:
 def score_row(row: Row) -> ScoreRow:
     """The row, checked. raises : InputError"""
     values = row.values
-    numbers: dict[str, Any] = {name: number(row, name) for name in ("low", "high", "stderr", "label_mass")}
+    numbers: dict[str, Any] = {name: read_number(row, name) for name in ("low", "high", "stderr", "label_mass")}
     words = {name: word(values.get(name)) for name in ("context_id", "attribute", "reason", "signature")}
-    value, status = number(row, "score"), word(values.get("status")) or "ok"
+    value, status = read_number(row, "score"), word(values.get("status")) or "ok"
     if (value is None) != (status == "unscored"):
         seen = f"its score is {shorten(values.get('score'))} and its status {status!r}"
-        raise broken(row, f"{seen}, expected a score exactly where the status is not 'unscored'")
+        seen += ", expected a score exactly where the status is not 'unscored'"
+        raise row_error(row, "status", status, seen, AGAIN)
     own = word(values.get("id")) or f"row {row.number}"
-    n_rungs = _n_rungs(value, *(number(row, name) for name in ("raw", "unit", "n_rungs")))
+    n_rungs = _n_rungs(value, *(read_number(row, name) for name in ("raw", "unit", "n_rungs")))
     return ScoreRow(id=own, value=value, status=status, n_rungs=n_rungs, verdicts=_verdicts(row), **numbers | words)
 
 
@@ -74,29 +76,12 @@ def _verdicts(row: Row) -> tuple[Verdict, ...]:
             found = json.loads(found)
         verdicts = tuple(Verdict(int(level), bool(swapped), *map(float, said)) for level, swapped, *said in found)
     except (ValueError, TypeError) as error:
-        raise broken(row, f"its verdicts are {shorten(found)} ({error})") from error
+        raise row_error(row, "verdicts", found, f"its verdicts are {shorten(found)} ({error})", AGAIN) from error
     if not all(v.level >= 1 and all(0 <= p <= 1 + 1e-6 for p in (v.better, v.worse, v.similar)) for v in verdicts):
-        raise broken(row, f"its verdicts are {shorten(found)}, expected levels from 1 and probabilities")
+        seen = f"its verdicts are {shorten(found)}, expected levels from 1 and probabilities"
+        raise row_error(row, "verdicts", found, seen, AGAIN)
     return verdicts
-
-
-def number(row: Row, name: str) -> float | None:
-    """A finite number; None where there is none (null, NaN, an empty cell)."""
-    value = row.values.get(name)
-    if value is None or value == "":
-        return None
-    try:
-        found = math.inf if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        found = math.inf
-    if math.isinf(found):
-        raise broken(row, f"{name} is {shorten(value)}, expected a finite number, or null")
-    return None if math.isnan(found) else found
 
 
 def word(value: Any) -> str:
     return "" if value is None else str(value)
-
-
-def broken(row: Row, seen: str) -> InputError:
-    return InputError(f"{row.source} row {row.number}: {seen}. Write the file again", source=row.source, row=row.number)

@@ -62,14 +62,12 @@ def crc(batch: int, place: int, key: bytes, value: bytes) -> int:
     return zlib.crc32(value, zlib.crc32(b"%d:%d:%b" % (batch, place, key)))
 
 
-def require_intact(batch: int, place: int, key: bytes, value: bytes, checksum: int) -> None:
-    """raises : sqlite3.DatabaseError, as SQLite does where a file is malformed"""
+def intact(batch: int, place: int, key: bytes, value: bytes, checksum: int) -> bool:
+    """Whether a stored answer has its checksum."""
     try:
-        intact = crc(batch, place, key, value) == checksum
+        return crc(batch, place, key, value) == checksum
     except TypeError:  # a number or nothing where bytes should be
-        intact = False
-    if not intact:
-        raise sqlite3.DatabaseError(f"answer {place} of batch {batch} has a wrong checksum")
+        return False
 
 
 def pack(questions: Sequence[Question]) -> bytes:
@@ -86,7 +84,9 @@ def pack(questions: Sequence[Question]) -> bytes:
         elif sampling is None:
             rows.append((*row, question.labels))
         else:
-            rows.append((*row, (sampling.max_new_tokens, sampling.temperature, sampling.top_p), question.seed))
+            stop = (sampling.stop,) if sampling.stop else ()  # left out where it was before it was kept
+            how = (sampling.max_new_tokens, sampling.temperature, sampling.top_p, *stop)
+            rows.append((*row, how, question.seed))
         before = prompt.text
     return zlib.compress(_JSON.encode(rows).encode(), 1)  # level 6: 4 % smaller, slower by a fifth
 
@@ -100,8 +100,11 @@ def unpack(packed: bytes) -> list[Question]:
             prompt = Prompt(before, prefill)
             if isinstance(how, str):
                 questions.append(Question(prompt, continuation=how))
+            elif seed:
+                n_tokens, temperature, top_p, *stop = how
+                questions.append(Question(prompt, (), Sampling(n_tokens, temperature, top_p, tuple(*stop)), *seed))
             else:
-                questions.append(Question(prompt, (), Sampling(*how), *seed) if seed else Question(prompt, tuple(how)))
+                questions.append(Question(prompt, tuple(how)))
         return questions
     except (zlib.error, ValueError, TypeError) as error:
         raise sqlite3.DatabaseError(f"questions cannot be read: {error}") from error

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sqlite3
 import threading
 import time
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ..errors import StoreError
+from ..engine import Question
+from ..errors import StoreError, SynthscoreWarning
 from ..resources import cache_folder
-from .answers import Answer, Batch, BatchRows, batch_rows, crc, require_intact, unpack
+from .answers import Answer, Batch, BatchRows, batch_rows, crc, intact, unpack
+from .salvage import Salvaged, Wreck
 
 FORMAT = 2
 MIN_BYTES = 1_000_000  # least bound on a store's size: below it, little more than the last batch would be kept
@@ -45,7 +49,9 @@ class Store:
     create : make the file where there is none
     max_bytes : the oldest batches go when the file outgrows this; at least MIN_BYTES. The WAL beside it, while it is
         in use, may take an eighth of it, or 64 MiB, whichever is less, and the batch being written
-    raises : StoreError. A corrupt file is renamed to <name>.corrupt-<time>, never mended or replaced in silence.
+    raises : StoreError. A file that SQLite cannot read is renamed to <name>.corrupt-<time>, never mended or replaced in
+        silence; `salvage` takes over what is good in it
+    warns : of answers without their checksum, which count as missing and are replaced when they are stored again
     """
 
     def __init__(self, path: str | os.PathLike[str], *, create: bool = True, max_bytes: int | None = None) -> None:
@@ -53,6 +59,7 @@ class Store:
         self.max_bytes = max_bytes
         self._lock = threading.Lock()
         self._file_id: tuple[int, int] | None = None
+        self._damaged: set[tuple[int, int]] = set()  # batch and place of answers without their checksum, as far as met
         if max_bytes is not None:
             self._require_room(max_bytes)
         if not create and not self.path.is_file():
@@ -144,9 +151,10 @@ class Store:
     # -------------------------------------------------------------------------------------------- answers
 
     def get_many(self, keys: Iterable[bytes]) -> dict[bytes, Any]:
-        """The values of those keys that are stored."""
+        """The values of those keys that are stored. warns : of answers without their checksum, which are left out"""
         wanted = list(dict.fromkeys(keys))
         found: dict[bytes, Any] = {}
+        damaged: list[tuple[int, int]] = []
         with self._using():
             for start in range(0, len(wanted), _AT_ONCE):
                 part = wanted[start : start + _AT_ONCE]
@@ -154,8 +162,11 @@ class Store:
                     f"SELECT batch, place, key, value, checksum FROM answers WHERE key IN ({','.join('?' * len(part))})"
                 )
                 for row in self._db.execute(query, part):
-                    require_intact(*row)
-                    found[row[2]] = json.loads(row[3].decode())  # of bytes, json guesses the encoding each time
+                    if intact(*row):
+                        found[row[2]] = json.loads(row[3].decode())  # of bytes, json guesses the encoding each time
+                    else:
+                        damaged.append(row[:2])
+        self._warn_of(damaged)
         return found
 
     def put_many(self, answers: Iterable[Answer]) -> int:
@@ -169,8 +180,9 @@ class Store:
         return self._write([batch_rows(kind, engine, now, group) for (kind, engine, _), group in groups.items()])
 
     def _write(self, batches: Iterable[BatchRows]) -> int:
-        n_new = 0
+        n_new, damaged = 0, tuple(self._damaged)
         with self._using(), self._transaction():
+            self._remove(damaged)
             for batch in batches:
                 common = (batch.kind, batch.engine, batch.created_at, batch.questions)
                 id_ = self._db.execute("INSERT INTO batches VALUES (NULL, ?, ?, ?, ?)", common).lastrowid or 0
@@ -181,9 +193,30 @@ class Store:
                 if not n_inserted:
                     self._db.execute("DELETE FROM batches WHERE id = ?", (id_,))
                 n_new += n_inserted
+        self._damaged.difference_update(damaged)
         if self.max_bytes is not None and self.size_bytes > self.max_bytes:
             self._drop_oldest(self.max_bytes * 7 // 8)  # some room, or every batch would come by here
         return n_new
+
+    def _warn_of(self, damaged: Iterable[tuple[int, int]]) -> None:
+        if new := set(damaged) - self._damaged:
+            self._damaged |= new
+            warnings.warn(
+                f"{len(new)} {'answer' if len(new) == 1 else 'answers'} in the store {self.path} without the right "
+                "checksum: damaged on disk, they count as missing until they are asked again. The others are good. "
+                "Copy the file to a disk that is sound",
+                SynthscoreWarning,
+                stacklevel=3,
+            )
+
+    def _remove(self, damaged: Iterable[tuple[int, int]]) -> None:
+        """Of the damaged answers that were met, those that no other process has replaced: they would keep their keys
+        from being stored again. Only when answers are written: who only reads changes nothing."""
+        for at in damaged:
+            where = "FROM answers WHERE batch = ? AND place = ?"
+            row = self._db.execute(f"SELECT batch, place, key, value, checksum {where}", at).fetchone()
+            if row is not None and not intact(*row):
+                self._db.execute(f"DELETE {where}", at)
 
     def batches(self) -> list[Batch]:
         """All batches, in the order in which they came into this file."""
@@ -195,18 +228,36 @@ class Store:
             return [Batch(i, kind.decode(), engine.decode(), at, n, bool(q)) for i, kind, engine, at, n, q in rows]
 
     def read(self, batch: Batch) -> list[Answer]:
-        """The answers of a batch, with their questions where they are kept; none if it has gone in the meantime."""
+        """The answers of a batch, with their questions where they are kept; none if it has gone in the meantime.
+
+        warns : of answers without their checksum, which are left out, and of questions that cannot be read
+        """
         raw = self._read(batch.id)
         if raw is None:
             return []
-        with self._using():
-            questions = {} if raw.questions is None else dict(enumerate(unpack(raw.questions)))
-            if raw.questions is not None and any(place not in questions for place, *_ in raw.rows):
-                raise sqlite3.DatabaseError(f"batch {batch.id} holds more answers than questions")
-            return [
-                Answer(key, raw.kind, json.loads(value), raw.engine, questions.get(place))
-                for place, key, value in raw.rows
-            ]
+        questions = self._questions(batch.id, raw)
+        return [
+            Answer(key, raw.kind, json.loads(value), raw.engine, questions.get(place)) for place, key, value in raw.rows
+        ]
+
+    def _questions(self, batch: int, raw: BatchRows) -> dict[int, Question]:
+        """By their answer's place; none where any is missing, because then they may be those of other answers."""
+        if raw.questions is None:
+            return {}
+        try:
+            questions = dict(enumerate(unpack(raw.questions)))
+            if all(place in questions for place, *_ in raw.rows):
+                return questions
+            error = "there are more answers than questions"
+        except sqlite3.DatabaseError as problem:
+            error = str(problem)
+        warnings.warn(
+            f"the {len(raw.rows)} answers of batch {batch} in the store {self.path} come without their questions, "
+            f"which are damaged on disk: {error}. Copy the file to a disk that is sound",
+            SynthscoreWarning,
+            stacklevel=3,
+        )
+        return {}
 
     def merge(self, other: str | os.PathLike[str]) -> int:
         """Take all answers of another store's file, and their questions. How many were new."""
@@ -220,20 +271,37 @@ class Store:
                     n_new, waiting = n_new + self._write(waiting), []
             return n_new + self._write(waiting)
 
+    def salvage(self, damaged: str | os.PathLike[str]) -> Salvaged:
+        """Take every good answer, by its checksum, of a damaged store's file, and the questions that can be read.
+
+        damaged : of format 2, with the -wal beside it, if there is one; it stays as it is
+        raises : StoreError where no good answer is in it
+        """
+        path = Path(damaged)
+        if not path.is_file() or path.resolve() == self.path.resolve():
+            why = "that is the store itself" if path.is_file() else "there is no such file"
+            raise StoreError(f"cannot salvage {path}: {why}. Name the file that was set aside", path=path)
+        wreck = Wreck(path)
+        if not wreck.answers:
+            message = f"cannot salvage {path}: its {path.stat().st_size} bytes hold no answer with a right checksum"
+            raise StoreError(f"{message}, expected a store of format {FORMAT}. Ask the models again", path=path)
+        n_answers = sum(map(len, wreck.answers.values()))
+        n_new = sum(self._write([batch]) for batch in wreck.rows())
+        return Salvaged(n_answers, n_new, len(wreck.lost), wreck.n_questions_lost)
+
     def _read(self, batch: int) -> BatchRows | None:
-        """A batch as it is stored; every answer is compared with its checksum, so that an error names this file."""
+        """A batch as it is stored, without the answers that do not have their checksum."""
         with self._using():
             query = "SELECT batch, place, key, value, checksum FROM answers WHERE batch = ? ORDER BY place"
             rows = self._db.execute(query, (batch,)).fetchall()
-            for row in rows:
-                require_intact(*row)
             query = "SELECT kind, engine, created_at, questions FROM batches WHERE id = ?"
-            found = self._db.execute(query, (batch,)).fetchone()
-            if found is None or not rows:
+            if (found := self._db.execute(query, (batch,)).fetchone()) is None:
                 return None
             kind, engine, created_at, questions = found
-            kept = [(place, key, value.decode()) for _, place, key, value, _ in rows]
-            return BatchRows(kind.decode(), engine.decode(), created_at, questions, kept)
+            kind, engine = kind.decode(), engine.decode()
+        self._warn_of(row[:2] for row in rows if not intact(*row))
+        kept = [(place, key, value.decode()) for _, place, key, value, _ in filter(lambda row: intact(*row), rows)]
+        return BatchRows(kind, engine, created_at, questions, kept) if kept else None
 
     def __len__(self) -> int:
         with self._using():
@@ -339,5 +407,9 @@ class Store:
         except OSError as problem:
             message = f"the store {self.path} is corrupt ({error}) and cannot be renamed ({problem}). Move it away"
             return StoreError(message, path=self.path)
-        message = f"the store {self.path} is corrupt ({error}); it is now {aside.name}. Run again to start a new one"
+        message = (
+            f"the store {self.path} is corrupt ({error}); it is now {aside.name}. Take its good answers into a new "
+            f"one: synthscore store salvage {shlex.quote(str(aside))} -o {shlex.quote(str(self.path))}. Or run again "
+            "to start from nothing"
+        )
         return StoreError(message, path=self.path, set_aside=aside)

@@ -90,7 +90,8 @@ def sample(
         store, batch = batches[owner]
         stored = store.read(batch)
         places = chosen[owners == owner] - (ends[owner] - batch.n_answers)
-        answers += [stored[place] for place in places if place < len(stored)]  # fewer, if it was pruned just now
+        # Fewer, if it was pruned just now, or is damaged on disk.
+        answers += [stored[place] for place in places if place < len(stored) and stored[place].question is not None]
     return answers, total
 
 

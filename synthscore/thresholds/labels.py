@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..errors import InputError
-from ..io.files import Row, Source, read_rows, shorten
-from ..io.nouns import _id, _missing, _row_error  # how every reader of rows words its errors
+from ..io.fields import Row, read_flag, read_id, read_names, read_number, require_column, row_error, shorten
+from ..io.files import Source, read_rows
 from ..signature import Signature, text_hash
 from ..types import BoolArray, FloatArray
-
-_LABELS: Mapping[str, bool] = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,16 +85,17 @@ def read_labelled(
             if label is None:
                 n_without += 1
                 continue
-            if one_per_context and _id(row, "context_id", "context_id") in contexts:
+            if one_per_context and read_id(row, "context_id") in contexts:
                 n_further += 1
                 continue
-            score, error, signature = _number(row, "score"), _number(row, "stderr"), _signature(row)
+            require_column(row, "score", "Give rows of `synthscore score`; labels alone go into --labels")
+            score, error, signature = read_number(row, "score"), read_number(row, "stderr"), _signature(row)
         except InputError as broken:
             errors.append(broken)
             continue
         signatures[signature] = None
-        value.append(score)
-        stderr.append(error)
+        value.append(np.nan if score is None else score)
+        stderr.append(np.nan if error is None else error)
         good.append(label)
         contexts.add(row.values.get("context_id"))
     left_out = [f"{len(errors)} rows could not be used: {errors[0]}"] if errors else []
@@ -135,7 +133,7 @@ def _rows(source: Source, encoding: str, fields: Mapping[str, str] | None, error
 
 
 def _only_attribute(rows: list[Row]) -> str | None:
-    names = dict.fromkeys(str(row.values["attribute"]) for row in rows if not _missing(row.values.get("attribute")))
+    names = dict.fromkeys(str(row.values["attribute"]) for row in rows if row.has("attribute"))
     if len(names) > 1:
         raise InputError(
             f"the scores are of {len(names)} attributes, {', '.join(names)}, expected one: a threshold is of one. Say "
@@ -151,15 +149,15 @@ def _by_text(rows: list[Row], attribute: str | None, noun: str, errors: list[Inp
     found: dict[str, Row] = {}
     for row in rows:
         own = row.values.get("attribute")
-        if attribute is not None and not _missing(own) and own != attribute:
+        if attribute is not None and row.has("attribute") and own != attribute:
             continue
         try:
-            name = _name(row)
+            name = read_names(row).id
         except InputError as error:
             errors.append(error)
             continue
         if name in found:
-            raise _row_error(
+            raise row_error(
                 row,
                 "id",
                 name,
@@ -170,59 +168,23 @@ def _by_text(rows: list[Row], attribute: str | None, noun: str, errors: list[Inp
     return found
 
 
-def _name(row: Row) -> str:
-    """The id, or what `synthscore score` makes one of where there is none."""
-    if not _missing(row.values.get("id")):
-        return _id(row, "id", "id")
-    if _missing(row.values.get("context_id")) or _missing(row.values.get("system")):
-        said = f"nothing says which text it is about: its columns are {', '.join(map(repr, row.values))}"
-        raise _row_error(row, "id", None, said, "Add id, or context_id and system")
-    return f"{_id(row, 'context_id', 'context_id')}/{_id(row, 'system', 'system')}"
-
-
 def _good(row: Row, good_from: float | None) -> bool | None:
     """Whether the text is good; None where nobody says."""
     if good_from is not None:
-        rating = _number(row, "human")
-        return None if math.isnan(rating) else rating >= good_from
-    if "label" not in row.values and not _missing(row.values.get("human")):
+        rating = read_number(row, "human")
+        return None if rating is None else rating >= good_from
+    if "label" not in row.values and row.has("human"):
         said = f"there is no 'label', but human is {shorten(row.values['human'])}"
-        raise _row_error(row, "label", None, said, "Say from which rating on a text is good (--good-from)")
-    value = row.values.get("label")
-    if _missing(value):
-        return None
-    label = _LABELS.get(str(value).strip().lower())
-    if label is None:
-        said = f"label is {shorten(value)}, expected true or 1 for good, false or 0 for bad"
-        raise _row_error(row, "label", value, said, "Mend it; a rating goes into a column human (--good-from)")
-    return label
-
-
-def _number(row: Row, name: str) -> float:
-    """NaN where there is none."""
-    if name == "score" and name not in row.values:
-        said = f"there is no 'score', but {', '.join(map(repr, row.values))}"
-        raise _row_error(row, name, None, said, "Give rows of `synthscore score`; labels alone go into --labels")
-    value = row.values.get(name)
-    if _missing(value):
-        return math.nan
-    try:
-        if isinstance(value, bool) or not isinstance(value, str | int | float | np.number):
-            raise ValueError
-        number = float(value)
-        if not math.isfinite(number):
-            raise ValueError
-    except ValueError:
-        said = f"{name} is {shorten(value)}, expected a number, or null where there is none"
-        raise _row_error(row, name, value, said, "Mend or remove the row") from None
-    return number
+        raise row_error(row, "label", None, said, "Say from which rating on a text is good (--good-from)")
+    expected = "true or 1 for good, false or 0 for bad"
+    return read_flag(row, "label", expected, remedy="Mend it; a rating goes into a column human (--good-from)")
 
 
 def _signature(row: Row) -> str:
     value = row.values.get("signature")
     if not isinstance(value, str) or not value:
         said = "there is no signature, which says what judge, templates and ladders the score is of"
-        raise _row_error(row, "signature", value, said, "Give rows as `synthscore score` wrote them")
+        raise row_error(row, "signature", value, said, "Give rows as `synthscore score` wrote them")
     return value
 
 

@@ -279,7 +279,7 @@ class Certificate:
 
     def save(self, path: str | os.PathLike[str], **more: Any) -> None:
         """One JSON file; equal certificates give equal bytes. more : further parts of the file, beside it"""
-        from ..io.files import replacing
+        from ..io.write import replacing
 
         with replacing(path) as file:
             content = {"certificate": self.to_dict(), **more}

@@ -20,7 +20,7 @@ from synthscore.checking.rungs import ask_rungs
 from synthscore.cli import main, references_repair
 from synthscore.engine import Sampling
 from synthscore.errors import EngineError
-from synthscore.io.nouns import write_rows
+from synthscore.io.write import write_rows
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
 from synthscore.ladders import references

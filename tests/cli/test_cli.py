@@ -18,7 +18,7 @@ import synthscore
 from synthscore import cli, engines
 from synthscore.cli import build_parser, main
 from synthscore.cli.common import ROWS_FILES, clip, counted, reasons, table
-from synthscore.io.nouns import write_rows
+from synthscore.io.write import write_rows
 from synthscore.ladders.references import load_references, save_references
 from synthscore.resources import resource
 from synthscore.signature import Signature
@@ -123,7 +123,7 @@ def test_the_commands_are_those_that_were_promised():
         *("calibrate", "demo", "doctor", "evaluate", "filter", "generate", "rank", "references", "report", "score"),
         *("serve", "store", "verify"),
         *(f"references {action}" for action in ("card", "check", "diff", "list", "repair", "show", "verify")),
-        *(f"store {action}" for action in ("info", "merge", "prune", "show")),
+        *(f"store {action}" for action in ("info", "merge", "prune", "salvage", "show")),
     }
 
 

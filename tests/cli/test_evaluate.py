@@ -14,7 +14,7 @@ from synthscore import engines
 from synthscore.cli import agreeing, main
 from synthscore.evaluation.agreement import agreement
 from synthscore.evaluation.ratings import load_benchmark
-from synthscore.io.files import write_rows
+from synthscore.io.write import write_rows
 from synthscore.ladders.references import save_references
 from tests.fakes import FakeEngine
 from tests.ratings_for_tests import ladders, reading_judge

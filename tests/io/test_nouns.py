@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import InputError
-from synthscore.io.files import replacing
-from synthscore.io.nouns import read_contexts, read_rows, read_targets, score_row, write_rows
+from synthscore.io.files import read_rows
+from synthscore.io.nouns import read_contexts, read_targets, score_row
+from synthscore.io.write import replacing, write_rows
 from synthscore.signature import Signature
 from synthscore.types import Context, Score, Target
 
@@ -133,7 +134,10 @@ def test_a_json_file_is_an_array_an_object_or_lines(tmp_path):
 
 
 def test_stdin_holds_json_lines():
-    code = "from synthscore.io.nouns import *; print([r.values for r in read_rows('-')]); write_rows([{'é': 1}], '-')"
+    code = (
+        "from synthscore.io.files import *; from synthscore.io.write import *; "
+        "print([r.values for r in read_rows('-')]); write_rows([{'é': 1}], '-')"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], input='{"a": "ü"}\n\n{"a": 2}'.encode(), capture_output=True, check=True
     )

@@ -164,6 +164,25 @@ def test_the_hash_changes_with_the_wording_and_with_an_attribute(tmp_path):
     assert len({before, described, Templates(load_task(tmp_path)).hash("compare")}) == 3
 
 
+@pytest.mark.parametrize("phrase", ["better", "worse"])
+def test_the_hash_of_yes_no_changes_with_the_phrases_that_its_question_is_made_of(tmp_path, phrase):
+    file = tmp_path / "task.toml"
+    file.write_text(TOML)
+    before = {name: Templates(load_task(tmp_path)).hash(name) for name in ("yes_no", "compare", "choose")}
+    file.write_text(TOML.replace(f'{phrase} = "say', f'{phrase} = "tell'))
+    after = {name: Templates(load_task(tmp_path)).hash(name) for name in before}
+    assert {name for name in before if before[name] != after[name]} == {"yes_no"}
+
+
+def test_a_template_that_names_a_phrase_itself_has_it_in_its_hash(tmp_path):
+    (tmp_path / "compare.jinja").write_text("{{ reference }} {{ target }} {{ attribute.better }}")
+    hashes = set()
+    for toml in (TOML, TOML.replace('better = "say', 'better = "tell')):
+        (tmp_path / "task.toml").write_text(toml)
+        hashes.add(Templates(load_task(tmp_path)).hash("compare"))
+    assert len(hashes) == 2
+
+
 def test_a_task_of_ones_own_is_a_folder(tmp_path):
     (tmp_path / "task.toml").write_text(TOML)
     (tmp_path / "choose.jinja").write_text("{{ first }}|{{ second }}")

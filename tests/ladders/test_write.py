@@ -463,6 +463,7 @@ PROMPTED_INPUTS = {
     "task's max_new_tokens": {"task": replace(TASK, max_new_tokens=100)},
     "temperature": {"sampling": Sampling(temperature=0.8)},
     "top_p": {"sampling": Sampling(top_p=0.8)},
+    "stop strings": {"sampling": Sampling(stop=("\n\n",))},
     "texts of the parents": {"engine": FakeEngine(writer=lambda prompt, seed: f"Other {seed}.")},
 }
 

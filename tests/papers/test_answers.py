@@ -147,7 +147,7 @@ def test_of_two_systems_that_wrote_the_same_the_first_answer_counts_and_the_seco
         (distribution(attribute="style"), "toy has no attribute 'style', but coherence, quality"),
         (distribution(judge=None), "judge is None"),
         (distribution(logprobs={"1": 0.5, "2": -1}), "expected at most 0"),
-        (distribution(logprobs={"1": math.nan}), "logprobs holds nan, expected a number"),
+        (distribution(logprobs={"1": -math.inf}), "logprobs is -inf, expected a number"),
         (distribution(logprobs={"1": -1, "3": -1}), "logprobs are of 1, 3, expected all whole numbers between"),
         (distribution(logprobs={"good": -1}), "expected whole numbers -> log-probabilities"),
         (pairwise("a", "z"), "toy has no text of 'z'"),
@@ -195,7 +195,7 @@ def test_scores_of_several_methods_are_an_error_that_lists_them():
         score_rows([score()], "x")
     with pytest.raises(InputError, match="kind is 'pairwise', expected score"):
         score_rows([pairwise()])
-    with pytest.raises(InputError, match="score holds None, expected a number"):
+    with pytest.raises(InputError, match="score is None, expected a number"):
         score_rows([score(value=None)])
 
 

@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 
 from synthscore.cli import main
 from synthscore.errors import InputError
-from synthscore.io.files import Row, write_rows
+from synthscore.io.fields import Row
 from synthscore.io.nouns import score_row
+from synthscore.io.write import write_rows
 from synthscore.ladders.references import save_references
 from synthscore.report import page, read_run
 from synthscore.report.numbers import decisions, failures, groups, ladder_views, length_effect, overall, thresholds

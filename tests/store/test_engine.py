@@ -141,6 +141,22 @@ def test_generations_are_stored_by_prompt_sampling_and_seed_and_exceptions_are_n
         engine.generate(prompts("a", "b"), SAMPLING, [1])
 
 
+def test_a_text_that_may_stop_elsewhere_is_another_text(store):
+    inner = FakeEngine(writer=lambda prompt, seed: Generation("a. b", "stop", 3))
+    engine = StoredEngine(inner, store)
+    for n, stop in enumerate([(), (".",), (".", "b"), (".b",), ("b", ".")], 1):
+        engine.generate(prompts("a"), Sampling(5, stop=stop), [1])
+        assert inner.n_written == n
+        (answer,) = store.read(store.batches()[-1])
+        assert answer.question == Question(Prompt("a"), (), Sampling(5, stop=stop), 1)
+        assert answer.key == answer.question.key(answer.engine)
+
+
+def test_without_stop_strings_a_text_keeps_the_key_that_it_had_before_they_were_part_of_it():
+    key = Question(Prompt("a", "b"), (), Sampling(5, 0.5, 0.25), 7).key("engine")
+    assert key.hex() == text_hash("text", "engine", "a", "b", "5", "0.5", "0.25", "7")
+
+
 def test_a_label_question_and_a_writing_question_never_share_an_answer(store):
     inner = FakeEngine(own_judge)
     engine = StoredEngine(inner, store)

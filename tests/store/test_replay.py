@@ -8,7 +8,7 @@ import pytest
 from synthscore import engines
 from synthscore.cli import main
 from synthscore.engine import Generation, LabelLogProbs, Prompt, Sampling
-from synthscore.errors import EngineError, StoreError
+from synthscore.errors import EngineError, StoreError, SynthscoreWarning
 from synthscore.signature import Signature
 from synthscore.store.answers import Answer
 from synthscore.store.engine import StoredEngine
@@ -47,6 +47,15 @@ def drawn(path, kind="labels", n_sample=10**6, seed=0, engine=ENGINE):
 
 
 # ------------------------------------------------------------------------------------------------- samples
+
+
+def test_answers_whose_questions_are_damaged_are_not_drawn(tmp_path):
+    stored(tmp_path / "a.sqlite", n=4)
+    with Store(tmp_path / "a.sqlite") as store:
+        store._db.execute("UPDATE batches SET questions = x'00'")
+    with pytest.warns(SynthscoreWarning, match="without their questions"):
+        answers, total = drawn(tmp_path / "a.sqlite")
+    assert (answers, total) == ([], 4)
 
 
 def test_a_sample_is_drawn_without_repetition_and_is_the_same_for_the_same_seed(tmp_path):

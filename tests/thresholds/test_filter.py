@@ -153,7 +153,7 @@ def test_batches_hold_the_rows_of_the_whole_file_from_wherever_one_begins(suffix
     if suffix == ".json":
         Path(name).write_text(json.dumps(table))
     else:
-        from synthscore.io.files import write_rows
+        from synthscore.io.write import write_rows
 
         write_rows(table, name)
     whole = [(row.number, dict(row.values)) for row in read_rows(name)]

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import BenchmarkError, InputError
-from ...io.files import Row, read_rows
+from ...io.fields import Row
+from ...io.files import read_rows
 from ...resources import resource
 from .read import Found, collect
 from .types import Ratings

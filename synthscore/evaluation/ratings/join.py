@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...errors import InputError
-from ...io.files import Row, Source, read_rows, shorten
-from ...io.nouns import _id, _missing, _row_error
+from ...io.fields import Row, read_id, read_names, read_number, require_column, row_error
+from ...io.files import Source, read_rows
 from ...types import FloatArray
 from .types import RatedText, Ratings
 
@@ -98,7 +98,7 @@ def join(
         text = ratings.texts[place]
         if (name, place) in seen:
             said = f"text {text.id!r} has a second score on {name}, after row {seen[name, place]}"
-            raise _row_error(row, "id", text.id, said, "Give one of them, or each method a file of its own")
+            raise row_error(row, "id", text.id, said, "Give one of them, or each method a file of its own")
         seen[name, place] = row.number
         column = values.setdefault(name, np.full(len(ratings), np.nan))
         if score is None:
@@ -149,52 +149,32 @@ class _Places:
     def attribute(self, row: Row) -> str | None:
         if "attribute" not in row.values and self._default is not None:
             return self._names.get(self._default)
-        return self._names.get(_id(row, "attribute", "attribute"))
+        return self._names.get(read_id(row, "attribute"))
 
     def text(self, row: Row) -> int | None:
-        id_, context_id, system = (_optional(row, name) for name in ("id", "context_id", "system"))
-        if not id_ and not (context_id and system):
-            said = f"nothing says which text it is about: its columns are {', '.join(map(repr, row.values))}"
-            raise _row_error(row, "id", None, said, "Add id, or context_id and system")
-        place = self._by_id.get(id_)
-        if place is not None and _agree(self._texts[place], context_id):
+        names = read_names(row)
+        place = self._by_id.get(names.id) if row.has("id") else None
+        if place is not None and _agree(self._texts[place], names.context_id or ""):
             return place
-        return self._by_system.get((context_id, system))
+        return self._by_system.get((names.context_id or "", names.system or ""))
 
 
 def _agree(text: RatedText, context_id: str) -> bool:
     return not context_id or not text.context_id or context_id == text.context_id
 
 
-def _optional(row: Row, name: str) -> str:
-    return "" if _missing(row.values.get(name)) else _id(row, name, name)
-
-
 def _score(row: Row) -> float | None:
     """None where the row says that there is none."""
-    if "score" not in row.values:
-        said = f"there is no 'score', but {', '.join(map(repr, row.values))}"
-        raise _row_error(row, "score", None, said, "Add it, or say which column holds it: score=COLUMN")
-    value = row.values["score"]
-    if _missing(value):
-        return None
-    try:
-        if isinstance(value, bool) or not isinstance(value, str | int | float | np.number):
-            raise ValueError
-        number = float(value)
-        if not np.isfinite(number):
-            raise ValueError
-    except ValueError:
-        said = f"score is {shorten(value)}, expected a number, or null where there is none"
-        raise _row_error(row, "score", value, said, "Mend or remove the row") from None
-    if row.values.get("status") == "unscored":
+    require_column(row, "score")
+    number = read_number(row, "score")
+    if number is not None and row.values.get("status") == "unscored":
         said = f"status is 'unscored', but score is {number:g}"
-        raise _row_error(row, "status", "unscored", said, "Mend whichever is wrong")
+        raise row_error(row, "status", "unscored", said, "Mend whichever is wrong")
     return number
 
 
 def _name(row: Row) -> str:
-    return _optional(row, "id") or f"{_optional(row, 'context_id')}/{_optional(row, 'system')}"
+    return read_names(row).id
 
 
 def _example(ratings: Ratings) -> str:

@@ -1,4 +1,4 @@
-"""Rows with people's ratings -> Ratings. Knows nothing of benchmarks, methods or files: rows come from rows.py.
+"""Rows with people's ratings -> Ratings. Knows nothing of benchmarks, methods or files: rows come from io.
 
 A row names a text by id, or by context_id and system, and says what people gave it, in one of these ways:
 
@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
-from ...io.files import Row, Source, encodable, read_rows, shorten
-from ...io.nouns import _id, _missing, _row_error, context_from_row  # how every reader of rows words its errors
+from ...io.fields import Row, check_number, encodable, is_missing, read_id, read_names, row_error, shorten
+from ...io.files import Source, read_rows
+from ...io.nouns import context_from_row
 from ...signature import text_hash
 from ...types import Context
 from .types import RatedText, Ratings
@@ -46,7 +47,7 @@ def read_ratings(
     attribute: str | None = None,
     scales: Mapping[str, tuple[float, float]] | None = None,
 ) -> Ratings:
-    """A user's own ratings: a file of any kind that rows.py reads, or mappings.
+    """A user's own ratings: a file of any kind that io reads, or mappings.
 
     fields : our name -> the source's column, where they differ: {"human.coherence": "expert_1"}
     attribute : what a single column human is about, where there is no column attribute
@@ -123,10 +124,11 @@ def collect(
         try:
             if isinstance(row, InputError):
                 raise row
-            id_, context_id, system = _place(row)
+            names = read_names(row)
+            id_, context_id, system = names.id, names.context_id or "", names.system or ""
             text = _text(row)
             said, nulls = _ratings(row, attribute, scales)
-            if not _missing(row.values.get("context")) and context_id:
+            if row.has("context") and context_id:
                 _add_context(row, found.contexts)
         except InputError as error:
             found.errors.append(error)
@@ -135,30 +137,20 @@ def collect(
         known = texts.setdefault(id_, _Text(context_id, system, text, row.number))
         if (known.context_id, known.system) != (context_id, system) or (text and known.text and text != known.text):
             seen = f"text {id_!r} has another text, context or system in row {known.row}"
-            raise _row_error(row, "id", id_, seen, "Give each text an id of its own")
+            raise row_error(row, "id", id_, seen, "Give each text an id of its own")
         known.text = known.text or text
         _add(row, known, id_, said)
     _finish(found, texts, n_null)
     return found
 
 
-def _place(row: Row) -> tuple[str, str, str]:
-    """id, context_id, system; "" where there is none. The id is "context_id/system" where there is no other."""
-    has = {name: not _missing(row.values.get(name)) for name in ("id", "context_id", "system")}
-    if not has["id"] and not (has["context_id"] and has["system"]):
-        seen = f"nothing says which text it is about: its columns are {', '.join(map(repr, row.values)) or 'none'}"
-        raise _row_error(row, "id", None, seen, "Add id, or context_id and system, or name their columns: id=COLUMN")
-    context_id, system = (_id(row, name, name) if has[name] else "" for name in ("context_id", "system"))
-    return _id(row, "id", "id") if has["id"] else f"{context_id}/{system}", context_id, system
-
-
 def _text(row: Row) -> str:
     """It may be empty, or not there at all."""
     value = row.values.get("text")
-    if _missing(value):
+    if is_missing(value):
         return ""
     if not isinstance(value, str) or not encodable(value):
-        raise _row_error(row, "text", value, f"text is {shorten(value)}, expected a text", "Mend it, or leave it out")
+        raise row_error(row, "text", value, f"text is {shorten(value)}, expected a text", "Mend it, or leave it out")
     return value
 
 
@@ -178,13 +170,13 @@ def _ratings(row: Row, attribute: str | None, scales: Mapping[str, tuple[float, 
             n_null += nulls
             if mean is not None and of_single is not None and abs(mean - of_single) > _TOLERANCE:
                 seen = f"{name} is {mean:g}, but the mean of {list(single)} is {of_single:g}"
-                raise _row_error(row, "human_raw", raw[name], seen, "Mend whichever is wrong, or leave out one")
+                raise row_error(row, "human_raw", raw[name], seen, "Mend whichever is wrong, or leave out one")
             mean = mean if of_single is None else of_single
         low, high = scales.get(name, (-np.inf, np.inf))
         for value in (mean, *single):
             if value is not None and not low - _TOLERANCE <= value <= high + _TOLERANCE:
                 seen = f"{name} is {value:g}, expected {low:g} to {high:g}"
-                raise _row_error(row, "human", value, seen, "Mend the rating, or say what the scale is")
+                raise row_error(row, "human", value, seen, "Mend the rating, or say what the scale is")
         said[name] = mean, single
     return said, n_null
 
@@ -199,33 +191,33 @@ def _by_attribute(row: Row, attribute: str | None, has_raw: bool) -> dict[str, A
     if "human" not in row.values:
         if not columns and not has_raw:
             seen = f"there is no 'human' and no 'human.ATTRIBUTE', but {', '.join(map(repr, row.values))}"
-            raise _row_error(row, "human", None, seen, "Add it, or say which column holds it: human=COLUMN")
+            raise row_error(row, "human", None, seen, "Add it, or say which column holds it: human=COLUMN")
         return columns
     value = _parsed(row.values["human"])
     if isinstance(value, Mapping):
         values = {str(name): rating for name, rating in value.items()}
-    elif not _missing(row.values.get("attribute")):
-        values = {_id(row, "attribute", "attribute"): value}
+    elif row.has("attribute"):
+        values = {read_id(row, "attribute"): value}
     elif attribute is not None:
         values = {attribute: value}
-    elif _missing(value):
+    elif is_missing(value):
         values = {}
     else:
         seen = f"human is {shorten(value)}, and nothing says of which attribute"
-        raise _row_error(row, "attribute", None, seen, "Add a column attribute, or pass attribute=NAME")
+        raise row_error(row, "attribute", None, seen, "Add a column attribute, or pass attribute=NAME")
     if twice := sorted(values.keys() & columns.keys()):
         seen = f"{twice[0]} is in 'human' and in a column of its own"
-        raise _row_error(row, "human", twice[0], seen, "Leave out one of them")
+        raise row_error(row, "human", twice[0], seen, "Leave out one of them")
     return values | columns
 
 
 def _mapping(row: Row, name: str) -> Mapping[str, Any]:
     value = _parsed(row.values.get(name))
-    if _missing(value):
+    if is_missing(value):
         return {}
     if not isinstance(value, Mapping):
         seen = f"{name} is {shorten(value)}, expected attribute -> ratings"
-        raise _row_error(row, name, value, seen, "Write it as an object, or leave it out")
+        raise row_error(row, name, value, seen, "Write it as an object, or leave it out")
     return value
 
 
@@ -242,25 +234,17 @@ def _parsed(value: Any) -> Any:
 def _numbers(row: Row, name: str, value: Any) -> tuple[float | None, tuple[float, ...], int]:
     """Mean, the ratings of single people, and how many of them are null."""
     value = _parsed(value)
-    if _missing(value):
+    if is_missing(value):
         return None, (), 0
     if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
-        single = tuple(_number(row, name, item) for item in value if not _missing(item))
+        single = tuple(rating for item in value if (rating := _rating(row, name, item)) is not None)
         return sum(single) / len(single) if single else None, single, len(value) - len(single)
-    return _number(row, name, value), (), 0
+    return _rating(row, name, value), (), 0
 
 
-def _number(row: Row, name: str, value: Any) -> float:
-    try:
-        if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | float | np.number):
-            raise ValueError
-        number = float(value)
-        if not np.isfinite(number):
-            raise ValueError
-    except ValueError:
-        seen = f"{name} is {shorten(value)}, expected a number, or a list of numbers"
-        raise _row_error(row, "human", value, seen, "Mend it, or write null where nobody rated") from None
-    return number
+def _rating(row: Row, name: str, value: object) -> float | None:
+    expected, remedy = "a number, or a list of numbers", "Mend it, or write null where nobody rated"
+    return check_number(row, "human", value, expected, called=name, remedy=remedy)
 
 
 def _add_context(row: Row, contexts: dict[str, Context]) -> None:
@@ -270,7 +254,7 @@ def _add_context(row: Row, contexts: dict[str, Context]) -> None:
         ours, theirs = getattr(context, name), getattr(known, name)
         if ours != theirs:
             seen = f"context {context.id!r} has another {name} in an earlier row: {shorten(theirs)}"
-            raise _row_error(row, "context" if name == "text" else name, ours, seen, "Give each context its own id")
+            raise row_error(row, "context" if name == "text" else name, ours, seen, "Give each context its own id")
 
 
 def _add(row: Row, text: _Text, id_: str, said: Mapping[str, Said]) -> None:
@@ -282,7 +266,7 @@ def _add(row: Row, text: _Text, id_: str, said: Mapping[str, Said]) -> None:
         if name in text.rows:
             seen = f"text {id_!r} is rated on {name} a second time, after row {text.rows[name]}"
             remedy = "Leave out one of them, or put the ratings of several people into a list"
-            raise _row_error(row, "id", id_, seen, remedy)
+            raise row_error(row, "id", id_, seen, remedy)
         text.said[name], text.rows[name] = (mean, single), row.number
 
 

@@ -185,7 +185,7 @@ class Scale:
 
 def save_scales(scales: Sequence[Scale], path: str | os.PathLike[str]) -> None:
     """Scales of several attributes, or lengths of ladder, in one JSON file."""
-    from ...io.files import replacing
+    from ...io.write import replacing
 
     text = _json({"format": FORMAT, "scales": [scale._plain() for scale in scales]})
     with replacing(path) as file:

@@ -1,0 +1,107 @@
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from synthscore.errors import InputError
+from synthscore.io.fields import (
+    Row,
+    check_number,
+    read_flag,
+    read_id,
+    read_names,
+    read_number,
+    read_text,
+    require_number,
+)
+
+
+def row(value, **more):
+    return Row(3, {"x": value, **more}, "file.csv")
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [(0.5, 0.5), (3, 3.0), (-0.0, 0.0), (np.float32(0.5), 0.5), (np.int64(3), 3.0), (Decimal("0.1"), 0.1),
+     ("0.5", 0.5), (" -3 ", -3.0), ("1e3", 1000.0), (".5", 0.5), ("5.", 5.0), ("+2", 2.0), ("1E-2", 0.01)],
+)  # fmt: skip
+def test_a_number_reads_alike_whether_it_is_one_or_a_text_of_one(value, number):
+    assert read_number(row(value), "x") == number
+    assert require_number(row(value), "x") == number
+
+
+@pytest.mark.parametrize(
+    "value",
+    [True, False, np.True_, "0,5", "1_000", "½", "٣", "1e", "e3", "0x10", "good", " ", "1 2", 1j, [1], {"a": 1}, b"1",
+     10**400],
+    ids=repr,
+)  # fmt: skip
+def test_what_is_no_number_is_an_error_of_its_row_and_never_a_0(value):
+    with pytest.raises(
+        InputError, match=r"file\.csv row 3: x is .*, expected a number.*\. Mend or remove the row"
+    ) as e:
+        read_number(row(value), "x")
+    assert (e.value.source, e.value.row, e.value.field, e.value.value) == ("file.csv", 3, "x", value)
+
+
+@pytest.mark.parametrize("value", [None, "", float("nan"), np.float32("nan"), Decimal("NaN"), "nan", " NaN "])
+def test_a_number_may_be_missing_and_whoever_needs_it_says_so(value):
+    assert read_number(row(value), "x") is None
+    assert read_number(row(1), "y") is None
+    with pytest.raises(InputError, match=r"row 3: x is .*, expected a number\. Mend"):
+        require_number(row(value), "x")
+
+
+@pytest.mark.parametrize("value", [float("-inf"), "-inf", "-Infinity", np.float64("-inf"), "-1e999"])
+def test_an_infinity_is_a_number_only_where_one_may_be(value):
+    assert read_number(row(value), "x", finite=False) == float("-inf")
+    with pytest.raises(InputError, match="expected a number"):
+        read_number(row(value), "x")
+
+
+def test_a_number_in_a_list_is_read_by_the_same_rule():
+    assert [check_number(row([]), "x", value) for value in (1, "2", None, "nan")] == [1, 2, None, None]
+    with pytest.raises(InputError, match="x is True, expected a number"):
+        check_number(row([]), "x", True)
+
+
+@pytest.mark.parametrize(
+    ("value", "flag"),
+    [(True, True), (1, True), (1.0, True), (" TRUE ", True), ("1", True), ("1.0", True), (np.True_, True),
+     (False, False), (0, False), ("false", False), (None, None), ("", None), (float("nan"), None)],
+)  # fmt: skip
+def test_a_flag_is_true_or_1_false_or_0_or_missing(value, flag):
+    assert read_flag(row(value), "x") is flag
+
+
+@pytest.mark.parametrize("value", ["yes", 2, 0.5, "t", " "])
+def test_what_is_no_flag_is_an_error_of_its_row(value):
+    with pytest.raises(InputError, match=r"row 3: x is .*, expected true or 1, or false or 0"):
+        read_flag(row(value), "x")
+
+
+def test_an_id_is_a_text_or_a_whole_number_as_it_stands():
+    assert [read_id(row(value), "x") for value in ("a b", " a", 7, np.int64(7))] == ["a b", " a", "7", "7"]
+    for value in (None, "", " ", True, 1.5, "\ud800", ["a"]):
+        with pytest.raises(InputError, match=r"row 3: x is .*, expected a text that is not empty"):
+            read_id(row(value), "x")
+    with pytest.raises(
+        InputError, match=r"there is no 'id', but 'x'\. Add it, or say which column holds it: id=COLUMN"
+    ):
+        read_id(row(1), "id")
+
+
+def test_a_text_is_named_by_the_column_of_the_source():
+    renamed = Row(3, {"text": ""}, "file.csv", {"text": "summary"})
+    with pytest.raises(InputError, match="summary is '', expected a text that is not empty") as caught:
+        read_text(renamed, "text", id="c/s")
+    assert (caught.value.field, caught.value.id) == ("text", "c/s")
+
+
+def test_a_row_is_about_the_text_of_its_id_or_of_its_context_and_system():
+    assert read_names(Row(1, {"id": "t"})).id == "t"
+    names = read_names(Row(1, {"id": None, "context_id": 7, "system": "s"}))
+    assert (names.id, names.context_id, names.system) == ("7/s", "7", "s")
+    for values in ({}, {"context_id": "c"}, {"system": "s", "id": ""}):
+        with pytest.raises(InputError, match="nothing says which text it is about"):
+            read_names(Row(1, values))
