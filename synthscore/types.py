@@ -224,9 +224,11 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One text's score. value is None where status is not "ok"; higher is better.
+    """One text's score. value is None where status is "unscored"; higher is better.
 
-    status : "ok"; "partial" (scored against fewer rungs than the ladder has; not renormalised); or "unscored"
+    low, high : with a stderr, an interval that the score is likely in; without, the least and the greatest that it can
+        be, whatever is missing. An unscored text may have them
+    status : "ok"; "partial" (some verdicts are missing, and the method makes up for them); or "unscored"
     details : the scoring's own further numbers (raw, unit, label_mass, ...)
     verdicts : what the judge said, where the text was held against a ladder: the score can be computed from them again
     """

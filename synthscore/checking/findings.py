@@ -186,7 +186,7 @@ def place_rungs(said: RungVerdicts) -> list[Placed]:
         pair = said.places[rows]
         pair[:, 0] = place[pair[:, 0]]
         none = np.zeros(0, dtype=np.int64)
-        asked = Asked(n_rungs, tuple(ladders), none, pair, said.verdicts.by_order[:, rows])
+        asked = Asked(n_rungs, tuple(ladders), none, pair, said.verdicts.by_order[:, rows], said.verdicts.protocol)
         task = said.ladders[members[0]].task
         scale, _ = fitted(asked, ladders, task, attribute, said.verdicts.signature)
         by_order: BoolArray = np.logical_not(np.isnan(asked.by_order).any(axis=2))

@@ -162,7 +162,7 @@ def add_judging(parser: argparse.ArgumentParser, attribute: str) -> None:
         "--partial",
         choices=("report", "rescale"),
         default="report",
-        help="where a rung has no verdict: leave it out of the sum, or also stretch the sum (default: report)",
+        help="where a rung has no verdict: no score, but low and high; or the others' sum, stretched (default: report)",
     )
     group.add_argument("-a", "--attribute", action="append", metavar="A", help=attribute)
     add_model(parser, "nano", JUDGE)

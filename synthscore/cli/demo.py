@@ -142,8 +142,8 @@ def _score(demo: _Demo) -> int:
 def _filter(demo: _Demo) -> int:
     _heading(
         "3  A filter",
-        "Scores are absolute, so a threshold means the same for every context. A text is unsure where the verdicts "
-        "that it lacks could take its score to either side of the threshold; it is not kept.",
+        "Scores are absolute, so a threshold means the same for every context. A text that lacks "
+        "verdicts has no score; it is kept where they could not take it below the threshold.",
     )
     options = ["--references", demo.path("ladders"), "--attribute", ATTRIBUTE, "--both-orders"]
     options += ["--min-score", f"{MIN_SCORE:g}", "-o", demo.path("kept.jsonl"), "--dropped", demo.path("dropped.jsonl")]
@@ -255,7 +255,7 @@ def _whole(demo: _Demo, name: str) -> tuple[list[dict[str, Any]], str]:
     rows = _rows(demo, name)
     whole = [row for row in rows if row["status"] == "ok"]
     n_others = len(rows) - len(whole)
-    return whole, f" ({counted(n_others, 'partial or unscored text')} left out)" if n_others else ""
+    return whole, f" ({counted(n_others, 'unscored text')} left out)" if n_others else ""
 
 
 def _contexts(demo: _Demo) -> dict[str, str]:

@@ -62,9 +62,9 @@ were, all their columns unchanged, in their order. What is well enough:
   --min-score X --alpha P    X or more with probability 1 - P, by the score's error (--scoring anchored)
   --certificate FILE         what `synthscore calibrate` has certified; other scores are refused
 
-A row is unsure where the score does not decide it: some rungs have no verdict, and what they had said
-matters; the probability is neither high nor low; a certificate has two thresholds, and it lies between
-them; or it cannot be scored at all. Unsure rows are not kept, and are counted apart.
+A row is unsure where the score does not decide it: the probability is neither high nor low; a
+certificate has two thresholds, and it lies between them; or it is unscored, and where some rungs have no
+verdict, what they had said matters. Unsure rows are not kept, and are counted apart.
 
 --dropped gets the rows that are not kept (without the unsure ones, where --unsure gets them), each with
 a column synthscore: its score, stderr, the low and high that it could have, decision (dropped or unsure),
@@ -94,7 +94,8 @@ def add(commands: Commands) -> None:
         "--min-score",
         type=number(-math.inf),
         metavar="X",
-        help="least score that is kept, in rungs: 0 to sqrt(N(N+1)), 5.48 for ladders of 5 rungs",
+        help="least score that is kept, in rungs: 1 as good as the worst, N as the best; 0 to sqrt(N(N+1)) with "
+        "--scoring paper, 5.48 for 5 rungs",
     )
     parser.add_argument(
         "--alpha",
@@ -165,7 +166,7 @@ def run(args: argparse.Namespace) -> int:
         *cost,
         signature=judging.merged(map(Signature.parse, tally.signatures)),
     )
-    if tally.n_rows and tally.statuses["unscored"] == tally.n_rows:
+    if tally.n_rows and tally.n_open == tally.n_rows:
         warn("nothing could be scored, so nothing was kept")
         return ERROR
     return OK if tally.statuses["ok"] == tally.n_rows and not tally.n_unsure else INCOMPLETE
@@ -175,7 +176,7 @@ def run(args: argparse.Namespace) -> int:
 class Tally:
     """What came of the rows so far. All of it is JSON, so that another run can go on with it.
 
-    unsure, unscored : reasons
+    n_open : unscored rows that their low and high do not decide. unsure, unscored : reasons
     """
 
     n_rows: int = 0
@@ -183,6 +184,7 @@ class Tally:
     shape: judging.Shape = (0, 0, 0)
     saved: tuple[int, int] = (0, 0)
     n_unmet: int = 0
+    n_open: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     decisions: Counter[str] = field(default_factory=Counter)
     signatures: dict[str, None] = field(default_factory=dict)
@@ -208,7 +210,7 @@ class Tally:
     @property
     def n_unsure(self) -> int:
         """Without what is unscored."""
-        return self.decisions["unsure"] - self.statuses["unscored"]
+        return self.decisions["unsure"] - self.n_open
 
     def add(
         self, judged: judging.Judged, scores: Sequence[Score], decisions: Sequence[Decision], rule: AnyRule
@@ -223,6 +225,7 @@ class Tally:
         self.signatures |= dict.fromkeys(map(str, judged.used))
         for score, decision in zip(scores, decisions, strict=True):
             if score.status == "unscored":
+                self.n_open += decision == "unsure"
                 for reason in judging.reasons_of(score):
                     self.unscored.add(reason)
             elif decision == "unsure":
@@ -230,13 +233,15 @@ class Tally:
                     self.unsure.add(reason)
 
     def lines(self, args: argparse.Namespace, rule: AnyRule) -> list[str]:
+        decided = self.statuses["unscored"] - self.n_open
         return [
             judging.summed_up(args, self.shape, self.n_questions, self.statuses, self.saved, self.n_unmet),
             *(["unsure:", *lines] if (lines := self.unsure.lines()) else []),
             *(["unscored:", *lines] if (lines := self.unscored.lines()) else []),
             f"kept {self.decisions['kept']} of {self.n_rows} {_words(rule)}; {self.decisions['dropped']} dropped, "
             + (f"{self.n_unsure} unsure, " if self.n_unsure else "")
-            + f"{self.statuses['unscored']} unscored",
+            + f"{self.n_open} unscored"
+            + (f"; {decided} unscored by what they can be at least or most" if decided else ""),
         ]
 
 
@@ -352,4 +357,4 @@ def _check_threshold(args: argparse.Namespace, rule: AnyRule, references: Refere
         return
     if len(sizes) > 1:
         warn(f"the ladders have {', '.join(map(str, sizes))} rungs: {args.min_score:g} means another quality on each")
-    check_on_scale(args.min_score, sizes[-1])
+    check_on_scale(args.min_score, sizes[-1], args.scoring)

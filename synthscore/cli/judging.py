@@ -95,8 +95,8 @@ class Judged:
 
     @property
     def used(self) -> tuple[Signature, ...]:
-        """The signatures of what could be scored, each once."""
-        same = {id(signature): signature for score, signature in self.rows if score.status != "unscored"}
+        """The signatures of what was compared, each once."""
+        same = {id(signature): signature for score, signature in self.rows if score.n_comparisons}
         return tuple(dict.fromkeys(same.values()))
 
     @property

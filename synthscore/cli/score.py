@@ -41,9 +41,10 @@ and text, and may have id and system. A row with a column task or attribute is j
 
 Writes one row for each target and attribute, in the order of the targets: score, status (ok, partial
 or unscored), reason, raw (the paper's sum, within +-N(N+1)/2), unit (raw / its bound), label_mass,
-signature. Where some rungs have no verdict, the score is partial, and lies between low and high
-whatever they had said. A row that cannot be read or scored stays in its place, with a reason and no
-score. The exit code is 3 where a row is partial or unscored.
+signature. Where some rungs have no verdict, there is no score, but it lies between low and high
+whatever they had said; --partial rescale makes up for them, and calls the score partial. A row that
+cannot be read or scored stays in its place, with a reason and no score. The exit code is 3 where a row
+is partial or unscored.
 
 With --scoring anchored the score is a position on the rung scale, by a model of the judge that is fitted
 to all answers: it may lie outside 1..N (extrapolated is then 1), has a stderr, and is with 90 % between
@@ -109,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"{option} changes nothing without --adaptive. Leave it out, or add that")
     references, held = judging.load(args)
     if args.min_score is not None:
-        check_on_scale(args.min_score, max(ladder.n_rungs for ladder in references))
+        check_on_scale(args.min_score, max(ladder.n_rungs for ladder in references), args.scoring)
     items = judging.read_items(args, unique=True)
     if not items:
         warn(f"{args.targets} holds no rows")

@@ -75,6 +75,11 @@ class Verdicts:
     def __len__(self) -> int:
         return len(self.better)
 
+    @property
+    def protocol(self) -> str:
+        """One of PROTOCOLS."""
+        return dict(self.signature.parts)["protocol"]
+
 
 def ask(
     pairs: Sequence[Pair],

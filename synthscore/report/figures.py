@@ -153,14 +153,17 @@ def dots(
     for place, row in enumerate(rows):
         y = top + step * place
         parts.append(_text(14, y + 11, clip(row.label, 40), "halo"))
-        shown = "-" if math.isnan(row.value) else f"{row.value:.2f}"
-        parts.append(_text(RIGHT, y + 11, shown, "halo strong", "end"))
+        parts.append(_text(RIGHT, y + 11, _two(row.value), "halo strong", "end"))
         if not math.isnan(row.low) and not math.isnan(row.high):
             parts.append(_path(f"M{across(row.low):.1f} {y + 18:.1f}H{across(row.high):.1f}", "bar"))
         if not math.isnan(row.value):
             parts.append(tag("circle", cx=across(row.value), cy=y + 18, r=4.5, class_="fill-a"))
-    described = f"{len(rows)} rows. " + "; ".join(f"{clip(row.label, 30)} {row.value:.2f}" for row in rows[:40])
+    described = f"{len(rows)} rows. " + "; ".join(f"{clip(row.label, 30)} {_two(row.value)}" for row in rows[:40])
     return _svg(bottom + 36, title, described, *parts, _text((RIGHT - 30) / 2, bottom + 30, label, "soft", "middle"))
+
+
+def _two(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.2f}"
 
 
 def shares(rows: Sequence[tuple[str, float, float, float]], *, title: str) -> Markup:

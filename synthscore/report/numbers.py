@@ -18,6 +18,7 @@ import numpy as np
 from ..errors import alike
 from ..evaluation.agreement import per_context, spearman
 from ..signature import Signature
+from ..thresholds.rules import limits
 from ..types import BoolArray, FloatArray, IntArray, Ladder, Target
 from .read import Run
 from .score_row import ScoreRow
@@ -48,14 +49,10 @@ class Group:
 
     @cached_property
     def bounds(self) -> tuple[FloatArray, FloatArray]:
-        """The least and the greatest that each score can be: itself, unless its row says more. NaN where unscored."""
+        """The least and the greatest that each score can be, as `synthscore filter` takes them."""
         partial = np.array([row.status == "partial" for row in self.rows], dtype=bool)
-        sides = []
-        for name, open_end in (("low", -np.inf), ("high", np.inf)):
-            known = _floats(getattr(row, name) for row in self.rows)
-            end = np.where(np.isnan(known), np.where(partial, open_end, self.values), known)
-            sides.append(np.where(np.isnan(self.values), np.nan, end))
-        return sides[0], sides[1]
+        low, high = (_floats(getattr(row, name) for row in self.rows) for name in ("low", "high"))
+        return limits(self.values, self.stderr, low, high, partial)
 
     @cached_property
     def scored(self) -> BoolArray:
@@ -112,7 +109,10 @@ def _n_rungs(rows: Sequence[ScoreRow]) -> int | None:
 
 
 class Decisions(NamedTuple):
-    """What a threshold does: texts that reach it, that may or may not, that do not, and that have no score."""
+    """What a threshold does: texts that reach it, that may or may not, that do not, and that have no score.
+
+    An unscored text that its limits decide is kept or below.
+    """
 
     threshold: float
     kept: int
@@ -122,11 +122,12 @@ class Decisions(NamedTuple):
 
 
 def decisions(group: Group, threshold: float) -> Decisions:
-    """As `synthscore filter` decides: a text is kept where even its low reaches the threshold."""
+    """As `synthscore filter --min-score` decides: kept where the least that a score can be reaches the threshold."""
     low, high = group.bounds
-    kept, below = int((low >= threshold).sum()), int((high < threshold).sum())
-    n_scored = int(group.scored.sum())
-    return Decisions(threshold, kept, n_scored - kept - below, below, len(group.rows) - n_scored)
+    kept, below = low >= threshold, high < threshold
+    open_ = ~(kept | below)
+    n_open, n_unscored = int((open_ & group.scored).sum()), int((open_ & ~group.scored).sum())
+    return Decisions(threshold, int(kept.sum()), n_open, int(below.sum()), n_unscored)
 
 
 def thresholds(group: Group) -> list[Decisions]:

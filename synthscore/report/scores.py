@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 
 import numpy as np
 from markupsafe import Markup
 
+from ..scoring.anchored.scores import LEVEL
 from ..thresholds.calibrate import expected_counts
 from . import figures as draw
 from .figures import Mark, clip
@@ -45,7 +47,7 @@ def scores(run: Run, groups: Sequence[Group]) -> Section | str:
             about += f" 0 is worse than all; a judge that cannot tell texts apart gives {blind}."
         section.intro.append(about)
     if any(group.count["partial"] for group in shown):
-        section.legend = (("fill-a", "whole"), ("fill-a part", "partial: a rung has no verdict"))
+        section.legend = (("fill-a", "whole"), ("fill-a part", "partial: some verdicts are missing, and made up for"))
     if run.filtered:
         counts = ", ".join(f"{spaced(n)} {name}" for name, n in sorted(run.filtered.items()))
         section.intro.append(f"The files of synthscore filter hold: {counts}.")
@@ -111,6 +113,7 @@ def ladder(run: Run, groups: Sequence[Group], min_score: float | None, context_i
             f"These are not the ladders of the scores: their hash is {run.references.hash[:12]}, the signatures name "
             f"{', '.join(sorted(named)[:3])}."
         )
+    section.intro += _line_means([row for view in views for row in view.rows])
     if any(row.verdicts for view in views for row in view.rows):
         section.intro.append("The columns beside a text show what the judge said of it against each rung, worst first.")
         section.legend = (("fill-a", "better"), ("fill-c", "similar"), ("fill-b", "worse"))
@@ -122,7 +125,9 @@ def _view(run: Run, view: LadderView, min_score: float | None) -> View:
     n_rungs, of = view.ladder.n_rungs, f"{view.ladder.context_id}, {view.ladder.attribute}"
     scored = [(row.value, row) for row in view.rows if row.value is not None]
     shown = scored if len(scored) <= VIEW else [*scored[: VIEW // 2], *scored[-VIEW // 2 :]]
+    bounded = [row for row in view.rows if row.value is None and not math.isnan(_ends(row)[0])]
     dots = [draw.Dot(_short(row), value, *_ends(row)) for value, row in shown]
+    dots += [draw.Dot(_short(row), math.nan, *_ends(row)) for row in bounded[: VIEW - len(dots)]]
     ends = [end for dot in dots for end in dot[1:] if not math.isnan(end)]
     figure = draw.dots(
         dots,
@@ -147,12 +152,28 @@ def _view(run: Run, view: LadderView, min_score: float | None) -> View:
 
 
 def _ends(row: ScoreRow) -> tuple[float, float]:
-    """Its low and high, or else its 95 % interval; NaN where neither is known."""
+    """The 90 % interval of a score with an error, or else the least and the greatest that it can be; NaN: not known."""
+    if row.stderr is not None and row.value is not None:
+        half = NormalDist().inv_cdf((1 + LEVEL) / 2) * row.stderr
+        return row.value - half, row.value + half
     if row.low is not None and row.high is not None:
         return row.low, row.high
-    if row.stderr is not None and row.value is not None:
-        return row.value - 1.96 * row.stderr, row.value + 1.96 * row.stderr
     return math.nan, math.nan
+
+
+def _line_means(rows: Sequence[ScoreRow]) -> list[str]:
+    """What the line of a text stands for, a sentence for each kind that there is."""
+    kinds = {_has_error(row) for row in rows if not math.isnan(_ends(row)[0])}
+    sentences = {
+        True: f"The line of a text is the {100 * LEVEL:.0f} % interval of its score, by its error.",
+        False: "The line of a text without an error goes from the least to the greatest score that what is missing "
+        "(verdicts, or labels that were not told) could give it.",
+    }
+    return [sentence for kind, sentence in sentences.items() if kind in kinds]
+
+
+def _has_error(row: ScoreRow) -> bool:
+    return row.stderr is not None and row.value is not None
 
 
 def _rung(view: LadderView, level: int) -> Step:
@@ -166,7 +187,8 @@ def _text(run: Run, row: ScoreRow, place: str, n_rungs: int) -> Step:
     if row.verdicts:
         figure = draw.said(row.verdicts, n_rungs, title=f"What the judge said of {row.id} against each rung")
     low, high = _ends(row)
-    can_be = "" if math.isnan(low) else f"between {number(low)} and {number(high)}"
+    kind = f"{100 * LEVEL:.0f} % interval:" if _has_error(row) else "whatever is missing:"
+    can_be = "" if math.isnan(low) else f"{kind} between {number(low)} and {number(high)}"
     note = "; ".join(part for part in (can_be, clip(row.reason, REASON)) if part)
     text = clipped(run.texts[row.id].text) if row.id in run.texts else ""
     return Step(clip(_short(row), 100), place, text, False, note, figure)

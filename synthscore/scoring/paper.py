@@ -1,7 +1,7 @@
 """Verdicts against a ladder -> scores. Pure NumPy: no model, no files, no text.
 
-Every function takes whole arrays of targets and returns arrays of the same length; a rung without a verdict is NaN and
-adds nothing to the sum, which is never renormalised for it: the caller reports such a score as partial.
+Every function takes whole arrays of targets and returns arrays of the same length; a rung without a verdict is NaN, and
+so is the score then: a sum without it would count the rung as a tie.
 Source: arXiv:2509.05440, section 2; the rung scale is ours (docs/equations.md).
 """
 
@@ -19,19 +19,17 @@ def paper_sum(better: npt.ArrayLike, worse: npt.ArrayLike, rung_values: npt.Arra
         s = sum over rungs i of  v_i * (p(Better | i) - p(Worse | i))
 
     better, worse : shape (n_targets, n_rungs); probabilities that the target is better (worse) than rung i; p(Similar)
-        has weight 0. NaN where there is no verdict: that rung adds nothing.
+        has weight 0. NaN where there is no verdict.
     rung_values : shape (n_rungs,); v_i, worst rung first. Default 1..N, the formula as printed.
-    returns : shape (n_targets,); within +-sum(v), +-N(N+1)/2 by default. NaN where no rung has a verdict.
+    returns : shape (n_targets,); within +-sum(v), +-N(N+1)/2 by default. NaN where a rung has no verdict.
     raises : ValueError for shapes that do not match or values outside [0, 1].
     """
     better, worse = _probabilities(better), _probabilities(worse)
     if better.shape != worse.shape:
         raise ValueError(f"better has shape {better.shape}, worse {worse.shape}: expected the same")
     values = _rung_values(better.shape[1], rung_values)
-    margins = better - worse
-    known = ~np.isnan(margins)
-    total: FloatArray = np.where(known, margins * values, 0.0).sum(axis=1)
-    return np.where(known.any(axis=1), total, np.nan)
+    total: FloatArray = ((better - worse) * values).sum(axis=1)
+    return total
 
 
 def paper_bound(n_rungs: int, rung_values: npt.ArrayLike | None = None) -> float:

@@ -22,7 +22,7 @@ from ..types import FloatArray, Ladder, Score, Scores, Target, Verdict
 from .anchored.adaptive import Stop
 from .anchored.questions import ask_adaptively, grouped
 from .anchored.scale import Scale
-from .anchored.scores import LEVEL, fitted, placed, why_none
+from .anchored.scores import LEVEL, UNSETTLED, fitted, placed, why_none
 from .paper import paper_bound, paper_sum, rung_equivalent, sample_verdicts
 
 
@@ -35,8 +35,8 @@ class Scorer:
     both_orders : ask about every pair in both orders and average; twice the questions, no position bias.
     n_samples : None for exact probabilities; n to score from n labels drawn from them (arXiv:2509.05440, Table 2).
         What is drawn for a text depends on seed and on the text's ids alone; without an id, on its words.
-    partial : what to do where a rung has no verdict. "report": leave it out of the sum and say so in the status;
-        "rescale": also stretch the sum by (all rung weights / used rung weights).
+    partial : what to do where a rung has no verdict. "report": the text is unscored, with low and high; "rescale": its
+        score is the sum over the other rungs, stretched by (all rung weights / used rung weights), status "partial".
     rung_values : weights other than 1..N, worst rung first; the value is then the weighted sum itself.
     min_mass : the least probability that the labels must have together for an answer to count.
     max_slack : the most by which labels that a server did not tell may change a probability for an answer to count.
@@ -57,9 +57,10 @@ class Scorer:
     verdict only makes it less sure: status "ok", the reason names the rung. `details` hold `n_rungs`, `label_mass` and
     `extrapolated`, 1.0 where the value lies outside 1..N. `scales` are those of the last call of `score`.
 
-    A paper score's `value` is the rung equivalent; a partial one, and one for which a server did not tell all labels,
-    has `low` and `high`, the least and the greatest value that what is missing could still give it. `details` hold
-    `raw` (the paper's sum), `unit` (raw / its bound, in [-1, 1]) and `label_mass` (the least over its comparisons).
+    A paper score's `value` is the rung equivalent. A text that lacks some verdicts, or for which a server did not tell
+    all labels, has `low` and `high`, the least and the greatest value that what is missing could still give it.
+    `details` hold `raw` (the paper's sum) and `unit` (raw / its bound, in [-1, 1]), both of scored texts alone, and
+    `label_mass` (the least over its comparisons).
     """
 
     def __init__(
@@ -124,10 +125,12 @@ class Scorer:
         """One Score a target, in the order given. A target that cannot be scored is "unscored", with the reason.
 
         targets : Targets, or mappings with id, context_id, text (and system)
-        raises : InputError for a mapping that is no target; LabelError, TemplateError
+        raises : InputError for a mapping that is no target, or a ladder with another number of rungs than rung_values,
+            before anything is asked; LabelError, TemplateError
         """
         texts = [target if isinstance(target, Target) else _target(target) for target in targets]
         ladders = [self._ladder(target) for target in texts]
+        self._check_rung_values(ladders)
         pairs: list[Pair] = []
         by_target: dict[int, list[tuple[int, int]]] = {}  # place in pairs, level from 0
         for index, (target, ladder) in enumerate(zip(texts, ladders, strict=True)):
@@ -173,6 +176,20 @@ class Scorer:
             return f"ladder {ladder.context_id}/{ladder.attribute}: all rungs failed. {ladder.rungs[0].reason}"
         return self._off_scale(ladder) or ladder
 
+    def _check_rung_values(self, ladders: Sequence[Ladder | str]) -> None:
+        """raises : InputError where a ladder has another number of rungs"""
+        if self.rung_values is None:
+            return
+        for ladder in ladders:
+            if isinstance(ladder, Ladder) and ladder.n_rungs != len(self.rung_values):
+                raise InputError(
+                    f"cannot score on ladder {ladder.context_id}/{ladder.attribute}: rung_values are "
+                    f"{len(self.rung_values)} numbers, expected {ladder.n_rungs}, one a rung, worst first. Give as "
+                    "many, or score ladders of each length apart",
+                    field="rung_values",
+                    value=self.rung_values,
+                )
+
     def _row(
         self,
         target: Target,
@@ -190,33 +207,33 @@ class Scorer:
             better[level], worse[level] = probs[:2]
             if not np.isnan(probs[0]):
                 slack[level] = verdicts.slack[pair]
-        known = ~np.isnan(better)
+        known = ~np.isnan(better - worse)  # yes_no_two_sided: both answers
         missing = [self._why(ladder, level, asked, verdicts) for level in np.flatnonzero(~known).tolist()]
         if not known.any():
             return self._unscored(target, missing[0])
         weights = np.arange(1.0, ladder.n_rungs + 1) if self.rung_values is None else np.array(self.rung_values)
         bound = paper_bound(ladder.n_rungs, weights)
-        raw = float(paper_sum(better[None], worse[None], weights)[0])
+        raw = float(paper_sum(better[None, known], worse[None, known], weights[known])[0])
         untold = ["the server did not tell all labels"] if slack[known].any() else []
         low, high = None, None
-        if missing or untold:
+        if missing or untold:  # a margin that is missing lies anywhere within [-1, 1]: its slack is 1
             below, above = _open(np.where(known, better - worse, 0.0), slack, weights)
             low, high = self._value(raw - below, ladder), self._value(raw + above, ladder)
-        if missing and self.partial == "rescale":
+        scored = not missing or self.partial == "rescale"
+        if missing and scored:
             raw *= bound / float(np.abs(weights[known]).sum())
         return Score(
             id=target.id,
             context_id=target.context_id,
             attribute=self.attribute,
-            value=self._value(raw, ladder),
+            value=self._value(raw, ladder) if scored else None,
             low=low,
             high=high,
             n_comparisons=int(known.sum()),
-            status="partial" if missing else "ok",
+            status="ok" if not missing else "partial" if scored else "unscored",
             reason="; ".join([*missing, *untold]),
             details={
-                "raw": raw,
-                "unit": raw / bound,
+                **({"raw": raw, "unit": raw / bound} if scored else {}),
                 "label_mass": float(np.nanmin([verdicts.label_mass[pair] for pair, _ in asked])),
             },
             verdicts=_said(asked, verdicts),
@@ -316,7 +333,7 @@ class Scorer:
                 scales.append(known[group.n_rungs])
                 rows |= {index: self._unscored(texts[index], none) for index in group.members}
                 continue
-            judged = group.asked(verdicts.by_order)
+            judged = group.asked(verdicts)
             if known:
                 scale, posterior = placed(judged, group.ladders, known[group.n_rungs])
             else:
@@ -324,11 +341,13 @@ class Scorer:
             scales.append(scale)
             low, high = posterior.interval(LEVEL)
             numbers = np.stack([posterior.mean, posterior.sd, low, high, posterior.extrapolated()], axis=1).tolist()
-            for index, target, values in zip(group.members, group.texts, numbers, strict=True):
+            settled = posterior.settled if known else posterior.settled[group.place]  # on a scale, each has a ladder
+            for index, target, values, still in zip(group.members, group.texts, numbers, settled.tolist(), strict=True):
                 ladder = group.ladders[target.context_id]
                 questions = self._questions(by_target[index], verdicts, met[index]) if index in met else {}
+                notes = [] if still else [UNSETTLED]
                 rows[index] = self._position(
-                    target, ladder, by_target[index], verdicts, values, why_none(scale), questions
+                    target, ladder, by_target[index], verdicts, values, why_none(scale), questions, notes
                 )
         self.scales = tuple(scales)
         return Scores(tuple(rows[index] for index in range(len(texts))), self._signed(verdicts.signature))
@@ -342,7 +361,9 @@ class Scorer:
         values: Sequence[float],
         none: str,
         questions: Mapping[str, float],
+        notes: Sequence[str],
     ) -> Score:
+        """none : why nothing can be placed, or "". notes : what else the score's reason says"""
         said = _said(asked, verdicts)
         known = {verdict.level - 1 for verdict in said}
         open_ = {level for pair, level in asked if pair not in verdicts.failures}  # perhaps never asked about
@@ -361,7 +382,7 @@ class Scorer:
             low=low,
             high=high,
             n_comparisons=len(known),
-            reason="; ".join([*missing, *["the server did not tell all labels"] * untold]),
+            reason="; ".join([*missing, *["the server did not tell all labels"] * untold, *notes]),
             details={
                 "n_rungs": float(ladder.n_rungs),
                 "extrapolated": extrapolated,

@@ -1,6 +1,6 @@
 """Scores -> decisions: what is kept, what is dropped, and what the score does not decide. Pure NumPy: no model.
 
-A rule decides each text by its own score. What is unscored is unsure, whatever the rule: nothing is known of it.
+A rule decides each text by its own score. What is unscored is unsure, but where its limits decide it by MinScore.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import NormalDist
@@ -16,9 +17,9 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import CertificateError, InputError
+from ..errors import CertificateError, InputError, SynthscoreWarning
 from ..signature import Signature
-from ..types import FloatArray, Score
+from ..types import BoolArray, FloatArray, Score
 
 Decision = Literal["kept", "dropped", "unsure"]
 Decisions = npt.NDArray[np.str_]
@@ -39,7 +40,7 @@ class Rule(Protocol):
         low: FloatArray | None = None,
         high: FloatArray | None = None,
     ) -> Decisions:
-        """`decide` of many, all of shape (n,); NaN where there is none. value NaN: unscored.
+        """`decide` of many, all of shape (n,); NaN where there is none. value NaN: unscored, and perhaps low and high.
 
         A partial score whose limits are not known has low -inf and high inf, unless it has a stderr.
         """
@@ -49,8 +50,8 @@ class Rule(Protocol):
 class MinScore:
     """Keeps what scores at least `threshold`, drops the rest.
 
-    A score without a stderr that has `low` and `high` could be anything between them (rungs without a verdict, labels
-    that were not told): it is unsure where they lie on both sides of the threshold, or are not known.
+    What has `low` and `high` and no stderr, scored or not, could be anything between them (rungs without a verdict,
+    labels that were not told): it is unsure where they lie on both sides of the threshold, or are not known.
     """
 
     threshold: float
@@ -298,8 +299,30 @@ class Certificate:
         return cls.from_dict(content)
 
 
-def check_on_scale(threshold: float, n_rungs: int) -> None:
-    """raises : InputError for a threshold that no score on a ladder of n_rungs rungs could be on both sides of"""
+def check_on_scale(threshold: float, n_rungs: int, scoring: Literal["paper", "anchored"] = "paper") -> None:
+    """Paper scores have ends. Positions have none, but beyond the rungs they are a guess.
+
+    raises : InputError for a threshold that no paper score on a ladder of n_rungs rungs could be on both sides of; on
+        the anchored scale, for one that is further from the rungs than a ladder is long, surely a slip
+    warns : SynthscoreWarning for one outside 1..N on the anchored scale
+    """
+    if scoring == "anchored":
+        if not 1 - n_rungs <= threshold <= 2 * n_rungs:
+            raise InputError(
+                f"the threshold {threshold:g} is far outside the anchored scale, whose rungs stand at 1..{n_rungs}: "
+                f"expected {1 - n_rungs} to {2 * n_rungs}. Choose one between the worst rung, 1, and the best, "
+                f"{n_rungs}",
+                field="threshold",
+                value=threshold,
+            )
+        if not 1 <= threshold <= n_rungs:
+            warnings.warn(
+                f"the threshold {threshold:g} is outside 1..{n_rungs}, where anchored scores are extrapolated: no rung "
+                "is there to tell texts apart. Choose one between the rungs, or trust such decisions less",
+                SynthscoreWarning,
+                stacklevel=2,
+            )
+        return
     most = math.sqrt(n_rungs * (n_rungs + 1))
     if not 0 <= threshold <= most:
         raise InputError(
@@ -311,15 +334,45 @@ def check_on_scale(threshold: float, n_rungs: int) -> None:
         )
 
 
+def limits(
+    value: FloatArray,
+    stderr: FloatArray | None = None,
+    low: FloatArray | None = None,
+    high: FloatArray | None = None,
+    partial: BoolArray | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """The least and the greatest that each score can be, whatever is missing from it: its value, if nothing is.
+
+    Of a score with a stderr, low and high are an interval that it is likely in, not limits: it counts as its value.
+
+    value, stderr, low, high : shape (n,); NaN where there is none
+    partial : bool, shape (n,); whether the score lacks verdicts, so that without low or high it could be anything
+    returns : shape (n,) each; NaN where there is neither value nor limit
+    """
+    bounded = np.ones(len(value), dtype=bool) if stderr is None else np.isnan(stderr)
+    unknown = np.full(len(value), np.nan)
+    sides = []
+    for known, anything in ((low, -np.inf), (high, np.inf)):
+        known = unknown if known is None else known
+        otherwise = value if partial is None else np.where(partial, anything, value)
+        sides.append(np.where(bounded, np.where(np.isnan(known), otherwise, known), value))
+    return sides[0], sides[1]
+
+
 def _decide(rule: MinScore | AtLeast | Certificate, score: Score) -> tuple[Decision, str]:
-    if score.value is None:
-        return "unsure", f"unscored: {score.reason}"
-    low, high = score.low, score.high
-    if score.status == "partial" and score.stderr is None:  # without limits, a partial score could be anything
-        low, high = -math.inf if low is None else low, math.inf if high is None else high
-    [decided] = rule.decide_many(*(_one(number) for number in (score.value, score.stderr, low, high)))
+    value, stderr, low, high = (_one(number) for number in (score.value, score.stderr, score.low, score.high))
+    least, most = limits(value, stderr, low, high, np.array([score.status == "partial"]))
+    [decided] = rule.decide_many(value, stderr, least, most)
     decision: Decision = str(decided)  # type: ignore[assignment]
-    return decision, rule.why(score, decision)
+    return decision, _why_unscored(score, decision) if score.value is None else rule.why(score, decision)
+
+
+def _why_unscored(score: Score, decision: Decision) -> str:
+    if decision == "kept":
+        return f"unscored, but at least {score.low:.2f}: {score.reason}"
+    if decision == "dropped":
+        return f"unscored, but at most {score.high:.2f}: {score.reason}"
+    return f"unscored: {score.reason}"
 
 
 def _one(number: float | None) -> FloatArray:
@@ -335,15 +388,9 @@ def _between(
     keep_from: float,
 ) -> Decisions:
     """Decided where whatever is missing from a score changes nothing; with a stderr, low and high are no limits."""
-    if low is not None and high is not None:
-        limits = np.isnan(stderr) if stderr is not None else np.ones(len(value), dtype=bool)
-        least = np.where(limits & ~np.isnan(low), low, value)
-        most = np.where(limits & ~np.isnan(high), high, value)
-    else:
-        least = most = value
-    unscored = np.isnan(value)
-    decided = np.where(~unscored & (least >= keep_from), "kept", "unsure")
-    return np.where(~unscored & (most < drop_below), "dropped", decided)
+    least, most = limits(value, stderr, low, high)
+    decided = np.where(least >= keep_from, "kept", "unsure")  # NaN is not
+    return np.where(most < drop_below, "dropped", decided)
 
 
 def _why_between(score: Score, decision: Decision, drop_below: float, keep_from: float) -> str:

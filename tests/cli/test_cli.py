@@ -397,18 +397,19 @@ def test_every_protocol_counts_its_questions(engine, references, capsys, protoco
     assert f"protocol:{protocol}" in parse(out)[0]["signature"]
 
 
-def test_a_partial_ladder_is_reported_and_rescaled_only_on_request(engine, folder, capsys):
+def test_a_text_on_a_partial_ladder_has_a_score_only_on_request(engine, folder, capsys):
     save_references([ladder("c1", failed=(5,))], folder / "ladders")
     write("targets.jsonl", target("c1", 9))
-    assert score() == 3
+    assert score() == 1  # nothing is scored
     out, err = capsys.readouterr()
     (row,) = parse(out)
-    assert row["status"] == "partial"
-    assert row["raw"] == pytest.approx(10, abs=0.5)
+    assert (row["status"], row["score"]) == ("unscored", None)
     assert [row["low"], row["high"]] == pytest.approx([math.sqrt(20), math.sqrt(30)], abs=0.1)
-    shown(err, "1 target x 4 rungs = 4 questions; 0 scored, 1 partial", "rung 5 has no text: the model refused")
+    shown(err, "1 target x 4 rungs = 4 questions; 0 scored, 1 unscored", "rung 5 has no text: the model refused")
     assert score("--partial", "rescale") == 3
-    assert parse(capsys.readouterr().out)[0]["raw"] == pytest.approx(15, abs=0.75)
+    out, err = capsys.readouterr()
+    assert parse(out)[0]["raw"] == pytest.approx(15, abs=0.75)
+    shown(err, "0 scored, 1 partial", "rescaled")
 
 
 def test_a_row_with_another_text_of_its_context_is_not_judged_by_the_ladder(engine, references, capsys):
@@ -558,7 +559,7 @@ def test_filter_writes_what_it_drops_with_the_reason_and_counts_the_unscored_apa
 
 
 @pytest.mark.parametrize("partial", ["report", "rescale"])
-def test_filter_keeps_a_partial_score_only_where_no_missing_verdict_could_change_that(engine, folder, capsys, partial):
+def test_filter_decides_without_some_verdicts_only_where_these_could_not_change_that(engine, folder, capsys, partial):
     save_references([ladder("c1", failed=(2, 3, 4, 5)), ladder("c2", failed=(1,)), ladder("c3")], folder / "ladders")
     write(
         "targets.jsonl",
@@ -578,17 +579,24 @@ def test_filter_keeps_a_partial_score_only_where_no_missing_verdict_could_change
         "worst": "dropped",
     }
     worse = dropped["worse than rung 1"]
-    assert worse["status"] == "partial"
+    assert worse["status"] == ("partial" if partial == "rescale" else "unscored")
+    assert (worse["score"] is None) == (partial == "report")
     assert [worse["low"], worse["high"]] == pytest.approx([0, math.sqrt(28)], abs=0.1)
     shown(worse["reason"], "rung 2 has no text: the model refused")
-    shown(
-        capsys.readouterr().err,
-        "1 scored, 4 partial unsure: 8 x such as: rung 2 has no text",
-        "kept 2 of 5 at a score of 3.5 or more; 1 dropped, 2 unsure, 0 unscored",
-    )
+    said = {
+        "rescale": (
+            "1 scored, 4 partial unsure: 8 x such as: rung 2 has no text",
+            "kept 2 of 5 at a score of 3.5 or more; 1 dropped, 2 unsure, 0 unscored",
+        ),
+        "report": (
+            "1 scored, 4 unscored unscored: 10 x such as: rung 2 has no text",
+            "1 dropped, 2 unscored; 2 unscored by what they can be at least or most",
+        ),
+    }
+    shown(capsys.readouterr().err, *said[partial])
 
 
-def test_filter_says_that_scores_were_partial_even_where_it_could_decide(engine, folder, capsys):
+def test_filter_says_that_verdicts_were_missing_even_where_it_could_decide(engine, folder, capsys):
     save_references([ladder("c1", failed=(1,))], folder / "ladders")
     write("targets.jsonl", target("c1", 9))
     assert keep("--min-score", "3.5") == 3
@@ -604,6 +612,15 @@ def test_filter_writes_what_is_unsure_apart_by_the_error_of_each_score(engine, r
     assert unsure[0]["synthscore"]["decision"] == "unsure"
     shown(unsure[0]["synthscore"]["why"], "P(score >= 3.5) = ")
     shown(capsys.readouterr().err, "unsure: 1 x P(score >= 3.5) = ", "each with probability 0.9")
+
+
+@pytest.mark.filterwarnings("ignore:the threshold 5.6 is outside")
+def test_filter_takes_a_threshold_beyond_the_rungs_on_the_anchored_scale(engine, references, capsys):
+    write("targets.jsonl", target("c1", -9, id="bad"), target("c2", 9, id="good"))
+    keep("--min-score", "5.6", "--scoring", "anchored", "--dropped", "dropped.jsonl")
+    decided = {row["id"]: row["synthscore"] for row in read("dropped.jsonl")}
+    assert decided["bad"]["decision"] == "dropped"
+    shown(capsys.readouterr().err, "2 targets", "dropped")
 
 
 def test_filter_decides_by_a_certificate_and_refuses_it_for_other_scores(engine, references, capsys):
@@ -1168,7 +1185,7 @@ def test_the_demo_runs_to_its_end_and_prints_commands_that_work(engine, capsys, 
     shown(out, "Spearman", "summarization", "dialogue", "story", "all")
 
 
-def test_the_demo_goes_on_over_partial_scores_and_leaves_them_out_of_its_means(engine, capsys):
+def test_the_demo_goes_on_over_texts_without_a_score_and_leaves_them_out_of_its_means(engine, capsys):
     def often_mute(prompt, labels):
         if len(prompt.text) % 3 == 0:
             raise ValueError("no answer")
@@ -1179,13 +1196,12 @@ def test_the_demo_goes_on_over_partial_scores_and_leaves_them_out_of_its_means(e
     out, err = capsys.readouterr()
     scores = read("out/scores.jsonl")
     n_left_out = sum(row["status"] != "ok" for row in scores)
-    assert {"ok", "partial"} <= {row["status"] for row in scores}
-    shown(out, f"by system ({n_left_out} partial or unscored texts left out)", "Done in")
+    assert {"ok", "unscored"} <= {row["status"] for row in scores}
+    shown(out, f"by system ({n_left_out} unscored texts left out)", "Done in")
     about = [row["synthscore"] for row in read("out/dropped.jsonl")]
-    n_unscored = sum(row["status"] == "unscored" for row in about)
-    n_unsure = sum(row["decision"] == "unsure" for row in about) - n_unscored
-    shown(err, f"{n_unsure} unsure, {n_unscored} unscored")
-    assert re.search(r"^    \d\.\d\d +unsure  [a-z]{3}-\d\d/", out, re.M)
+    n_open = sum(row["status"] == "unscored" and row["decision"] == "unsure" for row in about)
+    assert n_open
+    shown(err, f"{n_open} unscored;")
     careful = [row["score"] for row in scores if row["status"] == "ok" and re.match("sto.*careful", row["id"])]
     assert re.search(rf"^    careful .* {sum(careful) / len(careful):.2f}$", out, re.M)
 

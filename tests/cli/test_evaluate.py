@@ -289,7 +289,7 @@ def test_scores_of_a_file_that_are_partial_are_used_counted_and_give_3(files, ca
     assert (row["score"], row["status"], row["reason"]) == (6.25, "partial", "rung 3: too long")
 
 
-def test_scores_that_are_partial_give_3(files, engine, capsys):
+def test_texts_without_a_verdict_on_some_rung_are_unscored_and_give_3(files, engine, capsys):
     rungs = ladders(contexts=("c1", "c2", "c3"))
     save_references(rungs, "ladders")
     engine.judge = reading_judge()
@@ -303,7 +303,7 @@ def test_scores_that_are_partial_give_3(files, engine, capsys):
 
     engine.judge = judge
     assert evaluate(*JUDGED, "ladder", "--references", "ladders") == 3
-    assert "ladder: 1 score of 12 partial" in capsys.readouterr().out
+    assert "ladder: 1 score of 12 missing" in capsys.readouterr().out
 
 
 def test_an_attribute_without_scores_is_named(files, capsys):

@@ -59,22 +59,23 @@ def verdict(quality, level, swapped, favour=0.0):
 
 def scored(text_id, context_id, verdicts, attribute="coherence", levels=range(1, N_RUNGS + 1)):
     """The Score of these verdicts, as Scorer makes it."""
-    better, worse = np.full((1, N_RUNGS), np.nan), np.full((1, N_RUNGS), np.nan)
-    for level in levels:
-        at = [v for v in verdicts if v.level == level]
-        better[0, level - 1] = np.mean([v.better for v in at])
-        worse[0, level - 1] = np.mean([v.worse for v in at])
-    missing = [level for level in range(1, N_RUNGS + 1) if level not in levels]
-    raw, bound = float(paper_sum(better, worse)[0]), paper_bound(N_RUNGS)
-    ends = [
-        float(rung_equivalent([min(max(raw + side * sum(missing), -bound), bound)], N_RUNGS)[0]) for side in (-1, 1)
-    ]
+    missing, bound = [level for level in range(1, N_RUNGS + 1) if level not in levels], paper_bound(N_RUNGS)
+    sums = []
+    for open_ in (-1.0, 0.0, 1.0):  # what the missing verdicts could be
+        better, worse = np.full((1, N_RUNGS), max(open_, 0.0)), np.full((1, N_RUNGS), max(-open_, 0.0))
+        for level in levels:
+            at = [v for v in verdicts if v.level == level]
+            better[0, level - 1] = np.mean([v.better for v in at])
+            worse[0, level - 1] = np.mean([v.worse for v in at])
+        sums.append(float(paper_sum(better, worse)[0]))
+    low, value, high = rung_equivalent(sums, N_RUNGS).tolist()
     return Score(
-        text_id, context_id, attribute, float(rung_equivalent([raw], N_RUNGS)[0]),
-        low=ends[0] if missing else None, high=ends[1] if missing else None,
-        n_comparisons=len(levels), status="partial" if missing else "ok",
+        text_id, context_id, attribute, None if missing else value,
+        low=low if missing else None, high=high if missing else None,
+        n_comparisons=len(levels), status="unscored" if missing else "ok",
         reason="; ".join(f"rung {level} has no text: the model refused" for level in missing),
-        details={"raw": raw, "unit": raw / bound, "label_mass": 0.9}, verdicts=tuple(verdicts),
+        details=({} if missing else {"raw": sums[1], "unit": sums[1] / bound}) | {"label_mass": 0.9},
+        verdicts=tuple(verdicts),
     )  # fmt: skip
 
 
@@ -288,14 +289,19 @@ SCORES = st.floats(0, 5.47)
 
 @st.composite
 def score_rows(draw):
-    """Whole, partial with and without ends, and unscored."""
-    kind = draw(st.sampled_from(("ok", "untold", "partial", "open", "unscored")))
-    value = None if kind == "unscored" else draw(SCORES)
+    """Whole, partial with and without ends, anchored, and unscored with and without ends."""
+    kind = draw(st.sampled_from(("ok", "untold", "partial", "open", "anchored", "unscored", "bounded")))
+    value = None if kind in ("unscored", "bounded") else draw(SCORES)
     low, high = (
-        (draw(st.floats(0, value)), draw(st.floats(value, 5.47))) if kind in ("untold", "partial") else (None,) * 2
+        (draw(st.floats(0, value)), draw(st.floats(value, 5.47)))
+        if kind in ("untold", "partial", "anchored")
+        else (None,) * 2
     )
-    status = {"untold": "ok", "open": "partial"}.get(kind, kind)
-    return ScoreRow("t", "c", "a", value, low, high, status=status, reason="" if status == "ok" else "why")
+    if kind == "bounded":
+        low, high = sorted((draw(SCORES), draw(SCORES)))
+    status = {"untold": "ok", "anchored": "ok", "open": "partial", "bounded": "unscored"}.get(kind, kind)
+    stderr = 0.5 if kind == "anchored" else None  # low and high are then an interval
+    return ScoreRow("t", "c", "a", value, low, high, stderr, status, reason="" if status == "ok" else "why")
 
 
 @given(st.lists(score_rows(), min_size=1, max_size=8), SCORES)
@@ -304,7 +310,11 @@ def test_a_threshold_decides_as_filter_does(tmp_path_factory, rows, threshold):
     from synthscore.report.numbers import Group
 
     found = decisions(Group("scores", "a", tuple(rows), 5), threshold)
-    slow = ["unscored" if r.value is None else decide_row(r, threshold) for r in rows]
+    slow = [decide_row(r, threshold) for r in rows]
+    slow = [
+        "unscored" if r.value is None and decision == "unsure" else decision
+        for r, decision in zip(rows, slow, strict=True)
+    ]
     assert (found.kept, found.below, found.undecided, found.unscored) == tuple(
         slow.count(decision) for decision in ("kept", "dropped", "unsure", "unscored")
     )
@@ -522,18 +532,18 @@ def first_figure(html, section):
 def test_the_page_says_in_short_what_it_shows(run_folder, run):
     shown = visible(page(run, min_score=3.5))
     kept = [decide_row(r, 3.5) for r in run.scores["scores"]]
-    assert "65 scores on 2 attributes: 56 whole, 8 partial, 1 unscored." in shown
+    assert "65 scores on 2 attributes: 56 whole, 0 partial, 9 unscored." in shown
     assert f"{kept.count('kept')} ({100 * kept.count('kept') / 65:.0f} %) reach 3.5" in shown
     assert re.search(r"The judge gives the text that it is asked about \+4\.\d points", shown)
     assert "1 is as good as the worst rung and 5 as the best" in shown
     assert "The files of synthscore filter hold: 23 dropped, 9 kept." in shown
     assert (
-        "8 partial rung 2 has no text: the model refused scores c1/careful, c1/plain, c1/hasty, c1/broken, …" in shown
+        "8 unscored rung 2 has no text: the model refused scores c1/careful, c1/plain, c1/hasty, c1/broken, …" in shown
     )
 
 
 def decide_row(r, threshold):
-    score = Score("t", "c", "a", r.value, low=r.low, high=r.high, status=r.status, reason=r.reason)
+    score = Score("t", "c", "a", r.value, r.stderr, r.low, r.high, status=r.status, reason=r.reason)
     return MinScore(threshold).decide(score)[0]
 
 
@@ -640,32 +650,51 @@ def test_a_line_goes_through_its_budgets_in_order(tmp_path):
     assert xs == sorted(xs)
 
 
-def test_an_error_is_drawn_as_two_of_it_to_each_side(tmp_path):
+def test_an_error_is_drawn_as_its_90_per_cent_interval(tmp_path):
     save_references([ladder("c")], tmp_path / "ladders")
     said = [[level, False, 0.5, 0.4, 0.1] for level in range(1, 6)]
     signature = "task:summarization|attribute:coherence"
     a_run(tmp_path, [row("a", 3.0, stderr=0.5, n_rungs=5, verdicts=said, signature=signature)])
-    assert "between 2.02 and 3.98" in visible(page(read_run(tmp_path)))
+    assert "90 % interval: between 2.18 and 3.82" in visible(page(read_run(tmp_path)))
 
 
-def test_a_text_stands_on_the_ladder_at_its_score_with_its_interval(run):
-    html = page(run, context_id="c1", min_score=2.5)
+@pytest.mark.parametrize("context_id", ["c0", "c1"])
+def test_a_text_stands_on_the_ladder_at_its_score_or_what_that_can_be(run, context_id):
+    html = page(run, context_id=context_id, min_score=2.5)
     view = html[html.index('<div class="view">') :].partition("</svg>")[0]
     rungs = {
         label: float(x) for x, label in re.findall(r'<text x="([\d.]+)" y="16" text-anchor="middle">(\d)</text>', view)
     }
     step = (rungs["5"] - rungs["1"]) / 4
-    found = ladder_views(run, groups(run), "c1")[0].rows
+    found = ladder_views(run, groups(run), context_id)[0].rows
+    assert [r.value is None for r in found] == [context_id == "c1"] * 4
     circles = [float(circle["cx"]) for circle in Elements(view).of("circle")]
-    assert circles == pytest.approx([rungs["1"] + step * (r.value - 1) for r in found], abs=0.1)
+    assert circles == pytest.approx([rungs["1"] + step * (r.value - 1) for r in found if r.value], abs=0.1)
     cut = float(re.search(r'd="M([\d.]+) [\d.]+V[\d.]+" class="cut"', view)[1])
     assert cut == pytest.approx(rungs["1"] + 1.5 * step, abs=0.11)
     intervals = re.findall(r'd="M([\d.]+) [\d.]+H([\d.]+)" class="bar"', view)
+    if context_id == "c0":
+        assert not intervals
+        return
     expected = [(rungs["1"] + step * (r.low - 1), rungs["1"] + step * (r.high - 1)) for r in found]
     assert np.array(intervals, dtype=float) == pytest.approx(np.array(expected), abs=0.1)
     shown = visible(html)
     assert "rung 2 the model refused" in shown
     assert f"between {found[0].low:.2f} and {found[0].high:.2f}; rung 2 has no text: the model refused" in shown
+
+
+def test_the_page_says_which_interval_the_line_of_a_text_is(run, tmp_path):
+    shown = visible(page(run, context_id="c1"))
+    assert "without an error goes from the least to the greatest score" in shown
+    assert "90 % interval" not in shown
+    from synthscore.report.scores import _ends, _line_means
+
+    anchored = ScoreRow("t", "c", "a", 3.0, 1.0, 5.0, stderr=0.5)
+    assert _ends(anchored) == pytest.approx((3 - 1.6449 * 0.5, 3 + 1.6449 * 0.5), abs=1e-4)
+    untold = ScoreRow("t", "c", "a", 3.0, 2.9, 3.1)
+    assert [len(_line_means(rows)) for rows in ([anchored], [untold], [anchored, untold])] == [1, 1, 2]
+    assert _line_means([anchored]) == ["The line of a text is the 90 % interval of its score, by its error."]
+    assert _line_means([ScoreRow("t", "c", "a", 3.0)]) == []
 
 
 def test_texts_and_rungs_are_in_one_order_the_best_first(run):

@@ -14,6 +14,7 @@ from synthscore.scoring.anchored.positions import _Dense, _Search, log_odds, sol
 from synthscore.scoring.anchored.scale import three_way
 
 fitting = importlib.import_module("synthscore.scoring.anchored.fit")
+steps = importlib.import_module("synthscore.scoring.anchored.positions")
 
 
 def judge_of(n=5, **values):
@@ -318,6 +319,24 @@ def test_not_converging_is_part_of_the_result(monkeypatch):
     assert not fit(SMALL)[0].converged
 
 
+@pytest.mark.parametrize(("what", "most"), [("_REWEIGHTED", 1), ("_STEPS", 0)])
+def test_positions_that_do_not_come_to_rest_are_named_and_make_no_fit_converge(monkeypatch, what, most):
+    assert positions(SMALL, judge_of(3)).settled.tolist() == [True] * 3
+    assert fit(SMALL)[0].converged
+    monkeypatch.setattr(steps, what, most)
+    judge, posterior = fit(SMALL)
+    assert not judge.converged
+    assert np.isfinite(posterior.mean).all()
+    if what == "_REWEIGHTED":
+        assert not posterior.settled.any()
+
+
+def test_one_ladder_that_does_not_come_to_rest_leaves_the_others_settled(monkeypatch):
+    monkeypatch.setattr(steps, "_REWEIGHTED", 1)
+    empty = SMALL.take(SMALL.ladder == 1)
+    assert positions(empty, judge_of(3)).settled.tolist() == [True, False, True]
+
+
 def test_many_answers_are_fitted_on_some_of_the_targets_of_all_ladders():
     answers, _, _ = simulate(16, n_ladders=20, n_texts=20)
     some = fitting._some(answers, 2000)
@@ -424,11 +443,17 @@ def test_probabilities_sum_to_1_and_have_the_log_odds_that_they_are_made_of(d, t
 
 
 def test_two_answers_of_yes_and_no_become_three_with_the_same_margin():
-    said = np.array([[0.8, 0.4, 0.0], [0.5, 0.25, 0.25]])
-    three = three_way(said)
-    assert three.sum(axis=1) == pytest.approx([1, 1])
+    said = np.array([[0.8, 0.4, 0.0], [0.6, 0.4, 0.0]])  # the second happens to sum to 1
+    three = three_way(said, "yes_no_two_sided")
+    assert three == pytest.approx(np.array([[0.48, 0.08, 0.44], [0.36, 0.16, 0.48]]))
     assert three[:, 0] - three[:, 1] == pytest.approx(said[:, 0] - said[:, 1])
-    assert three[1] == pytest.approx(said[1])
+
+
+def test_verdicts_of_one_question_stay_what_they_are_and_are_no_two_answers_where_they_do_not_sum_to_1():
+    said = np.array([[0.6, 0.4, 0.0], [0.5, 0.25, 0.25]])
+    assert three_way(said, "compare") == pytest.approx(said)
+    with pytest.raises(InputError, match="expected three that sum to 1"):
+        dataclasses.replace(SMALL.take(np.arange(1)), probs=three_way(np.array([[0.8, 0.4, 0.0]]), "compare"))
 
 
 def test_a_ladder_of_one_rung_is_no_scale():

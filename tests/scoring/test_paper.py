@@ -88,11 +88,11 @@ def test_rung_values_are_1_to_n_unless_given():
     assert paper_sum(better, worse, rung_values=[1, 1]) == [0.75]
 
 
-def test_a_missing_verdict_adds_nothing_and_all_missing_is_no_score():
-    better, worse = np.array([[1.0, np.nan, 1.0], [np.nan] * 3]), np.array([[0.0, np.nan, 0.0], [np.nan] * 3])
+def test_without_all_verdicts_there_is_no_sum():
+    better, worse = np.array([[1.0, np.nan, 1.0], [1.0] * 3]), np.array([[0.0, np.nan, 0.0], [0.0] * 3])
     raw = paper_sum(better, worse)
-    assert raw[0] == 1 + 3  # not stretched to 6
-    assert np.isnan(raw[1])
+    assert np.isnan(raw[0])  # 4 would count the second rung as a tie
+    assert raw[1] == 6
 
 
 @pytest.mark.parametrize(

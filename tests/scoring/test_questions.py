@@ -503,7 +503,7 @@ def test_filter_refuses_an_alpha_that_no_probability_meets(engine, capsys, optio
 
 def test_a_threshold_that_is_on_no_scale_is_refused(engine, capsys):
     assert main(["score", *ADAPTIVE, "--min-score", "30"]) == 1
-    assert "outside the rung scale" in capsys.readouterr().err
+    assert "far outside the anchored scale" in capsys.readouterr().err
     assert engine.n_judged == 0
 
 

@@ -1,5 +1,6 @@
 """Anchored scores by the Scorer and the command line, and scales that are kept and used again."""
 
+import importlib
 import json
 import math
 import re
@@ -10,13 +11,16 @@ import pytest
 
 from synthscore import engines
 from synthscore.cli import main
-from synthscore.errors import InputError
+from synthscore.errors import InputError, SynthscoreWarning
 from synthscore.ladders.references import References, save_references
 from synthscore.scoring.anchored import Anchors, JudgeModel, Scale, load_scales, save_scales
+from synthscore.scoring.anchored.scores import UNSETTLED, lines
 from synthscore.scoring.scorer import Scorer
 from synthscore.signature import Signature
 from synthscore.types import Context, Ladder, Rung, Target, Verdict
 from tests.fakes import CensoringEngine, FakeEngine
+
+steps = importlib.import_module("synthscore.scoring.anchored.positions")
 
 JUDGE = JudgeModel(3, 1.5, 0.5, 0.2, 0.05, 0.7, (0.3, 0.2, 0.3), 2.0, 1.0, n_ladders=50)
 
@@ -300,6 +304,22 @@ def test_a_ladder_that_the_scale_lacks_is_placed_by_its_rungs_alone(fitted):
     assert scores.values == pytest.approx(fitted[0].values[:10], abs=0.5)
     alone = scorer(both_orders=True, scale=scale).score(targets()[:1])[0]
     assert alone.value == scores[0].value
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_score_says_that_its_position_did_not_come_to_rest(fitted, monkeypatch, kept):
+    monkeypatch.setattr(steps, "_REWEIGHTED", 1)
+    made = scorer(both_orders=True, scale=fitted[1] if kept else None)
+    scores = made.score(targets())
+    assert all(score.reason == UNSETTLED and score.status == "ok" for score in scores)
+    assert ("the fit did NOT converge" in "".join(lines(made.scales))) == (not kept)
+
+
+def test_a_new_ladder_that_does_not_come_to_rest_is_warned_of(fitted, monkeypatch):
+    monkeypatch.setattr(steps, "_REWEIGHTED", 1)
+    without = replace(fitted[1], ladders={k: v for k, v in fitted[1].ladders.items() if k != "c0"})
+    with pytest.warns(SynthscoreWarning, match="of 1 ladders that it lacked, 1 .the first: context 'c0'"):
+        scorer(both_orders=True, scale=without).score(targets(contexts=1))
 
 
 def test_a_ladder_that_has_changed_is_not_placed_on_the_old_scale(fitted):

@@ -58,12 +58,12 @@ def test_an_ideal_judge_puts_a_text_on_its_own_rung():
 
 
 def test_the_score_can_be_computed_again_from_the_verdicts_that_it_carries():
-    score = scorer(soft_judge, [ladder(failed=(2,))], both_orders=True).score([target(3.5)])[0]
+    score = scorer(soft_judge, [ladder(failed=(2,))], both_orders=True, partial="rescale").score([target(3.5)])[0]
     assert [(verdict.level, verdict.swapped) for verdict in score.verdicts] == [
         (level, swapped) for level in (1, 3, 4, 5) for swapped in (False, True)
     ]
     raw = sum(verdict.level * (verdict.better - verdict.worse) / 2 for verdict in score.verdicts)
-    assert raw == pytest.approx(score.details["raw"])
+    assert raw * 15 / (1 + 3 + 4 + 5) == pytest.approx(score.details["raw"])
 
 
 def test_worse_and_better_than_all_rungs_are_the_ends_of_the_scale():
@@ -96,10 +96,12 @@ def test_a_target_without_a_ladder_is_unscored_and_says_what_to_do():
     assert scores.n_unscored == 1
 
 
-def test_a_failed_rung_makes_the_score_partial_and_is_not_made_up_for():
+def test_a_text_without_a_verdict_on_some_rung_has_no_score_since_any_would_count_the_rung_as_something():
     scores = scorer(ladders=[ladder(failed=(4,))]).score([target(5)])
-    assert scores[0].status == "partial"
-    assert scores[0].details["raw"] == pytest.approx(1 + 2 + 3)  # not the 10 of a whole ladder
+    assert scores[0].status == "unscored"
+    assert scores[0].value is None
+    assert "raw" not in scores[0].details
+    assert len(scores[0].verdicts) == 4
     assert scores[0].n_comparisons == 4
     assert scores[0].reason == "rung 4 has no text: it is a refusal"
 
@@ -125,7 +127,7 @@ def test_a_prompt_that_does_not_fit_leaves_its_rung_out_with_the_reason():
     too_long = engine.judged[4].text
     engine.failures[too_long] = "the prompt has 5000 tokens, the model takes 1024"
     scores = made.score([target(3)])
-    assert scores[0].status == "partial"
+    assert scores[0].status == "unscored"
     assert scores[0].reason == "rung 5: the prompt has 5000 tokens, the model takes 1024"
 
 
@@ -203,12 +205,11 @@ def test_sampled_scores_are_unbiased_and_spread_as_one_over_root_n():
     assert spread[4] / spread[64] == pytest.approx(4, rel=0.1)
 
 
-def test_a_partial_score_says_what_the_missing_verdicts_could_make_of_it():
-    scores = scorer(ladders=[ladder(failed=(2, 3, 4, 5))]).score([target(0)])
-    assert scores[0].details["raw"] == pytest.approx(-1)
+@pytest.mark.parametrize("partial", ["report", "rescale"])
+def test_a_text_without_all_verdicts_says_what_the_missing_ones_could_make_of_its_score(partial):
+    scores = scorer(ladders=[ladder(failed=(2, 3, 4, 5))], partial=partial).score([target(0)])
     assert scores[0].low == pytest.approx(0)  # worse than all
     assert scores[0].high == pytest.approx(np.sqrt(15 - 1 + 14))
-    assert scores[0].low < scores[0].value < scores[0].high
     assert scorer().score([target(0)])[0].low is None
 
 
@@ -217,6 +218,14 @@ def test_other_rung_values_give_their_weighted_sum():
     assert scores.values == pytest.approx([4, -4])
     assert scores[0].details["unit"] == pytest.approx(0.8)
     assert "rung_values=1/1/1/1/1" in str(scores.signature)
+
+
+@pytest.mark.parametrize("values", [[], [1, 2, 3, 4]])
+def test_rung_values_of_another_length_than_the_ladder_are_refused_before_anything_is_asked(values):
+    engine = FakeEngine(ideal_judge)
+    with pytest.raises(InputError, match=f"rung_values are {len(values)} numbers, expected 5, one a rung"):
+        scorer(engine=engine, rung_values=values).score([target(3)])
+    assert engine.calls == []
 
 
 def test_an_option_that_is_none_is_refused():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synthscore.errors import CertificateError, InputError
+from synthscore.errors import CertificateError, InputError, SynthscoreWarning
 from synthscore.signature import Signature
 from synthscore.thresholds.rules import AtLeast, Certificate, Certified, Guarantee, MinScore, check_on_scale
 from synthscore.types import Score
@@ -55,6 +55,20 @@ def test_min_score_keeps_from_the_threshold_up():
 def test_min_score_decides_where_nothing_that_is_missing_could_change_it(low, high, decision):
     partial = score(3.2 if low > 2.5 else 2.5, low=low, high=high, status="partial", reason="rung 2 failed")
     assert MinScore(3.0).decide(partial)[0] == decision
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "decision", "why"),
+    [
+        (3.0, 4.0, "kept", "unscored, but at least 3.00: rung 2 failed"),
+        (2.0, 2.99, "dropped", "unscored, but at most 2.99: rung 2 failed"),
+        (2.9, 3.5, "unsure", "unscored: rung 2 failed"),
+    ],
+)
+def test_min_score_decides_what_is_unscored_where_its_limits_do(low, high, decision, why):
+    bounded = score(None, low=low, high=high, status="unscored", reason="rung 2 failed")
+    assert MinScore(3.0).decide(bounded) == (decision, why)
+    assert AtLeast(3.0, 0.1).decide(bounded)[0] == certificate().decide(bounded)[0] == "unsure"
 
 
 def test_a_partial_score_without_limits_is_unsure():
@@ -242,6 +256,23 @@ def test_a_change_of_any_part_makes_a_certificate_stale(part):
 @pytest.mark.parametrize("threshold", [0.0, 3.5, 5.477])
 def test_a_threshold_on_the_scale_is_accepted(threshold):
     check_on_scale(threshold, 5)
+
+
+@pytest.mark.parametrize("threshold", [-0.5, 0.9, 5.1, 5.6])
+def test_a_threshold_beyond_the_rungs_is_warned_of_on_the_anchored_scale_which_has_no_ends(threshold):
+    with pytest.warns(SynthscoreWarning, match=r"outside 1\.\.5, where anchored scores are extrapolated"):
+        check_on_scale(threshold, 5, "anchored")
+
+
+def test_a_threshold_between_the_rungs_is_accepted_on_the_anchored_scale():
+    check_on_scale(1.0, 5, "anchored")
+    check_on_scale(5.0, 5, "anchored")
+
+
+@pytest.mark.parametrize("threshold", [-4.1, 10.1, math.nan])
+def test_a_threshold_a_ladders_length_beyond_the_rungs_is_refused_on_the_anchored_scale(threshold):
+    with pytest.raises(InputError, match=r"far outside the anchored scale, whose rungs stand at 1\.\.5"):
+        check_on_scale(threshold, 5, "anchored")
 
 
 @pytest.mark.parametrize("threshold", [-0.01, 5.48, 90.0, math.nan])

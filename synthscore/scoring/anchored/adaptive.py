@@ -21,8 +21,8 @@ from .scale import Lengths, Scale
 
 Ask = Callable[[IntArray, IntArray, BoolArray], FloatArray]
 """target, level (1..N), swapped (as in Verdict), each of shape (n,) -> better, worse, similar of the target, shape
-(n, 3); a row of NaN where there is no answer. Questions are sorted by context, level, order, so that what prompts share
-lies together."""
+(n, 3), which sum to 1 (`three_way`); a row of NaN where there is no answer. Questions are sorted by context, level,
+order, so that what prompts share lies together."""
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()

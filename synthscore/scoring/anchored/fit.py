@@ -31,12 +31,13 @@ def fit(answers: Answers) -> tuple[JudgeModel, Posterior]:
     """The judge's parameters, and the positions under them.
 
     The position bias is told from its opposite sign in the two orders, or from rungs against each other; where there
-    are neither, it counts as 0. Not converging is part of the result: JudgeModel.converged.
+    are neither, it counts as 0. Not converging is part of the result: JudgeModel.converged, Posterior.settled.
     Of more than 50,000 answers, the parameters are fitted on those about some of the targets, spread over all ladders;
     which ones depends on their number alone. The positions are of all.
     """
     judge = _fit(_some(answers))
-    return judge, positions(answers, judge)
+    posterior = positions(answers, judge)
+    return replace(judge, converged=judge.converged and bool(posterior.settled.all())), posterior
 
 
 def _some(answers: Answers, most: int = _MOST_ANSWERS) -> Answers:
@@ -115,7 +116,7 @@ def _fit(answers: Answers) -> JudgeModel:
         judge, posterior = _gauge(judge, posterior, stretch)
         judge, posterior = _length(answers, judge, posterior)
         judge = _spreads(answers, judge, posterior)
-        if _change(before, judge) < _TOLERANCE:
+        if _change(before, judge) < _TOLERANCE and posterior.settled.all():
             judge = replace(judge, converged=True)
             break
     return _contexts(judge)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError
-from ...types import FloatArray, IntArray
+from ...types import BoolArray, FloatArray, IntArray
 
 _BY_ANSWER = ("ladder", "first", "second", "sign", "probs")
 
@@ -99,7 +99,7 @@ class JudgeModel:
     target_mean, target_sd : of all targets
     n_answers, n_ladders, n_targets : that it was fitted on
     bias_known : False where the questions could not tell the bias, which then counts as 0
-    converged : whether the last round changed no parameter by more than 1e-4
+    converged : whether the last round changed no parameter by more than 1e-4, and all positions came to rest
     context_sd : by how much the texts of a context, all of them, are better or worse than those of others, in rungs
     length_effect, length_stderr : by how many rungs a text seems better if it is twice as long; None: not in the model
     rungs_rise : False where the judge sees the median ladder upside down, or all its rungs alike: positions by such a
@@ -200,6 +200,8 @@ class Posterior:
     mean, sd : float64, shape (n_targets,)
     rungs, rung_cov : float64, shape (n_ladders, N) and (n_ladders, N, N); the estimated positions of the rungs
     n_answers : int64, shape (n_targets,); answers about each target. 0: mean and sd say no more than target_mean, _sd
+    settled : bool, shape (n_ladders,); False where the positions of a ladder and its targets still moved when the steps
+        ran out
     """
 
     mean: FloatArray
@@ -207,6 +209,7 @@ class Posterior:
     rungs: FloatArray
     rung_cov: FloatArray
     n_answers: IntArray
+    settled: BoolArray
 
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
         """The central interval of this probability."""

@@ -27,9 +27,9 @@ _REWEIGHTED, _SETTLED = 100, 3e-4  # steps with new weights, and the rungs by wh
 def positions(answers: Answers, judge: JudgeModel, prior: Prior | None = None) -> Posterior:
     """The posterior of all targets and rungs under this judge; the errors of targets are those of the scale, too.
 
-    A ladder that has settled moves no more: where others settle does not change it.
+    A ladder that has settled moves no more: where others settle does not change it. Not settling is part of the result:
+    Posterior.settled.
     prior : None for the judge's own
-    raises : ArithmeticError, where Newton's method does not end
     """
     shift, stretch, uneven = judge.rung_sd
     if prior is None:  # answers tell only where ladders and texts stand to each other: that is found first
@@ -37,13 +37,13 @@ def positions(answers: Answers, judge: JudgeModel, prior: Prior | None = None) -
     else:  # each ladder has one text
         together = replace(judge, target_sd=judge.text_sd, context_sd=0.0)
     search = _Search(answers, together, None, prior)
-    search.climb(judge.weight(answers.probs))
+    search.climb(judge.weight(answers.probs))  # where that stops short, reweighting goes on, and tells
     moving = np.ones(answers.n_ladders, dtype=bool)
     for _ in range(_REWEIGHTED):
         moving &= search.step(search.weight(), moving) >= _SETTLED
         if not moving.any():
             break
-    posterior, _ = search.result(search.weight())
+    posterior, _ = search.result(search.weight(), ~moving)
     if prior is None and judge.context_sd:
         posterior = _shared_out(posterior, search.system.shared, answers, judge, together)
     variance = posterior.sd**2 + judge.scale_variance(posterior.mean)
@@ -90,8 +90,7 @@ def solve(
     """
     search = _Search(answers, judge, start, prior)
     weight = judge.weight(answers.probs) if start is None else search.weight()
-    search.climb(weight)
-    return search.result(weight)
+    return search.result(weight, search.climb(weight))
 
 
 class _Search:
@@ -129,22 +128,22 @@ class _Search:
         self.targets += scale[self.answers.target_ladder] * step_targets
         return largest
 
-    def climb(self, weight: FloatArray) -> None:
+    def climb(self, weight: FloatArray) -> BoolArray:
+        """Steps with these weights; which ladders came to rest, shape (n_ladders,)."""
         moving = np.ones(self.answers.n_ladders, dtype=bool)
         for _ in range(_STEPS):
-            largest = self.step(weight, moving)
-            moving &= largest >= _TOLERANCE
+            moving &= self.step(weight, moving) >= _TOLERANCE
             if not moving.any():
-                return
-        raise ArithmeticError(f"positions still move by {largest.max():.2g} rungs after {_STEPS} steps")
+                break
+        return ~moving
 
-    def result(self, weight: FloatArray) -> tuple[Posterior, FloatArray]:
+    def result(self, weight: FloatArray, settled: BoolArray) -> tuple[Posterior, FloatArray]:
         self.newton(weight)
         sd, rung_cov, differences = self.system.errors()
         n = self.answers.n_rungs
         counted = [codes[codes >= n] - n for codes in (self.answers.first, self.answers.second)]
         n_answers: IntArray = np.bincount(np.concatenate(counted), minlength=self.answers.n_targets)
-        posterior = Posterior(self.targets, sd, self.rungs, rung_cov, n_answers)
+        posterior = Posterior(self.targets, sd, self.rungs, rung_cov, n_answers, settled)
         return posterior, np.maximum(differences, 0.0)
 
 

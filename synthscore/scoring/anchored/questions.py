@@ -12,11 +12,11 @@ from itertools import combinations, permutations
 import numpy as np
 
 from ...engine import Progress
-from ...judging.verdicts import Asking, Pair
+from ...judging.verdicts import Asking, Pair, Verdicts
 from ...signature import text_hash
 from ...types import BoolArray, FloatArray, IntArray, Ladder, Target
 from .adaptive import Stop, ask_in_rounds
-from .scale import Lengths, Scale
+from .scale import Lengths, Scale, three_way
 from .scores import Asked, extended, lengths
 
 BATCH = 10_000
@@ -46,10 +46,11 @@ class Group:
     def contexts(self) -> tuple[str, ...]:
         return tuple(self.ladders)
 
-    def asked(self, by_order: FloatArray) -> Asked:
-        """by_order : of all pairs of the call, as in Verdicts"""
+    def asked(self, verdicts: Verdicts) -> Asked:
+        """verdicts : of all pairs of the call"""
         pair = np.array(self.pair, dtype=np.int64).reshape(-1, 3)
-        return Asked(self.n_rungs, self.contexts, self.place, pair, by_order[:, self.at], *(self.length or ()))
+        said = verdicts.by_order[:, self.at]
+        return Asked(self.n_rungs, self.contexts, self.place, pair, said, verdicts.protocol, *(self.length or ()))
 
     def among_rungs(self, attribute: str, placed: Container[str], n_before: int, both_orders: bool) -> list[Pair]:
         """Every rung is asked about against every other, of each ladder that is not placed yet.
@@ -150,9 +151,9 @@ def ask_adaptively(
     ]
     if first:
         asking.ask(np.tile(first, n_orders), np.repeat([False, True][:n_orders], len(first)), progress)
-    by_order = asking.verdicts().by_order
+    verdicts = asking.verdicts()
     for group in groups:
-        n, scale = group.n_rungs, extended(group.asked(by_order), group.ladders, scales[group.n_rungs])
+        n, scale = group.n_rungs, extended(group.asked(verdicts), group.ladders, scales[group.n_rungs])
         rows = np.full((len(group.members), n), -1, dtype=np.int64)  # places of pairs
         for at, (_, one, rung) in zip(group.at, group.pair, strict=True):
             if one >= n:
@@ -162,7 +163,7 @@ def ask_adaptively(
             some = by_context[start : start + BATCH]
 
             def ask(target: IntArray, level: IntArray, swapped: BoolArray, own: IntArray = rows[some]) -> FloatArray:
-                return asking.ask(own[target, level - 1], swapped, progress)
+                return three_way(asking.ask(own[target, level - 1], swapped, progress), asking.protocol)
 
             rounds = ask_in_rounds(
                 scale,

@@ -74,11 +74,16 @@ class Scale:
         return text_hash(_json(self._plain()))
 
     def posterior(
-        self, contexts: Sequence[str], verdicts: Sequence[Sequence[Verdict]], lengths: Lengths | None = None
+        self,
+        contexts: Sequence[str],
+        verdicts: Sequence[Sequence[Verdict]],
+        lengths: Lengths | None = None,
+        *,
+        protocol: str = "compare",
     ) -> Posterior:
         """Where targets stand, each by its own verdicts alone.
 
-        contexts : id of each target's context. verdicts : of each target; may be empty
+        contexts : id of each target's context. verdicts : of each target; may be empty. protocol : that they came by
         lengths : of each target's rungs, and of the targets, as in Answers; where length is in the judge's model
         """
         flat = [(target, verdict) for target, said in enumerate(verdicts) for verdict in said]
@@ -87,7 +92,9 @@ class Scale:
             np.array([target for target, _ in flat], dtype=np.int64),
             np.array([verdict.level for _, verdict in flat], dtype=np.int64),
             np.array([verdict.swapped for _, verdict in flat], dtype=bool),
-            np.array([(v.better, v.worse, v.similar) for _, v in flat], dtype=np.float64).reshape(-1, 3),
+            three_way(
+                np.array([(v.better, v.worse, v.similar) for _, v in flat], dtype=np.float64).reshape(-1, 3), protocol
+            ),
             lengths,
         )
 
@@ -103,7 +110,9 @@ class Scale:
         """`posterior` of whole arrays, one row an answer; Posterior.rungs is of each target's ladder.
 
         target : place in `contexts`. level : 1..N. swapped : as in Verdict
-        said : shape (n_answers, 3); better, worse, similar, of the target; one that was never given is left out
+        said : shape (n_answers, 3); better, worse, similar, of the target, which sum to 1 (`three_way`); one that was
+            never given is left out
+        raises : InputError for levels that the scale has not, or numbers that are no probabilities
         """
         wrong = np.flatnonzero((level < 1) | (level > self.n_rungs))
         if len(wrong):
@@ -121,7 +130,7 @@ class Scale:
             first=target + self.n_rungs,
             second=level - 1,
             sign=np.where(swapped, -1.0, 1.0),
-            probs=three_way(said),
+            probs=_summing_to_1(said),
             rung_length=None if lengths is None else lengths[0],
             target_length=None if lengths is None else lengths[1],
         )
@@ -207,18 +216,24 @@ def load_scales(path: str | os.PathLike[str]) -> list[Scale]:
         ) from error
 
 
-def three_way(said: FloatArray) -> FloatArray:
-    """Probabilities that sum to 1, shape (n, 3), of verdicts as they are said.
+def three_way(said: FloatArray, protocol: str) -> FloatArray:
+    """Probabilities that sum to 1, shape (n, 3), of verdicts as they are said by this protocol.
 
     Two answers, each with its own yes and no (yes_no_two_sided), are better and not worse, worse and not better, or
-    neither of these, which counts as similar: better - worse stays what it was.
+    neither of these, which counts as similar: better - worse stays what it was. The verdicts of other protocols sum to
+    1 already, but for rounding. A row of NaN stays one.
     """
-    total = said.sum(axis=1)
-    apart = np.abs(total - 1) > 1e-6
+    if protocol != "yes_no_two_sided":
+        return _summing_to_1(said)
     better, worse = said[:, 0] * (1 - said[:, 1]), said[:, 1] * (1 - said[:, 0])
-    two_sided = np.stack([better, worse, 1 - better - worse], axis=1)
-    three: FloatArray = np.where(apart[:, None], two_sided, said / np.where(apart, 1.0, total)[:, None])
-    return three
+    return np.stack([better, worse, 1 - better - worse], axis=1)
+
+
+def _summing_to_1(said: FloatArray) -> FloatArray:
+    """Without what rounding has left; what is further off is no distribution, and stays as it is: Answers refuse it."""
+    total = said.sum(axis=1, keepdims=True)
+    probs: FloatArray = said / np.where(np.abs(total - 1) > 1e-6, 1.0, total)
+    return probs
 
 
 def _scale(values: Mapping[str, object]) -> Scale:

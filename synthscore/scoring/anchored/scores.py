@@ -5,11 +5,13 @@ Ladders of different lengths have scales of their own. Asks nobody: the verdicts
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...errors import SynthscoreWarning
 from ...signature import Signature
 from ...types import FloatArray, IntArray, Ladder
 from .fit import fit
@@ -20,6 +22,8 @@ from .scale import Anchors, Scale, three_way
 LEVEL = 0.9
 """Probability of the interval from low to high."""
 
+UNSETTLED = "its position still moved when the steps ran out, so that its error may be larger than it says"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
@@ -28,7 +32,7 @@ class Asked:
     contexts : the ladders' ids. ladder : of each target, place in contexts, shape (n_targets,)
     pair : shape (n_pairs, 3); ladder, the text asked about, the rung it was held against. Texts are numbered as in
         Answers: 0..N - 1 is a rung, N + k is target k
-    by_order : shape (n_orders, n_pairs, 3), as in Verdicts; NaN where there is no answer
+    by_order : shape (n_orders, n_pairs, 3), as in Verdicts; NaN where there is no answer. protocol : that it came by
     rung_length, target_length : as in Answers; None to leave length out of the model
     """
 
@@ -37,6 +41,7 @@ class Asked:
     ladder: IntArray
     pair: IntArray
     by_order: FloatArray
+    protocol: str
     rung_length: FloatArray | None = None
     target_length: FloatArray | None = None
 
@@ -48,7 +53,7 @@ class Asked:
         ladder, first, second = np.tile(self.pair, (n_orders, 1))[known].T
         sign = np.repeat([1.0, -1.0][:n_orders], n_pairs)[known]
         texts = (len(self.contexts), self.n_rungs, self.ladder)
-        said = three_way(said[known])
+        said = three_way(said[known], self.protocol)
         return Answers(*texts, ladder, first, second, sign, said, self.rung_length, self.target_length)
 
 
@@ -75,6 +80,14 @@ def extended(asked: Asked, ladders: Mapping[str, Ladder], scale: Scale) -> Scale
     among_rungs = np.maximum(answers.first, answers.second) < asked.n_rungs
     rungs = replace(answers.take(among_rungs), target_ladder=none, target_length=length)
     found = positions(rungs, scale.judge)
+    if unsettled := [asked.contexts[k] for k in lacking if not found.settled[k]]:
+        warnings.warn(
+            f"scale {scale.task}/{scale.attribute}: of {len(lacking)} ladders that it lacked, {len(unsettled)} (the "
+            f"first: context {unsettled[0]!r}) still moved when the steps ran out, expected all to come to rest. Look "
+            "at what the judge says of their rungs (references check), or fit the scale anew",
+            SynthscoreWarning,
+            stacklevel=2,
+        )
     more = {
         asked.contexts[k]: Anchors(found.rungs[k], found.rung_cov[k], ladders[asked.contexts[k]].hash) for k in lacking
     }
