@@ -15,7 +15,7 @@ from typing import Any
 
 from ..evaluation.agreement import Agreement, per_context
 from ..io.write import write_rows
-from ..ladders.references import load_references
+from ..ladders.references import References
 from ..resources import resource
 from .common import ERROR, JUDGE, OK, Commands, add_command, add_messages, add_model, counted, open_engine, table
 
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     for name in (*TASKS, "targets"):
         shutil.copyfile(resource("data/demo") / f"{name}.jsonl", folder / f"{name}.jsonl")
-    handwritten = load_references(resource("data/references/handwritten"))
+    handwritten = References.load(resource("data/references/handwritten"))
     write_rows(_rungs_as_targets(handwritten), folder / "handwritten.jsonl")
     judge = ["--model", args.model] if args.model != "nano" else []
     for name in ("dtype", "device", "store"):
@@ -107,7 +107,7 @@ def _generate(demo: _Demo) -> int:
         if demo.command("generate", demo.path(f"{task}.jsonl"), *options) == ERROR:
             return ERROR
     _say(f"One of them, {EXAMPLE}/{ATTRIBUTE}, the worst text first:")
-    ladder = load_references(demo.path("ladders")).find(EXAMPLE, ATTRIBUTE, TASKS[0])
+    ladder = References.load(demo.path("ladders")).find(EXAMPLE, ATTRIBUTE, TASKS[0])
     for rung in ladder.rungs:
         text = rung.text or f"(failed: {rung.reason})"
         print(textwrap.fill(text, 98, initial_indent=f"    {rung.level}  ", subsequent_indent="       "))

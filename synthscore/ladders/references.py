@@ -41,8 +41,8 @@ class References:
         for one, other in pairwise(ladders):
             if key_of(one) == key_of(other):
                 raise ReferencesError(
-                    f"{self.source} holds two ladders {"/".join(key_of(one))}, expected one. Remove one, or keep the two in "
-                    "folders of their own",
+                    f"{self.source} holds two ladders {'/'.join(key_of(one))}, expected one. Remove one, or keep the "
+                    "two in folders of their own",
                     context_id=one.context_id, attribute=one.attribute, task=one.task,
                 )  # fmt: skip
         object.__setattr__(self, "ladders", ladders)
@@ -71,7 +71,8 @@ class References:
         return text_hash(*parts)
 
     @cached_property
-    def _bykey_of(self) -> dict[Key, Ladder]:
+    def by_key(self) -> dict[Key, Ladder]:
+        """(task, context id, attribute) -> ladder"""
         return {key_of(ladder): ladder for ladder in self.ladders}
 
     @cached_property

@@ -29,7 +29,7 @@ from .paper import paper_bound, paper_sum, rung_equivalent, sample_verdicts
 class Scorer:
     """Scores texts on the scale of their ladders' rungs: 1 is as good as the worst rung, N as the best.
 
-    references : the ladders (load_references). attribute, task : which of them; may be left out where they hold one.
+    references : the ladders (References). attribute, task : which of them; may be left out where they hold one.
     judge : an engine (open_engine). templates : "default", "paper", or a folder.
     protocol : "compare" (default), "yes_no", "yes_no_two_sided" or "choose"; see synthscore.judging.verdicts.
     both_orders : ask about every pair in both orders and average; twice the questions, no position bias.
