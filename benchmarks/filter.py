@@ -30,13 +30,14 @@ from pathlib import Path
 import numpy as np
 
 from synthscore import engines
-from synthscore.cli import main as synthscore
+from synthscore.cli.app import main as synthscore
 from synthscore.io import outputs as filtering
+from synthscore.io.scores import Scores
 from synthscore.ladders.references import References
 from synthscore.scoring.paper import paper_sum, rung_equivalent
 from synthscore.scoring.scorer import Scorer
 from synthscore.signature import Signature
-from synthscore.types import Context, Ladder, Rung, Score, Scores, Verdict
+from synthscore.types import Context, Ladder, Rung, Score, Verdict
 
 N_LADDERS, N_RUNGS = 1000, 5
 

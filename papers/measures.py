@@ -27,12 +27,13 @@ from synthscore.evaluation.methods import KINDS, Tools, method
 from synthscore.evaluation.methods.base import judge_of, task_of
 from synthscore.evaluation.methods.comparing import Compared, Pairwise, grouped
 from synthscore.evaluation.ratings.types import Ratings
+from synthscore.io.scores import Scores
 from synthscore.judging.templates import Templates
 from synthscore.ladders.references import References
 from synthscore.ranking import METHODS, Comparisons, median_debiasing, pairwise_accuracy, pool, position_bias, selection
 from synthscore.ranking import self_consistency as self_consistency_of
 from synthscore.signature import text_hash
-from synthscore.types import FloatArray, IntArray, Scores
+from synthscore.types import FloatArray, IntArray
 
 from .thinning import thinned
 

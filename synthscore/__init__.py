@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .evaluation import evaluate
     from .evaluation.methods import Tools, method
     from .evaluation.ratings import Ratings, load_benchmark, read_ratings
+    from .io.scores import Scores
     from .judging.tasks import load_task, task_names
     from .judging.templates import Templates
     from .judging.verdicts import Pair, Verdicts, ask
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from .thresholds.calibrate import calibrate
     from .thresholds.labels import read_labelled
     from .thresholds.rules import AtLeast, Certificate, Guarantee, MinScore
-    from .types import Attribute, Context, Ladder, Rung, Score, Scores, Target, Task
+    from .types import Attribute, Context, Ladder, Rung, Score, Target, Task
 
 _HOMES = {
     "engine": ("Sampling",),

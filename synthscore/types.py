@@ -7,7 +7,7 @@ What cannot be scored is *unscored*: value NaN (JSON null) with a status and a r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import InputError, LadderError, TaskError
-from .signature import Signature, text_hash
+from .signature import text_hash
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -250,29 +250,3 @@ class Score:
         scored = self.value is not None and math.isfinite(self.value)
         if scored != (self.status != "unscored") or (self.status != "ok" and not self.reason):
             raise ValueError(f"score {self.id!r}: value {self.value}, status {self.status!r}, reason {self.reason!r}")
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """Scores of many texts, in the order in which the texts were given, and the signature they share."""
-
-    rows: tuple[Score, ...]
-    signature: Signature
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[Score]:
-        return iter(self.rows)
-
-    def __getitem__(self, index: int) -> Score:
-        return self.rows[index]
-
-    @property
-    def values(self) -> FloatArray:
-        """Shape (n,), NaN where unscored."""
-        return np.array([np.nan if row.value is None else row.value for row in self.rows], dtype=np.float64)
-
-    @property
-    def n_unscored(self) -> int:
-        return sum(row.status == "unscored" for row in self.rows)

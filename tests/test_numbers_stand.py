@@ -35,7 +35,7 @@ import pytest
 import scipy
 
 from synthscore import engines
-from synthscore.cli import main
+from synthscore.cli.app import main
 from synthscore.engine import Prompt
 from synthscore.ladders.references import References
 from synthscore.resources import resource

@@ -33,7 +33,7 @@ def test_an_extra_installs_only_what_the_package_imports(extra):
     declared = read_toml(root / "pyproject.toml")["project"]["optional-dependencies"]
     assert set(declared) == {*EXTRAS, "dev"}
     code = "\n".join(path.read_text(encoding="utf-8") for path in (root / "synthscore").rglob("*.py"))
-    imported = set(re.findall(r"""^ *(?:import|from) (\w+)|_package\("(\w+)""", code, flags=re.MULTILINE))
+    imported = set(re.findall(r"""^ *(?:import|from) (\w+)|\bpackage\("(\w+)""", code, flags=re.MULTILINE))
     names = {name for either in imported for name in either}
     packages = [re.match(r"[\w-]+", line)[0] for line in declared[extra]]
     assert [package for package in packages if MODULES.get(package, package) not in names] == []

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 SCRIPT = """
 import synthscore as ss
-from synthscore.cli import main
+from synthscore.cli.app import main
 from synthscore.resources import resource
 assert "site" in str(resource("prompts")), resource("prompts")
 references = ss.References.load(resource("data/references/handwritten"))

@@ -17,8 +17,9 @@ from synthscore._version import __version__
 from synthscore.evaluation.methods.base import Kind, Method, MethodError, Tools, scored, switch
 from synthscore.evaluation.methods.overlap_metrics import reference_texts
 from synthscore.evaluation.ratings.types import Ratings
+from synthscore.io.scores import Scores
 from synthscore.signature import Signature, text_hash
-from synthscore.types import Score, Scores
+from synthscore.types import Score
 
 if TYPE_CHECKING:
     from ..encoder import Embedded, Encoder

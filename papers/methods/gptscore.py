@@ -38,9 +38,10 @@ from synthscore.evaluation.methods.base import (
 )
 from synthscore.evaluation.methods.overlap_metrics import reference_texts
 from synthscore.evaluation.ratings.types import Ratings
+from synthscore.io.scores import Scores
 from synthscore.judging.templates import Templates
 from synthscore.signature import Signature
-from synthscore.types import Context, FloatArray, Score, Scores
+from synthscore.types import Context, FloatArray, Score
 
 SOURCE, RECALL, PRECISION = "source-to-text", "text-to-reference", "reference-to-text"
 DIRECTIONS: Mapping[str, tuple[str, ...]] = {

@@ -18,10 +18,11 @@ from synthscore.degrade.reading import sentences
 from synthscore.engine import Prompt
 from synthscore.evaluation.methods.base import ANSWERS, Kind, Tools, judge_of, scored, task_of, why_not_asked
 from synthscore.evaluation.ratings.types import RatedText, Ratings
+from synthscore.io.scores import Scores
 from synthscore.judging.templates import Templates
 from synthscore.judging.verdicts import unanswered
 from synthscore.signature import Signature
-from synthscore.types import Attribute, FloatArray, Score, Scores
+from synthscore.types import Attribute, FloatArray, Score
 
 LABELS = ("Yes", "No")
 

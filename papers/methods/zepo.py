@@ -19,8 +19,9 @@ from synthscore.engine import Generation, Prompt, Sampling
 from synthscore.evaluation.methods.base import ANSWERS, Kind, Method, MethodError, Tools, judge_of, task_of
 from synthscore.evaluation.methods.comparing import METHODS, Compared, Pairwise, Sort, grouped
 from synthscore.evaluation.ratings.types import Ratings
+from synthscore.io.scores import Scores
 from synthscore.judging.templates import Templates
-from synthscore.types import Attribute, Context, Scores
+from synthscore.types import Attribute, Context
 
 if TYPE_CHECKING:
     from synthscore.ranking.judge import Judge

@@ -83,10 +83,15 @@ class _Demo:
 
     def command(self, *argv: str, judged: bool = False) -> int:
         """Print the command, then run it."""
-        from . import build_parser
+        from .app import VERBS
+        from .app import run as run_verb
+        from .legacy import build_parser
 
         argv = (*argv, *self.judge) if judged else argv
         print(_shell(["synthscore", *argv]), flush=True)
+        if argv[0] in VERBS:
+            self._engine = self._engine or (open_engine(self.args) if judged else None)
+            return run_verb([*argv, *["--quiet"][: self.args.quiet]], self._engine)
         inner = build_parser().parse_args(argv)
         inner.quiet, inner.within_demo = self.args.quiet, True
         if judged:

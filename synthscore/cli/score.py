@@ -6,7 +6,7 @@ import argparse
 import json
 import math
 
-from ..io.nouns import score_row
+from ..io.scores import score_row
 from ..io.write import replacing, write_rows
 from ..scoring import bias as judge_bias
 from ..scoring.anchored.scale import save_scales

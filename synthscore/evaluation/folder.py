@@ -14,11 +14,10 @@ from typing import Any
 from .._version import __version__
 from ..io.fields import Row
 from ..io.files import read_rows
-from ..io.nouns import score_row
+from ..io.scores import Scores, score_row
 from ..io.write import plain, replacing, write_rows
 from ..resources import resource
 from ..signature import text_hash
-from ..types import Scores
 from .methods.base import Tools
 from .ratings.types import Ratings
 from .result import Evaluation

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, LabelError, LadderError, TaskError, TemplateError
+from ..io.scores import Scores
 from ..signature import Signature
-from ..types import FloatArray, Score, Scores
+from ..types import FloatArray, Score
 from .agreement import (  # fmt: skip
     CORRECTIONS,
     Agreement,

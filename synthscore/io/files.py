@@ -28,6 +28,7 @@ _LONGEST_FIELD = 1 << 26  # characters in a CSV field; the csv module stops at 1
 _BATCH = 1024  # rows of a Parquet or Arrow file held at once
 
 Source = str | os.PathLike[str] | Iterable[Mapping[str, Any]]
+"""A file, folder or pipe of rows; or rows: mappings, a pandas DataFrame, a datasets.Dataset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def read_rows(
     """
     fields = dict(fields or {})
     if not isinstance(source, str | os.PathLike):
-        return _mapping_rows(((number, row) for number, row in enumerate(source, 1)), "rows", fields)
+        return _mapping_rows(enumerate(mappings(source), 1), "rows", fields)
     if str(source) == "-":
         return _json_lines(_source_lines(source, encoding), "stdin", fields)
     path, name = Path(source), str(source)
@@ -89,6 +90,21 @@ def read_batches(
             yield RowBatch(batch)
 
 
+def mappings(source: object) -> Iterable[object]:
+    """What stands in an iterable, a DataFrame or a Dataset, row for row; it need not be mappings yet (make_row)."""
+    pandas = sys.modules.get("pandas")  # whoever has a DataFrame has imported it
+    if pandas is not None and isinstance(source, pandas.DataFrame):
+        found: Iterable[object] = source.astype(object).where(source.notna(), None).to_dict("records")
+        return found
+    if isinstance(source, Mapping) or not isinstance(source, Iterable):
+        raise InputError(
+            f"cannot read rows from {shorten(source)}, expected a file, or rows: mappings, a "
+            "DataFrame or a Dataset. Put what it holds into a list of rows",
+            value=source,
+        )
+    return source
+
+
 def _source_lines(source: str | os.PathLike[str], encoding: str) -> Iterator[str]:
     if str(source) == "-":
         return _lines(_decoded(lambda: nullcontext(sys.stdin.buffer), encoding, "stdin"))
@@ -99,7 +115,8 @@ def _source_lines(source: str | os.PathLike[str], encoding: str) -> Iterator[str
 def _line_batches(lines: Iterator[str], name: str, size: int | None, skip: int) -> Iterator[RowBatch]:
     numbered = itertools.islice(((n, line) for n, line in enumerate(lines, 1) if not line.isspace()), skip, None)
     while batch := list(itertools.islice(numbered, size)):
-        yield RowBatch([_row(n, _parsed(n, line, name), name, {}) for n, line in batch], [line for _, line in batch])
+        rows = [make_row(n, _parsed(n, line, name), name) for n, line in batch]
+        yield RowBatch(rows, [line for _, line in batch])
 
 
 def _parquet_batches(path: Path, size: int | None, skip: int) -> Iterator[RowBatch]:
@@ -181,15 +198,16 @@ def _lines(chunks: Iterator[str]) -> Iterator[str]:
 
 def _mapping_rows(rows: Iterable[tuple[int, object]], name: str, fields: dict[str, str]) -> Iterator[Row | InputError]:
     for number, values in rows:
-        yield _row(number, values, name, fields)
+        yield make_row(number, values, name, fields)
 
 
-def _row(number: int, values: object, name: str, fields: dict[str, str]) -> Row | InputError:
+def make_row(number: int, values: object, name: str = "rows", fields: Mapping[str, str] = {}) -> Row | InputError:
+    """The row, or why these values are none; a column that was said to be one thing is nothing else."""
     if isinstance(values, InputError):
         return values
     if isinstance(values, Mapping):
         if fields:
-            taken = {*fields, *fields.values()}  # a column that was said to be one thing is nothing else
+            taken = {*fields, *fields.values()}
             renamed = {ours: values[theirs] for ours, theirs in fields.items() if theirs in values}
             values = {column: value for column, value in values.items() if column not in taken} | renamed
         return Row(number, values, name, fields)

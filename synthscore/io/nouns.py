@@ -6,15 +6,14 @@ Rows come from files.py, broken ones as `InputError`s among the good, and leave 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..errors import InputError
-from ..signature import Signature
-from ..types import Context, Score, Target
+from ..types import Context, Target
 from .fields import Row, encodable, find_id, is_missing, read_id, read_text, row_error, shorten
-from .files import Source, read_rows
-from .write import plain
+from .files import Source, make_row, mappings, read_rows
 
 
 def read_contexts(
@@ -30,8 +29,7 @@ def read_contexts(
     errors: list[InputError] = []
     for row in read_rows(source, encoding=encoding, fields=fields):
         try:
-            if isinstance(row, InputError):
-                raise row
+            row = _good(row)
             context = context_from_row(row)
             known = contexts.setdefault(context.id, context)
             rows.setdefault(context.id, row.number)
@@ -64,8 +62,7 @@ def read_targets(
     errors: list[InputError] = []
     for row in read_rows(source, encoding=encoding, fields=fields):
         try:
-            if isinstance(row, InputError):
-                raise row
+            row = _good(row)
             target = target_from_row(row)
             if target.id in targets:
                 seen = f"target id {target.id!r} was already used by row {rows[target.id]}"
@@ -76,6 +73,25 @@ def read_targets(
         except InputError as error:
             errors.append(error)
     return list(targets.values()), errors
+
+
+def as_targets(rows: Source | Iterable[Target]) -> list[Target]:
+    """Targets of whatever holds them: Targets, mappings, a pandas DataFrame, a datasets.Dataset, a file of rows.
+
+    raises : InputError for the first row that holds none
+    """
+    if isinstance(rows, str | os.PathLike):
+        return [target_from_row(_good(row)) for row in read_rows(rows)]
+    found = enumerate(mappings(rows), 1)
+    return [
+        each if isinstance(each, Target) else target_from_row(_good(make_row(number, each))) for number, each in found
+    ]
+
+
+def _good(row: Row | InputError) -> Row:
+    if isinstance(row, InputError):
+        raise row
+    return row
 
 
 def context_from_row(row: Row) -> Context:
@@ -138,19 +154,3 @@ def _references(row: Row, context_id: str) -> tuple[str, ...]:
         seen = f"references is {shorten(value)}, expected a list of texts that are not empty"
         raise row_error(row, "references", value, seen, "Leave empty ones out", id=context_id)
     return tuple(value)
-
-
-def score_row(score: Score, signature: Signature, *, verdicts: bool = False) -> dict[str, Any]:
-    """One row: the score, its error, its details, and the signature that makes the number citable.
-
-    verdicts : also a column of what the judge said, as lists [level, swapped (1 or 0), better, worse, similar]
-    """
-    row = {name: plain(getattr(score, name)) for name in ("id", "context_id", "attribute")}
-    row |= {"score": score.value, "stderr": score.stderr, "low": score.low, "high": score.high}
-    row |= {"n_comparisons": score.n_comparisons, "status": score.status, "reason": score.reason}
-    if clash := sorted(row.keys() & score.details.keys()):
-        raise ValueError(f"score {score.id!r}: details {clash} have the names of columns; rename them")
-    row |= dict(score.details)
-    if verdicts:
-        row["verdicts"] = [[v.level, int(v.swapped), v.better, v.worse, v.similar] for v in score.verdicts]
-    return {name: plain(value) for name, value in row.items()} | {"signature": str(signature)}

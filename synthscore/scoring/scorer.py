@@ -13,12 +13,13 @@ import numpy as np
 
 from ..engine import Engine, Progress
 from ..errors import InputError, LadderError
+from ..io.scores import Scores
 from ..judging.tasks import load_task
 from ..judging.templates import Templates
 from ..judging.verdicts import PROTOCOLS, Asking, Pair, Verdicts
 from ..ladders.references import References
 from ..signature import Signature, text_hash
-from ..types import FloatArray, Ladder, Score, Scores, Target, Verdict
+from ..types import FloatArray, Ladder, Score, Target, Verdict
 from .anchored.adaptive import Stop
 from .anchored.questions import ask_adaptively, grouped
 from .anchored.scale import Scale

@@ -16,8 +16,9 @@ import pytest
 
 import synthscore
 from synthscore import cli, engines
-from synthscore.cli import build_parser, main
+from synthscore.cli.app import main
 from synthscore.cli.common import ROWS_FILES, clip, counted, reasons, table
+from synthscore.cli.legacy import build_parser
 from synthscore.io.write import write_rows
 from synthscore.ladders.references import References
 from synthscore.resources import resource
@@ -192,7 +193,7 @@ def test_the_command_line_starts_without_the_heavy_libraries():
 
 def test_a_reader_that_leaves_early_is_no_traceback(references):
     write("targets.jsonl", target("c1", 3))
-    code = "import sys; from synthscore.cli import main; sys.exit(main(['references', 'card', 'ladders']))"
+    code = "import sys; from synthscore.cli.app import main; sys.exit(main(['references', 'card', 'ladders']))"
     environment = {**os.environ, "PYTHONPATH": str(Path(synthscore.__file__).parents[2])}
     reader, writer = os.pipe()
     os.close(reader)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from synthscore import engines
-from synthscore.cli import agreeing, main
+from synthscore.cli import agreeing
+from synthscore.cli.app import main
 from synthscore.evaluation.agreement import agreement
 from synthscore.evaluation.ratings import load_benchmark
 from synthscore.io.write import write_rows
@@ -517,7 +518,7 @@ def test_the_list_names_methods_and_benchmarks(capsys):
 
 def test_help_and_the_list_load_no_heavy_library():
     code = (
-        "import sys; from synthscore.cli import main; main(['evaluate', '--list']); main(['evaluate', '--help']); "
+        "import sys; from synthscore.cli.app import main; main(['evaluate', '--list']); main(['evaluate', '--help']); "
         "heavy = {'torch', 'transformers', 'datasets', 'pyarrow', 'scipy', 'tqdm', 'pandas'} & set(sys.modules); "
         "assert not heavy, heavy"
     )

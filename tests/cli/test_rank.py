@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from synthscore import engines, ranking
-from synthscore.cli import main
+from synthscore.cli.app import main
 from synthscore.cli.rank import OPTIONS
 from synthscore.engine import Prompt
 from synthscore.errors import InputError

@@ -12,7 +12,7 @@ import torch
 import transformers as tf
 from tokenizers import processors
 
-from synthscore.cli import main
+from synthscore.cli.app import main
 from synthscore.engine import Engine, Generation, Prompt, Sampling
 from synthscore.engines import open_engine
 from synthscore.engines.seq2seq.engine import Seq2SeqEngine

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from synthscore.cli import build_parser
+from synthscore.cli.legacy import build_parser
 from synthscore.engine import Prompt, Sampling
 from synthscore.engines import open_engine
 from synthscore.engines.servers.serving import ModelServer, _ModelThread
@@ -264,7 +264,7 @@ def test_what_is_no_request_is_refused(data, headers, status, url):
 
 
 def test_only_a_model_that_runs_here_is_served(url, capsys):
-    from synthscore.cli import main
+    from synthscore.cli.app import main
 
     assert main(["serve"]) == 2
     assert "serve needs a model" in capsys.readouterr().err

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from synthscore.cli import main
+from synthscore.cli.app import main
 from synthscore.cli.common import Metered, Watched
 from synthscore.engine import Prompt, Question, Sampling
 from synthscore.engines import open_engine

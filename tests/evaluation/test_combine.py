@@ -12,7 +12,7 @@ from synthscore.evaluation.methods import MethodError, Tools, method
 from synthscore.evaluation.methods.base import scored
 from synthscore.evaluation.methods.combine import SUMS, Sum, combined, mid_ranks, z_scores
 from synthscore.evaluation.ratings.types import RatedText, Ratings
-from synthscore.io.nouns import score_row
+from synthscore.io.scores import score_row
 from synthscore.io.write import write_rows
 from synthscore.signature import Signature
 from synthscore.types import Score

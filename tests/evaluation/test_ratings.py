@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from synthscore.errors import InputError
 from synthscore.evaluation.ratings import RatedText, Ratings, join, read_ratings
-from synthscore.io.nouns import score_row
+from synthscore.io.scores import score_row
 from synthscore.io.write import write_rows
 from synthscore.signature import Signature
 from synthscore.types import Score

@@ -15,8 +15,9 @@ from synthscore.evaluation.folder import ratings_hash
 from synthscore.evaluation.methods import MethodError, Tools
 from synthscore.evaluation.ratings import read_ratings
 from synthscore.evaluation.ratings.types import RatedText, Ratings
+from synthscore.io.scores import Scores
 from synthscore.signature import Signature
-from synthscore.types import Context, Score, Scores, Verdict
+from synthscore.types import Context, Score, Verdict
 from tests.fakes import FakeEngine
 from tests.ratings_for_tests import ladders
 

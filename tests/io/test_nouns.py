@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from synthscore.errors import InputError
 from synthscore.io.files import read_rows
-from synthscore.io.nouns import read_contexts, read_targets, score_row
+from synthscore.io.nouns import as_targets, read_contexts, read_targets
 from synthscore.io.write import replacing, write_rows
-from synthscore.signature import Signature
-from synthscore.types import Context, Score, Target
+from synthscore.types import Context, Target
 
 ROW = {
     "context_id": "c1",
@@ -78,6 +77,12 @@ def test_jsonl_is_readable_by_people_and_half_a_surrogate_pair_is_written_as_its
 def test_rows_with_different_columns_get_the_union_of_columns(tmp_path, suffix):
     write_rows([{"a": "1"}, {"a": "2", "b": "x"}], tmp_path / f"a{suffix}")
     assert [row.values["b"] for row in good(read_rows(tmp_path / f"a{suffix}"))] in (["", "x"], [None, "x"])
+
+
+def test_csv_output_is_read_by_the_standard_reader(tmp_path):
+    write_rows([{"a": 'say "hi",\r\nthen', "b": None, "c": [1, "é"], "d": True}], tmp_path / "a.csv")
+    (row,) = csv.DictReader(io.StringIO((tmp_path / "a.csv").read_bytes().decode(), newline=""))
+    assert row == {"a": 'say "hi",\r\nthen', "b": "", "c": '[1, "é"]', "d": "true"}
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -392,33 +397,43 @@ def test_a_target_row_names_its_context_id():
     assert [(error.row, error.field) for error in errors] == [(1, "context_id"), (2, "context_id"), (3, "context_id")]
 
 
-# ------------------------------------------------------------------------------------------------- scores
-
-
-def test_a_score_row_is_flat_and_ends_with_its_signature():
-    score = Score("c/s", "c", "coherence", 3.5, stderr=float("nan"), details={"unit": np.float64(0.5), "raw": np.nan})
-    row = score_row(score, Signature.of(synthscore="0.1"))
-    assert row == {
-        "id": "c/s", "context_id": "c", "attribute": "coherence", "score": 3.5, "stderr": None, "low": None,
-        "high": None, "n_comparisons": 0, "status": "ok", "reason": "", "unit": 0.5, "raw": None,
-        "signature": "synthscore:0.1",
-    }  # fmt: skip
-    assert list(row)[-1] == "signature"
-    unscored = score_row(Score("a", "c", "x", None, status="unscored", reason="empty text"), Signature(()))
-    assert (unscored["score"], unscored["reason"]) == (None, "empty text")
-    with pytest.raises(ValueError, match="details"):
-        score_row(Score("a", "c", "x", 1.0, details={"score": 2.0}), Signature(()))
-
-
-def test_csv_output_is_read_by_the_standard_reader(tmp_path):
-    write_rows([{"a": 'say "hi",\r\nthen', "b": None, "c": [1, "é"], "d": True}], tmp_path / "a.csv")
-    (row,) = csv.DictReader(io.StringIO((tmp_path / "a.csv").read_bytes().decode(), newline=""))
-    assert row == {"a": 'say "hi",\r\nthen', "b": "", "c": '[1, "é"]', "d": "true"}
-
-
 def test_importing_the_data_modules_imports_nothing_slow():
     code = (
         "import sys, synthscore.io.nouns, synthscore.store.file, synthscore.ladders.references; "
         "print({'torch', 'transformers', 'datasets', 'pyarrow', 'pandas'} & set(sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
+@pytest.mark.parametrize("kind", ["mappings", "nouns", "DataFrame", "Dataset", "file", "generator"])
+def test_targets_come_from_whatever_holds_them(tmp_path, kind):
+    rows = [{"id": "a", "context_id": "c", "text": "A.", "system": None}, {"id": 7, "context_id": "c", "text": "B."}]
+    expected = [Target("a", "c", "A."), Target("7", "c", "B.")]
+    match kind:
+        case "mappings":
+            found = as_targets(rows)
+        case "nouns":
+            found = as_targets(expected)
+        case "generator":
+            found = as_targets(row for row in (rows[0], expected[1]))
+        case "DataFrame":
+            found = as_targets(pytest.importorskip("pandas").DataFrame(rows))
+        case "Dataset":
+            found = as_targets(pytest.importorskip("datasets").Dataset.from_list([rows[0], rows[1] | {"id": "7"}]))
+        case "file":
+            write_rows(rows, tmp_path / "t.jsonl")
+            found = as_targets(tmp_path / "t.jsonl")
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "seen"),
+    [([{"id": "a", "context_id": "c", "text": "A."}, {"id": "b"}], "rows row 2: there is no 'context_id'"),
+     (["A text."], "row 1: it is 'A text.', expected an object"),
+     (3, "cannot read rows from 3, expected a file, or rows"),
+     ({"id": "a", "text": "A."}, "cannot read rows from {'id': 'a', 'text': 'A.'}"), ("missing.jsonl", "no such file")],
+)  # fmt: skip
+def test_what_holds_no_targets_is_an_error_and_nothing_is_left_out(rows, seen):
+    with pytest.raises(InputError) as caught:
+        as_targets(rows)
+    assert seen in str(caught.value)

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synthscore.cli import main
+from synthscore.cli.app import main
 from synthscore.errors import InputError
 from synthscore.io.fields import Row
-from synthscore.io.nouns import score_row
+from synthscore.io.scores import score_row
 from synthscore.io.write import write_rows
 from synthscore.ladders.references import References
 from synthscore.report import page, read_run

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from synthscore import Store, StoredEngine, engines
-from synthscore.cli import judging, main
+from synthscore.cli import judging
+from synthscore.cli.app import main
 from synthscore.errors import InputError
 from synthscore.io.files import read_rows
 from synthscore.judging.tasks import load_task

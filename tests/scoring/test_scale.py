@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from synthscore import engines
-from synthscore.cli import main
+from synthscore.cli.app import main
 from synthscore.errors import InputError, SynthscoreWarning
 from synthscore.ladders.references import References
 from synthscore.scoring.anchored import Anchors, JudgeModel, Scale, load_scales, save_scales

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synthscore.cli import main
+from synthscore.cli.app import main
 from synthscore.engine import Prompt, Question, Sampling
 from synthscore.errors import StoreError, SynthscoreWarning
 from synthscore.signature import text_hash

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from synthscore import engines
-from synthscore.cli import main
+from synthscore.cli.app import main
 from synthscore.engine import Engine, Prompt, Sampling
 from synthscore.engines import open_engine
 from synthscore.errors import EngineError, StoreError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from synthscore import engines
-from synthscore.cli import main
+from synthscore.cli.app import main
 from synthscore.engine import Generation, LabelLogProbs, Prompt, Sampling
 from synthscore.errors import EngineError, StoreError, SynthscoreWarning
 from synthscore.signature import Signature

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from synthscore.cli import main
+from synthscore.cli.app import main
 from synthscore.errors import CertificateError, InputError
 from synthscore.report import page, read_run
 from synthscore.signature import Signature

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from synthscore import engines
 from synthscore.cli import filter as command
-from synthscore.cli import main
+from synthscore.cli.app import main
 from synthscore.cli.common import Reasons, reasons
 from synthscore.errors import StoreError
 from synthscore.io.files import read_batches, read_rows
@@ -422,7 +422,8 @@ def test_stdout_streams_and_is_not_gone_on_with(engine, small, monkeypatch, caps
 KILLED = """
 import sys, time
 from synthscore import engines, filtering
-from synthscore.cli import filter as command, main
+from synthscore.cli import filter as command
+from synthscore.cli.app import main
 from tests.fakes import FakeEngine
 from tests.test_filtering import judge
 engines.open_engine = lambda name, **options: FakeEngine(judge)

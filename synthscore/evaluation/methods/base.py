@@ -10,10 +10,11 @@ from typing import Protocol
 
 from ...engine import Engine
 from ...errors import SynthscoreError
+from ...io.scores import Scores
 from ...judging.tasks import load_task
 from ...ladders.references import References
 from ...signature import Signature
-from ...types import Attribute, Score, Scores, Task
+from ...types import Attribute, Score, Task
 from ..ratings.types import Ratings
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from ..._version import __version__
 from ...errors import InputError
+from ...io.scores import Scores
 from ...signature import Signature
-from ...types import Scores
 from ..ratings.join import Joined, join
 from ..ratings.types import Ratings
 from .base import Method, MethodError, Tools, scored

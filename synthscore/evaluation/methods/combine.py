@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._version import __version__
+from ...io.scores import Scores
 from ...signature import Signature
-from ...types import FloatArray, Scores
+from ...types import FloatArray
 from ..ratings.types import Ratings
 from .base import Method, MethodError, Tools, scored
 

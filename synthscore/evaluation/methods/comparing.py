@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ...engine import Engine
 from ...errors import InputError, RankingError
+from ...io.scores import Scores
 from ...judging.templates import Templates
-from ...types import Context, Score, Scores, Task
+from ...types import Context, Score, Task
 from ..ratings.types import Ratings
 from .base import ANSWERS, Kind, Method, MethodError, Tools, judge_of, scored, switch, task_of, why_not_asked
 

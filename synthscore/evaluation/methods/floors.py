@@ -13,8 +13,8 @@ from difflib import SequenceMatcher
 import numpy as np
 
 from ..._version import __version__
+from ...io.scores import Scores
 from ...signature import Signature, text_hash
-from ...types import Scores
 from ..ratings.types import Ratings
 from .base import Kind, Method, MethodError, Tools, scored
 

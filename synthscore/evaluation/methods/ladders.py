@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
+from ...io.scores import Scores
 from ...judging.verdicts import PROTOCOLS
 from ...ladders.references import References
 from ...scoring.scorer import Scorer
-from ...types import Context, Ladder, Score, Scores, Target
+from ...types import Context, Ladder, Score, Target
 from ..ratings.types import RatedText, Ratings
 from .base import ANSWERS, Kind, Method, MethodError, Tools, judge_of, scored, switch, task_of
 

@@ -20,11 +20,12 @@ import numpy as np
 from ..._version import __version__
 from ...engine import Engine, Generation, Prompt, Sampling
 from ...errors import LabelError
+from ...io.scores import Scores
 from ...judging.templates import Templates
 from ...judging.verdicts import unanswered
 from ...scoring.paper import sample_verdicts
 from ...signature import Signature, text_hash
-from ...types import FloatArray, Score, Scores
+from ...types import FloatArray, Score
 from ..ratings.types import RatedText, Ratings
 from .base import ANSWERS, Kind, Method, MethodError, Tools, judge_of, scored, task_of, why_not_asked
 

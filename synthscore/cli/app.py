@@ -1,0 +1,124 @@
+"""The frame of the command line: which verbs there are, and how errors become exit codes.
+
+Each verb is a function in a module of its name; its arguments are its options, and its docstring is its help. A verb's
+module imports cyclopts and nouns; what it works with is imported when it runs, so that --help is quick.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from cyclopts import App, CycloptsError, Parameter
+
+from .._version import __version__
+from ..engine import Engine
+from ..errors import SynthscoreError
+from . import legacy
+from .messages import OPEN_ENGINE, Messages
+from .options import BROKEN_PIPE, ERROR, INTERRUPTED, USAGE, UsageError
+
+HELP = """
+Absolute quality scores for generated texts: a judge model compares each text with a ladder of synthetic references;
+or an order of texts that are compared with each other. Results go to stdout or -o; progress, counts, warnings and the
+signature of the numbers go to stderr.
+
+For example:
+  $ synthscore demo
+  $ synthscore generate contexts.jsonl --task summarization --attribute coherence -o ladders/
+  $ synthscore score targets.jsonl --references ladders/ > scores.jsonl
+  $ synthscore filter targets.jsonl --references ladders/ --min-score 3.5 > kept.jsonl
+  $ synthscore rank candidates.jsonl --task summarization -a coherence --budget 48 > ranking.jsonl
+"""
+
+EXIT_CODES = """
+exit codes:
+  0    all well
+  1    an error: nothing, or not everything, could be done
+  2    the command line was not understood
+  3    done, but some rows failed, or could be scored only in part or not at all
+  130  interrupted (Ctrl-C): what the model answered is in the store, so run the command again to go on
+  141  whoever read the output left early
+"""
+
+VERBS = ("report",)
+"""In the order of the help. Each is a function of this name in a module of this name."""
+
+
+def build_app() -> App:
+    """The command line; `synthscore --help` shows it."""
+    app = App(
+        name="synthscore",
+        help=HELP,
+        help_epilogue=EXIT_CODES,
+        help_format="plaintext",
+        version=f"synthscore {__version__}",
+        version_flags=["--version"],
+        default_parameter=Parameter(negative=(), show_default=lambda value: value if value else None),
+    )
+    for name in VERBS:
+        app.command(f"{__package__}.{name}:{name}", name=name, help_epilogue="")
+    return app
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code (`synthscore --help` lists them)."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    if argv and argv[0] in {command.__name__.rpartition(".")[2] for command in legacy.COMMANDS}:
+        return legacy.main(argv)
+    messages = Messages()
+    try:
+        if not argv:
+            build_app().help_print()
+            return USAGE
+        try:
+            verb, given, _ = build_app().parse_args(argv, exit_on_error=False, print_error=False)
+        except CycloptsError as error:
+            raise UsageError(_plain(error)) from error
+        messages = given.arguments.get("messages", messages)
+        with _plain_warnings():
+            code = verb(*given.args, **given.kwargs)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more when it ends
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        print("\ninterrupted. Run the same command again to go on: what was answered is in the store", file=sys.stderr)
+        return INTERRUPTED
+    except (SynthscoreError, OSError) as error:
+        if messages.debug:
+            traceback.print_exc()
+        print(f"{type(error).__name__}: {' '.join(str(error).split())}", file=sys.stderr)
+        return USAGE if isinstance(error, UsageError) else ERROR
+
+
+def _plain(error: CycloptsError) -> str:
+    """What is wrong with the command line, and where its help is."""
+    chain: Any = error.command_chain or ()
+    return f"{error} See: {' '.join(['synthscore', *chain])} --help"
+
+
+def run(argv: Sequence[str], engine: Engine | None = None) -> int:
+    """As `main`, by a program: with a model that is open already, whatever --model says."""
+    before = OPEN_ENGINE.set(engine)
+    try:
+        return main(argv)
+    finally:
+        OPEN_ENGINE.reset(before)
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Warnings as a line for whoever runs the command, without the line of code that gave them."""
+    before = warnings.formatwarning
+    warnings.formatwarning = lambda message, *where, **more: f"warning: {message}\n"
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before

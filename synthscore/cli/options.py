@@ -1,0 +1,122 @@
+"""Options that verbs share, as groups: a dataclass a group, a field an option, the line below it its help.
+
+A noun of the library that is made of plain values is such a group as it stands (judging.asking.Asking).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from ..errors import SynthscoreError
+from .messages import OPEN_ENGINE, Messages
+from .watched import Metered, Watched
+
+OK, ERROR, USAGE, INCOMPLETE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
+
+ROWS_FILES = (".jsonl", ".jsonl.gz", ".csv", ".tsv", ".parquet")
+
+JUDGE = "the judge: nano, a model on the hub, a folder, http://HOST:PORT/v1#MODEL, or recorded:STORE"
+
+
+class UsageError(SynthscoreError):
+    """Options that contradict each other, or that mean nothing. Exit code 2."""
+
+
+# ------------------------------------------------------------------------------------------------- single options
+
+
+def _rows_file(_: Any, text: str) -> None:
+    if text != "-" and not text.lower().endswith(ROWS_FILES):
+        raise ValueError(f"cannot write {text!r}: expected a name that ends in {', '.join(ROWS_FILES)}.")
+
+
+RowsIn = Annotated[str, Parameter(allow_leading_hyphen=True)]
+"""A file of rows, a datasets folder, or - for JSONL on stdin."""
+
+RowsOut = Annotated[str, Parameter(name=["--output", "-o"], validator=_rows_file, allow_leading_hyphen=True)]
+"""A file that rows are written to, checked before anything is asked."""
+
+Attributes = Annotated[list[str] | None, Parameter(name=["--attribute", "-a"])]
+"""Attributes by name; the option may be repeated."""
+
+
+# ------------------------------------------------------------------------------------------------- groups
+
+
+@Parameter(name="*", group="input")
+@dataclass(frozen=True, kw_only=True)
+class Input:
+    """How rows are read."""
+
+    encoding: str = "utf-8"
+    "of text files"
+    field: list[str] | None = None
+    "NAME=COLUMN: which column holds a field of ours, such as text=summary; may be repeated"
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """Our name -> the column that holds it. raises : UsageError"""
+        pairs = [text.partition("=") for text in self.field or ()]
+        for text, (name, equals, column) in zip(self.field or (), pairs, strict=True):
+            if not (name and equals and column):
+                raise UsageError(f"--field {text!r} is not NAME=COLUMN. Write it as in --field text=summary")
+        return {name: column for name, _, column in pairs}
+
+
+@Parameter(name="*", group="model")
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """How a model is opened, and where its answers are kept. --model itself is each verb's own."""
+
+    dtype: Literal["auto", "float32", "bfloat16"] | None = None
+    "of the weights (default: auto, which suits the device)"
+    device: str | None = None
+    "where the model runs: cpu, cuda, cuda:1, or auto: spread over all GPUs (default: a GPU if there is)"
+    exact: bool = False
+    "one prompt at a time in float32: slow, but no number depends on what else is asked, to the last bit"
+    tokenizer: str | None = None
+    "of a server's model, folder or hub id (default: the one that the server names)"
+    in_flight: int | None = None
+    "requests at a time, to each server (default: 16)"
+    store: str | None = None
+    "file that keeps every answer of the model, so that nothing is asked twice; none: nowhere (default: in your cache)"
+
+    def __post_init__(self) -> None:
+        if self.in_flight is not None and self.in_flight < 1:
+            raise UsageError(f"--in-flight {self.in_flight} asks nothing. Give at least 1")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What open_engine takes, as far as the options say."""
+        given = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "store"}
+        options = {name: value for name, value in given.items() if value not in (None, False)}
+        if options.get("device") == "auto":
+            options["device_map"] = options.pop("device")
+        return options
+
+    @contextmanager
+    def open(self, model: str, messages: Messages) -> Iterator[Any]:
+        """The model of this name, behind the store; it shows its progress."""
+        from .. import engines
+        from ..store.engine import StoredEngine
+        from ..store.file import Store, default_store_path
+        from ..store.recorded import RecordedEngine
+
+        with ExitStack() as stack:
+            engine = OPEN_ENGINE.get() or engines.open_engine(model, **self.options)
+            if isinstance(engine, RecordedEngine):
+                if self.store not in (None, "none"):
+                    raise UsageError(
+                        f"--store {self.store} does nothing with --model {model}, which asks nothing. Leave one out"
+                    )
+            elif self.store != "none":
+                answers = stack.enter_context(Store(self.store or default_store_path()))
+                meter = Metered(engine)
+                yield Watched(StoredEngine(meter, answers), messages, meter)
+                return
+            yield Watched(engine, messages)

@@ -1,0 +1,92 @@
+"""Numbers, reasons and tables as lines for people."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from ..errors import alike
+
+
+def counted(n: int, noun: str, plural: str = "") -> str:
+    """1 rung, 2 rungs, 12 000 rungs."""
+    return f"{spaced(n)} " + (noun if n == 1 else plural or f"{noun}s")
+
+
+def spaced(n: int) -> str:
+    return f"{n:,}".replace(",", " ")
+
+
+def reasons(texts: Iterable[str], most: int = 5) -> list[str]:
+    """Lines of reasons, the most frequent first; those alike but for names and numbers are one, shown by its first."""
+    found = Reasons()
+    for text in texts:
+        found.add(text)
+    return found.lines(most)
+
+
+class Reasons:
+    """Reasons, counted; those alike but for names and numbers are one. Of any number of texts, in flat memory.
+
+    groups : what is alike -> how many, the first, and whether others differ from it; JSON
+    """
+
+    MOST = 1000  # groups that are kept apart
+
+    def __init__(self, groups: Mapping[str, tuple[int, str, bool]] | None = None) -> None:
+        self.groups = dict(groups or {})
+
+    def add(self, text: str) -> None:
+        key = alike(text)
+        if key not in self.groups and len(self.groups) >= self.MOST:
+            key = text = "many other reasons"
+        n, first, differ = self.groups.get(key, (0, text, False))
+        self.groups[key] = n + 1, first, differ or text != first
+
+    def lines(self, most: int = 5) -> list[str]:
+        """The most frequent first, each shown by its first."""
+        ordered = sorted(self.groups.values(), key=lambda group: -group[0])
+        lines = [f"  {n} x {'such as: ' if differ else ''}{first}" for n, first, differ in ordered[:most]]
+        rest = sum(n for n, _, _ in ordered[most:])
+        return lines + ([f"  {rest} x other reasons"] if rest else [])
+
+
+def table(rows: Iterable[Sequence[object]], headers: Sequence[str], width: int = 100) -> str:
+    """Columns of text, numbers to the right; the last column is cut to what is left of the width."""
+    cells = [list(headers)] + [[_cell(value) for value in row] for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]
+    right = [
+        len(cells) > 1 and all(re.fullmatch(r"[-+]?[\d. ]*\d%?|-|", row[column]) for row in cells[1:])
+        for column in range(len(headers))
+    ]
+    last = len(headers) - 1
+    widths[last] = min(widths[last], max(width - sum(widths[:last]) - 2 * last, 20))
+    return "\n".join(
+        "  ".join(
+            (clip(text, size).rjust if right[column] else clip(text, size).ljust)(size)
+            for column, (text, size) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    )
+
+
+def clip(text: str, size: int) -> str:
+    """The text on one line, cut at `size` characters."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= size else flat[: max(size - 3, 0)].rstrip() + "..."
+
+
+def _cell(value: object) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def home(path: Path | str) -> str:
+    """The path as people write it: ~ for their home."""
+    try:
+        return f"~/{Path(path).relative_to(Path.home())}"
+    except (ValueError, RuntimeError):
+        return str(path)

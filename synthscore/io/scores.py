@@ -1,0 +1,170 @@
+"""Scores <-> rows: the format of `synthscore score`, in which every score carries the signature of its number.
+
+id, context_id, attribute             which text, and on what it was judged
+score, stderr, low, high              null where there is none
+n_comparisons, status, reason
+raw, unit, label_mass, ...            the scoring's own further numbers (Score.details)
+verdicts                              if asked for: lists [level, swapped (1 or 0), better, worse, similar]
+signature
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..signature import Signature
+from ..types import FloatArray, Score, Verdict
+from .fields import Row, find_id, read_names, read_number, require_column, row_error, shorten
+from .files import Source, read_rows
+from .write import plain, write_rows
+
+if TYPE_CHECKING:
+    import pandas
+
+_COLUMNS = (
+    "id", "context_id", "attribute", "score", "stderr", "low", "high", "n_comparisons", "status", "reason",
+    "verdicts", "signature",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Scores of many texts, in the order in which the texts were given, and the signature they share."""
+
+    rows: tuple[Score, ...]
+    signature: Signature
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Score]:
+        return iter(self.rows)
+
+    def __getitem__(self, index: int) -> Score:
+        return self.rows[index]
+
+    @property
+    def values(self) -> FloatArray:
+        """Shape (n,), NaN where unscored."""
+        return np.array([np.nan if row.value is None else row.value for row in self.rows], dtype=np.float64)
+
+    @property
+    def n_unscored(self) -> int:
+        return sum(row.status == "unscored" for row in self.rows)
+
+    def to_rows(self, *, verdicts: bool = False) -> list[dict[str, Any]]:
+        """One row a score. verdicts : also what the judge answered about each rung"""
+        return [score_row(score, self.signature, verdicts=verdicts) for score in self.rows]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One row a score; needs pandas."""
+        import pandas
+
+        return pandas.DataFrame(self.to_rows())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """All of it, as .jsonl (or .jsonl.gz), .csv, .tsv or .parquet by suffix; `load` gives the same back."""
+        write_rows(self.to_rows(verdicts=True), path)
+
+    @classmethod
+    def load(cls, source: Source, *, attribute: str | None = None) -> Scores:
+        """Scores of a file of `synthscore score`. attribute : of several
+
+        raises : InputError for a row that is none, for rows of several signatures (of several attributes, say which),
+            and where there are none
+        """
+        scores: list[Score] = []
+        signatures: dict[Signature, Row] = {}
+        for row in read_rows(source):
+            if isinstance(row, InputError):
+                raise row
+            if attribute is not None and row.values.get("attribute") != attribute:
+                continue
+            score, signature = read_score(row)
+            scores.append(score)
+            signatures.setdefault(signature, row)
+        if len(signatures) != 1:
+            attributes = ", ".join(dict.fromkeys(score.attribute for score in scores)) or "none"
+            raise InputError(
+                f"the rows are not one set of scores: they have {len(signatures)} signatures, of the attributes "
+                f"{attributes}; expected one. Name an attribute of them (attribute=NAME), or score all texts alike"
+            )
+        return cls(tuple(scores), next(iter(signatures)))
+
+
+def score_row(score: Score, signature: Signature, *, verdicts: bool = False) -> dict[str, Any]:
+    """One row: the score, its error, its details, and the signature that makes the number citable."""
+    row = {name: plain(getattr(score, name)) for name in ("id", "context_id", "attribute")}
+    row |= {"score": score.value, "stderr": score.stderr, "low": score.low, "high": score.high}
+    row |= {"n_comparisons": score.n_comparisons, "status": score.status, "reason": score.reason}
+    if clash := sorted({*_COLUMNS} & score.details.keys()):
+        raise InputError(f"score {score.id!r}: details {clash} have the names of columns. Rename them", value=clash)
+    row |= dict(score.details)
+    if verdicts:
+        row["verdicts"] = [[v.level, int(v.swapped), v.better, v.worse, v.similar] for v in score.verdicts]
+    return {name: plain(value) for name, value in row.items()} | {"signature": str(signature)}
+
+
+def read_score(row: Row) -> tuple[Score, Signature]:
+    """What `score_row` made a row of. Further columns that hold a number are its details; others are left alone.
+
+    raises : InputError, also where a score stands beside the status "unscored", or none beside another
+    """
+    require_column(row, "score")
+    numbers = {name: read_number(row, name) for name in ("score", "stderr", "low", "high", "n_comparisons")}
+    value, status = numbers.pop("score"), str(row.values.get("status") or "ok")
+    if status not in ("ok", "partial", "unscored") or (value is None) != (status == "unscored"):
+        seen = f"its score is {shorten(row.values['score'])} and its status {status!r}, expected 'unscored' for null"
+        raise row_error(row, "status", status, seen, "Give rows as `synthscore score` wrote them")
+    reason = row.values.get("reason") or ("" if status == "ok" else "no reason is given")
+    score = Score(
+        id=read_names(row).id,
+        context_id=find_id(row, "context_id") or "",
+        attribute=find_id(row, "attribute") or "",
+        value=value,
+        stderr=numbers["stderr"],
+        low=numbers["low"],
+        high=numbers["high"],
+        n_comparisons=int(numbers["n_comparisons"] or 0),
+        status=status,  # type: ignore[arg-type]
+        reason=str(reason),
+        details=_details(row),
+        verdicts=_verdicts(row),
+    )
+    line = row.values.get("signature")
+    return score, Signature.parse(line) if isinstance(line, str) and line else Signature(())
+
+
+def _details(row: Row) -> Mapping[str, float]:
+    others = [name for name in row.values if name not in (*_COLUMNS, "system", "method") and row.has(name)]
+    found = {}
+    for name in others:
+        try:
+            number = read_number(row, name)
+        except InputError:  # a column of somebody else's
+            continue
+        if number is not None:
+            found[name] = number
+    return found
+
+
+def _verdicts(row: Row) -> tuple[Verdict, ...]:
+    """In CSV, JSON in a text."""
+    found = row.values.get("verdicts") or ()
+    try:
+        lists = json.loads(found) if isinstance(found, str) else found
+        verdicts = tuple(Verdict(int(level), bool(swapped), *map(float, probs)) for level, swapped, *probs in lists)
+        if all(v.level >= 1 and all(0 <= p <= 1 + 1e-6 for p in (v.better, v.worse, v.similar)) for v in verdicts):
+            return verdicts
+    except (ValueError, TypeError):
+        pass
+    seen = f"verdicts is {shorten(found)}, expected lists [level, swapped, better, worse, similar], levels from 1 and "
+    remedy = "Give rows as `synthscore score --verdicts` wrote them"
+    raise row_error(row, "verdicts", found, f"{seen}probabilities", remedy)
