@@ -47,6 +47,7 @@ _HOMES = {
     "engines": ("open_engine",),
     "errors": ("SynthscoreError",),
     "evaluation": ("evaluate",),
+    "io.scores": ("Scores",),
     "evaluation.methods": ("Tools", "method"),
     "evaluation.ratings": ("Ratings", "load_benchmark", "read_ratings"),
     "judging.tasks": ("load_task", "task_names"),
@@ -64,7 +65,7 @@ _HOMES = {
     "thresholds.calibrate": ("calibrate",),
     "thresholds.labels": ("read_labelled",),
     "thresholds.rules": ("AtLeast", "Certificate", "Guarantee", "MinScore"),
-    "types": ("Attribute", "Context", "Ladder", "Rung", "Score", "Scores", "Target", "Task"),
+    "types": ("Attribute", "Context", "Ladder", "Rung", "Score", "Target", "Task"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
