@@ -38,16 +38,17 @@ if TYPE_CHECKING:
     from .store.engine import StoredEngine
     from .store.file import Store
     from .thresholds.calibrate import calibrate
-    from .thresholds.labels import read_labelled
-    from .thresholds.rules import AtLeast, Certificate, Guarantee, MinScore
+    from .thresholds.certificate import Certificate, Guarantee
+    from .thresholds.labels import Labelled
+    from .thresholds.rules import AtLeast, MinScore
     from .types import Attribute, Context, Ladder, Rung, Score, Target, Task
 
 _HOMES = {
+    "io.scores": ("Scores",),
     "engine": ("Sampling",),
     "engines": ("open_engine",),
     "errors": ("SynthscoreError",),
     "evaluation": ("evaluate",),
-    "io.scores": ("Scores",),
     "evaluation.methods": ("Tools", "method"),
     "evaluation.ratings": ("Ratings", "load_benchmark", "read_ratings"),
     "judging.tasks": ("load_task", "task_names"),
@@ -63,8 +64,9 @@ _HOMES = {
     "store.engine": ("StoredEngine",),
     "store.file": ("Store",),
     "thresholds.calibrate": ("calibrate",),
-    "thresholds.labels": ("read_labelled",),
-    "thresholds.rules": ("AtLeast", "Certificate", "Guarantee", "MinScore"),
+    "thresholds.labels": ("Labelled",),
+    "thresholds.certificate": ("Certificate", "Guarantee"),
+    "thresholds.rules": ("AtLeast", "MinScore"),
     "types": ("Attribute", "Context", "Ladder", "Rung", "Score", "Target", "Task"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
@@ -76,6 +78,7 @@ __all__ = [
     "Context",
     "DegradedWriter",
     "Guarantee",
+    "Labelled",
     "Ladder",
     "MinScore",
     "Pair",
@@ -108,7 +111,6 @@ __all__ = [
     "method",
     "open_engine",
     "ranking",
-    "read_labelled",
     "read_ratings",
     "save_scales",
     "task_names",

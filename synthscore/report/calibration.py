@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ..errors import CertificateError, InputError
 from ..thresholds.calibrate import At, Bin
-from ..thresholds.rules import Certificate
+from ..thresholds.certificate import Certificate
 from . import figures as draw
 from .layout import Card, Section, Table, counted, number, percent, spaced
 

@@ -23,7 +23,7 @@ from synthscore.io.write import write_rows
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 from synthscore.signature import Signature
-from synthscore.thresholds.rules import Certificate, Certified, Guarantee
+from synthscore.thresholds.certificate import Certificate, Certified, Guarantee
 from synthscore.types import Context, Ladder, Rung
 from tests.fakes import FakeEngine
 
