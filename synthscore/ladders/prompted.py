@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..engine import Engine, Generation, Progress, Prompt, Sampling
+from ..engine import Engine, Generation, Progress, Prompt, Sampling, generate
 from ..errors import InputError
 from ..judging.templates import Templates
 from ..signature import text_hash
@@ -61,7 +61,7 @@ class PromptedWriter:
             attempts = {i: jobs[i].attempt + turn for i in pending}
             seeds = [derive_seed(asked[i][1]["key"], attempts[i]) for i in pending]
             prompts = [asked[i][0] for i in pending]
-            rows = self.engine.generate(prompts, sampling, seeds, None if turn else progress)
+            rows = generate(self.engine, prompts, sampling, seeds, None if turn else progress)
             rejected = []
             for i, seed, row in zip(pending, seeds, rows, strict=True):
                 job = jobs[i]
