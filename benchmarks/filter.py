@@ -47,10 +47,8 @@ class Judge:
 
     signature = Signature.of(model="none@0", backend="benchmark")
 
-    def label_log_probs(self, prompts, labels, progress=None):  # type: ignore[no-untyped-def]
-        sys.exit(f"{len(prompts)} questions were asked; expected none")
-
-    generate = token_log_probs = label_log_probs
+    def answer(self, questions, progress=None):  # type: ignore[no-untyped-def]
+        sys.exit(f"{len(questions)} questions were asked; expected none")
 
 
 def drawn(self: Scorer, targets, progress=None, rng=np.random.default_rng(0)) -> Scores:  # type: ignore[no-untyped-def] # noqa: B008

@@ -36,7 +36,7 @@ import scipy
 
 from synthscore import engines
 from synthscore.cli.app import main
-from synthscore.engine import Prompt
+from synthscore.engine import Prompt, label_log_probs
 from synthscore.ladders.references import load_references
 from synthscore.resources import resource
 from tests.fakes import FakeEngine
@@ -92,7 +92,7 @@ def ask(engine: Any, questions: Iterable[tuple[Prompt, tuple[str, ...]]]) -> dic
         by_labels.setdefault(labels, []).append(prompt)
     found: dict[str, list[float]] = {}
     for labels, prompts in by_labels.items():
-        log_probs = engine.label_log_probs(prompts, labels).log_probs
+        log_probs = label_log_probs(engine, prompts, labels).log_probs
         found |= {key_of(prompt, labels): row for prompt, row in zip(prompts, log_probs.tolist(), strict=True)}
     return found
 

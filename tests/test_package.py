@@ -21,7 +21,7 @@ def test_another_name_is_an_attribute_error():
         synthscore.nonsense  # noqa: B018
 
 
-EXTRAS = ("evaluate", "server", "vllm")
+EXTRAS = ("evaluate", "server")
 MODULES = {"rouge-score": "rouge_score"}  # where the package has another name
 
 

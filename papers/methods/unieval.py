@@ -15,7 +15,7 @@ import numpy as np
 
 from synthscore._version import __version__
 from synthscore.degrade.reading import sentences
-from synthscore.engine import Prompt
+from synthscore.engine import Prompt, label_log_probs
 from synthscore.evaluation.methods.base import ANSWERS, Kind, Tools, judge_of, scored, task_of, why_not_asked
 from synthscore.evaluation.ratings.types import RatedText, Ratings
 from synthscore.io.scores import Scores
@@ -84,9 +84,9 @@ class YesNo:
                 else:
                     pieces[row] = slice(len(prompts), len(prompts) + len(made))
                     prompts += made
-        answers = judge.label_log_probs(prompts, LABELS)
+        answers = label_log_probs(judge, prompts, LABELS)
         failures = unanswered(answers, self.min_mass, self.max_slack)
-        yes, slack, mass = answers.probs[:, 0], answers.slack, answers.label_mass
+        yes, slack, mass = answers.probs[:, 0], answers.unreported, answers.label_mass
         for row, places in pieces.items():
             text = ratings.texts[row]
             why = next((failures[place] for place in range(places.start, places.stop) if place in failures), "")

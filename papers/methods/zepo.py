@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from synthscore.engine import Generation, Prompt, Sampling
+from synthscore.engine import Generation, Prompt, Sampling, generate
 from synthscore.evaluation.methods.base import ANSWERS, Kind, Method, MethodError, Tools, judge_of, task_of
 from synthscore.evaluation.methods.comparing import METHODS, Compared, Pairwise, Sort, grouped
 from synthscore.evaluation.ratings.types import Ratings
@@ -94,7 +94,7 @@ class Zepo:
         for _ in range(self.rounds):
             prompt = Prompt(REQUEST.format(line=_fairest(found).line or first))
             seeds = rng.integers(2**31, size=self.paraphrases).tolist()
-            for written in judge.generate([prompt] * len(seeds), WRITING, seeds):
+            for written in generate(judge, [prompt] * len(seeds), WRITING, seeds):
                 try:
                     line = _line(written, {first, *(wording.line for wording in found)})
                     templates = own.replaced("choose", source.replace(slot, line), f"zepo{len(found)}")

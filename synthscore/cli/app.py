@@ -48,6 +48,12 @@ exit codes:
 VERBS = ("demo", "report")
 """In the order of the help. Each is a function of this name in a module of this name."""
 
+GONE = {
+    "serve": "synthscore asks servers and is none. Start vLLM (vllm serve MODEL), SGLang or llama.cpp, and name it "
+    "with --model http://HOST:PORT/v1 (docs/servers.md)"
+}
+"""Verbs of former versions, and what to use instead."""
+
 
 def build_app() -> App:
     """The command line; `synthscore --help` shows it."""
@@ -77,6 +83,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not argv:
             build_app().help_print()
             return USAGE
+        if argv[0] in GONE:
+            raise UsageError(f"there is no `synthscore {argv[0]}` any more: {GONE[argv[0]]}")
         try:
             verb, given, _ = build_app().parse_args(argv, exit_on_error=False, print_error=False)
         except CycloptsError as error:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import textwrap
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..engine import Engine, Prompt
+from ..engine import Answers, Engine, Progress, Prompt, Question
 from ..errors import EngineError
 from ..judging.tasks import load_task
 from ..judging.templates import Templates
@@ -91,13 +92,11 @@ class _Recorder:
     """Passes questions on, and keeps their prompts."""
 
     def __init__(self, engine: Engine) -> None:
-        self.engine, self.prompts = engine, list[Prompt]()
-        self.signature, self.generate = engine.signature, engine.generate
-        self.token_log_probs = engine.token_log_probs
+        self.engine, self.prompts, self.signature = engine, list[Prompt](), engine.signature
 
-    def label_log_probs(self, prompts: Any, labels: Any, progress: Any = None) -> Any:
-        self.prompts += prompts
-        return self.engine.label_log_probs(prompts, labels, progress)
+    def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
+        self.prompts += [question.prompt for question in questions]
+        return self.engine.answer(questions, progress)
 
 
 def _print_model(name: str, engine: Engine) -> None:
@@ -153,8 +152,8 @@ def _print_answers(verdicts: Verdicts, protocol: str) -> None:
         if row in answers.failures:
             lines.append(f"{name:<22}   not answered, see below")
             continue
-        rival = answers.rivals[row] if answers.rivals else None
-        said = f"{rival.token!r} ({np.exp(rival.log_prob):.3f})" if rival else "-"
+        other = answers.other_tokens[row] if answers.other_tokens else None
+        said = f"{other.token!r} ({np.exp(other.log_prob):.3f})" if other else "-"
         probs = "".join(f"{prob:>9.3f}" for prob in np.exp(answers.log_probs[row]))
         lines.append(f"{name:<22}{probs}{answers.label_mass[row]:>10.3f}   {said}")
     _print("answers", lines)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .._version import __version__
-from ..engine import Engine, LabelLogProbs, Progress, Prompt, Rival
+from ..engine import Engine, LabelLogProbs, OtherToken, Progress, Prompt, label_log_probs
 from ..signature import Signature
 from ..types import BoolArray, Context, FloatArray, IntArray
 from .templates import Templates
@@ -55,7 +55,7 @@ class Verdicts:
     by_order : float64, shape (n_orders, n_pairs, 3): better, worse, similar as said in each order; the second, where
         it was asked for, has the reference where the target was
     slack : float64, shape (n_pairs,): for labels that a server did not tell, better - worse can be off by at most
-        twice this; the mean of LabelLogProbs.slack over the questions asked about the pair
+        twice this; the mean of LabelLogProbs.unreported over the questions asked about the pair
     failures : pair index -> reason
     answers : what the engine answered; one row a question, all first questions in pair order, then all second ones
     asked : bool, shape (n_orders, n_pairs), or None: all. What was not asked has no failure, and is NaN
@@ -173,7 +173,7 @@ class Asking:
             for side in range(n_sides)
             for k, turned in zip(pair.tolist(), swapped.tolist(), strict=True)
         ]
-        answers = self.engine.label_log_probs(prompts, PROTOCOLS[self.protocol], progress)
+        answers = label_log_probs(self.engine, prompts, PROTOCOLS[self.protocol], progress)
         self._asked.append((rows, answers))
         probs = answers.probs
         probs[list(unanswered(answers, self.min_mass, self.max_slack))] = np.nan
@@ -186,7 +186,7 @@ class Asking:
         n_orders, n_sides, n_pairs = self._shape
         answers, asked = self._together()
         failures = unanswered(answers, self.min_mass, self.max_slack)
-        probs, slack, mass = answers.probs, answers.slack, answers.label_mass
+        probs, slack, mass = answers.probs, answers.unreported, answers.label_mass
         probs[list(failures)] = np.nan
         n_questions = n_orders * n_sides  # about each pair
         by_order = _said(self.protocol, probs.reshape(n_questions, n_pairs, len(answers.labels)))
@@ -212,13 +212,13 @@ class Asking:
         labels = PROTOCOLS[self.protocol]
         n_rows = int(np.prod(self._shape))
         asked, log_probs = np.zeros(n_rows, dtype=bool), np.full((n_rows, len(labels)), np.nan)
-        rivals: list[Rival | None] = [None] * n_rows
+        other_tokens: list[OtherToken | None] = [None] * n_rows
         failures: dict[int, str] = {}
         censored, floors = np.zeros(log_probs.shape, dtype=bool), np.full(log_probs.shape, -np.inf)
         for rows, answers in self._asked:
             asked[rows], log_probs[rows] = True, answers.log_probs
-            for row, rival in zip(rows.tolist(), answers.rivals, strict=False):  # some engines tell none
-                rivals[row] = rival
+            for row, token in zip(rows.tolist(), answers.other_tokens, strict=False):  # some engines report none
+                other_tokens[row] = token
             failures |= {int(rows[row]): reason for row, reason in answers.failures.items()}
             if answers.censored is not None:
                 censored[rows] = answers.censored
@@ -226,14 +226,14 @@ class Asking:
         failures |= dict.fromkeys(np.flatnonzero(~asked).tolist(), "not asked")
         naive, computed = (sum(getattr(a, f"tokens_{name}") for _, a in self._asked) for name in ("naive", "computed"))
         limits = (censored, floors) if censored.any() else (None, None)
-        return LabelLogProbs(labels, log_probs, tuple(rivals), failures, naive, computed, *limits), asked
+        return LabelLogProbs(labels, log_probs, tuple(other_tokens), failures, naive, computed, *limits), asked
 
 
 def unanswered(answers: LabelLogProbs, min_mass: float, max_slack: float) -> dict[int, str]:
     """Row -> why it counts as no answer: it failed, or its labels are too improbable or too little told (see ask)."""
     failures = dict(answers.failures)
     mass = answers.label_mass
-    for row in np.flatnonzero((mass < min_mass) | (mass == 0) | (answers.slack > max_slack)).tolist():
+    for row in np.flatnonzero((mass < min_mass) | (mass == 0) | (answers.unreported > max_slack)).tolist():
         failures[row] = _why_not(answers, row, min_mass, max_slack)
     return failures
 
@@ -241,16 +241,16 @@ def unanswered(answers: LabelLogProbs, min_mass: float, max_slack: float) -> dic
 def _why_not(answers: LabelLogProbs, row: int, min_mass: float, max_slack: float) -> str:
     """Why a row that was answered is not an answer."""
     labels, most = answers.labels, np.exp(answers.log_probs[row])
-    if answers.censored is not None and answers.slack[row] > max_slack and most.sum() >= min_mass:
+    if answers.censored is not None and answers.unreported[row] > max_slack and most.sum() >= min_mass:
         untold = answers.censored[row]
         names = ", ".join(f"{labels[i]} (at most {most[i]:.2g})" for i in np.flatnonzero(untold))
         return (
             f"the server did not tell the probability of {names}, by which a verdict can be off by "
-            f"{answers.slack[row]:.2g}, expected at most {max_slack:g}. Take a server that tells chosen tokens, or "
-            "more of the most probable ones (docs/servers.md)"
+            f"{answers.unreported[row]:.2g}, expected at most {max_slack:g}. Take a server that tells chosen tokens, "
+            "or more of the most probable ones (docs/servers.md)"
         )
-    rival = answers.rivals[row] if answers.rivals else None
-    said = f"; it would rather have said {rival.token!r} (p = {np.exp(rival.log_prob):.3f})" if rival else ""
+    other = answers.other_tokens[row] if answers.other_tokens else None
+    said = f"; it would rather have said {other.token!r} (p = {np.exp(other.log_prob):.3f})" if other else ""
     return (
         f"the labels {', '.join(labels)} have probability {answers.label_mass[row]:.2g} together, expected at "
         f"least {min_mass:g}{said}. Look at the prompt with `synthscore doctor`, or lower min_mass"

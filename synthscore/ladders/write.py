@@ -22,7 +22,7 @@ import numpy as np
 from ..degrade.damage import REVISION, damages_for, degrade
 from ..degrade.edits import Material
 from ..degrade.reading import centrality, sentences
-from ..engine import Engine, Generation, Progress, Prompt, Sampling
+from ..engine import Engine, Generation, Progress, Prompt, Sampling, generate
 from ..errors import DegradeError, InputError, LadderError
 from ..judging.templates import Templates
 from ..signature import text_hash
@@ -329,7 +329,7 @@ class PromptedWriter:
             attempts = {i: jobs[i].attempt + turn for i in pending}
             seeds = [_seed(asked[i][1]["key"], attempts[i]) for i in pending]
             prompts = [asked[i][0] for i in pending]
-            rows = self.engine.generate(prompts, sampling, seeds, None if turn else progress)
+            rows = generate(self.engine, prompts, sampling, seeds, None if turn else progress)
             rejected = []
             for i, seed, row in zip(pending, seeds, rows, strict=True):
                 job = jobs[i]

@@ -122,7 +122,7 @@ COMMANDS = {" ".join(path): parser for path, parser in parsers(build_parser())}
 def test_the_commands_are_those_that_were_promised():
     assert set(COMMANDS) == {
         *("calibrate", "demo", "doctor", "evaluate", "filter", "generate", "rank", "references", "report", "score"),
-        *("serve", "store", "verify"),
+        *("store", "verify"),
         *(f"references {action}" for action in ("card", "check", "diff", "list", "repair", "show", "verify")),
         *(f"store {action}" for action in ("info", "merge", "prune", "salvage", "show")),
     }
@@ -454,7 +454,7 @@ def test_a_ladder_without_its_context_says_so_whatever_the_row_holds(engine, fol
     shown(parse(capsys.readouterr().out)[0]["reason"], "does not carry its context")
 
 
-def test_labels_that_are_no_answer_leave_a_text_unscored_with_the_rival(engine, references, capsys):
+def test_labels_that_are_no_answer_leave_a_text_unscored_with_the_other_token(engine, references, capsys):
     engine.judge = lambda prompt, labels: [math.log(0.001)] * len(labels)
     write("targets.jsonl", target("c1", 3))
     assert score() == 1
@@ -493,20 +493,20 @@ def test_a_second_run_asks_nothing_and_gives_the_same(engine, references, capsys
 def test_an_interrupted_run_goes_on_where_it_was(engine, references, capsys, monkeypatch):
     targets = [target(f"c{1 + i % 3}", i / 100, id=str(i)) for i in range(100)]  # 500 questions: two batches
     write("targets.jsonl", *targets)
-    answer = engine.label_log_probs
+    answer = engine.answer
 
-    def interrupted(prompts, labels, progress=None):
+    def interrupted(questions, progress=None):
         if engine.n_judged:
             raise KeyboardInterrupt
-        return answer(prompts, labels, progress)
+        return answer(questions, progress)
 
-    monkeypatch.setattr(engine, "label_log_probs", interrupted)
+    monkeypatch.setattr(engine, "answer", interrupted)
     assert score("-o", "scores.jsonl") == 130
     shown(capsys.readouterr().err, "interrupted", "again to go on", "in the store")
     assert not Path("scores.jsonl").exists()
     stored = engine.n_judged
     assert 0 < stored < 500
-    monkeypatch.setattr(engine, "label_log_probs", answer)
+    monkeypatch.setattr(engine, "answer", answer)
     assert score("-o", "scores.jsonl") == 0
     assert engine.n_judged == 500
     assert [row["id"] for row in read("scores.jsonl")] == [str(i) for i in range(100)]
@@ -768,18 +768,18 @@ def test_generate_for_all_attributes_keeps_the_other_ladders_and_replaces_the_sa
 
 def test_a_model_writes_and_a_killed_run_asks_only_for_the_rest(engine, capsys, monkeypatch):
     contexts("c1", "c2")
-    write_ = engine.generate
+    answer = engine.answer
 
-    def killed(prompts, sampling, seeds, progress=None):
+    def killed(questions, progress=None):
         if engine.n_written:
             raise KeyboardInterrupt
-        return write_(prompts, sampling, seeds, progress)
+        return answer(questions, progress)
 
-    monkeypatch.setattr(engine, "generate", killed)
+    monkeypatch.setattr(engine, "answer", killed)
     assert generate("--model", "fake", "--rungs", "3") == 130
     assert engine.n_written == 4  # the worst and the best of two contexts
     assert not Path("ladders").exists()
-    monkeypatch.setattr(engine, "generate", write_)
+    monkeypatch.setattr(engine, "answer", answer)
     assert generate("--model", "fake", "--rungs", "3") == 0
     assert engine.n_written == 6
     first = load_references("ladders").hash

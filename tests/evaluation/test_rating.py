@@ -225,9 +225,9 @@ def test_what_is_written_is_short_and_not_drawn():
     seen = []
 
     class Watched(FakeEngine):
-        def generate(self, prompts, sampling, seeds, progress=None):
-            seen.append(sampling)
-            return super().generate(prompts, sampling, seeds, progress)
+        def answer_alike(self, questions, progress):
+            seen.append(questions[0].sampling)
+            return super().answer_alike(questions, progress)
 
     scores("prompt-scoring", engine=Watched(writer=lambda prompt, seed: "5"))
     assert [(sampling.temperature, sampling.max_new_tokens) for sampling in seen] == [(0.0, 10)]
@@ -243,11 +243,12 @@ def test_prompt_scoring_takes_probabilities_only_when_told_to():
 
 
 def test_numbers_that_begin_with_each_other_are_refused_not_guessed():
-    def refuse(prompts, labels, progress=None):
+    def refuse(questions, progress=None):
+        labels = questions[0].labels
         raise LabelError(f"labels {labels[0]!r} and {labels[9]!r} cannot be told apart")
 
     engine = FakeEngine()
-    engine.label_log_probs = refuse
+    engine.answer = refuse
     with pytest.raises(MethodError, match=r"from 1 to 10 .*'1' and '10' cannot be told apart; such as scale=1-9"):
         scores("prompt-scoring:score_mode=argmax", engine=engine)
 

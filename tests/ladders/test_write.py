@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from synthscore.engine import Generation, Prompt, Sampling
+from synthscore.engine import Answers, Generation, Prompt, Question, Sampling
 from synthscore.errors import EngineError, InputError, LadderError, TaskError
 from synthscore.judging.tasks import load_task
 from synthscore.ladders import write as module
@@ -550,16 +550,11 @@ class Stored:
     def signature(self):
         return self.engine.signature
 
-    def label_log_probs(self, prompts, labels, progress=None):
-        raise NotImplementedError
-
-    def generate(self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int], progress=None):
-        rows = []
-        for prompt, seed in zip(prompts, seeds, strict=True):
-            if (prompt, sampling, seed) not in self.answers:
-                [self.answers[prompt, sampling, seed]] = self.engine.generate([prompt], sampling, [seed], progress)
-            rows.append(self.answers[prompt, sampling, seed])
-        return rows
+    def answer(self, questions: Sequence[Question], progress=None):
+        for question in questions:
+            if question not in self.answers:
+                [self.answers[question]] = self.engine.answer([question], progress).rows
+        return Answers([self.answers[question] for question in questions])
 
 
 def often_empty(prompt, seed):

@@ -100,7 +100,7 @@ def test_questions_asked_in_several_calls_are_what_they_are_in_one(protocol):
     every = asking.verdicts()
     np.testing.assert_array_equal(every.by_order, whole.by_order)
     np.testing.assert_array_equal(every.answers.log_probs, whole.answers.log_probs)
-    assert (every.answers.rivals, every.failures) == (whole.answers.rivals, whole.failures)
+    assert (every.answers.other_tokens, every.failures) == (whole.answers.other_tokens, whole.failures)
 
 
 # ------------------------------------------------------------------------------------------------- in rounds

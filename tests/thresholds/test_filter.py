@@ -30,7 +30,7 @@ from synthscore.io.outputs import Outputs
 from synthscore.judging.tasks import load_task
 from synthscore.ladders.references import load_references, save_references
 from synthscore.scoring.scorer import Scorer
-from synthscore.store.answers import Answer
+from synthscore.store.answers import Stored
 from synthscore.store.engine import StoredVerdicts
 from synthscore.store.file import Store
 from synthscore.types import Context, Ladder, Rung
@@ -604,7 +604,7 @@ def test_verdicts_of_a_wrong_size_are_an_error(engine, folder):
     with Store(folder / "other.sqlite") as store:
         stored = StoredVerdicts(store, engine.signature, "asked")
         key = stored.key(stored.begun(ladder("c0")), "text")
-        store.put_many([Answer(key, "verdicts", "AAAA", "engine")])
+        store.put_many([Stored(key, "verdicts", "AAAA", "engine")])
         with pytest.raises(StoreError, match="3 bytes, expected 120 each"):
             stored.get_many([key], 5, 1)
 

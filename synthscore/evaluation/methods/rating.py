@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..._version import __version__
-from ...engine import Engine, Generation, Prompt, Sampling
+from ...engine import Engine, Generation, Prompt, Sampling, generate, label_log_probs
 from ...errors import LabelError
 from ...io.scores import Scores
 from ...judging.templates import Templates
@@ -84,14 +84,14 @@ class Rating:
         """By the probabilities of the numbers: what a Score is made of, or why there is none."""
         numbers = np.arange(self.low, self.high + 1, dtype=np.float64)
         try:
-            answers = judge.label_log_probs(prompts, [f"{number:.0f}" for number in numbers])
+            answers = label_log_probs(judge, prompts, [f"{number:.0f}" for number in numbers])
         except LabelError as error:
             raise MethodError(
                 f"cannot read numbers from {self.low} to {self.high} out of this judge's probabilities: {error}; such "
                 "as scale=1-9. Or take what it writes: prompt-scoring:score_mode=text"
             ) from error
         failures = unanswered(answers, self.min_mass, self.max_slack)
-        columns = (answers.probs, answers.slack.tolist(), answers.label_mass.tolist())
+        columns = (answers.probs, answers.unreported.tolist(), answers.label_mass.tolist())
         for row, (text, p, slack, mass) in enumerate(zip(texts, *columns, strict=True)):
             if row in failures:
                 yield failures[row]
@@ -118,7 +118,7 @@ class Rating:
         return max(float(p @ numbers) - off, self.low), min(float(p @ numbers) + off, self.high)
 
     def _written(self, judge: Engine, prompts: Sequence[Prompt]) -> Iterator[str | dict[str, Any]]:
-        for written in judge.generate(prompts, WRITING, [0] * len(prompts)):
+        for written in generate(judge, prompts, WRITING, [0] * len(prompts)):
             if not isinstance(written, Generation):
                 yield str(written)
             elif (number := first_number(written.text, self.low, self.high)) is None:
