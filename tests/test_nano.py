@@ -11,7 +11,7 @@ from synthscore.judging.asking import Asking, ask
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
 from synthscore.judging.verdicts import PROTOCOLS, Pair
-from synthscore.ladders.references import load_references
+from synthscore.ladders.references import References
 from synthscore.resources import resource
 from synthscore.scoring.scorer import Scorer
 from synthscore.types import Target
@@ -24,7 +24,7 @@ def nano():
 
 @pytest.fixture(scope="module")
 def handwritten():
-    return load_references(resource("data/references/handwritten"))
+    return References.load(resource("data/references/handwritten"))
 
 
 def pairs(references, attribute, step):
@@ -74,7 +74,7 @@ def test_nano_turns_its_verdict_round_when_the_texts_change_places(nano, handwri
 
 @pytest.mark.slow
 def test_nano_ranks_the_rungs_of_ladders_written_by_hand(nano, handwritten):
-    ladders = load_references(resource("data/references/degraded"))
+    ladders = References.load(resource("data/references/degraded"))
     values, levels, names = [], [], []
     for task in handwritten.tasks:
         for attribute in handwritten.filter(task=task).attributes:

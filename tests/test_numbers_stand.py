@@ -37,7 +37,7 @@ import scipy
 from synthscore import engines
 from synthscore.cli.app import main
 from synthscore.engine import Prompt, label_log_probs
-from synthscore.ladders.references import load_references
+from synthscore.ladders.references import References
 from synthscore.resources import resource
 from tests.fakes import FakeEngine
 
@@ -177,7 +177,7 @@ def inputs(folder: Path) -> None:
             "id": f"{ladder.context_id}/{ladder.attribute}/{rung.level}", "context_id": ladder.context_id,
             "task": ladder.task, "attribute": ladder.attribute, "text": rung.text,
         }
-        for ladder in load_references(resource("data/references/handwritten"))
+        for ladder in References.load(resource("data/references/handwritten"))
         for rung in ladder.usable
     ]  # fmt: skip
     coherent = [row for row in written if row["attribute"] == "coherence"]

@@ -36,8 +36,9 @@ from synthscore.evaluation.methods.floors import source_overlap
 from synthscore.judging.asking import Asking, ask
 from synthscore.judging.tasks import load_task
 from synthscore.judging.verdicts import Pair, Verdicts
+from synthscore.ladders.degraded import DegradedWriter
 from synthscore.ladders.references import References
-from synthscore.ladders.write import DegradedWriter, generate_ladders
+from synthscore.ladders.write import generate_ladders
 from synthscore.scoring.scorer import Scorer
 from synthscore.types import Context, Target
 

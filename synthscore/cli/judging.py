@@ -20,7 +20,7 @@ from ..io.files import read_rows
 from ..io.nouns import target_from_row
 from ..judging.asking import Asking
 from ..judging.tasks import load_task
-from ..ladders.references import References, load_references
+from ..ladders.references import References
 from ..scoring.anchored.adaptive import Narrow, SameDecision, Stop, Sure
 from ..scoring.anchored.questions import n_among_targets
 from ..scoring.anchored.scale import Scale, load_scales
@@ -197,7 +197,7 @@ def load(args: argparse.Namespace) -> tuple[References, Held]:
             option, why = "--targets-too K", "nothing else is drawn with --scoring anchored"
         raise UsageError(f"--seed {args.seed} changes nothing without {option}: {why}. Leave it out, or add that")
     _check_scoring(args)
-    references = load_references(args.references, revision=args.revision)
+    references = References.load(args.references, revision=args.revision)
     if not len(references):
         raise LadderError(f"{args.references} holds no ladders at all. Make some with `synthscore generate`")
     held: dict[str, dict[str, None]] = {}

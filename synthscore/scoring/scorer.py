@@ -31,7 +31,7 @@ from .paper import paper_bound, paper_sum, rung_equivalent, sample_verdicts
 class Scorer:
     """Scores texts on the scale of their ladders' rungs: 1 is as good as the worst rung, N as the best.
 
-    references : the ladders (load_references). attribute, task : which of them; may be left out where they hold one.
+    references : the ladders (References). attribute, task : which of them; may be left out where they hold one.
     judge : an engine (open_engine). asking : how it is asked, and what counts as an answer.
     n_samples : None for exact probabilities; n to score from n labels drawn from them (arXiv:2509.05440, Table 2).
         What is drawn for a text depends on seed and on the text's ids alone; without an id, on its words.

@@ -202,9 +202,9 @@ def test_of_several_rungs_the_one_written_last_is_written_again(n_rungs, data):
 
 
 def test_the_hand_written_ladders_have_no_flag():
-    from synthscore.ladders.references import load_references
+    from synthscore.ladders.references import References
 
-    found = [x for each in load_references(resource("data/references/handwritten")) for x in text_findings(each)]
+    found = [x for each in References.load(resource("data/references/handwritten")) for x in text_findings(each)]
     assert [str(finding) for finding in found if finding.flagged] == []
     assert found
 

@@ -17,7 +17,7 @@ from synthscore.judging.asking import Asking, Inquiry, ask
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
 from synthscore.judging.verdicts import PROTOCOLS, Pair
-from synthscore.ladders.references import References, save_references
+from synthscore.ladders.references import References
 from synthscore.scoring.anchored import load_scales, questions, save_scales
 from synthscore.scoring.anchored.adaptive import Narrow, SameDecision, Sure, ask_in_rounds
 from synthscore.scoring.anchored.questions import Group, n_among_targets
@@ -419,7 +419,7 @@ def test_texts_against_texts_make_scores_surer_and_better():
 def engine(tmp_path, monkeypatch):
     monkeypatch.setenv("SYNTHSCORE_STORE", str(tmp_path / "answers.sqlite"))
     monkeypatch.chdir(tmp_path)
-    save_references(LADDERS, tmp_path / "ladders")
+    References(LADDERS).save(tmp_path / "ladders")
     rows = [{"id": t.id, "context_id": t.context_id, "text": t.text} for t in targets()]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     engine = FakeEngine(soft_judge)
@@ -552,7 +552,7 @@ def test_a_text_that_is_unscored_is_not_told_again_as_one_that_does_not_meet_the
 def two_attributes(engine, tmp_path):
     """Ladders of two attributes, and a scale of each."""
     fluent = [replace(each, attribute="fluency") for each in LADDERS]
-    save_references(fluent, tmp_path / "ladders", merge=True)
+    References(fluent).save(tmp_path / "ladders", merge=True)
     assert main(["score", *ANCHORED, "--save-scale", "scale.json", "-o", "whole.jsonl"]) == 0
     return engine
 

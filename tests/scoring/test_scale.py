@@ -12,7 +12,7 @@ import pytest
 from synthscore import engines
 from synthscore.cli.app import main
 from synthscore.errors import InputError, SynthscoreWarning
-from synthscore.ladders.references import References, save_references
+from synthscore.ladders.references import References
 from synthscore.scoring.anchored import Anchors, JudgeModel, Scale, load_scales, save_scales
 from synthscore.scoring.anchored.scores import UNSETTLED, lines
 from synthscore.scoring.scorer import Scorer
@@ -405,7 +405,7 @@ def test_a_file_of_two_scales_is_not_one(fitted, tmp_path):
 def engine(tmp_path, monkeypatch):
     monkeypatch.setenv("SYNTHSCORE_STORE", str(tmp_path / "answers.sqlite"))
     monkeypatch.chdir(tmp_path)
-    save_references(LADDERS, tmp_path / "ladders")
+    References(LADDERS).save(tmp_path / "ladders")
     rows = [{"id": t.id, "context_id": t.context_id, "text": t.text} for t in targets()]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     engine = FakeEngine(soft_judge)
