@@ -40,9 +40,10 @@ def _sub(pattern: str, new: str | Callable[[re.Match[str]], str], flags: int = 0
 
     def edit(text: str, rng: Generator, material: Material) -> str | None:
         found = list(compiled.finditer(text))
-        if not found:
+        index = pick(rng, range(len(found)))
+        if index is None:
             return None
-        match = pick(rng, found)
+        match = found[index]
         made = new(match) if callable(new) else match.expand(new)
         return text[: match.start()] + made + text[match.end() :]
 
@@ -79,9 +80,10 @@ def _word_table(words: Mapping[str, str]) -> Edit:
                 if text[start].islower() or phrase.startswith("i ") or before[-1:] in (".", "!", "?", ""):
                     found.append((start, phrase))
                 break
-        if not found:
+        index = pick(rng, range(len(found)))
+        if index is None:
             return None
-        start, phrase = pick(rng, found)
+        start, phrase = found[index]
         new = words[phrase]
         new = new[:1].upper() + new[1:] if text[start].isupper() else new
         if text == low:
