@@ -24,11 +24,12 @@ from ..io.outputs import Outputs
 from ..io.write import json_line
 from ..ladders.references import References
 from ..scoring.anchored.scale import save_scales
+from ..scoring.rows import RowScores, Shape, held_attributes, joined, read_item
 from ..signature import Signature, text_hash
 from ..thresholds.certificate import Certificate
 from ..thresholds.rules import AtLeast, Decision, MinScore, check_on_scale
 from ..types import Score
-from . import judging
+from . import common, judging
 from .common import (
     ERROR,
     INCOMPLETE,
@@ -125,7 +126,9 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     rule = _rule(args)
-    references, held = judging.load(args)
+    scoring = judging.scoring_of(args)
+    references = References.load(args.references, revision=args.revision)
+    held = held_attributes(references, args.task, args.attribute)
     _check_attribute(args, held)
     _check_threshold(args, rule, references, held)
     paths = {"kept": args.output, "dropped": args.dropped, "unsure": args.unsure}
@@ -140,11 +143,11 @@ def run(args: argparse.Namespace) -> int:
                 warn(f"{spaced(outputs.discarded)} rows of a run of other options or rows were there: begun anew")
             done = outputs.n_rows
             tally = Tally.of(outputs.state)
-            judged_by = judging.Judging(args, references, held, engine, brief=True)
+            scorer = judging.row_scorer(args, references, engine, scoring, brief=True)
             size = BATCH if alone else None
             for batch in read_batches(args.targets, size, encoding=args.encoding, skip=done):
-                items = [judging.read_item(row, args) for row in batch.rows]
-                judged = judged_by.judge(items)
+                items = [read_item(row, common.fields(args)) for row in batch.rows]
+                judged = judging.score_rows(args, scorer, items, engine)
                 if isinstance(rule, Certificate):
                     for signature in judged.used:
                         rule.check(signature)
@@ -182,7 +185,7 @@ class Tally:
 
     n_rows: int = 0
     n_questions: int = 0
-    shape: judging.Shape = (0, 0, 0)
+    shape: Shape = (0, 0, 0)
     saved: tuple[int, int] = (0, 0)
     n_unmet: int = 0
     n_open: int = 0
@@ -213,12 +216,10 @@ class Tally:
         """Without what is unscored."""
         return self.decisions["unsure"] - self.n_open
 
-    def add(
-        self, judged: judging.Judged, scores: Sequence[Score], decisions: Sequence[Decision], rule: AnyRule
-    ) -> None:
+    def add(self, judged: RowScores, scores: Sequence[Score], decisions: Sequence[Decision], rule: AnyRule) -> None:
         self.n_rows += len(scores)
         self.n_questions += judged.n_questions
-        self.shape = judging.joined(self.shape, judged.shape)
+        self.shape = joined(self.shape, judged.shape)
         self.saved = self.saved[0] + judged.saved[0], self.saved[1] + judged.saved[1]
         self.n_unmet += judged.n_unmet
         self.statuses.update(score.status for score in scores)
@@ -334,7 +335,7 @@ def _rule(args: argparse.Namespace) -> AnyRule:
         raise UsageError(f"--{error}") from error
 
 
-def _check_attribute(args: argparse.Namespace, held: judging.Held) -> None:
+def _check_attribute(args: argparse.Namespace, held: Mapping[str, Sequence[str]]) -> None:
     names = list(dict.fromkeys(name for attributes in held.values() for name in attributes))
     names = args.attribute or names
     if len(names) != 1:
@@ -344,7 +345,9 @@ def _check_attribute(args: argparse.Namespace, held: judging.Held) -> None:
         )
 
 
-def _check_threshold(args: argparse.Namespace, rule: AnyRule, references: References, held: judging.Held) -> None:
+def _check_threshold(
+    args: argparse.Namespace, rule: AnyRule, references: References, held: Mapping[str, Sequence[str]]
+) -> None:
     sizes = sorted({ladder.n_rungs for ladder in references if ladder.attribute in held.get(ladder.task, ())})
     if isinstance(rule, Certificate):
         return
