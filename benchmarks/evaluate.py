@@ -30,7 +30,7 @@ import numpy as np
 from synthscore.engine import Answers, LabelAnswer, Progress, Question
 from synthscore.evaluation.methods import Tools, method
 from synthscore.evaluation.ratings import Ratings, load_benchmark
-from synthscore.ladders.references import References, save_references
+from synthscore.ladders.references import References
 from synthscore.signature import Signature
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
@@ -94,7 +94,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         ratings = load_benchmark("summeval", args.data)
         references, store = f"{folder}/ladders", f"{folder}/store.sqlite"
-        save_references(ladders(ratings), references)
+        References(ladders(ratings)).save(references)
         with Store(store) as answers:
             tools = Tools(StoredEngine(HashJudge(), answers), ladders(ratings))
             for spec in ("ladder", "g-eval", "poe-bt"):

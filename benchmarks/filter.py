@@ -31,7 +31,7 @@ import numpy as np
 from synthscore import engines
 from synthscore.cli.app import main as synthscore
 from synthscore.io.scores import Scores
-from synthscore.ladders.references import save_references
+from synthscore.ladders.references import References
 from synthscore.scoring.paper import paper_sum, rung_equivalent
 from synthscore.scoring.scorer import Scorer
 from synthscore.signature import Signature
@@ -72,7 +72,7 @@ def make(folder: Path, n_rows: int) -> None:
     for i in range(N_LADDERS):
         rungs = tuple(Rung(k + 1, k / (N_RUNGS - 1), f"{text(15)} {k}") for k in range(N_RUNGS))
         ladders.append(Ladder(f"c{i}", "summarization", "coherence", rungs, Context(f"c{i}", text(800))))
-    save_references(ladders, folder / "ladders")
+    References(ladders).save(folder / "ladders")
     with (folder / "rows.jsonl").open("w") as file:
         for i in range(n_rows):
             row = {"id": f"t{i}", "context_id": f"c{rng.randrange(N_LADDERS)}", "text": text(14)}

@@ -37,7 +37,7 @@ import scipy
 from synthscore import engines
 from synthscore.cli.app import main
 from synthscore.engine import Prompt, label_log_probs
-from synthscore.ladders.references import load_references
+from synthscore.ladders.references import References
 from synthscore.resources import resource
 from tests.fakes import FakeEngine
 
@@ -51,14 +51,14 @@ def argv(what: str, source: str, output: str, *, store: str = "none", **options:
     options : by their names; True for those without a value
     """
     words = [what, source, "-o", output]
+    if what == "compare":  # which is a part of `rank`, and its ranking is not looked at
+        words = ["rank", source, "-o", f"{output}.ranking.jsonl", "--save-comparisons", output, "--method", "win-ratio"]
     if what == "rank" and not options.pop("judged", False):
         words = ["rank", "--comparisons", source, "-o", output]
     elif what != "report":
         words += ["--store", store]
     if what in ("score", "filter"):
         words += ["--references", LADDERS]
-    if options.get("debias") == "threshold":
-        options["debias"] = "median"
     for name, value in options.items():
         words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
     return [*words, "--quiet"]
@@ -177,7 +177,7 @@ def inputs(folder: Path) -> None:
             "id": f"{ladder.context_id}/{ladder.attribute}/{rung.level}", "context_id": ladder.context_id,
             "task": ladder.task, "attribute": ladder.attribute, "text": rung.text,
         }
-        for ladder in load_references(resource("data/references/handwritten"))
+        for ladder in References.load(resource("data/references/handwritten"))
         for rung in ladder.usable
     ]  # fmt: skip
     coherent = [row for row in written if row["attribute"] == "coherence"]

@@ -52,7 +52,7 @@ def demo(
         folder where all files go
     """
     from ..io.write import write_rows
-    from ..ladders.references import load_references
+    from ..ladders.references import References
 
     start = time.perf_counter()
     folder = Path(output)
@@ -60,7 +60,7 @@ def demo(
     for name in (*TASKS, "targets"):
         shutil.copyfile(resource("data/demo") / f"{name}.jsonl", folder / f"{name}.jsonl")
     write_rows(
-        _rungs_as_targets(load_references(resource("data/references/handwritten"))), folder / "handwritten.jsonl"
+        _rungs_as_targets(References.load(resource("data/references/handwritten"))), folder / "handwritten.jsonl"
     )
     steps = _Demo(folder, model, opening, messages)
     for step in (_generate, _score, _filter, _check, _report):
@@ -103,7 +103,7 @@ class _Demo:
 
 
 def _generate(demo: _Demo) -> int:
-    from ..ladders.references import load_references
+    from ..ladders.references import References
 
     _heading(
         "1  Ladders",
@@ -115,7 +115,7 @@ def _generate(demo: _Demo) -> int:
         if demo.command("generate", demo.path(f"{task}.jsonl"), *options) == ERROR:
             return ERROR
     _say(f"One of them, {EXAMPLE}/{ATTRIBUTE}, the worst text first:")
-    ladder = load_references(demo.path("ladders")).find(EXAMPLE, ATTRIBUTE, TASKS[0])
+    ladder = References.load(demo.path("ladders")).find(EXAMPLE, ATTRIBUTE, TASKS[0])
     for rung in ladder.rungs:
         text = rung.text or f"(failed: {rung.reason})"
         print(textwrap.fill(text, 98, initial_indent=f"    {rung.level}  ", subsequent_indent="       "))

@@ -11,9 +11,8 @@ import numpy as np
 
 from ..errors import RankingError, SynthscoreWarning
 from ..types import FloatArray
-from .comparisons import Comparisons
+from .comparisons import Comparisons, Ranking
 from .graph import Information
-from .result import Ranking
 
 Stderr = Literal["auto", "model", "sandwich"] | None
 AUTOMATIC = 3_000  # candidates up to which "auto" computes errors: about 2 s, 100 MB

@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from synthscore.engine import Answers, Generation, Prompt, Question, Sampling
 from synthscore.errors import EngineError, InputError, LadderError, TaskError
 from synthscore.judging.tasks import load_task
-from synthscore.ladders import write as module
-from synthscore.ladders.write import DegradedWriter, Job, PromptedWriter, Step, clean, generate_ladders, schedule
+from synthscore.ladders import degraded as module
+from synthscore.ladders import prompted
+from synthscore.ladders.degraded import DegradedWriter
+from synthscore.ladders.prompted import PromptedWriter, clean
+from synthscore.ladders.write import Job, Step, generate_ladders, schedule
 from synthscore.signature import text_hash
 from synthscore.types import Context, Rung
 
@@ -624,7 +627,7 @@ def test_a_prompted_rung_says_all_that_it_was_made_with():
 
 def test_the_time_is_not_in_the_key(monkeypatch, folder):
     before = prompted_key(folder), degraded_key(folder)
-    monkeypatch.setattr(module, "_now", lambda: "2001-01-01T00:00:00+00:00")
+    monkeypatch.setattr(prompted, "now", lambda: "2001-01-01T00:00:00+00:00")
     assert (prompted_key(folder), degraded_key(folder)) == before
 
 

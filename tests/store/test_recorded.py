@@ -9,7 +9,7 @@ from synthscore.cli.app import main
 from synthscore.engine import Engine, Prompt, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.errors import EngineError, StoreError
-from synthscore.ladders.references import save_references
+from synthscore.ladders.references import References
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.store.recorded import RecordedEngine
@@ -119,7 +119,7 @@ def scored(tmp_path, monkeypatch):
     monkeypatch.setenv("SYNTHSCORE_STORE", str(tmp_path / "default.sqlite"))
     rungs = tuple(Rung(level, (level - 1) / 2, f"A text of quality {level}.") for level in (1, 2, 3))
     contexts = [Context(f"c{i}", f"Article {i}, with a second sentence.") for i in range(2)]
-    save_references([Ladder(c.id, "summarization", "coherence", rungs, c) for c in contexts], "ladders")
+    References([Ladder(c.id, "summarization", "coherence", rungs, c) for c in contexts]).save("ladders")
     targets = [{"id": f"t{i}", "context_id": f"c{i % 2}", "text": f"Text number {i}."} for i in range(6)]
     write("targets.jsonl", targets)
     opened = engines.open_engine
