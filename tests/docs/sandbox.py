@@ -36,7 +36,7 @@ PAIR = re.compile(r"\n[^\n]* [1A]:\n(.*)\n\n[^\n]* [2B]:\n(.*)\n\nVerdict:", re.
 VERDICTS = {"Better": 1, "Worse": -1, "Similar": 0, "Yes": 1, "No": -1, "A": -1, "B": 1}  # of the second text
 N_CONTEXTS = 4  # of twelve: nano reads no more in a few seconds
 ATTRIBUTES = ("coherence", "consistency")
-WORDS = tuple("the ferry lost its power near an island and two tugs brought it home".split())
+SENTENCE = "the ferry lost its power near an island and two tugs brought it home"
 QUALITY = {"careful": 4.5, "hasty": 3.0, "broken": 1.5}
 
 
@@ -82,24 +82,7 @@ class StandIn:
         if question.kind == "tokens":
             return np.array([-len(word) / 10 for word in (question.continuation or "").split()])
         if question.kind == "text":
-            words = draw.permutation(
-                [
-                    "the",
-                    "ferry",
-                    "lost",
-                    "its",
-                    "power",
-                    "near",
-                    "an",
-                    "island",
-                    "and",
-                    "two",
-                    "tugs",
-                    "brought",
-                    "it",
-                    "home",
-                ]
-            )
+            words = draw.permutation(SENTENCE.split())
             return Generation(f"{' '.join(words).capitalize()}.", "stop", len(words))
         pair = PAIR.search(question.prompt.text)
         labels = tuple(label for label in VERDICTS if label in question.labels)

@@ -12,9 +12,10 @@ from synthscore.evaluation.agreement import spearman
 from synthscore.evaluation.curves import default_budgets, efficiency_curves, t_interval
 from synthscore.ranking.bias import median_debiasing, pool
 from synthscore.ranking.bradley_terry import soft_bradley_terry
-from synthscore.ranking.comparisons import Comparisons, Ranking
+from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.counts import average_probability, win_ratio
-from synthscore.ranking.selection import all_pairs, symmetric
+from synthscore.ranking.designs import all_pairs, symmetric
+from synthscore.ranking.result import Ranking
 from synthscore.report.lines import Line, Panel, figure
 
 N = 6
@@ -122,7 +123,7 @@ def test_a_set_that_is_not_full_or_a_spread_of_one_draw_is_refused():
         efficiency_curves([CONTEXTS[0].subset(np.arange(29))], {"w": win_ratio})
     with pytest.raises(InputError, match="1 draws, expected at least 2"):
         efficiency_curves(CONTEXTS, {"w": win_ratio}, n_draws=1)
-    with pytest.raises(ValueError, match="1 sets of ratings for 3"):
+    with pytest.raises(InputError, match="1 sets of ratings for 3"):
         efficiency_curves(CONTEXTS, {"w": win_ratio}, human=TRUTH[:1])
 
 
