@@ -13,7 +13,8 @@ from ..evaluation.curves import Curve, efficiency_curves
 from ..io.write import plain, replacing, write_rows
 from ..ranking import METHODS
 from ..ranking.comparisons import Comparisons, Ranking
-from ..report.lines import Line, Panel, figure
+from ..report.figures import Line, Panel
+from ..report.figures import curves as drawn
 from ..types import FloatArray
 from .common import INCOMPLETE, OK, UsageError, counted, note, table
 from .comparing import rated, read_ratings, stored
@@ -46,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         panel = Panel(f"{args.selection or 'symmetric'} selection", lines(curves), "calls in a context", "Spearman")
         with replacing(Path(args.plot)) as file:
-            file.write(figure([panel], width=520, height=360).encode())
+            file.write(drawn([panel]).encode())
     if args.json:
         print(json.dumps(rows, allow_nan=False))
     elif args.output != "-":
