@@ -1,21 +1,31 @@
-# make demo   the main job on small data, offline, in about a minute
-# make test   style, types, tests
-# Both make a virtual environment in .venv first, if there is none.
+# make demo        the main job on small data, offline, in about a minute
+# make test        style, types, the order of the rooms, all tests
+# make test-fast   the same without the slow tests: while writing
+# Each makes a virtual environment in .venv first, if there is none.
 
 PYTHON ?= python3
 VENV ?= .venv
 READY = $(VENV)/.ready
+# Tests run side by side, one a core, each with one thread: threads that wait for each other are slower than no threads.
+WORKERS ?= auto
+PYTEST = OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses $(WORKERS) --dist worksteal
 
-.PHONY: demo test clean
+.PHONY: demo test test-fast check clean
 
 demo: $(READY)
 	$(VENV)/bin/synthscore demo
 
-test: $(READY)
+test: check
+	$(PYTEST)
+
+test-fast: check
+	$(PYTEST) -m "not slow"
+
+check: $(READY)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check synthscore papers tests training
 	$(VENV)/bin/mypy
-	$(VENV)/bin/pytest
+	$(VENV)/bin/lint-imports --no-logo
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -36,8 +36,8 @@ import numpy as np
 from synthscore.errors import CertificateError
 from synthscore.signature import Signature
 from synthscore.thresholds.calibrate import by_chance, calibrate, needed
+from synthscore.thresholds.certificate import Guarantee
 from synthscore.thresholds.labels import Labelled
-from synthscore.thresholds.rules import Guarantee
 from synthscore.types import BoolArray, FloatArray
 
 SIZES = (100, 300, 1000)

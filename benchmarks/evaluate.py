@@ -24,14 +24,13 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from synthscore.engine import LabelLogProbs, Progress, Prompt
+from synthscore.engine import Answers, LabelAnswer, Progress, Question
 from synthscore.evaluation.methods import Tools, method
 from synthscore.evaluation.ratings import Ratings, load_benchmark
-from synthscore.ladders.references import References, save_references
+from synthscore.ladders.references import References
 from synthscore.signature import Signature
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
@@ -51,17 +50,13 @@ class HashJudge:
 
     signature = Signature.of(model="hash", backend="none")
 
-    def label_log_probs(
-        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
-    ) -> LabelLogProbs:
-        digests = [hashlib.sha256(prompt.text.encode()).digest() for prompt in prompts]
-        weights = np.stack([np.frombuffer(digest, np.uint16)[: len(labels)] + 1.0 for digest in digests])
-        return LabelLogProbs(tuple(labels), np.log(0.9 * weights / weights.sum(axis=1, keepdims=True)))
-
-    def generate(self, *asked: Any) -> list[Any]:
-        raise NotImplementedError
-
-    token_log_probs = generate
+    def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
+        rows = []
+        for question in questions:
+            digest = hashlib.sha256(question.prompt.text.encode()).digest()
+            weights = np.frombuffer(digest, np.uint16)[: len(question.labels)] + 1.0
+            rows.append(LabelAnswer(np.log(0.9 * weights / weights.sum()).tolist()))
+        return Answers(rows)
 
 
 def ladders(ratings: Ratings) -> References:
@@ -99,7 +94,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         ratings = load_benchmark("summeval", args.data)
         references, store = f"{folder}/ladders", f"{folder}/store.sqlite"
-        save_references(ladders(ratings), references)
+        References(ladders(ratings)).save(references)
         with Store(store) as answers:
             tools = Tools(StoredEngine(HashJudge(), answers), ladders(ratings))
             for spec in ("ladder", "g-eval", "poe-bt"):

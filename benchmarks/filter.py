@@ -33,7 +33,7 @@ from synthscore import engines
 from synthscore.cli.app import main as synthscore
 from synthscore.io import outputs as filtering
 from synthscore.io.scores import Scores
-from synthscore.ladders.references import save_references
+from synthscore.ladders.references import References
 from synthscore.scoring.paper import paper_sum, rung_equivalent
 from synthscore.scoring.scorer import Scorer
 from synthscore.signature import Signature
@@ -47,10 +47,8 @@ class Judge:
 
     signature = Signature.of(model="none@0", backend="benchmark")
 
-    def label_log_probs(self, prompts, labels, progress=None):  # type: ignore[no-untyped-def]
-        sys.exit(f"{len(prompts)} questions were asked; expected none")
-
-    generate = token_log_probs = label_log_probs
+    def answer(self, questions, progress=None):  # type: ignore[no-untyped-def]
+        sys.exit(f"{len(questions)} questions were asked; expected none")
 
 
 def drawn(self: Scorer, targets, progress=None, rng=np.random.default_rng(0)) -> Scores:  # type: ignore[no-untyped-def] # noqa: B008
@@ -76,7 +74,7 @@ def make(folder: Path, n_rows: int) -> None:
     for i in range(N_LADDERS):
         rungs = tuple(Rung(k + 1, k / (N_RUNGS - 1), f"{text(15)} {k}") for k in range(N_RUNGS))
         ladders.append(Ladder(f"c{i}", "summarization", "coherence", rungs, Context(f"c{i}", text(800))))
-    save_references(ladders, folder / "ladders")
+    References(ladders).save(folder / "ladders")
     with (folder / "rows.jsonl").open("w") as file:
         for i in range(n_rows):
             row = {"id": f"t{i}", "context_id": f"c{rng.randrange(N_LADDERS)}", "text": text(14)}

@@ -24,7 +24,7 @@ import torch
 import transformers as tf
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from synthscore.engine import Prompt
+from synthscore.engine import Prompt, label_log_probs
 from synthscore.engines.labels import TokenIds
 from synthscore.engines.seq2seq.engine import Seq2SeqEngine, _Encoded
 
@@ -138,11 +138,11 @@ def main() -> None:
             encoders[f"packed, {budget} tokens"] = lambda texts=texts, engine=engine: packed(engine, texts)
         answers: dict[str, Callable[[], np.ndarray]] = {
             "one forward a label": lambda prompts=prompts: one_forward_a_label(single, prompts),
-            "engine, single": lambda prompts=prompts: single.label_log_probs(prompts, LABELS).log_probs,
+            "engine, single": lambda prompts=prompts: label_log_probs(single, prompts, LABELS).log_probs,
         }
         for budget, engine in padded.items():
             answers[f"engine, padded, {budget}"] = lambda prompts=prompts, engine=engine: (
-                engine.label_log_probs(prompts, LABELS).log_probs
+                label_log_probs(engine, prompts, LABELS).log_probs
             )
         plain_states, plain_answers = encoders["one prompt a forward"](), answers["one forward a label"]()
         differences = {

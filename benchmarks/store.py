@@ -32,9 +32,9 @@ from pathlib import Path
 
 import numpy as np
 
-from synthscore.engine import Generation, LabelLogProbs, Prompt, Question, Rival
+from synthscore.engine import Answers, LabelAnswer, OtherToken, Prompt, Question, label_log_probs
 from synthscore.signature import Signature
-from synthscore.store.answers import Answer, batch_rows, crc
+from synthscore.store.answers import Stored, batch_rows, crc
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 
@@ -71,10 +71,10 @@ class Questions:
     def value(self, i: int) -> dict[str, object]:
         return {"log_probs": self.log_probs[i].tolist(), "rival": ["The", -3.0625]}
 
-    def answers(self, start: int, stop: int) -> list[Answer]:
+    def answers(self, start: int, stop: int) -> list[Stored]:
         questions = [Question(prompt, LABELS) for prompt in self.prompts(start, stop)]
         engine = str(SIGNATURE)
-        return [Answer(q.key(engine), "labels", self.value(i), engine, q) for i, q in enumerate(questions, start)]
+        return [Stored(q.key(engine), "labels", self.value(i), engine, q) for i, q in enumerate(questions, start)]
 
 
 class KnownEngine:
@@ -85,13 +85,10 @@ class KnownEngine:
     def __init__(self, log_probs: np.ndarray) -> None:
         self.log_probs, self.n_asked = log_probs, 0
 
-    def label_log_probs(self, prompts, labels, progress=None) -> LabelLogProbs:  # type: ignore[no-untyped-def]
-        start, self.n_asked = self.n_asked, self.n_asked + len(prompts)
-        rivals = (Rival("The", -3.0625),) * len(prompts)
-        return LabelLogProbs(tuple(labels), self.log_probs[start : self.n_asked], rivals)
-
-    def generate(self, prompts, sampling, seeds, progress=None) -> list[Generation | Exception]:  # type: ignore[no-untyped-def]
-        raise NotImplementedError
+    def answer(self, questions, progress=None) -> Answers:  # type: ignore[no-untyped-def]
+        start, self.n_asked = self.n_asked, self.n_asked + len(questions)
+        other = OtherToken("The", -3.0625)
+        return Answers([LabelAnswer(row, other) for row in self.log_probs[start : self.n_asked].tolist()])
 
 
 class Clock:
@@ -143,7 +140,7 @@ def run(questions: Questions, n: int, batch: int, folder: Path) -> dict[str, tup
             engine = StoredEngine(inner, store, batch)
             for start, stop in steps(n, batch):
                 asked = questions.prompts(start, stop)
-                got = clocks[name](engine.label_log_probs, asked, LABELS)
+                got = clocks[name](label_log_probs, engine, asked, LABELS)
                 if not np.array_equal(got.log_probs, questions.log_probs[start:stop]):
                     sys.exit(f"{name}: answers {start} to {stop} differ; not timed further")
             if inner.n_asked != (n if name == "through, new" else 0):

@@ -18,7 +18,7 @@ from synthscore.errors import BenchmarkError, SynthscoreError
 from synthscore.evaluation.methods import Tools
 from synthscore.evaluation.ratings import BENCHMARKS, Ratings, load_benchmark
 from synthscore.io.write import replacing
-from synthscore.ladders.references import load_references
+from synthscore.ladders.references import References
 from synthscore.signature import Signature
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store, default_store_path
@@ -92,14 +92,14 @@ def tables(args: argparse.Namespace) -> int:
     benchmarks = [args.benchmark] if args.benchmark else [b for name in args.table for b in published(name).benchmarks]
     ratings, absent = _benchmarks(args.data, dict.fromkeys(benchmarks))
     prompts = args.prompts.split(",")
-    references = load_references(args.references) if args.references else None
+    references = References.load(args.references) if args.references else None
     with _opened(args, Tools(None, references, prompts[0])) as models:
         made = [
             make_table(
                 name,
                 ratings,
                 models,
-                writers={writer: load_references(folder) for writer, folder in args.writer},
+                writers={writer: References.load(folder) for writer, folder in args.writer},
                 methods=dict(args.row),
                 prompts=[] if args.prompts == "default" else prompts,
                 n_draws=args.draws,

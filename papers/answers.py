@@ -18,9 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from synthscore.engine import LabelLogProbs, Prompt, Question
+from synthscore.engine import LabelAnswer, Prompt, Question
 from synthscore.errors import InputError
 from synthscore.evaluation.ratings.types import RatedText, Ratings
 from synthscore.io.fields import Row, check_number, read_id, require_number, row_error, shorten
@@ -29,8 +27,8 @@ from synthscore.io.write import plain
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
 from synthscore.signature import Signature, text_hash
-from synthscore.store.answers import Answer
-from synthscore.store.engine import label_value
+from synthscore.store.answers import Stored
+from synthscore.store.engine import stored_value
 from synthscore.store.file import Store
 
 FLOOR = math.log(1e-5)
@@ -65,7 +63,7 @@ def import_answers(source: Source, ratings: Ratings, store: Store, *, templates:
     source = _kept(source)
     published = _hash(source)
     prompts = _Prompts(ratings, templates)
-    answers: dict[bytes, Answer] = {}
+    answers: dict[bytes, Stored] = {}
     repeated: list[str] = []
     untold: list[str] = []
     left_out: list[str] = []
@@ -84,7 +82,7 @@ def import_answers(source: Source, ratings: Ratings, store: Store, *, templates:
             continue
         if all(value.get("censored", (False,))):
             untold.append(f"row {row.number}, {name}")
-        answers[key] = Answer(key, question.kind, value, engine, question)
+        answers[key] = Stored(key, question.kind, value, engine, question)
     if not answers:
         first = f"; the first of {len(left_out)} rows: {left_out[0]}" if left_out else ""
         raise InputError(
@@ -199,16 +197,16 @@ def _answer(row: Row, prompts: _Prompts) -> tuple[Question, dict[str, Any], str]
         if choice not in _CHOICES:
             raise row_error(row, "choice", choice, f"choice is {shorten(choice)}, expected A, B or tie", "Mend the row")
         question = Question(prompts.choose(row), ("A", "B"))
-        answers = LabelLogProbs(question.labels, np.array([_CHOICES[choice]]))
+        answer = LabelAnswer(_CHOICES[choice])
         systems = f"{row.values['system_a']} or {row.values['system_b']}"
     else:
         _require_kind(row, "score_distribution")
-        labels, answers = _distribution(row)
+        labels, answer = _distribution(row)
         question, systems = Question(prompts.rate(row, labels), labels), row.values["system"]
-    return question, label_value(answers, 0), f"{row.values['context_id']}/{systems}/{row.values['attribute']}"
+    return question, stored_value(answer), f"{row.values['context_id']}/{systems}/{row.values['attribute']}"
 
 
-def _distribution(row: Row) -> tuple[tuple[str, ...], LabelLogProbs]:
+def _distribution(row: Row) -> tuple[tuple[str, ...], LabelAnswer]:
     told = row.values.get("logprobs")
     if not isinstance(told, Mapping) or not told or not all(str(label).isdecimal() for label in told):
         seen = f"logprobs is {shorten(told)}, expected whole numbers -> log-probabilities"
@@ -219,11 +217,11 @@ def _distribution(row: Row) -> tuple[tuple[str, ...], LabelLogProbs]:
         raise row_error(row, "logprobs", told, seen, "Write null for a label that is not told")
     found = [check_number(row, "logprobs", told[label]) for label in labels]
     values = [FLOOR if value is None else value for value in found]
-    censored = np.array([[value is None for value in found]])
+    censored = [value is None for value in found]
     if max(values) > 1e-4:
         seen = f"logprobs are {shorten(told)}, expected at most 0"
         raise row_error(row, "logprobs", told, seen, "Natural logarithms go there")
-    return labels, LabelLogProbs(labels, np.array([values]), censored=censored)
+    return labels, LabelAnswer(values, censored=censored if any(censored) else None)
 
 
 def _signature(row: Row, ratings: Ratings, published: str) -> Signature:

@@ -1,7 +1,7 @@
 """Absolute quality scores for generated texts: a judge compares each text with a ladder of synthetic references.
 
     >>> import synthscore as ss
-    >>> references = ss.load_references("ladders/")
+    >>> references = ss.References.load("ladders/")
     >>> scorer = ss.Scorer(references, ss.open_engine("nano"), attribute="coherence")
     >>> scores = scorer.score([{"id": "1", "context_id": "news-7", "text": "..."}])
     >>> scores[0].value, scores[0].status
@@ -25,22 +25,27 @@ if TYPE_CHECKING:
     from .evaluation.methods import Tools, method
     from .evaluation.ratings import Ratings, load_benchmark, read_ratings
     from .io.scores import Scores
+    from .judging.asking import Asking, ask
     from .judging.tasks import load_task, task_names
     from .judging.templates import Templates
-    from .judging.verdicts import Pair, Verdicts, ask
-    from .ladders.references import References, load_references, save_references
-    from .ladders.write import DegradedWriter, PromptedWriter, generate_ladders
+    from .judging.verdicts import Pair, Verdicts
+    from .ladders.degraded import DegradedWriter
+    from .ladders.prompted import PromptedWriter
+    from .ladders.references import References
+    from .ladders.write import generate_ladders
     from .scoring.anchored import Scale, load_scales, save_scales
     from .scoring.scorer import Scorer
     from .signature import Signature
     from .store.engine import StoredEngine
     from .store.file import Store
     from .thresholds.calibrate import calibrate
-    from .thresholds.labels import read_labelled
-    from .thresholds.rules import AtLeast, Certificate, Guarantee, MinScore
+    from .thresholds.certificate import Certificate, Guarantee
+    from .thresholds.labels import Labelled
+    from .thresholds.rules import AtLeast, MinScore
     from .types import Attribute, Context, Ladder, Rung, Score, Target, Task
 
 _HOMES = {
+    "io.scores": ("Scores",),
     "engine": ("Sampling",),
     "engines": ("open_engine",),
     "errors": ("SynthscoreError",),
@@ -49,28 +54,34 @@ _HOMES = {
     "evaluation.ratings": ("Ratings", "load_benchmark", "read_ratings"),
     "judging.tasks": ("load_task", "task_names"),
     "judging.templates": ("Templates",),
-    "judging.verdicts": ("Pair", "Verdicts", "ask"),
-    "ladders.references": ("References", "load_references", "save_references"),
-    "ladders.write": ("DegradedWriter", "PromptedWriter", "generate_ladders"),
+    "judging.asking": ("Asking", "ask"),
+    "judging.verdicts": ("Pair", "Verdicts"),
+    "ladders.references": ("References",),
+    "ladders.degraded": ("DegradedWriter",),
+    "ladders.prompted": ("PromptedWriter",),
+    "ladders.write": ("generate_ladders",),
     "scoring.anchored": ("Scale", "load_scales", "save_scales"),
     "scoring.scorer": ("Scorer",),
     "signature": ("Signature",),
     "store.engine": ("StoredEngine",),
     "store.file": ("Store",),
     "thresholds.calibrate": ("calibrate",),
-    "thresholds.labels": ("read_labelled",),
-    "thresholds.rules": ("AtLeast", "Certificate", "Guarantee", "MinScore"),
-    "types": ("Attribute", "Context", "Ladder", "Rung", "Score", "Scores", "Target", "Task"),
+    "thresholds.labels": ("Labelled",),
+    "thresholds.certificate": ("Certificate", "Guarantee"),
+    "thresholds.rules": ("AtLeast", "MinScore"),
+    "types": ("Attribute", "Context", "Ladder", "Rung", "Score", "Target", "Task"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Asking",
     "AtLeast",
     "Attribute",
     "Certificate",
     "Context",
     "DegradedWriter",
     "Guarantee",
+    "Labelled",
     "Ladder",
     "MinScore",
     "Pair",
@@ -98,15 +109,12 @@ __all__ = [
     "evaluate",
     "generate_ladders",
     "load_benchmark",
-    "load_references",
     "load_scales",
     "load_task",
     "method",
     "open_engine",
     "ranking",
-    "read_labelled",
     "read_ratings",
-    "save_references",
     "save_scales",
     "task_names",
 ]

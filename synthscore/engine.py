@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Rival:
+class OtherToken:
     """The most probable token that no label starts with: what the model would rather have said."""
 
     token: str
@@ -44,17 +44,17 @@ class LabelLogProbs:
     labels : label words, in column order
     log_probs : float64, shape (n_prompts, n_labels), nats; not normalised over the labels
         log P(label | prompt), the whole label, summed over its surface forms. NaN in rows that failed.
-    rivals : per prompt, or None for a row that failed
+    other_tokens : per prompt, or None for a row that failed
     failures : row index -> reason, for rows that could not be asked
     tokens_naive, tokens_computed : tokens in all prompts, and tokens that the model really ran over
-    censored : bool, shape of log_probs, or None where nothing is; True: a server did not tell this label, and log_probs
-        holds the most that it can be
+    censored : bool, shape of log_probs, or None where nothing is; True: a server did not report this label, and
+        log_probs holds the most that it can be
     floors : float64, shape of log_probs, or None; the least that a censored label can be, -inf (and None): not known
     """
 
     labels: tuple[str, ...]
     log_probs: FloatArray
-    rivals: tuple[Rival | None, ...] = ()
+    other_tokens: tuple[OtherToken | None, ...] = ()
     failures: Mapping[int, str] = field(default_factory=dict)
     tokens_naive: int = 0
     tokens_computed: int = 0
@@ -90,7 +90,7 @@ class LabelLogProbs:
     def probs(self) -> FloatArray:
         """Probabilities renormalised over the labels, shape (n_prompts, n_labels). NaN where all are impossible.
 
-        What is censored counts as the most that it can be; `slack` says how much that matters.
+        What is censored counts as the most that it can be; `unreported` says how much that matters.
         """
         top = self.log_probs.max(axis=1, keepdims=True)
         weights = np.exp(self.log_probs - np.where(np.isneginf(top), np.nan, top))
@@ -98,7 +98,7 @@ class LabelLogProbs:
         return probs
 
     @property
-    def slack(self) -> FloatArray:
+    def unreported(self) -> FloatArray:
         """The most by which any of `probs` can be off for what is censored, shape (n_prompts,); 0 where nothing is.
 
             sum_l (most_l - least_l) / sum_l most_l
@@ -106,12 +106,12 @@ class LabelLogProbs:
         The difference of two of `probs` can be off by twice this. NaN where a row failed or all labels are impossible.
         """
         most = np.exp(self.log_probs).sum(axis=1)
-        slack: FloatArray = self._open.sum(axis=1) / np.where(most == 0, np.nan, most)
-        return slack
+        unreported: FloatArray = self._open.sum(axis=1) / np.where(most == 0, np.nan, most)
+        return unreported
 
     @property
     def _open(self) -> FloatArray:
-        """How much of each label's probability was not told, shape of log_probs; NaN in rows that failed."""
+        """How much of each label's probability was not reported, shape of log_probs; NaN in rows that failed."""
         most = np.exp(self.log_probs)
         if self.censored is None:
             return np.zeros_like(most) * most
@@ -176,7 +176,36 @@ class Question:
 
 
 Progress = Callable[[int], None]
-"""Called with the number of prompts that have just been answered."""
+"""Called with the number of questions that have just been answered."""
+
+
+class LabelAnswer(NamedTuple):
+    """How probable each label is as the answer to one prompt: a row of LabelLogProbs, which says what the parts are."""
+
+    log_probs: Sequence[float]
+    other_token: OtherToken | None = None
+    censored: Sequence[bool] | None = None
+    floors: Sequence[float] | None = None
+
+
+Answer: TypeAlias = "LabelAnswer | Generation | FloatArray | Exception"
+"""Of a question by its kind: labels, text, or tokens; an EngineError where it could not be answered.
+
+tokens : log P(token | prompt, tokens before it) of each token of the continuation, nats, float64, over the full
+    vocabulary, without the token that ends a text. A continuation is plain text: no control token arises from it.
+    Prompt and continuation are tokenised as one string; where the tokenizer merges across their border, the
+    continuation by itself, with a warning. An empty continuation fails, and one for which there is no room.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """One answer a question, in order; and over questions on labels, as far as known: tokens in all prompts, and tokens
+    that the model really ran over."""
+
+    rows: Sequence[Answer]
+    tokens_naive: int = 0
+    tokens_computed: int = 0
 
 
 @runtime_checkable
@@ -188,30 +217,79 @@ class Engine(Protocol):
         """Model, revision, dtype, backend and their versions: whatever can change an answer."""
         ...
 
-    def label_log_probs(
-        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
-    ) -> LabelLogProbs:
-        """Exact log P(label | prompt) for each label, any number of tokens, over the full vocabulary.
+    def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
+        """Of questions of any kinds, in the order given. One that cannot be answered has its EngineError.
 
-        Each label stands for its surface forms ("Better", " Better"), which are distinct token sequences, none a prefix
-        of another; their probabilities are added. raises LabelError when labels collide or cannot be said.
+        A label's probability is exact, for any number of tokens, over the full vocabulary. It stands for its surface
+        forms ("Better", " Better"), which are distinct token sequences, none a prefix of another; their probabilities
+        are added. A text is drawn with its question's seed alone.
+        raises : LabelError, when labels collide or cannot be said
         """
         ...
 
-    def generate(
-        self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int], progress: Progress | None = None
-    ) -> list[Generation | Exception]:
-        """One text a prompt; row i is drawn with seeds[i] alone. A row that fails holds its EngineError."""
-        ...
 
-    def token_log_probs(
-        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
-    ) -> list[FloatArray | Exception]:
-        """log P(token | prompt, tokens before it) of each token of continuations[i] as the answer to prompts[i], nats,
-        float64, over the full vocabulary, without the token that ends a text.
+def answer_by_kind(questions: Sequence[Question], answer: Callable[[Kind, Sequence[Question]], Answers]) -> Answers:
+    """Answers in the order of the questions, for an engine that answers those alike together.
 
-        A continuation is plain text: no control token arises from it. Prompt and continuation are tokenised as one
-        string; where the tokenizer merges across their border, the continuation by itself, with a warning. A row that
-        fails holds its EngineError: an empty continuation, or one for which there is no room behind its prompt.
-        """
-        ...
+    answer : called with questions of one kind, with the same labels or sampling
+    """
+    groups: dict[tuple[Kind, object], list[int]] = {}
+    for row, question in enumerate(questions):
+        groups.setdefault((question.kind, question.labels or question.sampling), []).append(row)
+    rows: list[Answer | None] = [None] * len(questions)
+    naive = computed = 0
+    for (kind, _), group in groups.items():
+        found = answer(kind, [questions[row] for row in group])
+        for row, one in zip(group, found.rows, strict=True):
+            rows[row] = one
+        naive, computed = naive + found.tokens_naive, computed + found.tokens_computed
+    return Answers(cast("list[Answer]", rows), naive, computed)
+
+
+def label_log_probs(
+    engine: Engine, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
+) -> LabelLogProbs:
+    """How probable each label is as the answer to each prompt. raises : LabelError, as the engine does"""
+    labels = tuple(labels)
+    return stacked(labels, engine.answer([Question(prompt, labels) for prompt in prompts], progress))
+
+
+def stacked(labels: tuple[str, ...], answers: Answers) -> LabelLogProbs:
+    """Answers to questions on the same labels, as columns."""
+    nothing = LabelAnswer((np.nan,) * len(labels))
+    failures = {row: str(answer) for row, answer in enumerate(answers.rows) if isinstance(answer, Exception)}
+    rows = cast("list[LabelAnswer]", list(answers.rows))
+    for row in failures:
+        rows[row] = nothing
+    log_probs = np.array([answer.log_probs for answer in rows], dtype=np.float64).reshape(len(rows), len(labels))
+    censored = floors = None
+    if any(answer.censored is not None for answer in rows):
+        censored, floors = np.zeros(log_probs.shape, dtype=bool), np.full(log_probs.shape, -np.inf)
+        for row, answer in enumerate(rows):
+            if answer.censored is not None:
+                censored[row] = answer.censored
+                floors[row] = -np.inf if answer.floors is None else answer.floors
+    other_tokens = tuple([answer.other_token for answer in rows])
+    naive, computed = answers.tokens_naive, answers.tokens_computed
+    return LabelLogProbs(labels, log_probs, other_tokens, failures, naive, computed, censored, floors)
+
+
+def generate(
+    engine: Engine,
+    prompts: Sequence[Prompt],
+    sampling: Sampling,
+    seeds: Sequence[int],
+    progress: Progress | None = None,
+) -> list[Generation | Exception]:
+    """One text a prompt; row i is drawn with seeds[i] alone. A row that fails holds its EngineError."""
+    questions = [Question(prompt, (), sampling, int(seed)) for prompt, seed in zip(prompts, seeds, strict=True)]
+    return cast("list[Generation | Exception]", list(engine.answer(questions, progress).rows))
+
+
+def token_log_probs(
+    engine: Engine, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
+) -> list[FloatArray | Exception]:
+    """log P of each token of continuations[i] as the answer to prompts[i] (Answer). A row that fails holds its
+    EngineError."""
+    questions = [Question(prompt, continuation=text) for prompt, text in zip(prompts, continuations, strict=True)]
+    return cast("list[FloatArray | Exception]", list(engine.answer(questions, progress).rows))

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from synthscore.engine import Generation, LabelLogProbs, Progress, Prompt, Rival, Sampling
+from synthscore.engine import (
+    Answer,
+    Answers,
+    Generation,
+    LabelAnswer,
+    OtherToken,
+    Progress,
+    Prompt,
+    Question,
+    answer_by_kind,
+)
+from synthscore.errors import EngineError
 from synthscore.signature import Signature
-from synthscore.types import FloatArray
 
 Judge = Callable[[Prompt, tuple[str, ...]], Sequence[float]]
 Writer = Callable[[Prompt, int], "str | Generation | Exception"]
@@ -32,7 +41,7 @@ def length_reader(prompt: Prompt, continuation: str) -> Sequence[float]:
 
 
 class FakeEngine:
-    """Implements the contract of engines/base.py with three functions, and counts what it is asked.
+    """Implements the contract of engine.py with three functions, and counts what it is asked.
 
     judge(prompt, labels) -> log-probability of each label (nats). A row whose judge raises is a failure.
     writer(prompt, seed) -> a text, a Generation, or an exception (returned or raised) for a row that fails.
@@ -68,59 +77,39 @@ class FakeEngine:
     def n_written(self) -> int:
         return len(self.written)
 
-    def label_log_probs(
-        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
-    ) -> LabelLogProbs:
-        self.calls.append(("judge", len(prompts)))
-        self.judged.extend(prompts)
-        log_probs = np.full((len(prompts), len(labels)), np.nan)
-        rivals: list[Rival | None] = [None] * len(prompts)
-        failures: dict[int, str] = {}
-        for row, prompt in enumerate(prompts):
-            if prompt.text in self.failures:
-                failures[row] = self.failures[prompt.text]
-            else:
-                try:
-                    log_probs[row] = self.judge(prompt, tuple(labels))
-                    rivals[row] = Rival("The", float(np.log(0.05)))
-                except Exception as error:
-                    failures[row] = str(error)
-            if progress:
-                progress(1)
-        n_tokens = sum(len(prompt.text.split()) for prompt in prompts)
-        return LabelLogProbs(tuple(labels), log_probs, tuple(rivals), failures, n_tokens, n_tokens)
+    def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
+        return answer_by_kind(questions, lambda kind, alike: self.answer_alike(alike, progress))
 
-    def generate(
-        self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int], progress: Progress | None = None
-    ) -> list[Generation | Exception]:
-        assert len(seeds) == len(prompts), f"{len(seeds)} seeds for {len(prompts)} prompts"
-        self.calls.append(("write", len(prompts)))
-        self.written.extend(prompts)
-        rows: list[Generation | Exception] = []
-        for prompt, seed in zip(prompts, seeds, strict=True):
+    def answer_alike(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
+        """Questions of one kind, with the same labels or sampling."""
+        self.calls.append(({"labels": "judge", "text": "write", "tokens": "read"}[questions[0].kind], len(questions)))
+        rows: list[Answer] = []
+        for question in questions:
             try:
-                text = self.writer(prompt, seed)
-            except Exception as error:
-                text = error
-            rows.append(Generation(text, "stop", len(text.split())) if isinstance(text, str) else text)
-            if progress:
-                progress(1)
-        return rows
-
-    def token_log_probs(
-        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
-    ) -> list[FloatArray | Exception]:
-        self.calls.append(("read", len(prompts)))
-        rows: list[FloatArray | Exception] = []
-        for prompt, text in zip(prompts, continuations, strict=True):
-            self.read.append((prompt, text))
-            try:
-                rows.append(np.array(self.reader(prompt, text), dtype=np.float64))
+                rows.append(self.answer_one(question))
             except Exception as error:
                 rows.append(error)
             if progress:
                 progress(1)
-        return rows
+        judged = questions[0].kind == "labels"
+        n_tokens = sum(len(question.prompt.text.split()) for question in questions) if judged else 0
+        return Answers(rows, n_tokens, n_tokens)
+
+    def answer_one(self, question: Question) -> Answer:
+        """raises : what makes the row fail"""
+        prompt = question.prompt
+        if question.sampling is not None:
+            self.written.append(prompt)
+            text = self.writer(prompt, question.seed)
+            return Generation(text, "stop", len(text.split())) if isinstance(text, str) else text
+        if question.continuation is not None:
+            self.read.append((prompt, question.continuation))
+            return np.array(self.reader(prompt, question.continuation), dtype=np.float64)
+        self.judged.append(prompt)
+        if prompt.text in self.failures:
+            raise EngineError(self.failures[prompt.text])
+        log_probs = [float(value) for value in self.judge(prompt, question.labels)]
+        return LabelAnswer(log_probs, OtherToken("The", float(np.log(0.05))))
 
 
 class CensoringEngine(FakeEngine):
@@ -130,13 +119,13 @@ class CensoringEngine(FakeEngine):
         super().__init__(judge)
         self.untold = untold
 
-    def label_log_probs(
-        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
-    ) -> LabelLogProbs:
-        answers = super().label_log_probs(prompts, labels, progress)
-        censored, floors = np.zeros(answers.log_probs.shape, dtype=bool), answers.log_probs.copy()
-        for row, prompt in enumerate(prompts):
-            for label, share in self.untold(prompt).items():
-                censored[row, label] = True
-                floors[row, label] += np.log(share) if share else -np.inf
-        return replace(answers, censored=censored, floors=floors)
+    def answer_one(self, question: Question) -> Answer:
+        answer = super().answer_one(question)
+        shares = self.untold(question.prompt)
+        if not isinstance(answer, LabelAnswer) or not shares:
+            return answer
+        censored = [label in shares for label in range(len(answer.log_probs))]
+        floors = list(answer.log_probs)
+        for label, share in shares.items():
+            floors[label] += float(np.log(share)) if share else -np.inf
+        return answer._replace(censored=censored, floors=floors)

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from synthscore.engine import Generation, LabelLogProbs, Prompt, Question, Sampling
+from synthscore.engine import Answers, Prompt, Question, Sampling, generate, label_log_probs
 from synthscore.signature import Signature, text_hash
-from synthscore.store.answers import Answer
-from synthscore.store.engine import StoredEngine
+from synthscore.store.answers import Stored
+from synthscore.store.engine import StoredEngine, answer_of
 from synthscore.store.file import Store
 
 LABELS = ("Better", "Worse", "Similar")
@@ -37,20 +37,11 @@ class TrueEngine:
         self.asked: list[Prompt] = []
         self.most = most
 
-    def label_log_probs(self, prompts, labels, progress=None) -> LabelLogProbs:
-        self._ask(prompts)
-        rows = [truth(Question(prompt, tuple(labels)))["log_probs"] for prompt in prompts]
-        return LabelLogProbs(tuple(labels), np.array(rows))
-
-    def generate(self, prompts, sampling, seeds, progress=None):
-        self._ask(prompts)
-        questions = [Question(prompt, (), sampling, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
-        return [Generation(*truth(question)) for question in questions]
-
-    def _ask(self, prompts: Sequence[Prompt]) -> None:
-        self.asked += prompts
+    def answer(self, questions, progress=None) -> Answers:
+        self.asked += [question.prompt for question in questions]
         if self.most is not None and len(self.asked) > self.most:
             raise KeyboardInterrupt
+        return Answers([answer_of(question.kind, truth(question)) for question in questions])
 
 
 def truth(question: Question):
@@ -81,8 +72,8 @@ def write(path: str, n: int, max_bytes: int | None = None) -> None:
         store._db.execute("PRAGMA wal_autocheckpoint=500")  # pages: so that a kill also falls into checkpoints
         engine = StoredEngine(TrueEngine(), store, BATCH)
         for start in range(0, n, part):
-            engine.label_log_probs(asked[start : start + part], LABELS)
-            engine.generate(asked[start : start + part], SAMPLING, range(start, min(start + part, n)))
+            label_log_probs(engine, asked[start : start + part], LABELS)
+            generate(engine, asked[start : start + part], SAMPLING, range(start, min(start + part, n)))
 
 
 def check(path: Path, *, n_least: int = 0) -> int:
@@ -96,7 +87,7 @@ def check(path: Path, *, n_least: int = 0) -> int:
         return len(answers)
 
 
-def _check_answer(answer: Answer) -> None:
+def _check_answer(answer: Stored) -> None:
     assert answer.question is not None
     assert answer.question.key(str(SIGNATURE)) == answer.key
     assert answer.value == truth(answer.question)
@@ -109,7 +100,7 @@ def check_rerun(path: Path, asked: Sequence[Prompt], keys: Sequence[bytes], *, w
         missing = [prompt for prompt, key in zip(asked, keys, strict=True) if key not in found]
         inner = TrueEngine(most=None if whole else 0)
         with suppress(KeyboardInterrupt):
-            StoredEngine(inner, store, BATCH).label_log_probs(asked, LABELS)
+            label_log_probs(StoredEngine(inner, store, BATCH), asked, LABELS)
         assert inner.asked == (missing if whole else missing[:BATCH])
 
 

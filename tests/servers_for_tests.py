@@ -54,8 +54,8 @@ def save_model(folder) -> str:
 
 @contextmanager
 def served(folder: str) -> Iterator[tuple[str, subprocess.Popen]]:
-    """`synthscore serve` in a process: its URL, and the process."""
-    command = [sys.executable, "-m", "synthscore", "serve", "--model", folder, "--port", "0", "--quiet"]
+    """model_server.py in a process: its URL, and the process."""
+    command = [sys.executable, "-m", "tests.model_server", folder]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     try:

@@ -7,10 +7,11 @@ import pytest
 
 from synthscore.engines import open_engine
 from synthscore.evaluation.agreement import per_context
+from synthscore.judging.asking import Asking, ask
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
-from synthscore.judging.verdicts import PROTOCOLS, Pair, ask
-from synthscore.ladders.references import load_references
+from synthscore.judging.verdicts import PROTOCOLS, Pair
+from synthscore.ladders.references import References
 from synthscore.resources import resource
 from synthscore.scoring.scorer import Scorer
 from synthscore.types import Target
@@ -23,7 +24,7 @@ def nano():
 
 @pytest.fixture(scope="module")
 def handwritten():
-    return load_references(resource("data/references/handwritten"))
+    return References.load(resource("data/references/handwritten"))
 
 
 def pairs(references, attribute, step):
@@ -54,7 +55,7 @@ def test_nano_reads_texts_apart(nano):
 def test_nano_prefers_the_best_rung_to_the_worst_and_says_so_with_the_labels_of_the_protocol(
     nano, handwritten, protocol
 ):
-    asked = ask(pairs(handwritten, "fluency", 4), nano, Templates(load_task("summarization")), protocol=protocol)
+    asked = ask(pairs(handwritten, "fluency", 4), nano, Templates(load_task("summarization")), Asking(protocol))
     assert asked.label_mass.min() > 0.95
     assert not asked.failures
     if protocol != "yes_no_two_sided":  # it has not learnt that "worse" turns the question round
@@ -73,7 +74,7 @@ def test_nano_turns_its_verdict_round_when_the_texts_change_places(nano, handwri
 
 @pytest.mark.slow
 def test_nano_ranks_the_rungs_of_ladders_written_by_hand(nano, handwritten):
-    ladders = load_references(resource("data/references/degraded"))
+    ladders = References.load(resource("data/references/degraded"))
     values, levels, names = [], [], []
     for task in handwritten.tasks:
         for attribute in handwritten.filter(task=task).attributes:

@@ -36,8 +36,8 @@ import scipy
 
 from synthscore import engines
 from synthscore.cli.app import main
-from synthscore.engine import Prompt
-from synthscore.ladders.references import load_references
+from synthscore.engine import Prompt, label_log_probs
+from synthscore.ladders.references import References
 from synthscore.resources import resource
 from tests.fakes import FakeEngine
 
@@ -92,7 +92,7 @@ def ask(engine: Any, questions: Iterable[tuple[Prompt, tuple[str, ...]]]) -> dic
         by_labels.setdefault(labels, []).append(prompt)
     found: dict[str, list[float]] = {}
     for labels, prompts in by_labels.items():
-        log_probs = engine.label_log_probs(prompts, labels).log_probs
+        log_probs = label_log_probs(engine, prompts, labels).log_probs
         found |= {key_of(prompt, labels): row for prompt, row in zip(prompts, log_probs.tolist(), strict=True)}
     return found
 
@@ -177,7 +177,7 @@ def inputs(folder: Path) -> None:
             "id": f"{ladder.context_id}/{ladder.attribute}/{rung.level}", "context_id": ladder.context_id,
             "task": ladder.task, "attribute": ladder.attribute, "text": rung.text,
         }
-        for ladder in load_references(resource("data/references/handwritten"))
+        for ladder in References.load(resource("data/references/handwritten"))
         for rung in ladder.usable
     ]  # fmt: skip
     coherent = [row for row in written if row["attribute"] == "coherence"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import synthscore
-from synthscore.resources import tomllib
+from synthscore.resources import read_toml
 
 
 @pytest.mark.parametrize("name", synthscore.__all__)
@@ -21,7 +21,7 @@ def test_another_name_is_an_attribute_error():
         synthscore.nonsense  # noqa: B018
 
 
-EXTRAS = ("evaluate", "server", "vllm")
+EXTRAS = ("evaluate", "server")
 MODULES = {"rouge-score": "rouge_score"}  # where the package has another name
 
 
@@ -30,7 +30,7 @@ def test_an_extra_installs_only_what_the_package_imports(extra):
     root = Path(synthscore.__file__).parents[1]
     if not (root / "pyproject.toml").is_file():
         pytest.skip("pyproject.toml is not there")
-    declared = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    declared = read_toml(root / "pyproject.toml")["project"]["optional-dependencies"]
     assert set(declared) == {*EXTRAS, "dev"}
     code = "\n".join(path.read_text(encoding="utf-8") for path in (root / "synthscore").rglob("*.py"))
     imported = set(re.findall(r"""^ *(?:import|from) (\w+)|\bpackage\("(\w+)""", code, flags=re.MULTILINE))

@@ -15,7 +15,7 @@ import synthscore as ss
 from synthscore.cli.app import main
 from synthscore.resources import resource
 assert "site" in str(resource("prompts")), resource("prompts")
-references = ss.load_references(resource("data/references/handwritten"))
+references = ss.References.load(resource("data/references/handwritten"))
 context = references.context("sum-01")
 scorer = ss.Scorer(references, ss.open_engine("nano"), task="summarization", attribute="coherence")
 scores = scorer.score([ss.Target("t", "sum-01", "The ferry lost power and was towed in.")])

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from synthscore.io.nouns import read_contexts
 from synthscore.judging.tasks import load_task
-from synthscore.ladders.references import save_references
-from synthscore.ladders.write import DegradedWriter, generate_ladders
+from synthscore.ladders.degraded import DegradedWriter
+from synthscore.ladders.references import References
+from synthscore.ladders.write import generate_ladders
 from synthscore.resources import resource
 from synthscore.types import Ladder, Rung
 
@@ -45,8 +46,7 @@ def main() -> None:
             for level, text in enumerate(row["rungs"], start=1)
         )
         handwritten.append(Ladder(row["context_id"], row["task"], row["attribute"], rungs, contexts[row["context_id"]]))
-    save_references(
-        degraded,
+    References(degraded).save(
         args.out / "degraded",
         licence="CC0-1.0",
         description="Ladders made from good texts by controlled damage of known kind and severity. Their order is "
@@ -54,8 +54,7 @@ def main() -> None:
         release="demo-1",
         overwrite=True,
     )
-    save_references(
-        handwritten,
+    References(handwritten).save(
         args.out / "handwritten",
         licence="CC0-1.0",
         description="Ladders written by hand: a fixture of known order for trying judges. The order is the author's; "

@@ -40,10 +40,9 @@ def _sub(pattern: str, new: str | Callable[[re.Match[str]], str], flags: int = 0
 
     def edit(text: str, rng: Generator, material: Material) -> str | None:
         found = list(compiled.finditer(text))
-        index = pick(rng, range(len(found)))
-        if index is None:
+        if not found:
             return None
-        match = found[index]
+        match = pick(rng, found)
         made = new(match) if callable(new) else match.expand(new)
         return text[: match.start()] + made + text[match.end() :]
 
@@ -80,10 +79,9 @@ def _word_table(words: Mapping[str, str]) -> Edit:
                 if text[start].islower() or phrase.startswith("i ") or before[-1:] in (".", "!", "?", ""):
                     found.append((start, phrase))
                 break
-        index = pick(rng, range(len(found)))
-        if index is None:
+        if not found:
             return None
-        start, phrase = found[index]
+        start, phrase = pick(rng, found)
         new = words[phrase]
         new = new[:1].upper() + new[1:] if text[start].isupper() else new
         if text == low:

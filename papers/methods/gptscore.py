@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from synthscore._version import __version__
-from synthscore.engine import Prompt
+from synthscore.engine import Prompt, token_log_probs
 from synthscore.evaluation.methods.base import (
     Kind,
     Method,
@@ -89,7 +89,7 @@ class Likelihood:
         contexts = [ratings.contexts[ratings.texts[row].context_id] for row in rows for _ in readings[row]]
         asked = [reading for row in rows for reading in readings[row]]
         prompts = [ask(context, given) for context, (given, _) in zip(contexts, asked, strict=True)]
-        read = iter(judge.token_log_probs(prompts, [text for _, text in asked]))
+        read = iter(token_log_probs(judge, prompts, [text for _, text in asked]))
         for row in rows:
             text, answer = ratings.texts[row], self._score(list(islice(read, len(readings[row]))))
             found[row] = answer if isinstance(answer, str) else Score(text.id, text.context_id, attribute, **answer)

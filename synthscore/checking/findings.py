@@ -19,7 +19,8 @@ import numpy as np
 
 from ..errors import TaskError
 from ..judging.tasks import load_task
-from ..ladders.write import clean, schedule
+from ..ladders.prompted import clean
+from ..ladders.write import schedule
 from ..scoring.anchored.model import JudgeModel, variance
 from ..scoring.anchored.scale import Scale
 from ..scoring.anchored.scores import Asked, fitted

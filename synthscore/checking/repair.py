@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import LadderError
-from ..ladders.write import Job, Step, Writer, _failed, _now, schedule
+from ..ladders.write import Job, Step, Writer, now, schedule
 from ..types import Context, Ladder, Rung, Task
 from .findings import Finding, flagged
 
@@ -216,7 +216,7 @@ def _job(trial: _Trial, step: Step, task: Task) -> Job | Rung:
         return replace(job, attempt=attempt)
     worse, better = (trial.rungs[parent].text for parent in step.parents)
     if not (worse and better):
-        return _failed(job, "a rung that it is written from failed", {"writer": trial.writer.name})
+        return job.failed("a rung that it is written from failed", {"writer": trial.writer.name})
     return replace(job, worse=worse, better=better, attempt=attempt)
 
 
@@ -266,7 +266,7 @@ def _entry(rung: Rung, what: str, why: str) -> dict[str, Any]:
     return {
         "what": what,
         "why": why,
-        "at": _now(),
+        "at": now(),
         "text": rung.text,
         "reason": rung.reason,
         "attempt": int(provenance.get("attempt") or 1),

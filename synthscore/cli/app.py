@@ -19,8 +19,7 @@ from cyclopts import App, CycloptsError, Parameter
 from .._version import __version__
 from ..engine import Engine
 from ..errors import SynthscoreError
-from . import legacy
-from .messages import OPEN_ENGINE, Messages
+from .messages import STEP, Messages, Step
 from .options import BROKEN_PIPE, ERROR, INTERRUPTED, USAGE, UsageError
 
 HELP = """
@@ -46,8 +45,14 @@ exit codes:
   141  whoever read the output left early
 """
 
-VERBS = ("report",)
+VERBS = ("demo", "report")
 """In the order of the help. Each is a function of this name in a module of this name."""
+
+GONE = {
+    "serve": "synthscore asks servers and is none. Start vLLM (vllm serve MODEL), SGLang or llama.cpp, and name it "
+    "with --model http://HOST:PORT/v1 (docs/servers.md)"
+}
+"""Verbs of former versions, and what to use instead."""
 
 
 def build_app() -> App:
@@ -69,6 +74,8 @@ def build_app() -> App:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code (`synthscore --help` lists them)."""
     argv = sys.argv[1:] if argv is None else list(argv)
+    from . import legacy
+
     if argv and argv[0] in {command.__name__.rpartition(".")[2] for command in legacy.COMMANDS}:
         return legacy.main(argv)
     messages = Messages()
@@ -76,6 +83,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not argv:
             build_app().help_print()
             return USAGE
+        if argv[0] in GONE:
+            raise UsageError(f"there is no `synthscore {argv[0]}` any more: {GONE[argv[0]]}")
         try:
             verb, given, _ = build_app().parse_args(argv, exit_on_error=False, print_error=False)
         except CycloptsError as error:
@@ -104,13 +113,13 @@ def _plain(error: CycloptsError) -> str:
     return f"{error} See: {' '.join(['synthscore', *chain])} --help"
 
 
-def run(argv: Sequence[str], engine: Engine | None = None) -> int:
-    """As `main`, by a program: with a model that is open already, whatever --model says."""
-    before = OPEN_ENGINE.set(engine)
+def run(argv: Sequence[str], *, engine: Engine | None = None) -> int:
+    """As `main`, for a step of the demo: with a model that is open already, and messages that are indented."""
+    before = STEP.set(Step(engine))
     try:
         return main(argv)
     finally:
-        OPEN_ENGINE.reset(before)
+        STEP.reset(before)
 
 
 @contextmanager

@@ -25,8 +25,8 @@ from .common import (
 )
 
 if TYPE_CHECKING:
+    from ..thresholds.certificate import Certificate, Certified
     from ..thresholds.labels import Labelled
-    from ..thresholds.rules import Certificate, Certified
 
 TEXT = """
 Examples:
@@ -105,15 +105,15 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ..thresholds.calibrate import calibrate, looked_at
-    from ..thresholds.labels import read_labelled
-    from ..thresholds.rules import Guarantee
+    from ..thresholds.certificate import Guarantee
+    from ..thresholds.labels import Labelled
 
     if not 0 < args.confidence < 1 or not args.step > 0:
         raise UsageError(
             f"--confidence {args.confidence:g} --step {args.step:g}: expected 0 < C < 1 and a step above 0"
         )
     guarantees = [Guarantee.parse(text) for text in args.guarantee]
-    labelled = read_labelled(
+    labelled = Labelled.load(
         args.scores,
         args.labels,
         good_from=args.good_from,

@@ -7,21 +7,20 @@ import math
 import re
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from .. import engines
-from ..engine import Engine, Generation, LabelLogProbs, Progress, Prompt, Sampling
+from ..engine import Answers, Engine, Progress, Question
 from ..errors import SynthscoreError, alike
 from ..judging.verdicts import PROTOCOLS
 from ..signature import Signature
 from ..store import file as store
 from ..store.engine import StoredEngine
 from ..store.recorded import RecordedEngine
-from ..types import FloatArray
+from .watched import Metered
 
 OK, ERROR, USAGE, INCOMPLETE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 
@@ -232,50 +231,6 @@ def _field(text: str) -> tuple[str, str]:
 # ------------------------------------------------------------------------------------------------- models
 
 
-class Metered:
-    """An engine that counts the questions that a model is really asked, its tokens and its time."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine, self.generate = engine, engine.generate
-        self.n_asked = self.tokens_naive = self.tokens_computed = 0
-        self.seconds = 0.0
-
-    @property
-    def signature(self) -> Signature:
-        return self.engine.signature
-
-    def label_log_probs(
-        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
-    ) -> LabelLogProbs:
-        start = time.perf_counter()
-        answers = self.engine.label_log_probs(prompts, labels, progress)
-        self.seconds += time.perf_counter() - start
-        self.n_asked += len(prompts) - len(answers.failures)
-        self.tokens_naive += answers.tokens_naive
-        self.tokens_computed += answers.tokens_computed
-        return answers
-
-    def token_log_probs(
-        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
-    ) -> list[FloatArray | Exception]:
-        start = time.perf_counter()
-        answers = self.engine.token_log_probs(prompts, continuations, progress)
-        self.seconds += time.perf_counter() - start
-        self.n_asked += sum(not isinstance(answer, Exception) for answer in answers)
-        return answers
-
-    @property
-    def cost(self) -> str:
-        """In words; "" where nothing was asked."""
-        if not self.n_asked:
-            return ""
-        rate = self.n_asked / max(self.seconds, 1e-9)
-        asked = f"{counted(self.n_asked, 'question')} asked now, {rate:{',.0f' if rate >= 100 else '.2g'}} a second"
-        if not self.tokens_computed:
-            return asked
-        return f"{asked}: {counted(self.tokens_computed, 'token')} run over instead of {spaced(self.tokens_naive)}"
-
-
 class Watched:
     """An engine whose calls show a progress bar, and that counts what it is asked.
 
@@ -291,28 +246,14 @@ class Watched:
     def signature(self) -> Signature:
         return self.engine.signature
 
-    def label_log_probs(
-        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
-    ) -> LabelLogProbs:
-        self.n_judged += len(prompts)
-        if progress is not None:
-            return self.engine.label_log_probs(prompts, labels, progress)
-        with bar(self._args, len(prompts), "questions", self.meter) as shown:
-            return self.engine.label_log_probs(prompts, labels, shown)
-
-    def generate(
-        self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int], progress: Progress | None = None
-    ) -> list[Generation | Exception]:
-        return self.engine.generate(prompts, sampling, seeds, progress)
-
-    def token_log_probs(
-        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
-    ) -> list[FloatArray | Exception]:
-        self.n_judged += len(prompts)
-        if progress is not None:
-            return self.engine.token_log_probs(prompts, continuations, progress)
-        with bar(self._args, len(prompts), "texts", self.meter) as shown:
-            return self.engine.token_log_probs(prompts, continuations, shown)
+    def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
+        n_judged = sum(question.kind != "text" for question in questions)
+        self.n_judged += n_judged
+        if progress is not None or n_judged < len(questions):  # who writes has a bar of their own
+            return self.engine.answer(questions, progress)
+        unit = "questions" if questions and questions[0].kind == "labels" else "texts"
+        with bar(self._args, len(questions), unit, self.meter) as shown:
+            return self.engine.answer(questions, shown)
 
 
 _OPTIONS = ("dtype", "device", "exact", "tokenizer", "in_flight")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import shlex
@@ -10,25 +9,17 @@ import shutil
 import textwrap
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from ..evaluation.agreement import Agreement, per_context
-from ..io.write import write_rows
-from ..ladders.references import load_references
+from cyclopts import Parameter
+
+from ..engine import Engine
 from ..resources import resource
-from .common import ERROR, JUDGE, OK, Commands, add_command, add_messages, add_model, counted, open_engine, table
-
-TEXT = """
-Examples:
-  $ synthscore demo
-  $ synthscore demo -o synthscore-demo --model Qwen/Qwen3-0.6B
-
-Runs the whole flow on small texts that come along (34 contexts of three tasks), with the embedded judge
-and without a network, in about a minute on two CPU cores: writes ladders, scores texts against them,
-filters by a threshold, checks the scores against ladders written by hand, and writes a report to open
-in a browser. Prints each step as the command that one would type, and keeps all files.
-"""
+from .messages import Messages
+from .options import ERROR, JUDGE, OK, Opening
+from .talk import counted, table
 
 TASKS = ("summarization", "dialogue", "story")
 ATTRIBUTE = "coherence"  # an attribute of every task
@@ -37,71 +28,83 @@ N_RUNGS = 5
 EXAMPLE = "sum-01"
 
 
-def add(commands: Commands) -> None:
-    parser = add_command(
-        commands, "demo", run, "demo [-o FOLDER] [--model M]", "the whole flow in a minute: start here", TEXT
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        default="synthscore-demo",
-        metavar="FOLDER",
-        help="where all files go (default: synthscore-demo)",
-    )
-    add_model(parser, "nano", JUDGE)
-    add_messages(parser)
+def demo(
+    *,
+    output: Annotated[str, Parameter(name=["--output", "-o"])] = "synthscore-demo",
+    model: Annotated[str, Parameter(group="model", help=JUDGE)] = "nano",
+    opening: Opening = Opening(),
+    messages: Messages = Messages(),
+) -> int:
+    """The whole flow in a minute: start here.
 
+    For example:
+      $ synthscore demo
+      $ synthscore demo -o synthscore-demo --model Qwen/Qwen3-0.6B
 
-def run(args: argparse.Namespace) -> int:
+    Runs the whole flow on small texts that come along (34 contexts of three tasks), with the embedded judge
+    and without a network, in about a minute on two CPU cores: writes ladders, scores texts against them,
+    filters by a threshold, checks the scores against ladders written by hand, and writes a report to open
+    in a browser. Prints each step as the command that one would type, and keeps all files.
+
+    Parameters
+    ----------
+    output
+        folder where all files go
+    """
+    from ..io.write import write_rows
+    from ..ladders.references import References
+
     start = time.perf_counter()
-    folder = Path(args.output)
+    folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     for name in (*TASKS, "targets"):
         shutil.copyfile(resource("data/demo") / f"{name}.jsonl", folder / f"{name}.jsonl")
-    handwritten = load_references(resource("data/references/handwritten"))
-    write_rows(_rungs_as_targets(handwritten), folder / "handwritten.jsonl")
-    judge = ["--model", args.model] if args.model != "nano" else []
-    for name in ("dtype", "device", "store"):
-        judge += [f"--{name}", getattr(args, name)] if getattr(args, name) else []
-    demo = _Demo(args, folder, judge)
+    write_rows(
+        _rungs_as_targets(References.load(resource("data/references/handwritten"))), folder / "handwritten.jsonl"
+    )
+    steps = _Demo(folder, model, opening, messages)
     for step in (_generate, _score, _filter, _check, _report):
-        if step(demo) == ERROR:
+        if step(steps) == ERROR:
             return ERROR
-    _print_end(demo, time.perf_counter() - start)
+    _print_end(steps, time.perf_counter() - start)
     return OK
 
 
+@dataclass
 class _Demo:
     """Runs commands as if they were typed, with one judge that is loaded when it is first needed."""
 
-    def __init__(self, args: argparse.Namespace, folder: Path, judge: Sequence[str]) -> None:
-        self.args, self.folder, self.judge = args, folder, judge
-        self._engine: Any = None
+    folder: Path
+    model: str
+    opening: Opening
+    messages: Messages
+    engine: Engine | None = field(default=None, init=False)
 
     def path(self, name: str) -> str:
         return str(self.folder / name)
 
     def command(self, *argv: str, judged: bool = False) -> int:
         """Print the command, then run it."""
-        from .app import VERBS
-        from .app import run as run_verb
-        from .legacy import build_parser
+        from ..engines import open_engine
+        from .app import run
 
-        argv = (*argv, *self.judge) if judged else argv
-        print(_shell(["synthscore", *argv]), flush=True)
-        if argv[0] in VERBS:
-            self._engine = self._engine or (open_engine(self.args) if judged else None)
-            return run_verb([*argv, *["--quiet"][: self.args.quiet]], self._engine)
-        inner = build_parser().parse_args(argv)
-        inner.quiet, inner.within_demo = self.args.quiet, True
         if judged:
-            self._engine = self._engine or open_engine(self.args)
-            inner.engine = self._engine
-        code: int = inner.run(inner)
-        return code
+            self.engine = self.engine or open_engine(self.model, **self.opening.options)
+            argv = (*argv, *self._judge())
+        print(_shell(["synthscore", *argv]), flush=True)
+        return run([*argv, *(["--quiet"] if self.messages.quiet else [])], engine=self.engine)
+
+    def _judge(self) -> Iterator[str]:
+        """The options of the judge, as far as they were given."""
+        given = {"model": self.model if self.model != "nano" else None, "dtype": self.opening.dtype}
+        for name, value in {**given, "device": self.opening.device, "store": self.opening.store}.items():
+            if value is not None:
+                yield from (f"--{name}", value)
 
 
 def _generate(demo: _Demo) -> int:
+    from ..ladders.references import References
+
     _heading(
         "1  Ladders",
         f"{N_RUNGS} texts of rising quality for every context and attribute. Here they are made by damaging a good "
@@ -112,7 +115,7 @@ def _generate(demo: _Demo) -> int:
         if demo.command("generate", demo.path(f"{task}.jsonl"), *options) == ERROR:
             return ERROR
     _say(f"One of them, {EXAMPLE}/{ATTRIBUTE}, the worst text first:")
-    ladder = load_references(demo.path("ladders")).find(EXAMPLE, ATTRIBUTE, TASKS[0])
+    ladder = References.load(demo.path("ladders")).find(EXAMPLE, ATTRIBUTE, TASKS[0])
     for rung in ladder.rungs:
         text = rung.text or f"(failed: {rung.reason})"
         print(textwrap.fill(text, 98, initial_indent=f"    {rung.level}  ", subsequent_indent="       "))
@@ -208,7 +211,9 @@ def _report(demo: _Demo) -> int:
 
 
 def _agreement(rows: Sequence[Mapping[str, Any]], levels: Mapping[str, int]) -> tuple[int, str]:
-    found: Agreement = per_context(
+    from ..evaluation.agreement import per_context
+
+    found = per_context(
         [row["score"] for row in rows],
         [levels[row["id"]] for row in rows],
         [f"{row['context_id']}/{row['attribute']}" for row in rows],

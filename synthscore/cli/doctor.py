@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import textwrap
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..engine import Engine, Prompt
+from ..engine import Answers, Engine, Progress, Prompt, Question
 from ..errors import EngineError
+from ..judging.asking import Asking, ask
 from ..judging.tasks import load_task
 from ..judging.templates import Templates
-from ..judging.verdicts import PROTOCOLS, Pair, Verdicts, ask
+from ..judging.verdicts import PROTOCOLS, Pair, Verdicts
 from ..types import Context
 from .common import ERROR, JUDGE, OK, Commands, add_command, add_messages, add_model, add_protocol, counted, open_model
 
@@ -67,7 +69,8 @@ def run(args: argparse.Namespace) -> int:
         _print_model(args.model, engine)
         asked = _Recorder(engine)
         try:
-            verdicts = ask(pairs, asked, templates, protocol=args.protocol, min_mass=args.min_mass)
+            asking = Asking(args.protocol, prompts=args.prompts, min_mass=args.min_mass)
+            verdicts = ask(pairs, asked, templates, asking)
         finally:  # what the model is asked, even if it cannot be asked so
             for prompt in asked.prompts[:1]:
                 what = f"{task.name}, {attribute}, template set {args.prompts}"
@@ -91,13 +94,11 @@ class _Recorder:
     """Passes questions on, and keeps their prompts."""
 
     def __init__(self, engine: Engine) -> None:
-        self.engine, self.prompts = engine, list[Prompt]()
-        self.signature, self.generate = engine.signature, engine.generate
-        self.token_log_probs = engine.token_log_probs
+        self.engine, self.prompts, self.signature = engine, list[Prompt](), engine.signature
 
-    def label_log_probs(self, prompts: Any, labels: Any, progress: Any = None) -> Any:
-        self.prompts += prompts
-        return self.engine.label_log_probs(prompts, labels, progress)
+    def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
+        self.prompts += [question.prompt for question in questions]
+        return self.engine.answer(questions, progress)
 
 
 def _print_model(name: str, engine: Engine) -> None:
@@ -153,8 +154,8 @@ def _print_answers(verdicts: Verdicts, protocol: str) -> None:
         if row in answers.failures:
             lines.append(f"{name:<22}   not answered, see below")
             continue
-        rival = answers.rivals[row] if answers.rivals else None
-        said = f"{rival.token!r} ({np.exp(rival.log_prob):.3f})" if rival else "-"
+        other = answers.other_tokens[row] if answers.other_tokens else None
+        said = f"{other.token!r} ({np.exp(other.log_prob):.3f})" if other else "-"
         probs = "".join(f"{prob:>9.3f}" for prob in np.exp(answers.log_probs[row]))
         lines.append(f"{name:<22}{probs}{answers.label_mass[row]:>10.3f}   {said}")
     _print("answers", lines)
@@ -163,7 +164,7 @@ def _print_answers(verdicts: Verdicts, protocol: str) -> None:
 def _print_speed(engine: Engine, templates: Templates, attribute: str, protocol: str) -> None:
     pairs = [Pair(CONTEXT, attribute, f"{GOOD} It is the {n}th time this year.", BAD) for n in range(4, 4 + N_SPEED)]
     start = time.perf_counter()
-    answers = ask(pairs, engine, templates, protocol=protocol, min_mass=0).answers
+    answers = ask(pairs, engine, templates, Asking(protocol, min_mass=0)).answers
     seconds = time.perf_counter() - start
     if answers.failures:
         return

@@ -17,7 +17,7 @@ from ..evaluation.methods import KINDS, Tools, method, split_methods
 from ..evaluation.ratings import BENCHMARKS, Joined, Ratings, join, load_benchmark, read_ratings
 from ..evaluation.result import Column, Settings
 from ..evaluation.run import attributes_of, evaluate_columns, joined_columns, require_method, score_columns
-from ..ladders.references import load_references
+from ..ladders.references import References
 from . import agreeing
 from .common import (
     ERROR,
@@ -293,7 +293,7 @@ def _joined(args: argparse.Namespace, ratings: Ratings) -> Joined:
 @contextmanager
 def open_tools(args: argparse.Namespace, models: Iterable[str]) -> Iterator[dict[str, Tools]]:
     """Model -> what methods that ask it work with; "" is no model."""
-    references = load_references(args.references, revision=args.revision) if args.references else None
+    references = References.load(args.references, revision=args.revision) if args.references else None
     with ExitStack() as stack:
         tools = {"": Tools(None, references, args.prompts)}
         for model in dict.fromkeys(filter(None, models)):

@@ -25,7 +25,8 @@ from ..io.write import json_line
 from ..ladders.references import References
 from ..scoring.anchored.scale import save_scales
 from ..signature import Signature, text_hash
-from ..thresholds.rules import AtLeast, Certificate, Decision, MinScore, check_on_scale
+from ..thresholds.certificate import Certificate
+from ..thresholds.rules import AtLeast, Decision, MinScore, check_on_scale
 from ..types import Score
 from . import judging
 from .common import (
@@ -238,7 +239,7 @@ class Tally:
             judging.summed_up(args, self.shape, self.n_questions, self.statuses, self.saved, self.n_unmet),
             *(["unsure:", *lines] if (lines := self.unsure.lines()) else []),
             *(["unscored:", *lines] if (lines := self.unscored.lines()) else []),
-            f"kept {self.decisions['kept']} of {self.n_rows} {_words(rule)}; {self.decisions['dropped']} dropped, "
+            f"kept {self.decisions['kept']} of {self.n_rows} {rule.words}; {self.decisions['dropped']} dropped, "
             + (f"{self.n_unsure} unsure, " if self.n_unsure else "")
             + f"{self.n_open} unscored"
             + (f"; {decided} unscored by what they can be at least or most" if decided else ""),
@@ -331,14 +332,6 @@ def _rule(args: argparse.Namespace) -> AnyRule:
         return AtLeast(args.min_score, args.alpha)
     except InputError as error:  # which names alpha
         raise UsageError(f"--{error}") from error
-
-
-def _words(rule: AnyRule) -> str:
-    if isinstance(rule, Certificate):
-        promised = " and ".join(str(one.guarantee) for one in rule.certified)
-        return f"with {promised}, confidence {rule.confidence:g}"
-    likely = f", each with probability {1 - rule.alpha:g}" if isinstance(rule, AtLeast) else ""
-    return f"at a score of {rule.threshold:g} or more{likely}"
 
 
 def _check_attribute(args: argparse.Namespace, held: judging.Held) -> None:

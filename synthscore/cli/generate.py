@@ -9,8 +9,10 @@ from ..engine import Sampling
 from ..errors import InputError
 from ..io.nouns import read_contexts
 from ..judging.tasks import load_task, task_names
-from ..ladders.references import load_references, read_about, save_references
-from ..ladders.write import DegradedWriter, PromptedWriter, Writer, generate_ladders
+from ..ladders.degraded import DegradedWriter
+from ..ladders.prompted import PromptedWriter
+from ..ladders.references import References, read_about
+from ..ladders.write import Writer, generate_ladders
 from ..types import Context, Ladder, Task
 from .common import (
     ERROR,
@@ -150,7 +152,7 @@ def run(args: argparse.Namespace) -> int:
             )
             ladders = _generate(args, contexts, task, attributes, writer)
             signature = str(engine.signature.with_(writer="prompt", templates=args.prompts, seed=args.seed))
-    total = save_references(ladders, args.output, merge=True)
+    total = References(tuple(ladders)).save(args.output, merge=True)
     failed = [rung.reason for ladder in ladders for rung in ladder.rungs if rung.status == "failed"]
     n_written = sum(ladder.n_rungs for ladder in ladders) - len(failed)
     note(
@@ -194,7 +196,7 @@ def _sampling(args: argparse.Namespace, task: Task) -> Sampling:
 def _check_folder(path: Path) -> None:
     """Before anything is asked: can ladders be written there? raises : ReferencesError"""
     if path.is_file() or (path.is_dir() and any(path.iterdir())):
-        load_references(path)
+        References.load(path)
         read_about(path)
 
 

@@ -18,8 +18,9 @@ from ..errors import InputError, LadderError
 from ..io.fields import Row
 from ..io.files import read_rows
 from ..io.nouns import target_from_row
+from ..judging.asking import Asking
 from ..judging.tasks import load_task
-from ..ladders.references import References, load_references
+from ..ladders.references import References
 from ..scoring.anchored.adaptive import Narrow, SameDecision, Stop, Sure
 from ..scoring.anchored.questions import n_among_targets
 from ..scoring.anchored.scale import Scale, load_scales
@@ -196,7 +197,7 @@ def load(args: argparse.Namespace) -> tuple[References, Held]:
             option, why = "--targets-too K", "nothing else is drawn with --scoring anchored"
         raise UsageError(f"--seed {args.seed} changes nothing without {option}: {why}. Leave it out, or add that")
     _check_scoring(args)
-    references = load_references(args.references, revision=args.revision)
+    references = References.load(args.references, revision=args.revision)
     if not len(references):
         raise LadderError(f"{args.references} holds no ladders at all. Make some with `synthscore generate`")
     held: dict[str, dict[str, None]] = {}
@@ -362,13 +363,10 @@ class Judging:
                 self.engine,
                 attribute=attribute,
                 task=args.task or task,
-                templates=args.prompts,
-                protocol=args.protocol,
-                both_orders=args.both_orders,
+                asking=Asking(args.protocol, args.both_orders, args.prompts, args.min_mass),
                 n_samples=args.samples,
                 seed=args.seed or 0,
                 partial=args.partial,
-                min_mass=args.min_mass,
                 scoring=self.scoring,
                 scale=self.known_scales,
                 targets_too=getattr(args, "targets_too", None) or 0,
@@ -427,7 +425,7 @@ class Judging:
             scorer = self._scorer(*of)
             self._signed[of] = scorer.signature
             parts = {name: value for name, value in scorer.signature.parts if name not in ("references", "scoring")}
-            asked = Signature.of(**parts, min_mass=scorer.min_mass, max_slack=scorer.max_slack)
+            asked = Signature.of(**parts, min_mass=scorer.asking.min_mass, max_unreported=scorer.asking.max_unreported)
             self._stored[of] = StoredVerdicts(self.engine.engine.store, self.engine.signature, str(asked))
         begun = self._stored[of].begun(ladder)
         if begun is None or ladder.context is None:

@@ -12,10 +12,11 @@ from contextlib import contextmanager
 
 from .._version import __version__
 from ..errors import SynthscoreError
-from . import calibrate, demo, doctor, evaluate, filter, generate, rank, references, score, serve, store, verify
+from . import calibrate, doctor, evaluate, filter, generate, rank, references, score, store, verify
 from .common import BROKEN_PIPE, ERROR, INTERRUPTED, USAGE, Help, UsageError
+from .messages import STEP
 
-COMMANDS = (demo, generate, score, calibrate, filter, rank, evaluate, references, doctor, serve, store, verify)
+COMMANDS = (generate, score, calibrate, filter, rank, evaluate, references, doctor, store, verify)
 
 TEXT = """
 Examples:
@@ -64,6 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse has printed the help or what is wrong
         return stop.code if isinstance(stop.code, int) else USAGE
     try:
+        if (step := STEP.get()) is not None:
+            args.engine, args.within_demo = step.engine, True
         with _plain_warnings():
             code: int = args.run(args)
         sys.stdout.flush()

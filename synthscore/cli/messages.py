@@ -13,8 +13,15 @@ from cyclopts import Parameter
 
 from ..engine import Engine, Progress
 
-OPEN_ENGINE: ContextVar[Engine | None] = ContextVar("engine", default=None)
-"""A model that is open already: `synthscore demo` runs its steps with one."""
+
+@dataclass(frozen=True)
+class Step:
+    """A command that `synthscore demo` runs as one of its steps. engine : a model that is open already"""
+
+    engine: Engine | None = None
+
+
+STEP: ContextVar[Step | None] = ContextVar("step", default=None)
 
 
 @Parameter(name="*", group="messages")
@@ -30,7 +37,7 @@ class Messages:
     def note(self, *lines: str, signature: str = "") -> None:
         """Print counts, and the signature of the numbers they are about, on stderr; not with --quiet."""
         if not self.quiet:
-            within_demo = OPEN_ENGINE.get() is not None
+            within_demo = STEP.get() is not None
             for line in lines if within_demo or not signature else [*lines, signature]:
                 print("    " * within_demo + line, file=sys.stderr, flush=True)
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from ..errors import SynthscoreError
-from .messages import OPEN_ENGINE, Messages
+from .messages import STEP, Messages
 from .watched import Metered, Watched
 
 OK, ERROR, USAGE, INCOMPLETE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
@@ -108,7 +108,8 @@ class Opening:
         from ..store.recorded import RecordedEngine
 
         with ExitStack() as stack:
-            engine = OPEN_ENGINE.get() or engines.open_engine(model, **self.options)
+            step = STEP.get()
+            engine = (step and step.engine) or engines.open_engine(model, **self.options)
             if isinstance(engine, RecordedEngine):
                 if self.store not in (None, "none"):
                     raise UsageError(

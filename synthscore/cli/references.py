@@ -6,8 +6,8 @@ import argparse
 import textwrap
 from collections import Counter
 
-from ..ladders import references as library
-from ..ladders.references import load_references
+from ..ladders.compare import diff, verify
+from ..ladders.references import References
 from ..types import Ladder
 from . import references_check, references_repair
 from .common import ERROR, OK, Commands, add_command, add_messages, counted, note, table
@@ -81,19 +81,19 @@ def add(commands: Commands) -> None:
     )
     references_check.add(actions)
     references_repair.add(actions)
-    verify = add_command(
+    check = add_command(
         actions, "verify", run_verify, "references verify REFERENCES", "compare ladders with their hashes", VERIFY
     )
-    diff = add_command(actions, "diff", run_diff, "references diff A B", "compare two sets of ladders", DIFF)
+    difference = add_command(actions, "diff", run_diff, "references diff A B", "compare two sets of ladders", DIFF)
     add_command(actions, "card", run_card, "references card REFERENCES", "print the dataset card", CARD)
     for name, action in actions.choices.items():
         if name not in ("diff", "repair", "verify"):
             action.add_argument("references", metavar="REFERENCES", help="references folder, or id of a hub dataset")
             action.add_argument("--revision", metavar="R", help="commit, tag or branch of a hub dataset")
-    for action in (verify, actions.choices["repair"]):
+    for action in (check, actions.choices["repair"]):
         action.add_argument("references", metavar="REFERENCES", help="references folder")
-    diff.add_argument("a", metavar="A", help="references folder, or id of a hub dataset")
-    diff.add_argument("b", metavar="B", help="another")
+    difference.add_argument("a", metavar="A", help="references folder, or id of a hub dataset")
+    difference.add_argument("b", metavar="B", help="another")
 
     show.add_argument("context_id", metavar="CONTEXT_ID", help="whose ladders; `references list --contexts` names them")
     show.add_argument("--history", action="store_true", help="also what `references repair` replaced or did not take")
@@ -108,7 +108,7 @@ def add(commands: Commands) -> None:
 
 
 def run_list(args: argparse.Namespace) -> int:
-    references = load_references(args.references, revision=args.revision)
+    references = References.load(args.references, revision=args.revision)
     groups: dict[tuple[str, str], list[Ladder]] = {}
     for ladder in references:
         groups.setdefault((ladder.task, ladder.attribute), []).append(ladder)
@@ -154,7 +154,7 @@ def run_show(args: argparse.Namespace) -> int:
 
 
 def run_verify(args: argparse.Namespace) -> int:
-    problems = library.verify(args.references)
+    problems = verify(args.references)
     for problem in problems:
         print(problem)
     note(args, f"{args.references}: {counted(len(problems), 'problem')}")
@@ -162,7 +162,7 @@ def run_verify(args: argparse.Namespace) -> int:
 
 
 def run_diff(args: argparse.Namespace) -> int:
-    changes = library.diff(load_references(args.a), load_references(args.b))
+    changes = diff(References.load(args.a), References.load(args.b))
     for change in changes:
         print(change)
     note(args, counted(len(changes), "difference"))
@@ -170,7 +170,7 @@ def run_diff(args: argparse.Namespace) -> int:
 
 
 def run_card(args: argparse.Namespace) -> int:
-    print(library.card(load_references(args.references, revision=args.revision)))
+    print(References.load(args.references, revision=args.revision).card())
     return OK
 
 

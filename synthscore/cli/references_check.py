@@ -18,9 +18,10 @@ from ..checking.rungs import LadderCheck, ask_rungs
 from ..engine import Engine
 from ..errors import LadderError
 from ..io.write import plain, write_rows
+from ..judging.asking import Asking
 from ..judging.tasks import load_task
 from ..judging.templates import Templates
-from ..ladders.references import References, load_references
+from ..ladders.references import References
 from ..scoring.anchored.scale import save_scales
 from ..signature import Signature
 from ..types import Ladder, Task
@@ -229,10 +230,8 @@ def judge_ladders(
         ladders,
         engine,
         Templates(task, args.prompts),
+        Asking(args.protocol, not args.one_order, args.prompts, args.min_mass),
         adjacent=args.adjacent,
-        protocol=args.protocol,
-        both_orders=not args.one_order,
-        min_mass=args.min_mass,
     )
     placed = place_rungs(said) if place else []
     by_key = {(each.scale.attribute, each.scale.n_rungs): each for each in placed}
@@ -395,7 +394,7 @@ def _known(placed: Placed) -> list[float]:
 
 def chosen_ladders(args: argparse.Namespace, context_id: str | None = None) -> References:
     """The ladders that the options name. raises : LadderError where there are none."""
-    references = load_references(args.references, revision=args.revision)
+    references = References.load(args.references, revision=args.revision)
     task = load_task(args.task).name if args.task else None
     chosen = references.filter(
         task=task, attribute=args.attribute, context_ids=None if context_id is None else [context_id]

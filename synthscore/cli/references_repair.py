@@ -11,9 +11,12 @@ from ..checking.findings import Finding, flagged, text_findings
 from ..checking.repair import Repair, repair
 from ..engine import Engine, Sampling
 from ..errors import LadderError, ReferencesError, SynthscoreError
-from ..ladders.references import load_references, save_references, verify
+from ..ladders.compare import verify
+from ..ladders.degraded import DegradedWriter
+from ..ladders.prompted import PromptedWriter
+from ..ladders.references import References
 from ..ladders.release import DATA
-from ..ladders.write import DegradedWriter, PromptedWriter, Writer
+from ..ladders.write import Writer
 from ..signature import Signature
 from ..types import Ladder, Rung, Task
 from .common import (
@@ -67,7 +70,7 @@ def add(actions: Commands) -> None:
 def run_repair(args: argparse.Namespace) -> int:
     check_options(args, writes=True)
     _check_folder(args.references)
-    everything = load_references(args.references)
+    everything = References.load(args.references)
     args.revision = None
     chosen = chosen_ladders(args)
     repairs: list[Repair] = []
@@ -96,13 +99,13 @@ def run_repair(args: argparse.Namespace) -> int:
         f"{counted(len(chosen), 'ladder')}: {counted(len(taken), 'rung')} written again and taken"
         f"{f', and {spaced(also)} that are written from them' if also else ''}; "
         f"{counted(len({_place(finding) for finding in left}), 'ladder')} still flagged",
-        signature=f"references:{load_references(args.references).hash[:12]}",
+        signature=f"references:{References.load(args.references).hash[:12]}",
     )
     return INCOMPLETE if left else OK
 
 
 def _save(changed: Sequence[Ladder], folder: str) -> None:
-    save_references(changed, folder, merge=True)
+    References(tuple(changed)).save(folder, merge=True)
 
 
 def _check_folder(folder: str) -> None:
@@ -126,7 +129,7 @@ def _check_folder(folder: str) -> None:
         )
     if stale:
         warn(f"{folder}: {stale[0]}. An earlier run was killed while it saved: the manifest is written anew")
-        save_references((), folder, merge=True)
+        References(()).save(folder, merge=True)
 
 
 class _Findings:

@@ -28,7 +28,7 @@ def report(
 ) -> int:
     """Results -> one HTML page to look at.
 
-    Examples:
+    For example:
       $ synthscore report run/
       $ synthscore report scores.jsonl --targets targets.jsonl --references ladders/ -o report.html
 

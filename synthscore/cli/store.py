@@ -14,7 +14,7 @@ from typing import Any
 from ..engine import KINDS
 from ..errors import StoreError
 from ..io.write import write_rows
-from ..store.answers import VERDICTS, Answer, Batch
+from ..store.answers import VERDICTS, Batch, Stored
 from ..store.file import FORMAT, MIN_BYTES, Store, default_store_path
 from .common import (
     ERROR,
@@ -237,7 +237,7 @@ def _rows(args: argparse.Namespace, store: Store) -> Iterator[dict[str, Any]]:
                 yield _row(answer, batch)
 
 
-def _row(answer: Answer, batch: Batch) -> dict[str, Any]:
+def _row(answer: Stored, batch: Batch) -> dict[str, Any]:
     question: dict[str, Any] | None = None
     if answer.question is not None:
         prompt, sampling = answer.question.prompt, answer.question.sampling

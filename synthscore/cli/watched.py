@@ -5,18 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from ..engine import Engine, Generation, LabelLogProbs, Progress, Prompt, Sampling
+from ..engine import Answers, Engine, Generation, Progress, Question
 from ..signature import Signature
-from ..types import FloatArray
 from .messages import Messages
 from .talk import counted, spaced
 
 
 class Metered:
-    """An engine that counts the questions that a model is really asked, its tokens and its time."""
+    """An engine that counts the questions that a model really judges, its tokens and its time."""
 
     def __init__(self, engine: Engine) -> None:
-        self.engine, self.generate = engine, engine.generate
+        self.engine = engine
         self.n_asked = self.tokens_naive = self.tokens_computed = 0
         self.seconds = 0.0
 
@@ -24,24 +23,14 @@ class Metered:
     def signature(self) -> Signature:
         return self.engine.signature
 
-    def label_log_probs(
-        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
-    ) -> LabelLogProbs:
+    def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
         start = time.perf_counter()
-        answers = self.engine.label_log_probs(prompts, labels, progress)
-        self.seconds += time.perf_counter() - start
-        self.n_asked += len(prompts) - len(answers.failures)
+        answers = self.engine.answer(questions, progress)
+        seconds = time.perf_counter() - start
+        if n_judged := sum(not isinstance(row, Exception | Generation) for row in answers.rows):
+            self.n_asked, self.seconds = self.n_asked + n_judged, self.seconds + seconds
         self.tokens_naive += answers.tokens_naive
         self.tokens_computed += answers.tokens_computed
-        return answers
-
-    def token_log_probs(
-        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
-    ) -> list[FloatArray | Exception]:
-        start = time.perf_counter()
-        answers = self.engine.token_log_probs(prompts, continuations, progress)
-        self.seconds += time.perf_counter() - start
-        self.n_asked += sum(not isinstance(answer, Exception) for answer in answers)
         return answers
 
     def saved(self) -> float | None:
@@ -75,25 +64,11 @@ class Watched:
     def signature(self) -> Signature:
         return self.engine.signature
 
-    def label_log_probs(
-        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
-    ) -> LabelLogProbs:
-        self.n_judged += len(prompts)
-        if progress is not None:
-            return self.engine.label_log_probs(prompts, labels, progress)
-        with self.messages.bar(len(prompts), "questions", self.meter.saved) as shown:
-            return self.engine.label_log_probs(prompts, labels, shown)
-
-    def generate(
-        self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int], progress: Progress | None = None
-    ) -> list[Generation | Exception]:
-        return self.engine.generate(prompts, sampling, seeds, progress)
-
-    def token_log_probs(
-        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
-    ) -> list[FloatArray | Exception]:
-        self.n_judged += len(prompts)
-        if progress is not None:
-            return self.engine.token_log_probs(prompts, continuations, progress)
-        with self.messages.bar(len(prompts), "texts", self.meter.saved) as shown:
-            return self.engine.token_log_probs(prompts, continuations, shown)
+    def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
+        n_judged = sum(question.kind != "text" for question in questions)
+        self.n_judged += n_judged
+        if progress is not None or n_judged < len(questions):  # who writes has a bar of their own
+            return self.engine.answer(questions, progress)
+        unit = "questions" if questions and questions[0].kind == "labels" else "texts"
+        with self.messages.bar(len(questions), unit, self.meter.saved) as shown:
+            return self.engine.answer(questions, shown)

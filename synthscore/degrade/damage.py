@@ -19,9 +19,10 @@ from typing import Any
 from numpy.random import Generator
 
 from ..errors import DegradeError
+from ..io.files import shorten
 from ..resources import read_toml, resource
 from .edits import EDITS, Edit, Material
-from .reading import opening_words, sentences, word_pairs
+from .reading import sentences, word_pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,7 @@ def degrade(
     plan = _plan(text, task, attribute, rng, material, _known(task, attribute, kinds))
     if not plan:
         raise DegradeError(
-            f"cannot lower the {attribute} of the {task} text {opening_words(text)!r}: found nothing to damage with "
+            f"cannot lower the {attribute} of the {task} text {shorten(text)}: found nothing to damage with "
             f"{', '.join(kinds or damages_for(task, attribute))}. Give a longer text, or more material "
             "(context, facts, foreign)",
             task=task,

@@ -53,12 +53,12 @@ def _ends_here(before: str, after: str, lower: bool) -> bool:
     return first.isupper() or first.isdigit() or (lower and first.isalpha()) or (spaced and bool(first))
 
 
-def bare(word: str) -> str:
-    return word.strip(".,;:!?\"'()[]`—-").lower()
-
-
 def core(word: str) -> str:
     return word.strip(".,;:!?\"'()[]`—-")
+
+
+def bare(word: str) -> str:
+    return core(word).lower()
 
 
 def plain(word: str) -> bool:
@@ -68,11 +68,6 @@ def plain(word: str) -> bool:
 
 def starts_sentence(words: Sequence[str], index: int) -> bool:
     return index == 0 or words[index - 1].rstrip("\"')]")[-1:] in tuple(".!?:") or words[index - 1] in ("``", '"')
-
-
-def opening_words(text: str) -> str:
-    words = text.split()
-    return " ".join(words[:8]) + (" ..." if len(words) > 8 else "")
 
 
 def word_pairs(text: str) -> Counter[tuple[str, str]]:

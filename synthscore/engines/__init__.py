@@ -17,11 +17,11 @@ _LOADED = ("name", "revision", "dtype", "device", "device_map", "max_tokens", "b
 
 def open_engine(name: str, **options: Any) -> Engine:
     """An engine by name: "nano" (the embedded model), a model folder, "organisation/model" on the hub,
-    "http://HOST:PORT/v1#MODEL" (a server, or several with commas between), "vllm:organisation/model", or
+    "http://HOST:PORT/v1#MODEL" (a server, or several with commas between), or
     "recorded:FILE" (a store's answers; "recorded:FILE#PART" where it has several engines: part of a signature).
 
-    options : those of the engines' own load (revision, dtype, device, device_map, max_tokens, backend, exact), of
-        ServerPool.open (in_flight, retry, method, tokenizer, top_k, timeout_s), or of VLLMEngine.load
+    options : those of the engines' own load (revision, dtype, device, device_map, max_tokens, backend, exact), or of
+        ServerPool.open (in_flight, retry, method, tokenizer, top_k, timeout_s)
     raises : EngineError, when the name means nothing, this kind of model does not take an option, or the model cannot
         be loaded
     """
@@ -33,9 +33,11 @@ def open_engine(name: str, **options: Any) -> Engine:
     if colon and kind == "recorded":
         return _open_recorded(name, options)
     if colon and kind == "vllm":
-        from .vllm import VLLMEngine
-
-        return VLLMEngine.load(name.partition(":")[2], **options)
+        raise EngineError(
+            f"cannot open {name!r}: vLLM is not loaded in this process. Start a server, vllm serve "
+            f"{name.partition(':')[2]}, and name that: http://localhost:8000/v1",
+            model=name,
+        )
     if name == "nano":  # small, so there is nothing to gain from other numbers on other machines
         options = {"dtype": "float32", **options}
     folder = resource("data/nano") if name == "nano" else Path(name).expanduser()

@@ -1,4 +1,4 @@
-"""Prompts and labels -> the token sequences to run, and what was answered -> LabelLogProbs. No model, no torch.
+"""Prompts and labels -> the token sequences to run, and what was answered -> answers. No model, no torch.
 
 The first half of every engine that reads log-probabilities token by token. A label of several tokens is asked for by
 running the prompt with its beginning too: log P(label) is the sum over its tokens.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..engine import LabelLogProbs, Progress, Prompt, Rival
+from ..engine import Answer, Answers, LabelAnswer, OtherToken, Progress, Prompt, Question
 from ..errors import EngineError, LabelError, SynthscoreWarning
 from ..types import FloatArray
 from .tokens import Ids, LabelForms, PromptTokenizer
@@ -32,7 +32,7 @@ class _Question:
 
 
 class Questions:
-    """What to run so that all prompts are answered, and what has been found.
+    """What to run so that questions on the same labels are answered, and what has been found.
 
     sequences : int32; every prompt, and every prompt with the beginning of a label of several tokens
     n_starts : for each, how many of its tokens are the prompt's (the rest begins a label)
@@ -41,36 +41,36 @@ class Questions:
 
     def __init__(
         self,
-        prompts: Sequence[Prompt],
-        labels: Sequence[str],
+        asked: Sequence[Question],
         tokenizer: PromptTokenizer,
         name: str,
         progress: Progress | None,
     ) -> None:
-        self._labels, self._tokenizer, self._progress = tuple(labels), tokenizer, progress
-        self._n_rows = len(prompts)
+        self._labels, self._tokenizer, self._progress = asked[0].labels, tokenizer, progress
+        self._answers: list[Answer] = [EngineError("not asked")] * len(asked)
         self._rows: dict[_Question, list[int]] = {}  # and the rows that ask it
-        self._failures: dict[int, str] = {}
         self.tokens_naive = self.tokens_computed = 0
-        for row, prompt in enumerate(prompts):
+        n_failed = 0
+        for row, prompt in enumerate(one.prompt for one in asked):
             try:
                 question = self._question(prompt)
             except LabelError:
                 raise
             except EngineError as error:
-                self._failures[row] = str(error)
+                self._answers[row] = error
+                n_failed += 1
             else:
                 self._rows.setdefault(question, []).append(row)
                 self.tokens_naive += len(question.ids) // 4
         if any(question.forms.boundary == "separate" for question in self._rows):
             warnings.warn(
-                f"{name}: the tokenizer merges the labels {list(labels)} with the end of a prompt, "
+                f"{name}: the tokenizer merges the labels {list(self._labels)} with the end of a prompt, "
                 "so they are tokenised by themselves",
                 SynthscoreWarning,
                 stacklevel=4,
             )
-        if progress and self._failures:
-            progress(len(self._failures))
+        if progress and n_failed:
+            progress(n_failed)
 
         self.sequences: list[TokenIds] = []
         self.n_starts: list[int] = []
@@ -124,21 +124,16 @@ class Questions:
         if self._progress and (n := sum(len(self._rows[q]) for place in group for q in self._asked_at.get(place, ()))):
             self._progress(n)
 
-    def answers(self) -> LabelLogProbs:
-        """Rows in the order of the prompts."""
-        log_probs = np.full((self._n_rows, len(self._labels)), np.nan)
-        rivals: list[Rival | None] = [None] * self._n_rows
-        failures = dict(self._failures)
+    def answers(self) -> Answers:
+        """In the order of the questions."""
         for question, rows in self._rows.items():
-            answer = self._log_probs(question)
-            if np.isnan(answer).any():
-                failures.update(dict.fromkeys(rows, NOT_NUMBERS))
-                continue
-            log_probs[rows] = answer
-            rival = self._rival(question)
+            log_probs = self._log_probs(question)
+            answer: Answer = EngineError(NOT_NUMBERS)
+            if not np.isnan(log_probs).any():
+                answer = LabelAnswer(log_probs.tolist(), self._other_token(question))
             for row in rows:
-                rivals[row] = rival
-        return LabelLogProbs(self._labels, log_probs, tuple(rivals), failures, self.tokens_naive, self.tokens_computed)
+                self._answers[row] = answer
+        return Answers(self._answers, self.tokens_naive, self.tokens_computed)
 
     def _log_probs(self, question: _Question) -> FloatArray:
         """log P(label), float64, shape (n_labels,)."""
@@ -150,8 +145,8 @@ class Questions:
     def _log_prob(self, ids: bytes, form: Ids) -> float:
         return sum(self._values[self._places[ids, form[:n]], token] for n, token in enumerate(form))
 
-    def _rival(self, question: _Question) -> Rival:
+    def _other_token(self, question: _Question) -> OtherToken:
         """The most probable token that begins no label."""
         top = self._top[self._places[question.ids, ()]]
         token, log_prob = next(((t, v) for t, v in top if t not in question.forms.starts), (0, -np.inf))
-        return Rival(self._tokenizer.tokenizer.decode([token]), log_prob)
+        return OtherToken(self._tokenizer.tokenizer.decode([token]), log_prob)

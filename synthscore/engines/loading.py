@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
@@ -13,6 +13,7 @@ import transformers
 from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, PreTrainedConfig
 from transformers.utils import logging as hf_logging
 
+from ..engine import Answers, Progress, Question, answer_by_kind
 from ..errors import EngineError
 from ..signature import Signature
 from .revision import folder_revision
@@ -119,6 +120,23 @@ class LocalEngine(ABC):
         max_tokens: int = 0,
         backend: Any = "auto",
     ) -> None: ...
+
+    def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
+        """As the contract has it (engine.py)."""
+        ways = {"labels": self._judge, "text": self._write, "tokens": self._read}
+        return answer_by_kind(questions, lambda kind, alike: ways[kind](alike, progress))
+
+    @abstractmethod
+    def _judge(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
+        """Of questions on the same labels."""
+
+    @abstractmethod
+    def _write(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
+        """Of texts with the same sampling."""
+
+    @abstractmethod
+    def _read(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
+        """Of continuations."""
 
     @classmethod
     def load(

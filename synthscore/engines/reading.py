@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..engine import Progress, Prompt
+from ..engine import Answer, Answers, Progress, Question
 from ..errors import EngineError, SynthscoreWarning
 from ..types import FloatArray
 from .labels import NOT_NUMBERS, TokenIds
@@ -28,22 +28,21 @@ class Readings:
 
     def __init__(
         self,
-        prompts: Sequence[Prompt],
-        continuations: Sequence[str],
+        asked: Sequence[Question],
         tokenizer: PromptTokenizer,
         name: str,
         progress: Progress | None,
     ) -> None:
         self._progress = progress
-        self._answers: list[FloatArray | Exception] = [EngineError("not read")] * len(prompts)
+        self._answers: list[Answer] = [EngineError("not read")] * len(asked)
         self._rows: list[list[int]] = []  # that ask for each sequence
         self.sequences: list[TokenIds] = []
         self.n_starts: list[int] = []
         places: dict[tuple[bytes, int], int] = {}
         n_separate = 0
-        for row, (prompt, text) in enumerate(zip(prompts, continuations, strict=True)):
+        for row, question in enumerate(asked):
             try:
-                ids, added, boundary = tokenizer.continuation(prompt, text)
+                ids, added, boundary = tokenizer.continuation(question.prompt, question.continuation or "")
             except EngineError as error:
                 self._answers[row] = error
                 continue
@@ -58,12 +57,12 @@ class Readings:
             self._rows[places[key]].append(row)
         if n_separate:
             warnings.warn(
-                f"{name}: the tokenizer merges {n_separate} of {len(prompts)} continuations with the end of their "
+                f"{name}: the tokenizer merges {n_separate} of {len(asked)} continuations with the end of their "
                 "prompts, so they are tokenised by themselves",
                 SynthscoreWarning,
                 stacklevel=4,
             )
-        n_failed = len(prompts) - sum(map(len, self._rows))
+        n_failed = len(asked) - sum(map(len, self._rows))
         if progress and n_failed:
             progress(n_failed)
 
@@ -76,6 +75,6 @@ class Readings:
         if self._progress:
             self._progress(len(self._rows[place]))
 
-    def answers(self) -> list[FloatArray | Exception]:
-        """Rows in the order of the prompts."""
-        return self._answers
+    def answers(self) -> Answers:
+        """In the order of the questions."""
+        return Answers(self._answers)

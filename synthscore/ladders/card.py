@@ -57,7 +57,7 @@ def card_text(
         _writers(ladders),
         *(["Reasons for failed rungs:", _reasons(rung.reason for rung in failed)] if failed else []),
         "## Load",
-        "```python\nimport synthscore\nreferences = synthscore.load_references(\"FOLDER or Hub id\")\n\n"
+        "```python\nimport synthscore\nreferences = synthscore.References.load(\"FOLDER or Hub id\")\n\n"
         f'import datasets\nrows = datasets.load_dataset("FOLDER or Hub id", split="{split}")\n```',
         _COLUMNS,
         "## Licence",

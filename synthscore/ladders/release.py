@@ -134,27 +134,44 @@ def _hub_table(name: str, revision: str | None) -> Any:
     return splits[SPLIT if SPLIT in splits else next(iter(splits))].with_format("arrow")[:]
 
 
-def rows_ladders(rows: Iterable[Mapping[str, Any]], name: str) -> tuple[Ladder, ...]:
-    """The ladders that rows hold, in the order in which they first appear. raises : ReferencesError"""
-    groups: dict[Key, list[Mapping[str, Any]]] = {}
+def key_of(ladder: Ladder) -> Key:
+    return (ladder.task, ladder.context_id, ladder.attribute)
+
+
+def grouped(rows: Iterable[dict[str, Any]]) -> dict[Key, list[dict[str, Any]]]:
+    """The rows of each ladder, in the order in which they come."""
+    groups: dict[Key, list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault((row["task"], row["context_id"], row["attribute"]), []).append(row)
+    return groups
+
+
+def rows_ladders(rows: Iterable[dict[str, Any]], name: str) -> tuple[Ladder, ...]:
+    """The ladders that rows hold, in the order in which they first appear. raises : ReferencesError"""
     contexts: dict[Context, Context] = {}  # one object a context, however many rows carry it
-    ladders = []
-    for (task, context_id, attribute), group in groups.items():
-        try:
-            group.sort(key=lambda row: row["level"])
-            first = group[0]
-            context = None
-            if first.get("context") is not None:
-                references = tuple(first.get("references") or ())
-                context = Context(context_id, first["context"], first.get("facts") or "", references)
-                context = contexts.setdefault(context, context)
-            ladders.append(Ladder(context_id, task, attribute, tuple(map(_rung, group)), context))
-        except (LadderError, InputError, ValueError, TypeError, AttributeError) as error:
-            message = f"cannot load {name}: ladder {task}/{context_id}/{attribute}: {error}. "
-            raise ReferencesError(message + f"See what else: synthscore references verify {name}") from error
-    return tuple(ladders)
+    try:
+        return tuple(rows_ladder(key, group, contexts) for key, group in grouped(rows).items())
+    except ReferencesError as error:
+        message = f"cannot load {name}: ladder {error}. See what else: synthscore references verify {name}"
+        raise ReferencesError(message, source=name) from error
+
+
+def rows_ladder(key: Key, group: list[dict[str, Any]], contexts: dict[Context, Context] | None = None) -> Ladder:
+    """One ladder; sorts its rows. contexts : those that are known. raises : ReferencesError, which says its name"""
+    (task, context_id, attribute), context = key, None
+    if None in key or any(row["level"] is None for row in group):
+        seen = ", ".join(f"{column} {group[0][column]!r}" for column in _NEEDED[:-1])
+        raise ReferencesError(f"{'/'.join(map(str, key))}: {seen}: nothing tells what its texts are for")
+    try:
+        group.sort(key=lambda row: row["level"])
+        first = group[0]
+        if first.get("context") is not None:
+            references = tuple(first.get("references") or ())
+            context = Context(context_id, first["context"], first.get("facts") or "", references)
+            context = context if contexts is None else contexts.setdefault(context, context)
+        return Ladder(context_id, task, attribute, tuple(map(_rung, group)), context)
+    except (LadderError, InputError, ValueError, TypeError, AttributeError) as error:
+        raise ReferencesError(f"{'/'.join(key)}: {error}") from error
 
 
 def _rung(row: Mapping[str, Any]) -> Rung:

@@ -19,7 +19,7 @@ from ..io.fields import Row
 from ..io.files import read_rows
 from ..io.nouns import target_from_row
 from ..io.scores import read_score
-from ..ladders.references import References, load_references
+from ..ladders.references import References
 from ..ladders.release import DATA
 from ..signature import Signature
 from ..types import Ladder, Score, Target
@@ -112,7 +112,7 @@ def read_run(
     else:
         _read_file(run, str(source), "stdin" if str(source) == "-" else path.name)
     if references is not None:
-        run.references = load_references(references)
+        run.references = References.load(references)
         run.files.append(File(str(references), "ladders", len(run.references)))
     elif path.is_dir():
         _find_references(run, path)
@@ -231,7 +231,7 @@ def _find_references(run: Run, folder: Path) -> None:
     for path in sorted((folder, *(path for path in folder.iterdir() if path.is_dir()))):
         if (path / DATA).exists():
             try:
-                found.append((path.name, load_references(path)))
+                found.append((path.name, References.load(path)))
             except SynthscoreError as error:
                 run.left_out.append(str(error))
     named = {row.part("references") for row in run.rows}

@@ -19,8 +19,9 @@ _JSON = json.JSONEncoder(separators=(",", ":"))
 VERDICTS = "verdicts"
 
 
-class Answer(NamedTuple):
-    """One answer. key : sha256 of the question; value : JSON; engine : signature; question : None where not kept."""
+class Stored(NamedTuple):
+    """An answer as it is stored. key : sha256 of the question; value : JSON; engine : signature; question : None where
+    it was not kept."""
 
     key: bytes
     kind: str
@@ -50,7 +51,7 @@ class BatchRows(NamedTuple):
     rows: list[tuple[int, bytes, str]]
 
 
-def batch_rows(kind: str, engine: str, created_at: int, answers: Sequence[Answer]) -> BatchRows:
+def batch_rows(kind: str, engine: str, created_at: int, answers: Sequence[Stored]) -> BatchRows:
     """The rows of answers that all have a question, or that all have none."""
     rows = [(place, answer.key, _JSON.encode(answer.value)) for place, answer in enumerate(answers)]
     questions = [answer.question for answer in answers if answer.question is not None]

@@ -6,20 +6,21 @@ import binascii
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..engine import Engine, Generation, LabelLogProbs, Progress, Prompt, Question, Rival, Sampling
+from ..engine import Answer, Answers, Engine, Generation, Kind, LabelAnswer, OtherToken, Progress, Question
 from ..errors import StoreError
 from ..signature import Signature, text_hash
 from ..types import FloatArray, Ladder, Score
-from .answers import VERDICTS, Answer
+from .answers import VERDICTS, Stored
 from .file import Store
 
 BATCH_S = 15.0  # how long a batch should take: what a killed run loses
-LEAST = {"labels": 256, "text": 16, "tokens": 256}  # questions in a batch; a text costs as much as tens of verdicts
+# Questions in a batch; a text costs as much as tens of verdicts.
+LEAST: dict[Kind, int] = {"labels": 256, "text": 16, "tokens": 256}
 MOST = 8192
 _GROWTH = 4  # a batch is at most so many times as large as the one before: a pace may have been luck
 
@@ -38,102 +39,45 @@ class StoredEngine:
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}, expected at least 1")
         self.engine, self.store, self.batch_size = engine, store, batch_size
-        self._sizes = dict(LEAST)
+        self._sizes: dict[Kind, int] = dict(LEAST)
 
     @property
     def signature(self) -> Signature:
         return self.engine.signature
 
-    def label_log_probs(
-        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
-    ) -> LabelLogProbs:
+    def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
         """As the inner engine's; the token counts are of what was asked now."""
-        labels = tuple(labels)
-        failed: dict[int, str] = {}
-        n_tokens = Counter[str]()
-
-        def ask(rows: Sequence[int], told: Progress | None) -> dict[int, Any]:
-            asked = self.engine.label_log_probs([prompts[row] for row in rows], labels, told)
-            n_tokens.update(naive=asked.tokens_naive, computed=asked.tokens_computed)
-            failed.update({rows[i]: reason for i, reason in asked.failures.items()})
-            return {row: label_value(asked, i) for i, row in enumerate(rows) if i not in asked.failures}
-
-        questions = [Question(prompt, labels) for prompt in prompts]
-        values, first = self._values("labels", questions, ask, progress)
-        failures = {row: failed[first[row]] for row, value in enumerate(values) if value is None}
-        return label_log_probs(labels, values, failures, n_tokens["naive"], n_tokens["computed"])
-
-    def generate(
-        self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int], progress: Progress | None = None
-    ) -> list[Generation | Exception]:
-        """As the inner engine's."""
-        failed: dict[int, Exception] = {}
-
-        def ask(rows: Sequence[int], told: Progress | None) -> dict[int, Any]:
-            written = self.engine.generate([prompts[row] for row in rows], sampling, [seeds[row] for row in rows], told)
-            values = {}
-            for row, text in zip(rows, written, strict=True):
-                if isinstance(text, Generation):
-                    values[row] = [text.text, text.finish_reason, text.n_tokens]
-                else:
-                    failed[row] = text
-            return values
-
-        questions = [Question(prompt, (), sampling, int(seed)) for prompt, seed in zip(prompts, seeds, strict=True)]
-        values, first = self._values("text", questions, ask, progress)
-        return [failed[first[row]] if value is None else Generation(*value) for row, value in enumerate(values)]
-
-    def token_log_probs(
-        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
-    ) -> list[FloatArray | Exception]:
-        """As the inner engine's."""
-        failed: dict[int, Exception] = {}
-
-        def ask(rows: Sequence[int], told: Progress | None) -> dict[int, Any]:
-            read = self.engine.token_log_probs(
-                [prompts[row] for row in rows], [continuations[row] for row in rows], told
-            )
-            failed.update({row: found for row, found in zip(rows, read, strict=True) if isinstance(found, Exception)})
-            return {
-                row: found.tolist() for row, found in zip(rows, read, strict=True) if not isinstance(found, Exception)
-            }
-
-        questions = [Question(prompt, continuation=text) for prompt, text in zip(prompts, continuations, strict=True)]
-        values, first = self._values("tokens", questions, ask, progress)
-        return [failed[first[row]] if value is None else np.array(value) for row, value in enumerate(values)]
-
-    def _values(
-        self,
-        kind: str,
-        questions: Sequence[Question],
-        ask: Callable[[Sequence[int], Progress | None], Mapping[int, Any]],
-        progress: Progress | None,
-    ) -> tuple[list[Any], list[int]]:
-        """The value of every row, from the store or from `ask`, None where that failed; and the first row of the same
-        question, which is the one that was asked."""
         engine = str(self.signature)
         keys = [question.key(engine) for question in questions]
-        found = self.store.get_many(keys)
-        counts, first = Counter(keys), dict[bytes, int]()
-        for row, key in enumerate(keys):
-            first.setdefault(key, row)
-        if progress and (n_stored := sum(counts[key] for key in found)):
+        answers = look_up(self.store, keys, questions)
+        counts = Counter(keys)
+        if progress and (n_stored := sum(counts[key] for key in answers)):
             progress(n_stored)
-        missing = [row for key, row in first.items() if key not in found]
-        start = 0
-        while start < len(missing):
-            rows = missing[start : start + (self.batch_size or self._sizes[kind])]
-            began = time.monotonic()
-            values = ask(rows, progress)
-            self._adapt(kind, len(rows), time.monotonic() - began)
-            self.store.put_many(Answer(keys[row], kind, value, engine, questions[row]) for row, value in values.items())
-            found.update({keys[row]: value for row, value in values.items()})
-            if progress and (n_repeated := sum(counts[keys[row]] - 1 for row in rows)):
-                progress(n_repeated)
-            start += len(rows)
-        return [found.get(key) for key in keys], [first[key] for key in keys]
+        missing: dict[Kind, dict[bytes, Question]] = {}
+        for key, question in zip(keys, questions, strict=True):
+            if key not in answers:
+                missing.setdefault(question.kind, {}).setdefault(key, question)
+        naive = computed = 0
+        for kind, asked in missing.items():
+            items, start = list(asked.items()), 0
+            while start < len(items):
+                batch = items[start : start + (self.batch_size or self._sizes[kind])]
+                began = time.monotonic()
+                found = self.engine.answer([question for _, question in batch], progress)
+                self._adapt(kind, len(batch), time.monotonic() - began)
+                self.store.put_many(
+                    Stored(key, kind, stored_value(answer), engine, question)
+                    for (key, question), answer in zip(batch, found.rows, strict=True)
+                    if not isinstance(answer, Exception)
+                )
+                answers.update(zip((key for key, _ in batch), found.rows, strict=True))
+                naive, computed = naive + found.tokens_naive, computed + found.tokens_computed
+                if progress and (n_repeated := sum(counts[key] - 1 for key, _ in batch)):
+                    progress(n_repeated)
+                start += len(batch)
+        return Answers([answers[key] for key in keys], naive, computed)
 
-    def _adapt(self, kind: str, n_asked: int, seconds: float) -> None:
+    def _adapt(self, kind: Kind, n_asked: int, seconds: float) -> None:
         """The size of the next batch, so that it takes BATCH_S."""
         wanted = n_asked * BATCH_S / max(seconds, 1e-9)
         if n_asked >= LEAST[kind]:  # a few questions say little of the pace of many
@@ -187,40 +131,41 @@ class StoredVerdicts:
             said = {(v.level, v.swapped): (v.better, v.worse, v.similar) for v in score.verdicts}
             if score.status == "ok" and not score.reason and len(said) == n_rungs * n_orders:
                 value = np.array([said[at] for at in sorted(said)], dtype="<f8").tobytes()
-                answers.append(Answer(key, VERDICTS, binascii.b2a_base64(value, newline=False).decode(), self.engine))
+                answers.append(Stored(key, VERDICTS, binascii.b2a_base64(value, newline=False).decode(), self.engine))
         return self.store.put_many(answers)
 
 
-def label_value(answers: LabelLogProbs, row: int) -> dict[str, Any]:
-    """What is stored of a row; JSON keeps every bit of its numbers."""
-    rival = answers.rivals[row] if answers.rivals else None
+def stored_value(answer: LabelAnswer | Generation | FloatArray) -> Any:
+    """What is stored of an answer; JSON keeps every bit of its numbers."""
+    if isinstance(answer, Generation):
+        return [answer.text, answer.finish_reason, answer.n_tokens]
+    if isinstance(answer, np.ndarray):
+        return answer.tolist()
+    other = answer.other_token
     value: dict[str, Any] = {
-        "log_probs": answers.log_probs[row].tolist(),
-        "rival": None if rival is None else [rival.token, rival.log_prob],
+        "log_probs": list(answer.log_probs),
+        "rival": None if other is None else [other.token, other.log_prob],
     }
-    if answers.censored is not None and answers.censored[row].any():
-        value["censored"] = answers.censored[row].tolist()
-        if answers.floors is not None:
-            value["floors"] = answers.floors[row].tolist()
+    if answer.censored is not None:
+        value["censored"] = list(answer.censored)
+        if answer.floors is not None:
+            value["floors"] = list(answer.floors)
     return value
 
 
-def label_log_probs(
-    labels: tuple[str, ...],
-    values: Sequence[Mapping[str, Any] | None],
-    failures: Mapping[int, str],
-    tokens_naive: int = 0,
-    tokens_computed: int = 0,
-) -> LabelLogProbs:
-    """Rows made of what was stored. values : None in rows that failed"""
-    log_probs = np.full((len(values), len(labels)), np.nan)
-    censored, floors = np.zeros(log_probs.shape, dtype=bool), np.full(log_probs.shape, -np.inf)
-    rivals: list[Rival | None] = [None] * len(values)
-    for row, value in enumerate(values):
-        if value is not None:
-            log_probs[row] = value["log_probs"]
-            rivals[row] = Rival(*value["rival"]) if value["rival"] else None
-            if "censored" in value:
-                censored[row], floors[row] = value["censored"], value.get("floors", -np.inf)
-    limits = (censored, floors) if censored.any() else (None, None)
-    return LabelLogProbs(labels, log_probs, tuple(rivals), failures, tokens_naive, tokens_computed, *limits)
+def answer_of(kind: Kind, value: Any) -> LabelAnswer | Generation | FloatArray:
+    """The answer of which this was stored."""
+    if kind == "text":
+        return Generation(*value)
+    if kind == "tokens":
+        return np.array(value, dtype=np.float64)
+    other = value["rival"]
+    return LabelAnswer(
+        value["log_probs"], OtherToken(*other) if other else None, value.get("censored"), value.get("floors")
+    )
+
+
+def look_up(store: Store, keys: Sequence[bytes], questions: Sequence[Question]) -> dict[bytes, Answer]:
+    """The answers that are stored. keys : of the questions"""
+    kinds = {key: question.kind for key, question in zip(keys, questions, strict=True)}
+    return {key: answer_of(kinds[key], value) for key, value in store.get_many(keys).items()}

@@ -23,7 +23,7 @@ from typing import Any
 from ..engine import Question
 from ..errors import StoreError, SynthscoreWarning
 from ..resources import cache_folder
-from .answers import Answer, Batch, BatchRows, batch_rows, crc, intact, unpack
+from .answers import Batch, BatchRows, Stored, batch_rows, crc, intact, unpack
 from .salvage import Salvaged, Wreck
 
 FORMAT = 2
@@ -169,9 +169,9 @@ class Store:
         self._warn_of(damaged)
         return found
 
-    def put_many(self, answers: Iterable[Answer]) -> int:
+    def put_many(self, answers: Iterable[Stored]) -> int:
         """Store answers in one transaction: all or none of them. How many were new."""
-        groups: dict[tuple[str, str, bool], list[Answer]] = {}
+        groups: dict[tuple[str, str, bool], list[Stored]] = {}
         for answer in answers:
             groups.setdefault((answer.kind, answer.engine, answer.question is None), []).append(answer)
         if not groups:
@@ -227,7 +227,7 @@ class Store:
             ).fetchall()
             return [Batch(i, kind.decode(), engine.decode(), at, n, bool(q)) for i, kind, engine, at, n, q in rows]
 
-    def read(self, batch: Batch) -> list[Answer]:
+    def read(self, batch: Batch) -> list[Stored]:
         """The answers of a batch, with their questions where they are kept; none if it has gone in the meantime.
 
         warns : of answers without their checksum, which are left out, and of questions that cannot be read
@@ -237,7 +237,7 @@ class Store:
             return []
         questions = self._questions(batch.id, raw)
         return [
-            Answer(key, raw.kind, json.loads(value), raw.engine, questions.get(place)) for place, key, value in raw.rows
+            Stored(key, raw.kind, json.loads(value), raw.engine, questions.get(place)) for place, key, value in raw.rows
         ]
 
     def _questions(self, batch: int, raw: BatchRows) -> dict[int, Question]:

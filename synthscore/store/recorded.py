@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
-from ..engine import Generation, LabelLogProbs, Progress, Prompt, Sampling
+from ..engine import Answers, Progress, Question
 from ..errors import EngineError
 from ..signature import Signature
-from ..types import FloatArray
-from .engine import StoredEngine
+from .engine import look_up
 from .file import Store
 
 
@@ -43,61 +40,27 @@ class RecordedEngine:
     def signature(self) -> Signature:
         return self._signature
 
-    def label_log_probs(
-        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
-    ) -> LabelLogProbs:
+    def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
+        keys = [question.key(str(self._signature)) for question in questions]
         with Store(self.path, create=False) as store:
-            return StoredEngine(_Silent(self), store).label_log_probs(prompts, labels, progress)
-
-    def generate(
-        self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int], progress: Progress | None = None
-    ) -> list[Generation | Exception]:
-        with Store(self.path, create=False) as store:
-            return StoredEngine(_Silent(self), store).generate(prompts, sampling, seeds, progress)
-
-    def token_log_probs(
-        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
-    ) -> list[FloatArray | Exception]:
-        with Store(self.path, create=False) as store:
-            return StoredEngine(_Silent(self), store).token_log_probs(prompts, continuations, progress)
-
-
-class _Silent:
-    """What a store asks for the answers that it does not hold: it says that they are missing."""
-
-    def __init__(self, recorded: RecordedEngine) -> None:
-        self.path, self.signature = recorded.path, recorded.signature
-
-    def label_log_probs(
-        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
-    ) -> LabelLogProbs:
-        failures = {row: self._missing(prompt, f"labels {', '.join(labels)}") for row, prompt in enumerate(prompts)}
+            found = look_up(store, keys, questions)
         if progress:
-            progress(len(prompts))
-        return LabelLogProbs(tuple(labels), np.full((len(prompts), len(labels)), np.nan), (), failures)
+            progress(len(questions))
+        return Answers(
+            [
+                found[key] if key in found else EngineError(self._missing(question))
+                for key, question in zip(keys, questions, strict=True)
+            ]
+        )
 
-    def generate(
-        self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int], progress: Progress | None = None
-    ) -> list[Generation | Exception]:
-        if progress:
-            progress(len(prompts))
-        return [
-            EngineError(self._missing(prompt, f"{sampling}, seed {seed}"))
-            for prompt, seed in zip(prompts, seeds, strict=True)
-        ]
-
-    def token_log_probs(
-        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
-    ) -> list[FloatArray | Exception]:
-        if progress:
-            progress(len(prompts))
-        return [
-            EngineError(self._missing(prompt, f"the continuation {text[:60]!r}"))
-            for prompt, text in zip(prompts, continuations, strict=True)
-        ]
-
-    def _missing(self, prompt: Prompt, how: str) -> str:
+    def _missing(self, question: Question) -> str:
+        prompt = question.prompt
         end = f"{prompt.text[-60:]}{prompt.prefill}"
+        how = f"labels {', '.join(question.labels)}"
+        if question.sampling is not None:
+            how = f"{question.sampling}, seed {question.seed}"
+        if question.continuation is not None:
+            how = f"the continuation {question.continuation[:60]!r}"
         return (
             f"{self.path} holds no answer of {self.signature} to the prompt of {len(prompt.text)} characters that ends "
             f"in {end!r} ({how}). Ask the model itself, with --store {self.path}"

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ..engine import Engine, Generation, LabelLogProbs, Progress, Question, Sampling
+from ..engine import Engine, Generation, LabelAnswer, Progress
 from ..errors import StoreError
 from ..signature import Signature
 from ..types import BoolArray, FloatArray
-from .answers import Answer, n_shared
-from .engine import label_log_probs
+from .answers import Stored, n_shared
+from .engine import answer_of
 from .file import Store
 
 
@@ -72,7 +72,7 @@ def store_files(path: str | Path) -> list[Path]:
 
 def sample(
     stores: Iterable[Store], engine: str, kind: str, n_sample: int, rng: np.random.Generator
-) -> tuple[list[Answer], int]:
+) -> tuple[list[Stored], int]:
     """Answers of an engine (by its signature), drawn without repetition from those that have their question, in stored
     order; and how many there are to draw from."""
     batches = [
@@ -85,7 +85,7 @@ def sample(
     total = int(ends[-1]) if batches else 0
     chosen = np.sort(rng.choice(total, min(n_sample, total), replace=False)) if total else np.array([], dtype=np.int64)
     owners = np.searchsorted(ends, chosen, side="right")
-    answers: list[Answer] = []
+    answers: list[Stored] = []
     for owner in np.unique(owners):
         store, batch = batches[owner]
         stored = store.read(batch)
@@ -96,118 +96,57 @@ def sample(
 
 
 def replay(
-    answers: Sequence[Answer], n_stored: int, engine: Engine, tolerance: float, progress: Progress | None = None
+    stored: Sequence[Stored], n_stored: int, engine: Engine, tolerance: float, progress: Progress | None = None
 ) -> Drift:
-    """Ask an engine what was asked before. answers : of one kind and one engine, with their questions; at least one.
+    """Ask an engine what was asked before. stored : of one kind and one engine, with their questions; at least one.
 
     tolerance : most that the log-probability of a label or token may differ, nats
     """
-    compare = {"labels": _labels, "text": _texts, "tokens": _tokens}[answers[0].kind]
-    return compare(answers, n_stored, engine, tolerance, progress)
-
-
-def _labels(
-    answers: Sequence[Answer], n_stored: int, engine: Engine, tolerance: float, progress: Progress | None
-) -> Drift:
-    groups: dict[tuple[str, ...], list[Answer]] = {}
-    for answer in answers:
-        groups.setdefault(_question(answer).labels, []).append(answer)
-    diffs: list[float] = []  # of labels
-    worst = [(-1.0, "")]  # (largest difference, key) of each row
+    kind = stored[0].kind
+    questions = [one.question for one in stored if one.question is not None]
+    answers = engine.answer(questions, progress).rows
+    diffs: list[float] = []  # of labels or tokens
+    worst = [(-1.0, "")]  # (largest difference, key) of each answer
     mass_diffs: list[float] = []
     failures: list[str] = []
+    texts: list[str] = []
     n_censored = 0
-    for labels, group in groups.items():
-        now = engine.label_log_probs([_question(answer).prompt for answer in group], labels, progress)
-        was = label_log_probs(labels, [answer.value for answer in group], {})
-        told = ~(_censored(was) | _censored(now))
-        for row, answer in enumerate(group):
-            if row in now.failures:
-                failures.append(now.failures[row])
-                continue
-            one, other = was.log_probs[row, told[row]], now.log_probs[row, told[row]]
-            n_censored += int((~told[row]).sum())
-            diff = _distance(one, other)
-            if len(diff):
-                diffs += diff.tolist()
-                worst.append((float(diff.max()), answer.key.hex()))
-                mass_diffs.append(abs(float(np.exp(one).sum() - np.exp(other).sum())))
+    for one, question, now in zip(stored, questions, answers, strict=True):
+        was = answer_of(question.kind, one.value)
+        if isinstance(now, Exception):
+            failures.append(str(now))
+            continue
+        if isinstance(was, Generation) or isinstance(now, Generation):
+            if was != now:
+                texts.append(f"{one.key.hex()[:12]}: {_difference(was, now)}")
+            continue
+        if isinstance(was, LabelAnswer):
+            told = ~(_censored(was) | _censored(now))
+            n_censored += int((~told).sum())
+            before, after = np.array(was.log_probs)[told], np.array(now.log_probs)[told]
+            if told.any():
+                mass_diffs.append(abs(float(np.exp(before).sum() - np.exp(after).sum())))
+        elif len(now) != len(was):
+            texts.append(f"{one.key.hex()[:12]}: {len(was)} tokens is now {len(now)}")
+            continue
+        else:
+            before, after = was, now
+        if len(before):
+            diff = _distance(before, after)
+            diffs += diff.tolist()
+            worst.append((float(diff.max()), one.key.hex()))
     largest, key = max(worst)
     return Drift(
-        stored=Signature.parse(answers[0].engine),
+        stored=Signature.parse(stored[0].engine),
         now=engine.signature,
-        kind="labels",
+        kind=kind,
         n_stored=n_stored,
-        n_replayed=len(answers),
-        n_beyond=sum(diff > tolerance for diff, _ in worst),
+        n_replayed=len(stored),
+        n_beyond=len(texts) + sum(diff > tolerance for diff, _ in worst),
         max_diff=largest if diffs else math.nan,
         mean_diff=float(np.mean(diffs)) if diffs else math.nan,
         max_mass_diff=max(mass_diffs, default=math.nan),
         n_censored=n_censored,
-        worst=key if largest > 0 else "",
-        failures=tuple(failures),
-    )
-
-
-def _texts(
-    answers: Sequence[Answer], n_stored: int, engine: Engine, tolerance: float, progress: Progress | None
-) -> Drift:
-    groups: dict[Sampling, list[Answer]] = {}
-    for answer in answers:
-        sampling = _question(answer).sampling
-        assert sampling is not None, "a text has its sampling"
-        groups.setdefault(sampling, []).append(answer)
-    failures: list[str] = []
-    texts: list[str] = []
-    for sampling, group in groups.items():
-        questions = [_question(answer) for answer in group]
-        written = engine.generate([q.prompt for q in questions], sampling, [q.seed for q in questions], progress)
-        for answer, now in zip(group, written, strict=True):
-            was = Generation(*answer.value)
-            if not isinstance(now, Generation):
-                failures.append(str(now))
-            elif now != was:
-                texts.append(f"{answer.key.hex()[:12]}: {_difference(was, now)}")
-    return Drift(
-        stored=Signature.parse(answers[0].engine),
-        now=engine.signature,
-        kind="text",
-        n_stored=n_stored,
-        n_replayed=len(answers),
-        n_beyond=len(texts),
-        failures=tuple(failures),
-        texts=tuple(texts),
-    )
-
-
-def _tokens(
-    answers: Sequence[Answer], n_stored: int, engine: Engine, tolerance: float, progress: Progress | None
-) -> Drift:
-    questions = [_question(answer) for answer in answers]
-    read = engine.token_log_probs([q.prompt for q in questions], [q.continuation or "" for q in questions], progress)
-    diffs: list[float] = []  # of tokens
-    worst = [(-1.0, "")]  # (largest difference, key) of each row
-    failures: list[str] = []
-    texts: list[str] = []
-    for answer, now in zip(answers, read, strict=True):
-        if isinstance(now, Exception):
-            failures.append(str(now))
-        elif len(now) != len(answer.value):
-            texts.append(f"{answer.key.hex()[:12]}: {len(answer.value)} tokens is now {len(now)}")
-        else:
-            diff = _distance(np.array(answer.value), now)
-            diffs += diff.tolist()
-            worst.append((float(diff.max()), answer.key.hex()))
-    largest, key = max(worst)
-    return Drift(
-        stored=Signature.parse(answers[0].engine),
-        now=engine.signature,
-        kind="tokens",
-        n_stored=n_stored,
-        n_replayed=len(answers),
-        n_beyond=len(texts) + sum(diff > tolerance for diff, _ in worst),
-        max_diff=largest if diffs else math.nan,
-        mean_diff=float(np.mean(diffs)) if diffs else math.nan,
         worst=key if largest > 0 else "",
         failures=tuple(failures),
         texts=tuple(texts),
@@ -220,13 +159,8 @@ def _distance(one: FloatArray, other: FloatArray) -> FloatArray:
         return np.where(one == other, 0.0, np.abs(one - other))
 
 
-def _question(answer: Answer) -> Question:
-    assert answer.question is not None, "sampled from answers that have one"
-    return answer.question
-
-
-def _censored(answers: LabelLogProbs) -> BoolArray:
-    return np.zeros(answers.log_probs.shape, dtype=bool) if answers.censored is None else answers.censored
+def _censored(answer: LabelAnswer) -> BoolArray:
+    return np.array(answer.censored or [False] * len(answer.log_probs), dtype=bool)
 
 
 def _difference(was: Generation, now: Generation) -> str:

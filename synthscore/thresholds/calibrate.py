@@ -17,8 +17,9 @@ import numpy as np
 
 from ..errors import CertificateError, InputError
 from ..types import BoolArray, FloatArray, IntArray
+from .certificate import Certificate, Certified, Guarantee, Kind
 from .labels import Labelled
-from .rules import AtLeast, Certificate, Certified, Guarantee, Kind
+from .rules import AtLeast
 
 STEP = 0.01  # thresholds are multiples of this: they must not depend on the scores that they are tested on
 _FIRST = 20  # the strictest threshold tested for precision keeps 1 / _FIRST of the scores, or what its test needs

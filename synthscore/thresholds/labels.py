@@ -46,80 +46,81 @@ class Labelled:
     def scored(self) -> BoolArray:
         return ~np.isnan(self.value)
 
+    @classmethod
+    def load(
+        cls,
+        scores: Source,
+        labels: Source | None = None,
+        *,
+        good_from: float | None = None,
+        attribute: str | None = None,
+        one_per_context: bool = False,
+        encoding: str = "utf-8",
+        fields: Mapping[str, str] | None = None,
+    ) -> Labelled:
+        """Rows as `synthscore score` writes them, with people's labels in the same rows or in others.
 
-def read_labelled(
-    scores: Source,
-    labels: Source | None = None,
-    *,
-    good_from: float | None = None,
-    attribute: str | None = None,
-    one_per_context: bool = False,
-    encoding: str = "utf-8",
-    fields: Mapping[str, str] | None = None,
-) -> Labelled:
-    """Rows as `synthscore score` writes them, with people's labels in the same rows or in others.
+        labels : rows with the id of a score's row, or its context_id and system, and maybe the attribute
+        good_from : good is whose column `human` is at least this. None: whose column `label` is true or 1
+        attribute : which of several
+        one_per_context : take one text of each context, by a hash of its id: texts of one context are alike
+        fields : as in read_rows, of the rows that hold the labels
 
-    labels : rows with the id of a score's row, or its context_id and system, and maybe the attribute
-    good_from : good is whose column `human` is at least this. None: whose column `label` is true or 1, not false or 0
-    attribute : which of several
-    one_per_context : take one text of each context, by a hash of its id: texts of one context are alike
-    fields : as in read_rows, of the rows that hold the labels
-
-    A row without a label, a label without a row, and a row that cannot be read are left out, and counted.
-    raises : InputError where two rows are about one text, where the scores are not of one signature, or nothing is left
-    """
-    errors: list[InputError] = []
-    all_rows = _rows(scores, encoding, fields if labels is None else None, errors)
-    attribute = attribute or _only_attribute(all_rows)
-    rows = _by_text(all_rows, attribute, "score", errors)
-    labels_of = rows
-    if labels is not None:
-        labels_of = _by_text(_rows(labels, encoding, fields, errors), attribute, "label", errors)
-    value, stderr, good, contexts = [], [], [], set()
-    signatures: dict[str, None] = {}
-    n_without = n_further = 0
-    for name, row in sorted(rows.items(), key=lambda item: text_hash(item[0])) if one_per_context else rows.items():
-        said = labels_of.get(name)
-        try:
-            label = None if said is None else _good(said, good_from)
-            if label is None:
-                n_without += 1
+        A row without a label, a label without a row, and a row that cannot be read are left out, and counted.
+        raises : InputError where two rows are about one text, the scores are of two signatures, or nothing is left
+        """
+        errors: list[InputError] = []
+        all_rows = _rows(scores, encoding, fields if labels is None else None, errors)
+        attribute = attribute or _only_attribute(all_rows)
+        rows = _by_text(all_rows, attribute, "score", errors)
+        labels_of = rows
+        if labels is not None:
+            labels_of = _by_text(_rows(labels, encoding, fields, errors), attribute, "label", errors)
+        value, stderr, good, contexts = [], [], [], set()
+        signatures: dict[str, None] = {}
+        n_without = n_further = 0
+        for name, row in sorted(rows.items(), key=lambda item: text_hash(item[0])) if one_per_context else rows.items():
+            said = labels_of.get(name)
+            try:
+                label = None if said is None else _good(said, good_from)
+                if label is None:
+                    n_without += 1
+                    continue
+                if one_per_context and read_id(row, "context_id") in contexts:
+                    n_further += 1
+                    continue
+                require_column(row, "score", "Give rows of `synthscore score`; labels alone go into --labels")
+                score, error, signature = read_number(row, "score"), read_number(row, "stderr"), _signature(row)
+            except InputError as broken:
+                errors.append(broken)
                 continue
-            if one_per_context and read_id(row, "context_id") in contexts:
-                n_further += 1
-                continue
-            require_column(row, "score", "Give rows of `synthscore score`; labels alone go into --labels")
-            score, error, signature = read_number(row, "score"), read_number(row, "stderr"), _signature(row)
-        except InputError as broken:
-            errors.append(broken)
-            continue
-        signatures[signature] = None
-        value.append(np.nan if score is None else score)
-        stderr.append(np.nan if error is None else error)
-        good.append(label)
-        contexts.add(row.values.get("context_id"))
-    left_out = [f"{len(errors)} rows could not be used: {errors[0]}"] if errors else []
-    if n_without:
-        left_out.append(f"{n_without} scores have no label")
-    if n_further:
-        left_out.append(f"{n_further} texts are further ones of their context")
-    if n_unmatched := len(labels_of.keys() - rows.keys()):
-        first = next(name for name in labels_of if name not in rows)
-        left_out.append(f"{n_unmatched} labels are of texts without a score; the first is {first!r}")
-    if not value:
-        raise InputError(
-            f"no score has a label: {'; '.join(left_out) or 'there are no rows'}. Expected rows with score and label "
-            "(true or false), or human with good_from. Add them, or name the file that has them (--labels)"
+            signatures[signature] = None
+            value.append(np.nan if score is None else score)
+            stderr.append(np.nan if error is None else error)
+            good.append(label)
+            contexts.add(row.values.get("context_id"))
+        left_out = [f"{len(errors)} rows could not be used: {errors[0]}"] if errors else []
+        if n_without:
+            left_out.append(f"{n_without} scores have no label")
+        if n_further:
+            left_out.append(f"{n_further} texts are further ones of their context")
+        if n_unmatched := len(labels_of.keys() - rows.keys()):
+            first = next(name for name in labels_of if name not in rows)
+            left_out.append(f"{n_unmatched} labels are of texts without a score; the first is {first!r}")
+        if not value:
+            raise InputError(
+                f"no score has a label: {'; '.join(left_out) or 'there are no rows'}. Expected rows with score and "
+                "label (true or false), or human with good_from. Add them, or name the file that has them (--labels)"
+            )
+        return cls(
+            np.array(value, dtype=np.float64),
+            np.array(good, dtype=bool),
+            _one_signature(list(signatures)),
+            np.array(stderr, dtype=np.float64),
+            0 if None in contexts else len(contexts),
+            len(errors),
+            tuple(left_out),
         )
-    return Labelled(
-        np.array(value, dtype=np.float64),
-        np.array(good, dtype=bool),
-        _one_signature(list(signatures)),
-        np.array(stderr, dtype=np.float64),
-        0 if None in contexts else len(contexts),
-        len(errors),
-        tuple(left_out),
-    )
 
 
 def _rows(source: Source, encoding: str, fields: Mapping[str, str] | None, errors: list[InputError]) -> list[Row]:

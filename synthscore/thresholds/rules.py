@@ -5,33 +5,49 @@ A rule decides each text by its own score. What is unscored is unsure, but where
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import warnings
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, Literal, Protocol, get_args
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import CertificateError, InputError, SynthscoreWarning
-from ..signature import Signature
+from ..errors import InputError, SynthscoreWarning
 from ..types import BoolArray, FloatArray, Score
 
 Decision = Literal["kept", "dropped", "unsure"]
 Decisions = npt.NDArray[np.str_]
-Kind = Literal["precision", "recall", "fpr"]
-FORMAT = 1
 
 
-class Rule(Protocol):
+class Rule(ABC):
     """How a score becomes a decision."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def decided(self, value: FloatArray, stderr: FloatArray, low: FloatArray, high: FloatArray) -> Decisions:
+        """As decide_many, with NaN for whatever is not known."""
+
+    @abstractmethod
+    def why(self, score: Score, decision: Decision) -> str:
+        """Why a text that has a score was decided so, in words."""
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """What is kept, in words: "at a score of 3.5 or more"."""
 
     def decide(self, score: Score) -> tuple[Decision, str]:
         """The decision, and why."""
+        numbers = (score.value, score.stderr, score.low, score.high)
+        value, stderr, low, high = (np.array([np.nan if number is None else number]) for number in numbers)
+        least, most = limits(value, stderr, low, high, np.array([score.status == "partial"]))
+        [found] = self.decided(value, stderr, least, most)
+        decision: Decision = str(found)  # type: ignore[assignment]
+        return decision, _why_unscored(score, decision) if score.value is None else self.why(score, decision)
 
     def decide_many(
         self,
@@ -44,10 +60,12 @@ class Rule(Protocol):
 
         A partial score whose limits are not known has low -inf and high inf, unless it has a stderr.
         """
+        nothing = np.full(len(value), np.nan)
+        return self.decided(value, *(nothing if numbers is None else numbers for numbers in (stderr, low, high)))
 
 
 @dataclass(frozen=True, slots=True)
-class MinScore:
+class MinScore(Rule):
     """Keeps what scores at least `threshold`, drops the rest.
 
     What has `low` and `high` and no stderr, scored or not, could be anything between them (rungs without a verdict,
@@ -57,26 +75,27 @@ class MinScore:
     threshold: float
 
     def __post_init__(self) -> None:
-        _require_finite("threshold", self.threshold)
+        _require_finite(self.threshold)
 
-    def decide(self, score: Score) -> tuple[Decision, str]:
-        return _decide(self, score)
-
-    def decide_many(
-        self,
-        value: FloatArray,
-        stderr: FloatArray | None = None,
-        low: FloatArray | None = None,
-        high: FloatArray | None = None,
-    ) -> Decisions:
-        return _between(value, stderr, low, high, self.threshold, self.threshold)
+    def decided(self, value: FloatArray, stderr: FloatArray, low: FloatArray, high: FloatArray) -> Decisions:
+        least, most = limits(value, stderr, low, high)
+        found = np.where(least >= self.threshold, "kept", "unsure")  # NaN is not
+        return np.where(most < self.threshold, "dropped", found)
 
     def why(self, score: Score, decision: Decision) -> str:
-        return _why_between(score, decision, self.threshold, self.threshold)
+        if decision != "unsure":
+            return f"score {score.value:.2f}, {'at least' if decision == 'kept' else 'below'} {self.threshold:g}"
+        known = score.low is not None and score.high is not None
+        could = f"between {score.low:.2f} and {score.high:.2f}" if known else "anything"
+        return f"score {score.value:.2f}, but it could be {could}, and {self.threshold:g} decides: {score.reason}"
+
+    @property
+    def words(self) -> str:
+        return f"at a score of {self.threshold:g} or more"
 
 
 @dataclass(frozen=True, slots=True)
-class AtLeast:
+class AtLeast(Rule):
     """Keeps where P(score >= threshold) >= 1 - alpha, drops where it is <= alpha.
 
     The score's error is taken as normal: the probability is Phi((value - threshold) / stderr).
@@ -87,7 +106,7 @@ class AtLeast:
     alpha: float
 
     def __post_init__(self) -> None:
-        _require_finite("threshold", self.threshold)
+        _require_finite(self.threshold)
         if not 0 < self.alpha <= 0.5:
             raise InputError(
                 f"alpha is {self.alpha}, expected more than 0 and at most 0.5: the probability of a wrong decision "
@@ -96,17 +115,7 @@ class AtLeast:
                 value=self.alpha,
             )
 
-    def decide(self, score: Score) -> tuple[Decision, str]:
-        return _decide(self, score)
-
-    def decide_many(
-        self,
-        value: FloatArray,
-        stderr: FloatArray | None = None,
-        low: FloatArray | None = None,
-        high: FloatArray | None = None,
-    ) -> Decisions:
-        stderr = np.full(len(value), np.nan) if stderr is None else stderr
+    def decided(self, value: FloatArray, stderr: FloatArray, low: FloatArray, high: FloatArray) -> Decisions:
         without = np.flatnonzero(~np.isnan(value) & ~(stderr >= 0))
         if len(without):
             raise InputError(
@@ -132,171 +141,9 @@ class AtLeast:
         prob = self.prob(score.value, score.stderr)
         return f"P(score >= {self.threshold:g}) = {prob:.3f}, score {score.value:.2f} +- {score.stderr:.2f}"
 
-
-@dataclass(frozen=True, slots=True)
-class Guarantee:
-    """What is promised: precision or recall of at least `bound`, or a false-positive rate (fpr) of at most `bound`.
-
-    precision : of the kept, the share that is good
-    recall : of the good, the share that is not dropped. What is unscored counts as missed
-    fpr : of the bad, the share that is kept
-    """
-
-    kind: Kind
-    bound: float
-
-    def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind) or not 0 < self.bound < 1:
-            raise InputError(
-                f"the guarantee {self.kind} {self.bound:g} is not known, expected precision>=P, recall>=R or fpr<=F, "
-                "each of P, R, F more than 0 and less than 1",
-                field="guarantee",
-                value=(self.kind, self.bound),
-            )
-
-    @classmethod
-    def parse(cls, text: str) -> Guarantee:
-        """From "precision>=0.9", "recall>=0.9" or "fpr<=0.05"."""
-        for kind in get_args(Kind):
-            sign = "<=" if kind == "fpr" else ">="
-            name, found, bound = text.replace(" ", "").partition(sign)
-            if found and name == kind:
-                try:
-                    return cls(kind, float(bound))
-                except ValueError:
-                    break
-        raise InputError(
-            f"cannot read the guarantee {text!r}: expected precision>=P, recall>=R or fpr<=F, such as precision>=0.9 "
-            "(in quotes, or the shell takes > for itself)",
-            field="guarantee",
-            value=text,
-        )
-
-    def __str__(self) -> str:
-        return f"{self.kind}{'<=' if self.kind == 'fpr' else '>='}{self.bound:g}"
-
-
-@dataclass(frozen=True, slots=True)
-class Certified:
-    """A guarantee, the threshold at which it holds, and what was seen there.
-
-    n : labelled texts that the share is of (the kept, the good or the bad). n_hit : of these, the good, not dropped
-    or kept ones. observed : n_hit / n. limit : what the true share is beyond, at least (fpr: at most), at `level`
-    level : the confidence of this guarantee alone; with several, they hold together with the certificate's
-    """
-
-    guarantee: Guarantee
-    threshold: float
-    n: int
-    n_hit: int
-    observed: float
-    limit: float
-    level: float
-
-
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """Keeps from `keep_from` up, drops below `drop_below`; between them it is unsure. A rule, made by `calibrate`.
-
-    signature : of the scores that were labelled; with others nothing is promised (`check`)
-    confidence : probability, over draws of the labelled texts, that all guarantees hold of texts drawn like them
-    """
-
-    certified: tuple[Certified, ...]
-    confidence: float
-    keep_from: float
-    drop_below: float
-    n_rows: int
-    n_good: int
-    n_unscored: int
-    signature: Signature
-
-    def __post_init__(self) -> None:
-        if not self.certified or not self.drop_below <= self.keep_from:
-            raise CertificateError(
-                f"a certificate of {len(self.certified)} guarantees keeps from {self.keep_from} and drops below "
-                f"{self.drop_below}, expected at least one, and keep_from >= drop_below. Make it with calibrate"
-            )
-
-    def decide(self, score: Score) -> tuple[Decision, str]:
-        return _decide(self, score)
-
-    def decide_many(
-        self,
-        value: FloatArray,
-        stderr: FloatArray | None = None,
-        low: FloatArray | None = None,
-        high: FloatArray | None = None,
-    ) -> Decisions:
-        """By the value alone, as the labelled texts were counted: `stderr`, `low` and `high` are not used."""
-        decided = np.where(value >= self.keep_from, "kept", "unsure")
-        return np.where(value < self.drop_below, "dropped", decided)
-
-    def why(self, score: Score, decision: Decision) -> str:
-        return _why_between(score, decision, self.drop_below, self.keep_from)
-
-    def check(self, signature: Signature) -> None:
-        """raises : CertificateError naming the parts that differ (`.differs`: part -> (certified, now))"""
-        certified, now = dict(self.signature.parts), dict(signature.parts)
-        differs = {
-            part: (certified.get(part), now.get(part))
-            for part in dict.fromkeys([*certified, *now])
-            if certified.get(part) != now.get(part)
-        }
-        if differs:
-            parts = "; ".join(
-                f"{part} was {was or 'absent'}, is {now or 'absent'}" for part, (was, now) in differs.items()
-            )
-            raise CertificateError(
-                f"the certificate does not hold for these scores: {parts}. Expected the judge, templates, ladders and "
-                "scoring that were certified. Use those, or score the labelled texts again and calibrate anew",
-                differs=differs,
-            )
-
-    def to_dict(self) -> dict[str, Any]:
-        content = asdict(self) | {"format": FORMAT, "signature": dict(self.signature.parts)}
-        content["certified"] = [{**asdict(each), "guarantee": str(each.guarantee)} for each in self.certified]
-        return content
-
-    @classmethod
-    def from_dict(cls, content: Any) -> Certificate:
-        """raises : CertificateError for what `to_dict` did not make"""
-        try:
-            values = dict(content)
-            if (format_ := values.pop("format")) != FORMAT:
-                raise CertificateError(
-                    f"the certificate has format {format_!r}, expected {FORMAT}. Calibrate anew with this version"
-                )
-            values["certified"] = tuple(
-                Certified(**{**each, "guarantee": Guarantee.parse(each["guarantee"])}) for each in values["certified"]
-            )
-            values["signature"] = Signature.of(**values["signature"])
-            return cls(**values)
-        except (KeyError, TypeError, ValueError, AttributeError, InputError) as error:
-            raise CertificateError(
-                f"cannot read the certificate: {type(error).__name__}: {error}. Expected what `synthscore calibrate` "
-                "wrote. Calibrate anew"
-            ) from error
-
-    def save(self, path: str | os.PathLike[str], **more: Any) -> None:
-        """One JSON file; equal certificates give equal bytes. more : further parts of the file, beside it"""
-        from ..io.write import replacing
-
-        with replacing(path) as file:
-            content = {"certificate": self.to_dict(), **more}
-            file.write((json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Certificate:
-        """raises : CertificateError for a file that is missing or holds no certificate"""
-        try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))["certificate"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CertificateError(
-                f"cannot read the certificate {path}: {type(error).__name__}: {error}. Expected a file that "
-                "`synthscore calibrate` wrote. Calibrate anew"
-            ) from error
-        return cls.from_dict(content)
+    @property
+    def words(self) -> str:
+        return f"at a score of {self.threshold:g} or more, each with probability {1 - self.alpha:g}"
 
 
 def check_on_scale(threshold: float, n_rungs: int, scoring: Literal["paper", "anchored"] = "paper") -> None:
@@ -359,14 +206,6 @@ def limits(
     return sides[0], sides[1]
 
 
-def _decide(rule: MinScore | AtLeast | Certificate, score: Score) -> tuple[Decision, str]:
-    value, stderr, low, high = (_one(number) for number in (score.value, score.stderr, score.low, score.high))
-    least, most = limits(value, stderr, low, high, np.array([score.status == "partial"]))
-    [decided] = rule.decide_many(value, stderr, least, most)
-    decision: Decision = str(decided)  # type: ignore[assignment]
-    return decision, _why_unscored(score, decision) if score.value is None else rule.why(score, decision)
-
-
 def _why_unscored(score: Score, decision: Decision) -> str:
     if decision == "kept":
         return f"unscored, but at least {score.low:.2f}: {score.reason}"
@@ -375,38 +214,7 @@ def _why_unscored(score: Score, decision: Decision) -> str:
     return f"unscored: {score.reason}"
 
 
-def _one(number: float | None) -> FloatArray:
-    return np.array([np.nan if number is None else number], dtype=np.float64)
-
-
-def _between(
-    value: FloatArray,
-    stderr: FloatArray | None,
-    low: FloatArray | None,
-    high: FloatArray | None,
-    drop_below: float,
-    keep_from: float,
-) -> Decisions:
-    """Decided where whatever is missing from a score changes nothing; with a stderr, low and high are no limits."""
-    least, most = limits(value, stderr, low, high)
-    decided = np.where(least >= keep_from, "kept", "unsure")  # NaN is not
-    return np.where(most < drop_below, "dropped", decided)
-
-
-def _why_between(score: Score, decision: Decision, drop_below: float, keep_from: float) -> str:
-    if decision == "kept":
-        return f"score {score.value:.2f}, at least {keep_from:g}"
-    if decision == "dropped":
-        return f"score {score.value:.2f}, below {drop_below:g}"
-    if drop_below < keep_from:
-        return f"score {score.value:.2f}, between {drop_below:g} and {keep_from:g}"
-    known = score.low is not None and score.high is not None
-    could = f"between {score.low:.2f} and {score.high:.2f}" if known else "anything"
-    return f"score {score.value:.2f}, but it could be {could}, and {keep_from:g} decides: {score.reason}"
-
-
-def _require_finite(name: str, value: float) -> None:
-    if not math.isfinite(value):
-        raise InputError(
-            f"{name} is {value}, expected a finite number. Choose one on the scale of the scores", value=value
-        )
+def _require_finite(threshold: float) -> None:
+    if not math.isfinite(threshold):
+        message = f"threshold is {threshold}, expected a finite number. Choose one on the scale of the scores"
+        raise InputError(message, value=threshold)

@@ -20,10 +20,10 @@ from synthscore.cli.app import main
 from synthscore.cli.common import ROWS_FILES, clip, counted, reasons, table
 from synthscore.cli.legacy import build_parser
 from synthscore.io.write import write_rows
-from synthscore.ladders.references import load_references, save_references
+from synthscore.ladders.references import References
 from synthscore.resources import resource
 from synthscore.signature import Signature
-from synthscore.thresholds.rules import Certificate, Certified, Guarantee
+from synthscore.thresholds.certificate import Certificate, Certified, Guarantee
 from synthscore.types import Context, Ladder, Rung
 from tests.fakes import FakeEngine
 
@@ -58,7 +58,7 @@ def folder(tmp_path, monkeypatch):
 def damage(monkeypatch):
     """Damage that always finds something to damage."""
     monkeypatch.setattr(
-        "synthscore.ladders.write.degrade",
+        "synthscore.ladders.degraded.degrade",
         lambda good, *, severity, **more: good + f" Damage: {severity:g}." * (severity > 0),
     )
 
@@ -76,7 +76,7 @@ def ladder(context_id, attribute="coherence", task="summarization", n_rungs=5, f
 
 @pytest.fixture
 def references(folder):
-    save_references([ladder(context_id) for context_id in CONTEXTS], folder / "ladders")
+    References([ladder(context_id) for context_id in CONTEXTS]).save(folder / "ladders")
 
 
 def target(context_id, quality, **more):
@@ -122,7 +122,7 @@ COMMANDS = {" ".join(path): parser for path, parser in parsers(build_parser())}
 def test_the_commands_are_those_that_were_promised():
     assert set(COMMANDS) == {
         *("calibrate", "demo", "doctor", "evaluate", "filter", "generate", "rank", "references", "report", "score"),
-        *("serve", "store", "verify"),
+        *("store", "verify"),
         *(f"references {action}" for action in ("card", "check", "diff", "list", "repair", "show", "verify")),
         *(f"store {action}" for action in ("info", "merge", "prune", "salvage", "show")),
     }
@@ -279,7 +279,7 @@ def test_an_empty_file_gives_an_empty_result_and_a_warning(engine, references, c
 
 
 def test_every_attribute_of_the_references_is_scored_unless_one_is_named(engine, folder, capsys):
-    save_references([ladder("c1", "fluency"), ladder("c1"), ladder("c2")], folder / "ladders")
+    References([ladder("c1", "fluency"), ladder("c1"), ladder("c2")]).save(folder / "ladders")
     write("targets.jsonl", target("c1", 3), target("c2", 3))
     assert score("-q") == 3
     rows = parse(capsys.readouterr().out)
@@ -293,7 +293,7 @@ def test_every_attribute_of_the_references_is_scored_unless_one_is_named(engine,
 
 def test_rows_go_to_the_task_that_they_name_or_whose_ladders_hold_their_context(engine, folder, capsys):
     ladders = [ladder("c1"), ladder("c2"), ladder("c2", "surprise", "story"), ladder("c3", "surprise", "story")]
-    save_references(ladders, folder / "ladders")
+    References(ladders).save(folder / "ladders")
     write(
         "targets.jsonl",
         target("c1", 3),
@@ -314,7 +314,7 @@ def test_rows_go_to_the_task_that_they_name_or_whose_ladders_hold_their_context(
 
 
 def test_a_row_that_names_an_attribute_is_judged_on_that_alone(engine, folder, capsys):
-    save_references([ladder("c1", "fluency"), ladder("c1")], folder / "ladders")
+    References([ladder("c1", "fluency"), ladder("c1")]).save(folder / "ladders")
     rows = [target("c1", 3, id="x", attribute=name) for name in ("fluency", "coherence", "relevance")]
     write("targets.jsonl", *rows)
     assert score() == 3
@@ -399,7 +399,7 @@ def test_every_protocol_counts_its_questions(engine, references, capsys, protoco
 
 
 def test_a_text_on_a_partial_ladder_has_a_score_only_on_request(engine, folder, capsys):
-    save_references([ladder("c1", failed=(5,))], folder / "ladders")
+    References([ladder("c1", failed=(5,))]).save(folder / "ladders")
     write("targets.jsonl", target("c1", 9))
     assert score() == 1  # nothing is scored
     out, err = capsys.readouterr()
@@ -442,19 +442,19 @@ def test_a_row_with_another_text_of_its_context_is_not_judged_by_the_ladder(engi
 
 def test_blank_space_around_a_context_makes_it_no_other_text(engine, folder, capsys):
     padded = Context("c1", f"\n{CONTEXTS['c1']} ")
-    save_references([replace(ladder("c1"), context=padded)], folder / "ladders")
+    References([replace(ladder("c1"), context=padded)]).save(folder / "ladders")
     write("targets.jsonl", target("c1", 3, context=f"{CONTEXTS['c1']}\n\n"))
     assert score() == 0
 
 
 def test_a_ladder_without_its_context_says_so_whatever_the_row_holds(engine, folder, capsys):
-    save_references([replace(ladder("c1"), context=None)], folder / "ladders")
+    References([replace(ladder("c1"), context=None)]).save(folder / "ladders")
     write("targets.jsonl", target("c1", 3, context="Any text."))
     assert score() == 1
     shown(parse(capsys.readouterr().out)[0]["reason"], "does not carry its context")
 
 
-def test_labels_that_are_no_answer_leave_a_text_unscored_with_the_rival(engine, references, capsys):
+def test_labels_that_are_no_answer_leave_a_text_unscored_with_the_other_token(engine, references, capsys):
     engine.judge = lambda prompt, labels: [math.log(0.001)] * len(labels)
     write("targets.jsonl", target("c1", 3))
     assert score() == 1
@@ -493,20 +493,20 @@ def test_a_second_run_asks_nothing_and_gives_the_same(engine, references, capsys
 def test_an_interrupted_run_goes_on_where_it_was(engine, references, capsys, monkeypatch):
     targets = [target(f"c{1 + i % 3}", i / 100, id=str(i)) for i in range(100)]  # 500 questions: two batches
     write("targets.jsonl", *targets)
-    answer = engine.label_log_probs
+    answer = engine.answer
 
-    def interrupted(prompts, labels, progress=None):
+    def interrupted(questions, progress=None):
         if engine.n_judged:
             raise KeyboardInterrupt
-        return answer(prompts, labels, progress)
+        return answer(questions, progress)
 
-    monkeypatch.setattr(engine, "label_log_probs", interrupted)
+    monkeypatch.setattr(engine, "answer", interrupted)
     assert score("-o", "scores.jsonl") == 130
     shown(capsys.readouterr().err, "interrupted", "again to go on", "in the store")
     assert not Path("scores.jsonl").exists()
     stored = engine.n_judged
     assert 0 < stored < 500
-    monkeypatch.setattr(engine, "label_log_probs", answer)
+    monkeypatch.setattr(engine, "answer", answer)
     assert score("-o", "scores.jsonl") == 0
     assert engine.n_judged == 500
     assert [row["id"] for row in read("scores.jsonl")] == [str(i) for i in range(100)]
@@ -561,7 +561,7 @@ def test_filter_writes_what_it_drops_with_the_reason_and_counts_the_unscored_apa
 
 @pytest.mark.parametrize("partial", ["report", "rescale"])
 def test_filter_decides_without_some_verdicts_only_where_these_could_not_change_that(engine, folder, capsys, partial):
-    save_references([ladder("c1", failed=(2, 3, 4, 5)), ladder("c2", failed=(1,)), ladder("c3")], folder / "ladders")
+    References([ladder("c1", failed=(2, 3, 4, 5)), ladder("c2", failed=(1,)), ladder("c3")]).save(folder / "ladders")
     write(
         "targets.jsonl",
         target("c1", -9, id="worse than rung 1"),  # 0 .. sqrt(28): nothing is known of four rungs
@@ -598,7 +598,7 @@ def test_filter_decides_without_some_verdicts_only_where_these_could_not_change_
 
 
 def test_filter_says_that_verdicts_were_missing_even_where_it_could_decide(engine, folder, capsys):
-    save_references([ladder("c1", failed=(1,))], folder / "ladders")
+    References([ladder("c1", failed=(1,))]).save(folder / "ladders")
     write("targets.jsonl", target("c1", 9))
     assert keep("--min-score", "3.5") == 3
     assert len(parse(capsys.readouterr().out)) == 1
@@ -682,7 +682,7 @@ def test_a_score_at_the_threshold_is_kept(engine, references, capsys):
 
 
 def test_filter_takes_one_attribute(engine, folder, capsys):
-    save_references([ladder("c1", "fluency"), ladder("c1")], folder / "ladders")
+    References([ladder("c1", "fluency"), ladder("c1")]).save(folder / "ladders")
     write("targets.jsonl", target("c1", 3))
     assert keep("--min-score", "2") == 2
     shown(capsys.readouterr().err, "coherence, fluency", "one --attribute")
@@ -732,7 +732,7 @@ def test_generate_writes_ladders_that_score_can_read(engine, damage, capsys):
         "2 contexts x 2 attributes x 3 rungs: 12 rungs written, 0 failed",
         "now holds 4 ladders",
     )
-    ladders = load_references("ladders")
+    ladders = References.load("ladders")
     assert [(ladder.context_id, ladder.attribute, ladder.n_rungs) for ladder in ladders] == [
         *(("c1", "coherence", 3), ("c1", "fluency", 3), ("c2", "coherence", 3), ("c2", "fluency", 3)),
     ]
@@ -757,35 +757,35 @@ def test_generate_for_all_attributes_keeps_the_other_ladders_and_replaces_the_sa
     assert generate("--rungs", "3") == 0
     contexts("c2")
     assert generate("--rungs", "2", attribute="all") == 0
-    sizes = {(ladder.context_id, ladder.attribute): ladder.n_rungs for ladder in load_references("ladders")}
+    sizes = {(ladder.context_id, ladder.attribute): ladder.n_rungs for ladder in References.load("ladders")}
     names = ("coherence", "consistency", "fluency", "relevance")
     assert sizes == {("c1", "coherence"): 3} | {("c2", name): 2 for name in names}
     contexts("c1")
     assert generate("--rungs", "2") == 0
-    assert load_references("ladders").find("c1", "coherence").n_rungs == 2
-    assert len(load_references("ladders")) == 5
+    assert References.load("ladders").find("c1", "coherence").n_rungs == 2
+    assert len(References.load("ladders")) == 5
 
 
 def test_a_model_writes_and_a_killed_run_asks_only_for_the_rest(engine, capsys, monkeypatch):
     contexts("c1", "c2")
-    write_ = engine.generate
+    answer = engine.answer
 
-    def killed(prompts, sampling, seeds, progress=None):
+    def killed(questions, progress=None):
         if engine.n_written:
             raise KeyboardInterrupt
-        return write_(prompts, sampling, seeds, progress)
+        return answer(questions, progress)
 
-    monkeypatch.setattr(engine, "generate", killed)
+    monkeypatch.setattr(engine, "answer", killed)
     assert generate("--model", "fake", "--rungs", "3") == 130
     assert engine.n_written == 4  # the worst and the best of two contexts
     assert not Path("ladders").exists()
-    monkeypatch.setattr(engine, "generate", write_)
+    monkeypatch.setattr(engine, "answer", answer)
     assert generate("--model", "fake", "--rungs", "3") == 0
     assert engine.n_written == 6
-    first = load_references("ladders").hash
+    first = References.load("ladders").hash
     assert generate("--model", "fake", "--rungs", "3") == 0
     assert engine.n_written == 6
-    assert load_references("ladders").hash == first
+    assert References.load("ladders").hash == first
     shown(capsys.readouterr().err, "2 contexts x 1 attribute x 3 rungs: 6 rungs written, 0 failed", "model:fake")
 
 
@@ -793,14 +793,14 @@ def test_the_options_of_writing_reach_the_writer(engine, damage):
     contexts("c1")
     options = ["--temperature", "0.5", "--top-p", "0.8", "--max-new-tokens", "77", "--prompts", "paper"]
     assert generate("--model", "fake", "--rungs", "2", "--seed", "3", *options) == 0
-    (model_ladder,) = load_references("ladders")
+    (model_ladder,) = References.load("ladders")
     for rung in model_ladder.rungs:
         found = {
             name: rung.provenance[name] for name in ("temperature", "top_p", "max_new_tokens", "seed", "templates")
         }
         assert found == {"temperature": 0.5, "top_p": 0.8, "max_new_tokens": 77, "seed": 3, "templates": "paper"}
     assert generate("--rungs", "2", "--seed", "4") == 0
-    (damaged,) = load_references("ladders")
+    (damaged,) = References.load("ladders")
     assert {rung.provenance["seed"] for rung in damaged.rungs} == {4}
 
 
@@ -845,7 +845,7 @@ def test_a_task_of_ones_own_goes_all_the_way(engine, folder, capsys):
     task = resource("prompts").joinpath("summarization/task.toml").read_text()
     Path("mine").mkdir()
     Path("mine/task.toml").write_text(task.replace('name = "summarization"', 'name = "abstracts"'))
-    save_references([ladder("c1", task="abstracts")], folder / "ladders")
+    References([ladder("c1", task="abstracts")]).save(folder / "ladders")
     write("targets.jsonl", target("c1", 3))
     assert score() == 1  # nothing says where the task is
     shown(capsys.readouterr().err, "'abstracts'", "a folder with a task.toml")
@@ -860,7 +860,7 @@ def test_failed_rungs_are_counted_with_their_reasons(engine, capsys):
     contexts("c1", "c2")
     assert generate("--model", "fake", "--rungs", "2", "--max-attempts", "2") == 3
     shown(capsys.readouterr().err, "2 rungs written, 2 failed", "2 x ")
-    assert {rung.status for ladder in load_references("ladders") for rung in ladder.rungs} == {"ok", "failed"}
+    assert {rung.status for ladder in References.load("ladders") for rung in ladder.rungs} == {"ok", "failed"}
 
 
 def test_rows_that_hold_no_context_are_left_out_and_named(damage, capsys):
@@ -869,7 +869,7 @@ def test_rows_that_hold_no_context_are_left_out_and_named(damage, capsys):
         file.write('{"id": "c7"\n{"id": "c8", "text": ""}\n')
     assert generate("--rungs", "2") == 3
     shown(capsys.readouterr().err, "2 rows of contexts.jsonl left out", "row 2", "row 3", "1 context x 1 attribute")
-    assert len(load_references("ladders")) == 1
+    assert len(References.load("ladders")) == 1
 
 
 @pytest.mark.parametrize(
@@ -914,7 +914,7 @@ def test_a_file_without_contexts_is_an_error(capsys):
 
 
 def test_list_counts_the_ladders(folder, capsys):
-    save_references([ladder("c1", failed=(2,)), ladder("c2"), ladder("c3", "surprise", "story", 3)], folder / "ladders")
+    References([ladder("c1", failed=(2,)), ladder("c2"), ladder("c3", "surprise", "story", 3)]).save(folder / "ladders")
     assert main(["references", "list", "ladders", "--contexts"]) == 0
     out = capsys.readouterr().out
     header, *rows = (line.split() for line in out.splitlines()[:3])
@@ -924,7 +924,7 @@ def test_list_counts_the_ladders(folder, capsys):
 
 
 def test_show_prints_a_ladder_from_the_worst_rung_to_the_best(folder, capsys):
-    save_references([ladder("c1", failed=(2,)), ladder("c1", "fluency")], folder / "ladders")
+    References([ladder("c1", failed=(2,)), ladder("c1", "fluency")]).save(folder / "ladders")
     assert main(["references", "show", "ladders", "c1", "--attribute", "coherence"]) == 0
     out = capsys.readouterr().out
     shown(out, "c1 / coherence", CONTEXTS["c1"], "1 (worst) A text of quality 1.", "2 failed: the model refused")
@@ -939,7 +939,7 @@ def test_show_prints_a_ladder_from_the_worst_rung_to_the_best(folder, capsys):
 
 def test_check_names_what_is_wrong_and_what_to_do(engine, folder, capsys):
     ladders = [ladder("c1"), ladder("c2", order=(1, 2, 4, 3, 5)), ladder("c3", "fluency", failed=(1,))]
-    save_references(ladders, folder / "ladders")
+    References(ladders).save(folder / "ladders")
     assert main(["references", "check", "ladders", "-o", "checks.jsonl", "--positions", "scale.json"]) == 3
     out, err = capsys.readouterr()
     rows = [line.split() for line in out.splitlines()]
@@ -980,7 +980,7 @@ def test_check_of_good_ladders_finds_nothing(engine, references, capsys):
 
 
 def test_check_without_a_judge_looks_at_the_texts_alone(folder, engine, capsys):
-    save_references([ladder("c1", failed=(2, 3)), ladder("c2")], folder / "ladders")
+    References([ladder("c1", failed=(2, 3)), ladder("c2")]).save(folder / "ladders")
     assert main(["references", "check", "ladders", "--no-judge"]) == 3
     out, err = capsys.readouterr()
     assert out.splitlines()[0].split() == ["task", "attribute", "ladders", "flagged"]
@@ -996,14 +996,14 @@ def test_check_without_a_judge_looks_at_the_texts_alone(folder, engine, capsys):
 
 
 def test_what_is_only_noted_counts_when_strict(engine, folder, capsys):
-    save_references([ladder("c1", order=(1, 2, 3, 3.001, 5))], folder / "ladders")
+    References([ladder("c1", order=(1, 2, 3, 3.001, 5))]).save(folder / "ladders")
     assert main(["references", "check", "ladders"]) == 0
     shown(capsys.readouterr().out, "Only noted: 1 x level")
     assert main(["references", "check", "ladders", "--strict"]) == 3
 
 
 def test_check_prints_everything_as_json(engine, folder, capsys):
-    save_references([ladder("c1"), ladder("c2", order=(1, 2, 4, 3, 5)), ladder("c3", failed=(1,))], folder / "ladders")
+    References([ladder("c1"), ladder("c2", order=(1, 2, 4, 3, 5)), ladder("c3", failed=(1,))]).save(folder / "ladders")
     assert main(["references", "check", "ladders", "--json"]) == 3
     said = json.loads(capsys.readouterr().out)
     assert (said["n_ladders"], said["n_flagged"], said["kinds"]) == (3, 2, {"inverted": 1, "failed": 1})
@@ -1055,7 +1055,7 @@ def test_a_judge_that_answers_nothing_makes_no_scale(engine, references, capsys)
 
 
 def test_positions_of_what_has_no_answers_are_left_out_and_named(engine, folder, capsys):
-    save_references([ladder("c1"), ladder("c1", "fluency", failed=(1, 2, 3, 4))], folder / "ladders")
+    References([ladder("c1"), ladder("c1", "fluency", failed=(1, 2, 3, 4))]).save(folder / "ladders")
     assert main(["references", "check", "ladders", "--positions", "scale.json"]) == 3
     shown(capsys.readouterr().err, "left out of scale.json", "answered nothing about", "summarization/fluency")
     assert [scale["attribute"] for scale in json.loads(Path("scale.json").read_text())["scales"]] == ["coherence"]
@@ -1071,7 +1071,7 @@ def test_one_order_of_neighbours_tells_no_positions(engine, references, capsys):
 
 
 def test_the_ladder_with_the_most_faults_comes_first_answered_or_not(engine, folder, capsys):
-    save_references([ladder("c1", order=(1, 2, 4, 3, 5)), ladder("c2")], folder / "ladders")
+    References([ladder("c1", order=(1, 2, 4, 3, 5)), ladder("c2")]).save(folder / "ladders")
     answered = engine.judge
 
     def picky(prompt, labels):
@@ -1086,13 +1086,13 @@ def test_the_ladder_with_the_most_faults_comes_first_answered_or_not(engine, fol
 
 def test_many_small_faults_come_before_a_single_great_one(engine, folder, capsys):
     ladders = [ladder("c1", order=(1, 2, 4, 3, 5)), ladder("c2", order=(1, 3, 2.98, 2.96, 5))]
-    save_references(ladders, folder / "ladders")
+    References(ladders).save(folder / "ladders")
     assert main(["references", "check", "ladders", "--worst", "1"]) == 3
     shown(capsys.readouterr().out, "4 x inverted", "Most at fault (1 of 2): summarization/c2/coherence")
 
 
 def test_check_says_where_a_judge_sees_all_ladders_fall(engine, folder, capsys):
-    save_references([ladder(name, order=(5, 4, 3, 2, 1)) for name in CONTEXTS], folder / "ladders")
+    References([ladder(name, order=(5, 4, 3, 2, 1)) for name in CONTEXTS]).save(folder / "ladders")
     assert main(["references", "check", "ladders"]) == 3
     out = capsys.readouterr().out
     shown(out, "does not see the ladders of summarization/coherence (5 rungs) rise", "30 x inverted")
@@ -1101,7 +1101,7 @@ def test_check_says_where_a_judge_sees_all_ladders_fall(engine, folder, capsys):
 def test_a_ladder_of_one_rung_is_an_error_that_says_so(folder, capsys):
     import pyarrow.parquet as pq
 
-    save_references([ladder("c1")], folder / "ladders")
+    References([ladder("c1")]).save(folder / "ladders")
     rows = pq.read_table("ladders/ladders.parquet")
     pq.write_table(rows.slice(0, 1), "ladders/ladders.parquet")
     assert main(["references", "check", "ladders", "--no-judge"]) == 1
@@ -1117,7 +1117,7 @@ def test_verify_finds_a_changed_file(references, capsys):
 
 
 def test_diff_and_card(folder, references, capsys):
-    save_references([ladder("c1"), ladder("c2", order=(1, 2, 4, 3, 5))], folder / "other")
+    References([ladder("c1"), ladder("c2", order=(1, 2, 4, 3, 5))]).save(folder / "other")
     assert main(["references", "diff", "ladders", "other"]) == 0
     out, err = capsys.readouterr()
     shown(out, "removed summarization/c3/coherence", "changed summarization/c2/coherence: text of rungs 3, 4")

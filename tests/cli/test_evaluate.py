@@ -16,7 +16,7 @@ from synthscore.cli.app import main
 from synthscore.evaluation.agreement import agreement
 from synthscore.evaluation.ratings import load_benchmark
 from synthscore.io.write import write_rows
-from synthscore.ladders.references import save_references
+from synthscore.ladders.references import References
 from tests.fakes import FakeEngine
 from tests.ratings_for_tests import ladders, reading_judge
 
@@ -292,7 +292,7 @@ def test_scores_of_a_file_that_are_partial_are_used_counted_and_give_3(files, ca
 
 def test_texts_without_a_verdict_on_some_rung_are_unscored_and_give_3(files, engine, capsys):
     rungs = ladders(contexts=("c1", "c2", "c3"))
-    save_references(rungs, "ladders")
+    References(rungs).save("ladders")
     engine.judge = reading_judge()
     failing = "Rung of q=5.0 ."
     good = engine.judge
@@ -382,7 +382,7 @@ def test_without_methods_the_floors_are_evaluated(files, capsys):
 
 
 def test_the_ladder_is_added_where_ladders_are_given(files, engine, capsys):
-    save_references(ladders(contexts=("c1", "c2", "c3")), "ladders")
+    References(ladders(contexts=("c1", "c2", "c3"))).save("ladders")
     argv = ("--human", "ratings.jsonl", "--task", "summarization", "-a", "coherence", "--references", "ladders")
     found = said(capsys, *argv)
     assert list(found["methods"]) == ["length", "overlap", "type-token-ratio", "ladder"]
@@ -484,7 +484,7 @@ def test_an_interrupted_run_keeps_what_was_answered(files, engine, capsys):
 
 
 def test_the_folder_of_a_run_makes_a_report(files, engine, capsys):
-    save_references(ladders(contexts=("c1", "c2", "c3")), "ladders")
+    References(ladders(contexts=("c1", "c2", "c3"))).save("ladders")
     assert evaluate(*JUDGED, "ladder,length", "--references", "ladders", "-o", "run") == 0
     assert main(["report", "run"]) == 0
     page = next(Path("run").glob("*.html")).read_text(encoding="utf-8")

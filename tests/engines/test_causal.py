@@ -12,7 +12,7 @@ import pytest
 import torch
 import transformers as tf
 
-from synthscore.engine import Engine, Generation, Prompt, Sampling
+from synthscore.engine import Engine, Generation, Prompt, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.engines.loading import read_as
 from synthscore.engines.tree import cascade, writing
@@ -190,7 +190,7 @@ def plain(engine, prompts, labels):
 def test_every_model_agrees_with_its_plain_forward(name, max_tokens):
     engine = engine_of(name, max_tokens=max_tokens)
     assert engine.backend == FALLBACKS.get(name, ["cascade"])[0]
-    answers = engine.label_log_probs(PROMPTS, LABELS)
+    answers = label_log_probs(engine, PROMPTS, LABELS)
     np.testing.assert_allclose(answers.log_probs, plain(engine, PROMPTS, LABELS), atol=SAME, rtol=0)
     assert answers.log_probs.std(axis=0).max() > 100 * SAME  # the prompts matter
 
@@ -199,7 +199,7 @@ def test_every_model_agrees_with_its_plain_forward(name, max_tokens):
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_every_way_to_run_a_model_gives_the_same_numbers(backend, attention):
     engine = CausalEngine(*llama(attn_implementation=attention), name="llama", max_tokens=200, backend=backend)
-    answers = engine.label_log_probs(PROMPTS, LABELS)
+    answers = label_log_probs(engine, PROMPTS, LABELS)
     np.testing.assert_allclose(answers.log_probs, plain(engine, PROMPTS, LABELS), atol=SAME, rtol=0)
 
 
@@ -207,7 +207,7 @@ def test_a_model_without_logits_to_keep_or_right_positions_is_run_another_way():
     with pytest.warns(SynthscoreWarning, match=r"log-probabilities differ by .* nats from the plain forward"):
         engine = CausalEngine(*roberta(), name="roberta")
     assert engine.backend == "padded"
-    answers = engine.label_log_probs(PROMPTS, LABELS)
+    answers = label_log_probs(engine, PROMPTS, LABELS)
     np.testing.assert_allclose(answers.log_probs, plain(engine, PROMPTS, LABELS), atol=SAME, rtol=0)
 
 
@@ -246,24 +246,24 @@ def test_the_contract_is_kept(engine):
 
 def test_rows_come_in_the_order_of_the_prompts(engine):
     order = [3, 8, 1, 1, 0, 7, 2, 6, 5, 4, 3]
-    straight = engine.label_log_probs(PROMPTS, LABELS)
-    mixed = engine.label_log_probs([PROMPTS[row] for row in order], LABELS)
+    straight = label_log_probs(engine, PROMPTS, LABELS)
+    mixed = label_log_probs(engine, [PROMPTS[row] for row in order], LABELS)
     np.testing.assert_allclose(mixed.log_probs, straight.log_probs[order], atol=SAME, rtol=0)
-    assert [rival.token for rival in mixed.rivals] == [straight.rivals[row].token for row in order]
+    assert [rival.token for rival in mixed.other_tokens] == [straight.other_tokens[row].token for row in order]
 
 
 @pytest.mark.parametrize("backend", ["cascade", "tree", "padded"])
 def test_neighbours_do_not_change_a_row(backend):
     engine = CausalEngine(*llama(), name="llama", max_tokens=300, backend=backend)
-    together = engine.label_log_probs(PROMPTS, LABELS)
-    alone = np.concatenate([engine.label_log_probs([prompt], LABELS).log_probs for prompt in PROMPTS])
+    together = label_log_probs(engine, PROMPTS, LABELS)
+    alone = np.concatenate([label_log_probs(engine, [prompt], LABELS).log_probs for prompt in PROMPTS])
     np.testing.assert_allclose(together.log_probs, alone, atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("max_tokens", [30, 100_000])
 def test_a_cascade_runs_over_every_distinct_prefix_once(max_tokens):
     engine = CausalEngine(*llama(), name="llama", max_tokens=max_tokens)
-    answers = engine.label_log_probs(PROMPTS * 2, ["A", "B"])  # labels of one token: nothing but the prompts is run
+    answers = label_log_probs(engine, PROMPTS * 2, ["A", "B"])  # labels of one token: nothing but the prompts is run
     ids = [engine.prompts.encode(prompt) for prompt in PROMPTS]
     assert answers.tokens_computed == len({tuple(row[:n]) for row in ids for n in range(1, len(row) + 1)})
     assert answers.tokens_naive == 2 * sum(map(len, ids))
@@ -280,7 +280,7 @@ def ladder_prompts():
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in FALLBACKS and name != "bert"])  # too short
 def test_stems_within_a_chunk_change_nothing(name):
     engine = engine_of(name, max_tokens=4096)
-    answers = engine.label_log_probs(ladder_prompts(), LABELS)
+    answers = label_log_probs(engine, ladder_prompts(), LABELS)
     np.testing.assert_allclose(answers.log_probs, plain(engine, ladder_prompts(), LABELS), atol=SAME, rtol=0)
     assert answers.tokens_computed < 0.35 * answers.tokens_naive
 
@@ -306,7 +306,7 @@ def test_attention_of_an_unknown_kind_is_refused(how):
 def test_paths_may_be_read_side_by_side_as_on_a_gpu(name, max_tokens, monkeypatch):
     monkeypatch.setattr(cascade, "_ALONE", frozenset())
     engine = engine_of(name, max_tokens=max_tokens)
-    answers = engine.label_log_probs(ladder_prompts(), LABELS)
+    answers = label_log_probs(engine, ladder_prompts(), LABELS)
     np.testing.assert_allclose(answers.log_probs, plain(engine, ladder_prompts(), LABELS), atol=SAME, rtol=0)
 
 
@@ -316,7 +316,7 @@ def test_bfloat16_is_as_near_to_float32_as_a_plain_bfloat16_forward(name, max_to
     exact = plain(engine_of(name), ladder_prompts(), LABELS)
     model, tokenizer = MODELS[name]()
     engine = CausalEngine(model.to(torch.bfloat16), tokenizer, name=name, max_tokens=max_tokens)
-    shared = engine.label_log_probs(ladder_prompts(), LABELS).log_probs
+    shared = label_log_probs(engine, ladder_prompts(), LABELS).log_probs
     alone = plain(engine, ladder_prompts(), LABELS)
     # measured: 0.9 to 1.1 times
     assert np.square(shared - exact).mean() <= 1.5**2 * np.square(alone - exact).mean()
@@ -326,11 +326,11 @@ def test_bfloat16_is_as_near_to_float32_as_a_plain_bfloat16_forward(name, max_to
 def test_an_exact_answer_does_not_depend_on_its_neighbours_to_the_last_bit(dtype):
     model, tokenizer = llama()
     engine = CausalEngine(model.to(dtype), tokenizer, name="llama", backend="exact")
-    together = engine.label_log_probs([*PROMPTS, Prompt(PROMPTS[0].text + " More.")], LABELS).log_probs
-    alone = np.concatenate([engine.label_log_probs([prompt], LABELS).log_probs for prompt in PROMPTS])
+    together = label_log_probs(engine, [*PROMPTS, Prompt(PROMPTS[0].text + " More.")], LABELS).log_probs
+    alone = np.concatenate([label_log_probs(engine, [prompt], LABELS).log_probs for prompt in PROMPTS])
     assert np.array_equal(together[:-1], alone)
     sampling = Sampling(max_new_tokens=8, temperature=1.0)
-    assert engine.generate(PROMPTS[:3], sampling, [1, 2, 3])[1:2] == engine.generate(PROMPTS[1:2], sampling, [2])
+    assert generate(engine, PROMPTS[:3], sampling, [1, 2, 3])[1:2] == generate(engine, PROMPTS[1:2], sampling, [2])
 
 
 def test_positions_that_depend_on_the_length_are_computed_one_prompt_at_a_time():
@@ -343,21 +343,21 @@ def test_positions_that_depend_on_the_length_are_computed_one_prompt_at_a_time()
     assert lengths[1] < 60
     assert lengths[2] > 64
     with pytest.warns(SynthscoreWarning, match="more than 64 tokens are run one at a time"):
-        answers = engine.label_log_probs(prompts, LABELS)
+        answers = label_log_probs(engine, prompts, LABELS)
     np.testing.assert_allclose(answers.log_probs, plain(engine, prompts, LABELS), atol=SAME, rtol=0)
 
 
 def test_no_prompts_no_rows(engine):
-    assert len(engine.label_log_probs([], LABELS)) == 0
-    assert engine.generate([], Sampling(), []) == []
+    assert len(label_log_probs(engine, [], LABELS)) == 0
+    assert generate(engine, [], Sampling(), []) == []
 
 
 def test_a_prompt_that_is_too_long_fails_alone(engine):
-    answers = engine.label_log_probs([PROMPTS[0], Prompt("storm " * 500), PROMPTS[1]], LABELS)
+    answers = label_log_probs(engine, [PROMPTS[0], Prompt("storm " * 500), PROMPTS[1]], LABELS)
     assert list(answers.failures) == [1]
     assert "expected at most" in answers.failures[1]
     np.testing.assert_allclose(
-        answers.log_probs[[0, 2]], engine.label_log_probs(PROMPTS[:2], LABELS).log_probs, atol=SAME, rtol=0
+        answers.log_probs[[0, 2]], label_log_probs(engine, PROMPTS[:2], LABELS).log_probs, atol=SAME, rtol=0
     )
 
 
@@ -366,15 +366,15 @@ def test_a_prompt_must_leave_room_for_the_whole_label():
     prompt = Prompt("x" * 64)
     n_frame = len(engine.prompts.encode(Prompt("x"))) - 1
     prompt = Prompt("x" * (63 - n_frame))  # room for one token
-    assert not engine.label_log_probs([prompt], ["A", "B"]).failures
-    assert "must be left for the answer" in engine.label_log_probs([prompt], LABELS).failures[0]
+    assert not label_log_probs(engine, [prompt], ["A", "B"]).failures
+    assert "must be left for the answer" in label_log_probs(engine, [prompt], LABELS).failures[0]
 
 
 def test_label_mass_is_at_most_one_and_the_rival_is_no_label(engine):
-    answers = engine.label_log_probs(PROMPTS, LABELS)
+    answers = label_log_probs(engine, PROMPTS, LABELS)
     assert (answers.label_mass <= 1 + 1e-6).all()
     starts = engine.prompts.label_forms(PROMPTS[0], LABELS).starts
-    for prompt, rival in zip(PROMPTS, answers.rivals, strict=True):
+    for prompt, rival in zip(PROMPTS, answers.other_tokens, strict=True):
         with torch.no_grad():
             log_probs = engine.model(torch.tensor([engine.prompts.encode(prompt)])).logits[0, -1].log_softmax(-1)
         log_probs[list(starts)] = -torch.inf
@@ -384,35 +384,35 @@ def test_label_mass_is_at_most_one_and_the_rival_is_no_label(engine):
 
 def test_labels_that_collide_or_cannot_be_said_are_refused(engine):
     with pytest.raises(LabelError, match="cannot be told apart"):
-        engine.label_log_probs(PROMPTS, ["Better", "Better than"])
+        label_log_probs(engine, PROMPTS, ["Better", "Better than"])
     with pytest.raises(LabelError, match="cannot write the label"):
-        CausalEngine(*bert(), name="bert").label_log_probs(PROMPTS, ["Better", "世界"])
+        label_log_probs(CausalEngine(*bert(), name="bert"), PROMPTS, ["Better", "世界"])
 
 
 def test_labels_that_merge_with_the_prompt_are_warned_about():
     engine = CausalEngine(llama()[0], byte_level(chat=False), name="llama")
     with pytest.warns(SynthscoreWarning, match="merges the labels"):
-        answers = engine.label_log_probs([Prompt("Answer: B")], ["etter", "x"])
+        answers = label_log_probs(engine, [Prompt("Answer: B")], ["etter", "x"])
     assert not answers.failures
 
 
 def test_progress_counts_every_prompt_once(engine):
     counts = []
-    engine.label_log_probs([*PROMPTS, PROMPTS[0], Prompt("storm " * 500)], LABELS, counts.append)
+    label_log_probs(engine, [*PROMPTS, PROMPTS[0], Prompt("storm " * 500)], LABELS, counts.append)
     assert sum(counts) == len(PROMPTS) + 2
     counts.clear()
-    engine.generate([*PROMPTS, Prompt("storm " * 500)], Sampling(2), [0] * 10, counts.append)
+    generate(engine, [*PROMPTS, Prompt("storm " * 500)], Sampling(2), [0] * 10, counts.append)
     assert sum(counts) == len(PROMPTS) + 1
 
 
 def test_bfloat16_passes_its_check_and_says_so():
     model, tokenizer = llama()
     engine = CausalEngine(model.to(torch.bfloat16), tokenizer, name="llama")
-    exact = CausalEngine(*llama(), name="llama").label_log_probs(PROMPTS, LABELS)
+    exact = label_log_probs(CausalEngine(*llama(), name="llama"), PROMPTS, LABELS)
     assert engine.backend == "cascade"
     assert "dtype:bfloat16" in str(engine.signature)
     # 8 bits of mantissa: 0.4 % of log-probabilities of about 10 nats, over 3 layers and 4 tokens
-    np.testing.assert_allclose(engine.label_log_probs(PROMPTS, LABELS).log_probs, exact.log_probs, atol=0.3, rtol=0)
+    np.testing.assert_allclose(label_log_probs(engine, PROMPTS, LABELS).log_probs, exact.log_probs, atol=0.3, rtol=0)
 
 
 # ------------------------------------------------------------------------------------------------- writing
@@ -432,21 +432,21 @@ def greedy_ids(engine, prompt, n):
 def test_a_text_does_not_depend_on_its_neighbours(name, temperature):
     engine = engine_of(name)
     sampling = Sampling(max_new_tokens=12, temperature=temperature, top_p=0.95)
-    together = engine.generate(PROMPTS, sampling, range(9))
-    alone = [engine.generate([prompt], sampling, [seed])[0] for seed, prompt in enumerate(PROMPTS)]
+    together = generate(engine, PROMPTS, sampling, range(9))
+    alone = [generate(engine, [prompt], sampling, [seed])[0] for seed, prompt in enumerate(PROMPTS)]
     assert together == alone
     assert all(isinstance(text, Generation) for text in together)
 
 
 def test_a_greedy_text_takes_the_most_probable_token_each_time(engine):
-    text = engine.generate([PROMPTS[0]], Sampling(max_new_tokens=8, temperature=0), [0])[0]
+    text = generate(engine, [PROMPTS[0]], Sampling(max_new_tokens=8, temperature=0), [0])[0]
     written = greedy_ids(engine, PROMPTS[0], 8)
     assert engine.prompts.tokenizer.eos_token_id not in written
     assert (text.text, text.n_tokens) == (engine.prompts.decode(written), 8)
 
 
 def test_the_seed_decides_the_text(engine):
-    texts = engine.generate([PROMPTS[0]] * 4, Sampling(max_new_tokens=20, temperature=2.0, top_p=1.0), [1, 2, 1, -3])
+    texts = generate(engine, [PROMPTS[0]] * 4, Sampling(max_new_tokens=20, temperature=2.0, top_p=1.0), [1, 2, 1, -3])
     assert texts[0] == texts[2]
     assert len({text.text for text in texts}) == 3
 
@@ -457,14 +457,14 @@ def test_a_text_stops_at_the_end_token_without_showing_it():
     assert written[0] != written[1]
     model.generation_config.eos_token_id = [tokenizer.eos_token_id, written[1]]  # an ordinary token: must not show
     stopping = CausalEngine(model, tokenizer, name="llama")
-    text = stopping.generate([PROMPTS[0]], Sampling(max_new_tokens=10, temperature=0), [0])[0]
+    text = generate(stopping, [PROMPTS[0]], Sampling(max_new_tokens=10, temperature=0), [0])[0]
     assert text == Generation(stopping.prompts.decode(written[:1]), "stop", 2)
 
 
 def test_a_text_stops_before_a_stop_string(engine):
-    whole = engine.generate([PROMPTS[0]], Sampling(max_new_tokens=12, temperature=0), [0])[0]
+    whole = generate(engine, [PROMPTS[0]], Sampling(max_new_tokens=12, temperature=0), [0])[0]
     word = whole.text[4:6]
-    text = engine.generate([PROMPTS[0]], Sampling(max_new_tokens=12, temperature=0, stop=("no such", word)), [0])[0]
+    text = generate(engine, [PROMPTS[0]], Sampling(max_new_tokens=12, temperature=0, stop=("no such", word)), [0])[0]
     assert text.text == whole.text[: whole.text.find(word)]
     assert (text.finish_reason, text.n_tokens < whole.n_tokens) == ("stop", True)
 
@@ -480,15 +480,15 @@ def test_prompts_that_begin_alike_are_read_once_and_written_to_as_if_alone(name,
     article = "The storm closed the harbour. " * 2
     prompts = [Prompt(article + what) for what in ("Why?", "Which boats stayed?", "Who says so, and why?")]
     sampling = Sampling(max_new_tokens=6, temperature=0.7)
-    assert engine.generate(prompts, sampling, range(3)) == [
-        engine.generate([prompt], sampling, [seed])[0] for seed, prompt in enumerate(prompts)
+    assert generate(engine, prompts, sampling, range(3)) == [
+        generate(engine, [prompt], sampling, [seed])[0] for seed, prompt in enumerate(prompts)
     ]
     assert len(read) == 2  # the check at first use, and the three prompts
 
 
 def test_a_text_is_cut_where_the_context_ends():
     engine = CausalEngine(*bert(), name="bert")  # 128 tokens
-    texts = engine.generate([Prompt("storm " * n) for n in (125, 127, 128)], Sampling(50), [0, 0, 0])
+    texts = generate(engine, [Prompt("storm " * n) for n in (125, 127, 128)], Sampling(50), [0, 0, 0])
     assert [(text.n_tokens, text.finish_reason) for text in texts[:2]] == [(3, "length"), (1, "length")]
     assert isinstance(texts[2], PromptTooLongError)
 
@@ -497,7 +497,7 @@ def test_a_model_that_cannot_be_padded_on_the_left_writes_one_text_at_a_time():
     with pytest.warns(SynthscoreWarning):
         engine = CausalEngine(*roberta(), name="roberta")
     with pytest.warns(SynthscoreWarning, match="one at a time"):
-        texts = engine.generate(PROMPTS[:2], Sampling(4, temperature=0), [0, 0])
+        texts = generate(engine, PROMPTS[:2], Sampling(4, temperature=0), [0, 0])
     for prompt, text in zip(PROMPTS, texts, strict=False):
         assert text.text == engine.prompts.decode(greedy_ids(engine, prompt, 4))
 
@@ -528,8 +528,8 @@ def folder(tmp_path_factory):
 def test_a_saved_model_opens_and_answers_the_same(folder):
     opened = open_engine(str(folder), device="cpu")
     np.testing.assert_allclose(
-        opened.label_log_probs(PROMPTS, LABELS).log_probs,
-        CausalEngine(*bert(), name="bert").label_log_probs(PROMPTS, LABELS).log_probs,
+        label_log_probs(opened, PROMPTS, LABELS).log_probs,
+        label_log_probs(CausalEngine(*bert(), name="bert"), PROMPTS, LABELS).log_probs,
         atol=SAME,
     )
     assert str(opened.signature).startswith("model:small@")
@@ -606,8 +606,8 @@ def test_engines_are_named_without_importing_torch():
 def test_a_model_that_is_spread_over_devices_answers_the_same(folder, options):
     opened = open_engine(str(folder), **options)
     np.testing.assert_allclose(
-        opened.label_log_probs(PROMPTS, LABELS).log_probs,
-        open_engine(str(folder), device="cpu").label_log_probs(PROMPTS, LABELS).log_probs,
+        label_log_probs(opened, PROMPTS, LABELS).log_probs,
+        label_log_probs(open_engine(str(folder), device="cpu"), PROMPTS, LABELS).log_probs,
         atol=SAME,
     )
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AddedToken, BertConfig, BertForMaskedLM
 
-from synthscore.engine import Prompt, Sampling
+from synthscore.engine import Prompt, Sampling, generate, label_log_probs, token_log_probs
 from synthscore.engines import open_engine
 from synthscore.engines.isolated.engine import ApartEngine
 from synthscore.engines.isolated.model import ATTENTION, states
@@ -161,7 +161,7 @@ def plainly(engine, prompt):
 
 
 def test_the_numbers_are_those_of_plain_attention_under_a_mask(engine):
-    found = engine.label_log_probs(PROMPTS, LABELS)
+    found = label_log_probs(engine, PROMPTS, LABELS)
     for row, prompt in enumerate(PROMPTS):
         forms = engine.prompts.label_forms(prompt, LABELS).forms
         plain = plainly(engine, prompt)
@@ -182,10 +182,12 @@ def test_reading_together_gives_what_each_prompt_gives_alone(folder, engine, max
     together = ApartEngine.load(folder, max_tokens=max_tokens)
     assert "backend:together" in str(together.signature)
     np.testing.assert_allclose(
-        together.label_log_probs(PROMPTS, LABELS).log_probs, alone.label_log_probs(PROMPTS, LABELS).log_probs, atol=2e-5
+        label_log_probs(together, PROMPTS, LABELS).log_probs,
+        label_log_probs(alone, PROMPTS, LABELS).log_probs,
+        atol=2e-5,
     )
-    few = [alone.label_log_probs([prompt], LABELS).log_probs[0] for prompt in PROMPTS[:3]]
-    np.testing.assert_array_equal(few, alone.label_log_probs(PROMPTS, LABELS).log_probs[:3])
+    few = [label_log_probs(alone, [prompt], LABELS).log_probs[0] for prompt in PROMPTS[:3]]
+    np.testing.assert_array_equal(few, label_log_probs(alone, PROMPTS, LABELS).log_probs[:3])
 
 
 def test_a_text_is_read_the_same_whatever_stands_in_the_other_place(engine):
@@ -207,21 +209,21 @@ def test_a_text_cannot_write_a_control_token(engine):
 
 
 def test_a_prompt_that_is_too_long_fails_alone(engine):
-    found = engine.label_log_probs([PROMPTS[0], Prompt("ferry " * 200)], LABELS)
+    found = label_log_probs(engine, [PROMPTS[0], Prompt("ferry " * 200)], LABELS)
     assert list(found.failures) == [1]
     assert "expected at most" in found.failures[1]
     assert not np.isnan(found.log_probs[0]).any()
 
 
 def test_what_it_cannot_do_is_said(engine):
-    (written,) = engine.generate(PROMPTS[:1], Sampling(), [0])
+    (written,) = generate(engine, PROMPTS[:1], Sampling(), [0])
     assert isinstance(written, EngineError)
     assert "cannot write a text" in str(written)
-    (read,) = engine.token_log_probs(PROMPTS[:1], ["a"])
+    (read,) = token_log_probs(engine, PROMPTS[:1], ["a"])
     assert isinstance(read, EngineError)
     assert "cannot say how probable" in str(read)
     with pytest.raises(LabelError):
-        engine.label_log_probs(PROMPTS[:1], ("Better", "Better"))
+        label_log_probs(engine, PROMPTS[:1], ("Better", "Better"))
     with pytest.raises(EngineError, match="expected one of together, single, or auto"):
         ApartEngine(engine.model, engine.prompts.tokenizer, name="x", backend="padded")
 

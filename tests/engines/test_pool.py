@@ -7,15 +7,14 @@ import time
 import numpy as np
 import pytest
 
-from synthscore.engine import Generation, Prompt, Sampling
+from synthscore.engine import Answers, Generation, LabelAnswer, Prompt, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.engines.servers.pool import Retry, ServerPool
-from synthscore.engines.servers.server import Answer
-from synthscore.engines.servers.steps import Known
 from synthscore.errors import EngineError, LabelError, ServerError, SynthscoreWarning
+from synthscore.judging.asking import Asking, ask
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
-from synthscore.judging.verdicts import Pair, ask
+from synthscore.judging.verdicts import Pair
 from synthscore.signature import Signature
 from synthscore.types import Context
 
@@ -37,7 +36,7 @@ def url(folder):
 
 @pytest.fixture(scope="module")
 def truth(folder):
-    return open_engine(folder).label_log_probs(PROMPTS, LABELS).log_probs
+    return label_log_probs(open_engine(folder), PROMPTS, LABELS).log_probs
 
 
 # ------------------------------------------------------------------------------------------------- real faults
@@ -71,7 +70,7 @@ class Faulty:
 def test_a_fault_that_passes_costs_a_try_and_changes_no_number(what, url, truth):
     with Liar(Faulty(url, FAULTS[what], 2)) as server:
         engine = open_engine(server.url, retry=FAST, timeout_s=0.3)
-        told = engine.label_log_probs([*PROMPTS[:4]] * 2, LABELS)
+        told = label_log_probs(engine, [*PROMPTS[:4]] * 2, LABELS)
         assert not told.failures
         np.testing.assert_allclose(told.log_probs, np.tile(truth[:4], (2, 1)), atol=1e-6)
         assert sum(len(body["prompts"]) > 1 for _, body in server.asked) > 2
@@ -80,7 +79,7 @@ def test_a_fault_that_passes_costs_a_try_and_changes_no_number(what, url, truth)
 @pytest.mark.parametrize("what", ["busy", "an error inside", "garbage"])
 def test_a_fault_that_stays_fails_its_rows_with_the_servers_words_and_no_number(what, url):
     with Liar(Faulty(url, FAULTS[what], 10**9)) as server:
-        told = open_engine(server.url, retry=FAST).label_log_probs(PROMPTS[:2] * 2, LABELS)
+        told = label_log_probs(open_engine(server.url, retry=FAST), PROMPTS[:2] * 2, LABELS)
     assert sorted(told.failures) == [0, 1, 2, 3]
     assert np.isnan(told.log_probs).all()
     words = {"busy": "429: too many", "an error inside": "500: it broke", "garbage": "no JSON"}[what]
@@ -90,7 +89,7 @@ def test_a_fault_that_stays_fails_its_rows_with_the_servers_words_and_no_number(
 
 def test_a_bad_request_is_not_tried_again(url):
     with Liar(Faulty(url, lambda: refusal(400, "this prompt offends"), 10**9)) as server:
-        told = open_engine(server.url, retry=FAST).label_log_probs([PROMPTS[0]] * 2, LABELS)
+        told = label_log_probs(open_engine(server.url, retry=FAST), [PROMPTS[0]] * 2, LABELS)
         assert "this prompt offends" in told.failures[0]
         assert sum(len(body["prompts"]) > 1 for _, body in server.asked) == 1
 
@@ -99,22 +98,22 @@ def test_a_server_that_loses_its_model_is_given_up_at_once(url):
     with Liar(Faulty(url, lambda: refusal(404, "no model tiny"), 10**9)) as server:
         engine = open_engine(server.url, retry=FAST)
         with pytest.raises(EngineError, match=r"no server is left, and nothing was answered.*no model tiny"):
-            engine.label_log_probs([PROMPTS[0]] * 2, LABELS)
+            label_log_probs(engine, [PROMPTS[0]] * 2, LABELS)
         assert sum(len(body["prompts"]) > 1 for _, body in server.asked) == 1
 
 
 def test_when_one_server_dies_for_good_the_other_answers_the_rest(url, folder, truth):
     with served(folder) as (mortal, process), Liar(lambda *asked: forward(url, *asked)) as other:
         pool = ServerPool.open(f"{mortal},{other.url}", retry=FAST)
-        before = pool.label_log_probs(PROMPTS, LABELS)
+        before = label_log_probs(pool, PROMPTS, LABELS)
         process.kill()
         process.wait()
-        after = pool.label_log_probs(PROMPTS, LABELS)
+        after = label_log_probs(pool, PROMPTS, LABELS)
         np.testing.assert_allclose(before.log_probs, truth, atol=1e-6)
         np.testing.assert_allclose(after.log_probs, truth, atol=1e-6)
         alone = ServerPool(pool_servers(pool)[:1], retry=FAST)
         with pytest.raises(EngineError, match="nothing was answered"):
-            alone.label_log_probs(PROMPTS, LABELS)
+            label_log_probs(alone, PROMPTS, LABELS)
 
 
 def pool_servers(pool):
@@ -140,8 +139,8 @@ def test_a_server_that_is_busy_when_the_pool_is_opened_is_waited_for(url):
 def test_verdicts_through_a_server_are_those_of_the_model_here(url, folder):
     task = load_task("story")
     pairs = [Pair(Context("c", "A cat."), "surprise", f"It sat {n} times.", "It sat.") for n in range(4)]
-    there = ask(pairs, open_engine(url), Templates(task), min_mass=0)
-    here = ask(pairs, open_engine(folder), Templates(task), min_mass=0)
+    there = ask(pairs, open_engine(url), Templates(task), Asking(min_mass=0))
+    here = ask(pairs, open_engine(folder), Templates(task), Asking(min_mass=0))
     np.testing.assert_allclose(there.better, here.better, atol=1e-6)
 
 
@@ -159,7 +158,10 @@ class Pretended:
         self.n_now = self.n_most = 0
         self.lock = threading.Lock()
 
-    def ask(self, prompts, labels):
+    def answer(self, questions):
+        if questions[0].sampling is not None:
+            return self.write(questions[0])
+        prompts = [question.prompt for question in questions]
         with self.lock:
             self.n_asked += 1
             self.n_now += 1
@@ -171,13 +173,13 @@ class Pretended:
             with self.lock:
                 self.n_now -= 1
         self.prompts += prompts
-        known = np.full(len(labels), -float(len(prompts[0].text)))
-        return [Answer(Known(known, known, None), None, 3, 2) for _ in prompts]
+        log_probs = [-float(len(prompts[0].text))] * len(questions[0].labels)
+        return Answers([LabelAnswer(log_probs) for _ in prompts], 3 * len(prompts), 2 * len(prompts))
 
-    def write(self, prompt, sampling, seed):
-        if seed == 13:
+    def write(self, question):
+        if question.seed == 13:
             raise EngineError("filtered")
-        return Generation(f"{prompt.text} {seed}", "stop", 1)
+        return Answers([Generation(f"{question.prompt.text} {question.seed}", "stop", 1)])
 
     def check(self):
         self.n_checks += 1
@@ -196,7 +198,7 @@ def test_results_keep_the_order_of_their_rows():
     servers = [Pretended(name, lambda n, prompts: time.sleep(0.001 * (n % 3))) for name in "ab"]
     asked = [Prompt("x" * n) for n in range(1, 40)]
     counts = []
-    told = ServerPool(servers, in_flight=4, retry=FAST).label_log_probs(asked, ("A",), counts.append)
+    told = label_log_probs(ServerPool(servers, in_flight=4, retry=FAST), asked, ("A",), counts.append)
     assert told.log_probs[:, 0].tolist() == [-len(prompt.text) for prompt in asked]
     assert sum(counts) == len(asked)
     assert (told.tokens_naive, told.tokens_computed) == (3 * 39, 2 * 39)
@@ -205,7 +207,7 @@ def test_results_keep_the_order_of_their_rows():
 
 def test_rows_of_one_context_go_to_one_server_and_contexts_to_all():
     servers = [Pretended(name) for name in "abc"]
-    ServerPool(servers, retry=FAST).label_log_probs(contexts(12, 4), ("A",))
+    label_log_probs(ServerPool(servers, retry=FAST), contexts(12, 4), ("A",))
     homes = {}
     for server in servers:
         assert server.prompts
@@ -217,7 +219,7 @@ def test_rows_of_one_context_go_to_one_server_and_contexts_to_all():
 def test_a_context_stays_where_it_was_when_another_server_joins_or_leaves():
     def homes(names):
         servers = [Pretended(name) for name in names]
-        ServerPool(servers, retry=FAST).label_log_probs(contexts(12, 1), ("A",))
+        label_log_probs(ServerPool(servers, retry=FAST), contexts(12, 1), ("A",))
         return {prompt.text.split()[0]: server.url for server in servers for prompt in server.prompts}
 
     all_three, two = homes("abc"), homes("ab")
@@ -229,55 +231,55 @@ def test_rows_move_on_when_their_server_is_down_and_it_is_asked_for_its_health_u
     ill = Pretended("a", lambda n, prompts: fail(), fail)
     well = Pretended("b", lambda n, prompts: time.sleep(0.002))
     pool = ServerPool([ill, well], in_flight=2, retry=FAST)
-    told = pool.label_log_probs(contexts(20, 4), ("A",))
+    told = label_log_probs(pool, contexts(20, 4), ("A",))
     assert not told.failures
     assert ill.n_asked < 10  # three failures set it aside; not one for each of its rows
     while ill.n_checks < FAST.health_checks:
-        told = pool.label_log_probs(contexts(20, 4), ("A",))
+        told = label_log_probs(pool, contexts(20, 4), ("A",))
         assert not told.failures
     n_asked, n_checks = ill.n_asked, ill.n_checks
-    pool.label_log_probs(contexts(20, 1), ("A",))
+    label_log_probs(pool, contexts(20, 1), ("A",))
     assert (ill.n_asked, ill.n_checks) == (n_asked, n_checks)
 
 
 def test_a_server_that_recovers_is_asked_again():
     ill = Pretended("a", lambda n, prompts: fail() if n <= 3 else None)
     pool = ServerPool([ill], in_flight=1, retry=FAST)
-    told = pool.label_log_probs(contexts(5, 1), ("A",))
+    told = label_log_probs(pool, contexts(5, 1), ("A",))
     assert not told.failures
     assert ill.n_checks >= 1
 
 
 def test_when_all_servers_die_half_way_what_was_answered_stays():
     mortal = Pretended("a", lambda n, prompts: fail() if n > 5 else None, fail)
-    told = ServerPool([mortal], in_flight=1, retry=FAST).label_log_probs(contexts(10, 1), ("A",))
+    told = label_log_probs(ServerPool([mortal], in_flight=1, retry=FAST), contexts(10, 1), ("A",))
     assert len(told.failures) == 5
     assert all("no server is left: down" in reason or "down (tried" in reason for reason in told.failures.values())
 
 
 def test_being_busy_is_not_being_ill():
     busy = Pretended("a", lambda n, prompts: fail(status=429) if n <= 6 else None, fail)
-    told = ServerPool([busy], in_flight=1, retry=FAST).label_log_probs(contexts(10, 1), ("A",))
+    told = label_log_probs(ServerPool([busy], in_flight=1, retry=FAST), contexts(10, 1), ("A",))
     assert not told.failures
     assert busy.n_checks == 0
 
 
 def test_failures_set_a_server_aside_only_in_a_row():
     flaky = Pretended("a", lambda n, prompts: fail() if n <= 9 and n % 3 else None, fail)
-    told = ServerPool([flaky], in_flight=1, retry=FAST).label_log_probs(contexts(10, 1), ("A",))
+    told = label_log_probs(ServerPool([flaky], in_flight=1, retry=FAST), contexts(10, 1), ("A",))
     assert not told.failures
     assert flaky.n_checks == 0
 
 
 def test_no_server_has_more_requests_than_the_limit():
     server = Pretended("a", lambda n, prompts: time.sleep(0.005))
-    ServerPool([server], in_flight=3, retry=FAST).label_log_probs(contexts(15, 1), ("A",))
+    label_log_probs(ServerPool([server], in_flight=3, retry=FAST), contexts(15, 1), ("A",))
     assert server.n_most == 3
 
 
 def test_rows_that_begin_alike_share_a_request_where_the_server_takes_several():
     server = Pretended("a", max_rows=4)
-    ServerPool([server], retry=FAST).label_log_probs(contexts(2, 6), ("A",))
+    label_log_probs(ServerPool([server], retry=FAST), contexts(2, 6), ("A",))
     assert server.n_asked == 4  # 4 + 2 rows of each context
     assert len(server.prompts) == 12
 
@@ -300,7 +302,7 @@ def test_a_wait_that_the_server_asks_for_is_kept():
         if n == 1:
             fail(status=429, retry_after=0.2)
 
-    ServerPool([Pretended("a", busy_once)], retry=Retry(first_wait=0.001)).label_log_probs([Prompt("x")], ("A",))
+    label_log_probs(ServerPool([Pretended("a", busy_once)], retry=Retry(first_wait=0.001)), [Prompt("x")], ("A",))
     assert times[1] - times[0] >= 0.2
 
 
@@ -310,7 +312,7 @@ def test_labels_that_cannot_be_asked_stop_everything_at_once():
 
     server = Pretended("a", refuse)
     with pytest.raises(LabelError, match="these labels"):
-        ServerPool([server], in_flight=1, retry=FAST).label_log_probs(contexts(50, 1), ("A",))
+        label_log_probs(ServerPool([server], in_flight=1, retry=FAST), contexts(50, 1), ("A",))
     assert server.n_asked < 50
 
 
@@ -323,7 +325,7 @@ def test_an_interrupt_leaves_at_once_though_requests_are_under_way():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ServerPool([server], in_flight=4, retry=FAST).label_log_probs(contexts(30, 1), ("A",), interrupt)
+        label_log_probs(ServerPool([server], in_flight=4, retry=FAST), contexts(30, 1), ("A",), interrupt)
     assert time.monotonic() - start < 10
     release.set()
     time.sleep(0.05)
@@ -331,8 +333,11 @@ def test_an_interrupt_leaves_at_once_though_requests_are_under_way():
 
 
 def test_texts_are_written_one_a_request_with_their_own_seeds_and_fail_alone():
-    texts = ServerPool([Pretended("a"), Pretended("b")], retry=FAST).generate(
-        [Prompt("p"), Prompt("q"), Prompt("p")], Sampling(), [1, 13, 2]
+    texts = generate(
+        ServerPool([Pretended("a"), Pretended("b")], retry=FAST),
+        [Prompt("p"), Prompt("q"), Prompt("p")],
+        Sampling(),
+        [1, 13, 2],
     )
     assert [text.text for text in (texts[0], texts[2])] == ["p 1", "p 2"]
     assert isinstance(texts[1], EngineError)
@@ -345,5 +350,5 @@ def test_servers_of_different_models_are_no_pool():
 
 def test_nothing_asked_is_nothing_answered():
     pool = ServerPool([Pretended("a")])
-    assert len(pool.label_log_probs([], ("A", "B"))) == 0
-    assert pool.generate([], Sampling(), []) == []
+    assert len(label_log_probs(pool, [], ("A", "B"))) == 0
+    assert generate(pool, [], Sampling(), []) == []

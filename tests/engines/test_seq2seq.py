@@ -13,7 +13,7 @@ import transformers as tf
 from tokenizers import processors
 
 from synthscore.cli.app import main
-from synthscore.engine import Engine, Generation, Prompt, Sampling
+from synthscore.engine import Engine, Generation, Prompt, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.engines.seq2seq.engine import Seq2SeqEngine
 from synthscore.engines.tree.causal import CausalEngine
@@ -207,7 +207,7 @@ def test_a_model_that_does_not_say_how_its_decoder_starts_is_refused():
 def test_every_model_agrees_with_its_plain_forward(name, max_tokens):
     engine = engine_of(name, max_tokens=max_tokens)
     assert engine.backend == "padded"
-    answers = engine.label_log_probs(PROMPTS, LABELS)
+    answers = label_log_probs(engine, PROMPTS, LABELS)
     np.testing.assert_allclose(answers.log_probs, plain(engine, PROMPTS, LABELS), atol=SAME, rtol=0)
     assert answers.log_probs.std(axis=0).max() > 100 * SAME  # the prompts matter
 
@@ -216,7 +216,7 @@ def test_every_model_agrees_with_its_plain_forward(name, max_tokens):
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_every_way_to_run_a_model_gives_the_same_numbers(backend, attention):
     engine = Seq2SeqEngine(*t5(attn_implementation=attention), name="t5", backend=backend)
-    answers = engine.label_log_probs(PROMPTS, [*LABELS, "A", "Yes", "No"])
+    answers = label_log_probs(engine, PROMPTS, [*LABELS, "A", "Yes", "No"])
     np.testing.assert_allclose(
         answers.log_probs, plain(engine, PROMPTS, [*LABELS, "A", "Yes", "No"]), atol=SAME, rtol=0
     )
@@ -224,14 +224,14 @@ def test_every_way_to_run_a_model_gives_the_same_numbers(backend, attention):
 
 def test_labels_that_begin_alike_are_each_summed_to_their_end(engine):
     with pytest.raises(LabelError, match="cannot be told apart"):
-        engine.label_log_probs(PROMPTS, ["the harbour", "the harbour is"])
+        label_log_probs(engine, PROMPTS, ["the harbour", "the harbour is"])
     labels = ["the harbour is open", "the harbour is closed", "the school", "Yes"]
-    answers = engine.label_log_probs(PROMPTS[:4], labels)
+    answers = label_log_probs(engine, PROMPTS[:4], labels)
     np.testing.assert_allclose(answers.log_probs, plain(engine, PROMPTS[:4], labels), atol=SAME, rtol=0)
 
 
 def test_the_prefill_moves_the_labels(engine):
-    answers = engine.label_log_probs([Prompt("The storm."), Prompt("The storm.", " Summary")], ["A", "B"])
+    answers = label_log_probs(engine, [Prompt("The storm."), Prompt("The storm.", " Summary")], ["A", "B"])
     assert abs(answers.log_probs[0] - answers.log_probs[1]).max() > 100 * SAME
 
 
@@ -239,28 +239,28 @@ def test_prefills_of_the_same_tokens_may_be_followed_by_different_tokens(engine)
     prompts = [Prompt("The storm.", "Summary"), Prompt("The storm is near.", "Summary ")]
     forms = [engine.prompts.label_forms(prompt, LABELS).forms for prompt in prompts]
     assert forms[0] != forms[1]
-    answers = engine.label_log_probs(prompts, LABELS)
+    answers = label_log_probs(engine, prompts, LABELS)
     np.testing.assert_allclose(answers.log_probs, plain(engine, prompts, LABELS), atol=SAME, rtol=0)
 
 
 def test_rows_come_in_the_order_of_the_prompts(engine):
     order = [3, 8, 1, 1, 0, 7, 2, 6, 5, 4, 3]
-    straight = engine.label_log_probs(PROMPTS, LABELS)
-    mixed = engine.label_log_probs([PROMPTS[row] for row in order], LABELS)
+    straight = label_log_probs(engine, PROMPTS, LABELS)
+    mixed = label_log_probs(engine, [PROMPTS[row] for row in order], LABELS)
     np.testing.assert_allclose(mixed.log_probs, straight.log_probs[order], atol=SAME, rtol=0)
-    assert [rival.token for rival in mixed.rivals] == [straight.rivals[row].token for row in order]
+    assert [rival.token for rival in mixed.other_tokens] == [straight.other_tokens[row].token for row in order]
 
 
 def test_the_contract_is_kept(engine):
     assert isinstance(engine, Engine)
-    assert len(engine.label_log_probs([], LABELS)) == 0
-    assert engine.generate([], Sampling(), []) == []
+    assert len(label_log_probs(engine, [], LABELS)) == 0
+    assert generate(engine, [], Sampling(), []) == []
 
 
 def test_each_distinct_prompt_is_read_once_whatever_its_labels_and_prefills():
     engine = Seq2SeqEngine(*t5(), name="t5", backend="single")
     prompts = [Prompt("The storm closed the harbour.", prefill) for prefill in ("", " Summary", "", " Summary")]
-    answers = engine.label_log_probs(prompts, LABELS)
+    answers = label_log_probs(engine, prompts, LABELS)
     encoder, short = engine.prompts.split(np.array(engine.prompts.encode(prompts[0])))
     _, long = engine.prompts.split(np.array(engine.prompts.encode(prompts[1])))
     assert answers.tokens_naive == 4 * len(encoder) + 2 * len(short) + 2 * len(long)
@@ -269,14 +269,14 @@ def test_each_distinct_prompt_is_read_once_whatever_its_labels_and_prefills():
         beginnings = {form[:-1] for form in engine.prompts.label_forms(prompt, LABELS).all}
         n_labels += sum(map(len, beginnings))  # of these, none is the beginning of another
     assert answers.tokens_computed == len(encoder) + len(short) + len(long) + n_labels
-    one_token = engine.label_log_probs(prompts, ["A", "B"])
+    one_token = label_log_probs(engine, prompts, ["A", "B"])
     assert one_token.tokens_computed == len(encoder) + len(short) + len(long)
 
 
 def test_padding_is_counted_among_the_tokens_computed(engine):
     prompts = [Prompt("The storm."), Prompt("The storm closed the harbour. " * 4)]
     longest = len(engine.prompts.split(np.array(engine.prompts.encode(prompts[1])))[0])
-    assert engine.label_log_probs(prompts, ["A", "B"]).tokens_computed == 2 * longest + 2
+    assert label_log_probs(engine, prompts, ["A", "B"]).tokens_computed == 2 * longest + 2
 
 
 @pytest.mark.parametrize("max_tokens", [1, 60, 10_000])
@@ -287,7 +287,7 @@ def test_no_forward_reads_more_than_max_tokens_but_for_a_longer_prompt(max_token
     monkeypatch.setattr(
         engine.model.encoder, "forward", lambda **given: sizes.append(given["input_ids"].shape) or encode(**given)
     )
-    engine.label_log_probs([*PROMPTS, Prompt("storm " * 20), Prompt("boats")], LABELS)
+    label_log_probs(engine, [*PROMPTS, Prompt("storm " * 20), Prompt("boats")], LABELS)
     assert all(rows == 1 or rows * width <= max_tokens for rows, width in sizes)
     assert sum(rows for rows, _ in sizes) == 8  # distinct prompts
     assert sorted((width for _, width in sizes), reverse=True) == [width for _, width in sizes]
@@ -298,26 +298,26 @@ def test_no_forward_reads_more_than_max_tokens_but_for_a_longer_prompt(max_token
 def test_single_answers_do_not_depend_on_their_neighbours_to_the_last_bit(dtype):
     model, tokenizer = t5()
     engine = Seq2SeqEngine(model.to(dtype), tokenizer, name="t5", backend="single")
-    together = engine.label_log_probs(PROMPTS, LABELS).log_probs
-    alone = np.concatenate([engine.label_log_probs([prompt], LABELS).log_probs for prompt in PROMPTS])
+    together = label_log_probs(engine, PROMPTS, LABELS).log_probs
+    alone = np.concatenate([label_log_probs(engine, [prompt], LABELS).log_probs for prompt in PROMPTS])
     assert np.array_equal(together, alone)
     sampling = Sampling(max_new_tokens=8, temperature=1.0)
-    assert engine.generate(PROMPTS[:3], sampling, [1, 2, 3])[1:2] == engine.generate(PROMPTS[1:2], sampling, [2])
+    assert generate(engine, PROMPTS[:3], sampling, [1, 2, 3])[1:2] == generate(engine, PROMPTS[1:2], sampling, [2])
 
 
 def test_bfloat16_is_as_near_to_float32_as_a_plain_bfloat16_forward():
     exact = plain(engine_of("t5"), PROMPTS, LABELS)
     model, tokenizer = t5()
     engine = Seq2SeqEngine(model.to(torch.bfloat16), tokenizer, name="t5")
-    shared, alone = engine.label_log_probs(PROMPTS, LABELS).log_probs, plain(engine, PROMPTS, LABELS)
+    shared, alone = label_log_probs(engine, PROMPTS, LABELS).log_probs, plain(engine, PROMPTS, LABELS)
     assert np.square(shared - exact).mean() <= 1.5**2 * np.square(alone - exact).mean()
     assert "|dtype:bfloat16|backend:padded|max_tokens:1024|" in str(engine.signature)
 
 
 def test_label_mass_is_at_most_one_and_the_rival_is_no_label(engine):
-    answers = engine.label_log_probs(PROMPTS, LABELS)
+    answers = label_log_probs(engine, PROMPTS, LABELS)
     assert (answers.label_mass <= 1 + 1e-6).all()
-    for prompt, rival in zip(PROMPTS, answers.rivals, strict=True):
+    for prompt, rival in zip(PROMPTS, answers.other_tokens, strict=True):
         encoder, decoder = engine.prompts.split(np.array(engine.prompts.encode(prompt)))
         with torch.no_grad():
             given = {"input_ids": torch.tensor(encoder[None]), "decoder_input_ids": torch.tensor(decoder[None])}
@@ -329,13 +329,13 @@ def test_label_mass_is_at_most_one_and_the_rival_is_no_label(engine):
 
 def test_labels_that_cannot_be_said_are_refused(engine):
     with pytest.raises(LabelError, match="cannot write the label"):
-        engine.label_log_probs(PROMPTS, ["Better", "世界"])
+        label_log_probs(engine, PROMPTS, ["Better", "世界"])
 
 
 def test_labels_that_merge_with_the_prefill_are_warned_about():
     engine = engine_of("mbart")
     with pytest.warns(SynthscoreWarning, match="merges the labels"):
-        answers = engine.label_log_probs([Prompt("The storm.", "Answer: B")], ["etter", "x"])
+        answers = label_log_probs(engine, [Prompt("The storm.", "Answer: B")], ["etter", "x"])
     assert not answers.failures
 
 
@@ -343,10 +343,10 @@ def test_progress_counts_every_prompt_once():
     engine = engine_of("bart", max_tokens=100)
     counts = []
     prompts = [*PROMPTS, PROMPTS[0], Prompt("storm " * 500)]
-    engine.label_log_probs(prompts, LABELS, counts.append)
+    label_log_probs(engine, prompts, LABELS, counts.append)
     assert sum(counts) == len(prompts)
     counts.clear()
-    engine.generate(prompts, Sampling(2), [0] * len(prompts), counts.append)
+    generate(engine, prompts, Sampling(2), [0] * len(prompts), counts.append)
     assert sum(counts) == len(prompts)
 
 
@@ -355,26 +355,26 @@ def test_progress_counts_every_prompt_once():
 
 def test_a_prompt_that_is_too_long_fails_alone():
     engine = engine_of("bart")
-    answers = engine.label_log_probs([PROMPTS[0], Prompt("storm " * 500), PROMPTS[1]], LABELS)
+    answers = label_log_probs(engine, [PROMPTS[0], Prompt("storm " * 500), PROMPTS[1]], LABELS)
     assert list(answers.failures) == [1]
     assert "expected at most 256: the encoder takes 256" in answers.failures[1]
     np.testing.assert_allclose(answers.log_probs[[0, 2]], plain(engine, PROMPTS[:2], LABELS), atol=SAME, rtol=0)
-    assert isinstance(engine.generate([Prompt("storm " * 500)], Sampling(2), [0])[0], PromptTooLongError)
+    assert isinstance(generate(engine, [Prompt("storm " * 500)], Sampling(2), [0])[0], PromptTooLongError)
 
 
 def test_the_longest_prompt_and_answer_that_fit_are_read():
     engine = engine_of("led")  # 256 tokens, and 128 of an answer
     n_frame = len(engine.prompts.encode(Prompt(""))) - 1
     longest = 256 - n_frame
-    answers = engine.label_log_probs([Prompt("x" * longest), Prompt("x" * (longest + 1))], LABELS)
+    answers = label_log_probs(engine, [Prompt("x" * longest), Prompt("x" * (longest + 1))], LABELS)
     assert list(answers.failures) == [1]
     n_label = engine.prompts.label_forms(PROMPTS[0], LABELS).n_longest
     prefills = [Prompt("A storm.", "x" * n) for n in (127 - n_label, 128 - n_label)]
-    answers = engine.label_log_probs(prefills, LABELS)
+    answers = label_log_probs(engine, prefills, LABELS)
     assert list(answers.failures) == [1]
     assert f"{n_label} must be left" in answers.failures[1]
     engine._stop_ids = frozenset()
-    texts = engine.generate([Prompt("A storm.", "x" * n) for n in (124, 126, 127)], Sampling(50), [0, 0, 0])
+    texts = generate(engine, [Prompt("A storm.", "x" * n) for n in (124, 126, 127)], Sampling(50), [0, 0, 0])
     assert [(text.n_tokens, text.finish_reason) for text in texts[:2]] == [(3, "length"), (1, "length")]
     assert isinstance(texts[2], PromptTooLongError)
 
@@ -385,14 +385,14 @@ def test_relative_positions_take_any_length_and_one_warning_says_what_the_model_
     assert engine.prompts.takes == "takes prompts of any length; trained with up to 64 tokens"
     prompts = [Prompt("The storm closed the harbour. " * 12)]
     with pytest.warns(SynthscoreWarning, match="trained with up to 64"):
-        answers = engine.label_log_probs(prompts, LABELS)
+        answers = label_log_probs(engine, prompts, LABELS)
     np.testing.assert_allclose(answers.log_probs, plain(engine, prompts, LABELS), atol=SAME, rtol=0)
-    engine.generate(prompts, Sampling(2), [0])  # warnings are errors: not said twice
+    generate(engine, prompts, Sampling(2), [0])  # warnings are errors: not said twice
 
 
 def test_a_prompt_without_tokens_fails_alone(engine, monkeypatch):
     monkeypatch.setattr(engine.prompts, "_behind", [])
-    assert list(engine.label_log_probs([PROMPTS[0], Prompt(" ")], LABELS).failures) == [1]
+    assert list(label_log_probs(engine, [PROMPTS[0], Prompt(" ")], LABELS).failures) == [1]
 
 
 # ------------------------------------------------------------------------------------------------- checks at load
@@ -410,7 +410,7 @@ def test_a_model_that_reads_padding_is_run_one_prompt_at_a_time(monkeypatch):
     with pytest.warns(SynthscoreWarning, match=r"one at a time, .* side by side log-probabilities differ by"):
         engine = Seq2SeqEngine(model, tokenizer, name="t5")
     assert engine.backend == "single"
-    answers = engine.label_log_probs(PROMPTS, LABELS)
+    answers = label_log_probs(engine, PROMPTS, LABELS)
     np.testing.assert_allclose(answers.log_probs, plain(engine, PROMPTS, LABELS), atol=SAME, rtol=0)
     with pytest.raises(EngineError, match="Try backend 'auto'"):
         Seq2SeqEngine(model, tokenizer, name="t5", backend="padded")
@@ -465,15 +465,15 @@ def greedy_ids(engine, prompt, n):
 def test_a_text_does_not_depend_on_its_neighbours(name, temperature):
     engine = engine_of(name)
     sampling = Sampling(max_new_tokens=12, temperature=temperature, top_p=0.95)
-    together = engine.generate(PROMPTS, sampling, range(12))
-    alone = [engine.generate([prompt], sampling, [seed])[0] for seed, prompt in enumerate(PROMPTS)]
+    together = generate(engine, PROMPTS, sampling, range(12))
+    alone = [generate(engine, [prompt], sampling, [seed])[0] for seed, prompt in enumerate(PROMPTS)]
     assert together == alone
     assert all(isinstance(text, Generation) for text in together)
 
 
 @pytest.mark.parametrize("row", [0, 1])
 def test_a_greedy_text_takes_the_most_probable_token_each_time(engine, row):
-    text = engine.generate([PROMPTS[row]], Sampling(max_new_tokens=8, temperature=0), [0])[0]
+    text = generate(engine, [PROMPTS[row]], Sampling(max_new_tokens=8, temperature=0), [0])[0]
     written = greedy_ids(engine, PROMPTS[row], 8)
     assert engine.prompts.tokenizer.eos_token_id not in written
     assert (text.text, text.n_tokens, text.finish_reason) == (engine.prompts.decode(written), 8, "length")
@@ -485,7 +485,7 @@ def test_the_seed_decides_the_text_and_equal_prompts_are_read_once(engine, monke
     monkeypatch.setattr(
         engine.model.encoder, "forward", lambda **given: sizes.append(len(given["input_ids"])) or encode(**given)
     )
-    texts = engine.generate([PROMPTS[0]] * 4, Sampling(max_new_tokens=20, temperature=2.0, top_p=1.0), [1, 2, 1, -3])
+    texts = generate(engine, [PROMPTS[0]] * 4, Sampling(max_new_tokens=20, temperature=2.0, top_p=1.0), [1, 2, 1, -3])
     assert texts[0] == texts[2]
     assert len({text.text for text in texts}) == 3
     assert sizes == [1]
@@ -495,13 +495,13 @@ def test_a_text_ends_at_the_end_token_or_before_a_stop_string():
     model, tokenizer = t5()
     engine = Seq2SeqEngine(model, tokenizer, name="t5")
     written = greedy_ids(engine, PROMPTS[2], 3)
-    whole = engine.generate([PROMPTS[2]], Sampling(max_new_tokens=12, temperature=0), [0])[0]
+    whole = generate(engine, [PROMPTS[2]], Sampling(max_new_tokens=12, temperature=0), [0])[0]
     word = whole.text[4:6]
-    text = engine.generate([PROMPTS[2]], Sampling(max_new_tokens=12, temperature=0, stop=("no such", word)), [0])[0]
+    text = generate(engine, [PROMPTS[2]], Sampling(max_new_tokens=12, temperature=0, stop=("no such", word)), [0])[0]
     assert (text.text, text.finish_reason) == (whole.text[: whole.text.find(word)], "stop")
     model.generation_config.eos_token_id = [1, written[2]]
     n = written.index(written[2])
-    text = Seq2SeqEngine(model, tokenizer, name="t5").generate([PROMPTS[2]], Sampling(9, temperature=0), [0])[0]
+    text = generate(Seq2SeqEngine(model, tokenizer, name="t5"), [PROMPTS[2]], Sampling(9, temperature=0), [0])[0]
     assert text == Generation(engine.prompts.decode(written[:n]), "stop", n + 1)
 
 
@@ -521,7 +521,7 @@ def test_a_folder_whose_config_says_encoder_decoder_opens_as_one(folder):
     opened = open_engine(str(folder), device="cpu")
     assert isinstance(opened, Seq2SeqEngine)
     np.testing.assert_allclose(
-        opened.label_log_probs(PROMPTS, LABELS).log_probs, plain(opened, PROMPTS, LABELS), atol=SAME, rtol=0
+        label_log_probs(opened, PROMPTS, LABELS).log_probs, plain(opened, PROMPTS, LABELS), atol=SAME, rtol=0
     )
     assert str(opened.signature).startswith("model:small-t5@")
     assert "|dtype:float32|backend:padded|chat:none|decoder:0|" in str(opened.signature)

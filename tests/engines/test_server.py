@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synthscore.engine import LabelLogProbs, Prompt, Sampling
+from synthscore.engine import LabelLogProbs, Prompt, Question, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.engines.servers.http import _retry_after
 from synthscore.engines.servers.server import Server
@@ -104,7 +104,7 @@ def test_the_truth_lies_between_least_and_most_whatever_was_told(seed, k):
         if k == 12:
             assert known.least[label] == pytest.approx(known.most[label])
     best = [i for i in np.argsort(-next_probs(()))[:k] if i not in FORMS.starts]
-    assert (known.rival[0] if known.rival else None) == (best[0] if best else None)
+    assert (known.other[0] if known.other else None) == (best[0] if best else None)
 
 
 def test_two_spellings_that_were_not_told_may_have_twice_what_one_may():
@@ -130,7 +130,7 @@ def test_the_spellings_of_a_label_and_tokens_spelled_alike_are_added_up():
     known, asked = told_in_text({"": top})
     assert np.exp(known.most) == pytest.approx([0.6, 0.3])
     assert known.least == pytest.approx(known.most)
-    assert known.rival == ("The", pytest.approx(math.log(0.05)))
+    assert known.other == ("The", pytest.approx(math.log(0.05)))
     assert asked == [""]
 
 
@@ -158,7 +158,7 @@ def test_a_space_alone_is_left_open_because_templates_strip_it():
 def test_a_token_that_goes_beyond_a_label_is_not_the_label_and_an_empty_one_begins_none():
     known, _ = told_in_text({"": [("", 0.4), ("Better.", 0.3), ("Better", 0.2), ("Worse", 0.05)]})
     assert np.exp(known.least[0]) == pytest.approx(0.2)
-    assert known.rival == ("", pytest.approx(math.log(0.4)))
+    assert known.other == ("", pytest.approx(math.log(0.4)))
 
 
 @pytest.mark.parametrize("labels", [("A", "About"), ("Yes", "Yes"), ("Yes", " ")])
@@ -183,16 +183,16 @@ def test_no_probability_is_off_by_more_than_the_slack_and_no_difference_by_more_
     if true.sum() == 0:
         return
     off = true / true.sum() - answers.probs[0]
-    assert np.abs(off).max() <= answers.slack[0] + 1e-12
-    assert np.ptp(off) <= 2 * answers.slack[0] + 1e-12
+    assert np.abs(off).max() <= answers.unreported[0] + 1e-12
+    assert np.ptp(off) <= 2 * answers.unreported[0] + 1e-12
     assert answers.label_mass[0] == pytest.approx(least.sum())
 
 
 def test_a_label_with_no_floor_can_be_anything_down_to_nothing():
     answers = LabelLogProbs(("a", "b"), np.log([[0.6, 0.2]]), censored=np.array([[False, True]]))
-    assert answers.slack == pytest.approx([0.25])
+    assert answers.unreported == pytest.approx([0.25])
     assert answers.label_mass == pytest.approx([0.6])
-    assert LabelLogProbs(("a",), np.array([[-1.0]])).slack.tolist() == [0.0]
+    assert LabelLogProbs(("a",), np.array([[-1.0]])).unreported.tolist() == [0.0]
 
 
 # ------------------------------------------------------------------------------------------------- our own server
@@ -201,19 +201,19 @@ def test_a_label_with_no_floor_can_be_anything_down_to_nothing():
 @pytest.mark.parametrize("method", ["exact", "ids", "topk"])
 def test_a_server_tells_what_the_model_here_does(method, url, folder, local):
     engine = open_engine(url, method=method, tokenizer=folder, top_k=400)
-    there, here = engine.label_log_probs(PROMPTS, LABELS), local.label_log_probs(PROMPTS, LABELS)
+    there, here = label_log_probs(engine, PROMPTS, LABELS), label_log_probs(local, PROMPTS, LABELS)
     known = np.ones(here.log_probs.shape, bool) if there.censored is None else ~there.censored
     assert known.mean() > 0.9
     np.testing.assert_allclose(there.log_probs[known], here.log_probs[known], atol=SAME)
     assert there.tokens_naive == here.tokens_naive
-    for ours, theirs in zip(here.rivals, there.rivals, strict=True):
+    for ours, theirs in zip(here.other_tokens, there.other_tokens, strict=True):
         if method != "ids" or theirs is not None:  # of chosen tokens only: where the best begins no label
             assert (theirs.token, theirs.log_prob) == (ours.token, pytest.approx(ours.log_prob, abs=1e-5))
 
 
 def test_with_few_tokens_told_the_truth_lies_between_floor_and_log_prob(url, folder, local):
-    there = open_engine(url, method="topk", tokenizer=folder, top_k=20).label_log_probs(PROMPTS, LABELS)
-    truth = local.label_log_probs(PROMPTS, LABELS).log_probs
+    there = label_log_probs(open_engine(url, method="topk", tokenizer=folder, top_k=20), PROMPTS, LABELS)
+    truth = label_log_probs(local, PROMPTS, LABELS).log_probs
     assert there.censored.any()
     assert (truth <= there.log_probs + SAME).all()
     assert (there.floors <= truth + SAME).all()
@@ -222,27 +222,27 @@ def test_with_few_tokens_told_the_truth_lies_between_floor_and_log_prob(url, fol
 
 @pytest.mark.parametrize("top_k", [30, 427])
 def test_through_the_chat_template_of_the_server_no_label_is_more_probable_than_was_told(top_k, url, local):
-    there = open_engine(url, method="chat", top_k=top_k).label_log_probs(PROMPTS, LABELS)
-    truth = local.label_log_probs(PROMPTS, LABELS).log_probs
+    there = label_log_probs(open_engine(url, method="chat", top_k=top_k), PROMPTS, LABELS)
+    truth = label_log_probs(local, PROMPTS, LABELS).log_probs
     assert (truth <= there.log_probs + SAME).all()
     assert not there.failures
 
 
 def test_prompts_reach_a_server_as_they_are_through_its_template(url, local):
     rare = {"method": "chat", "top_k": 427}
-    there = open_engine(url, **rare).label_log_probs(PROMPTS, ("A", "B"))  # one token each, so nothing is ambiguous
-    truth = local.label_log_probs(PROMPTS, ("A", "B")).log_probs
+    there = label_log_probs(open_engine(url, **rare), PROMPTS, ("A", "B"))  # one token each, so nothing is ambiguous
+    truth = label_log_probs(local, PROMPTS, ("A", "B")).log_probs
     np.testing.assert_allclose(np.exp(there.log_probs), np.exp(truth), atol=2e-4)
     assert np.ptp(truth[:, 0]) > 0.1  # prefill and text do matter
 
 
 def test_plain_text_is_asked_without_a_template(url):
     server = Server(url, method="text", top_k=427)
-    (known,) = server.ask([Prompt("Is it", " better? ")], ("A", "B"))
-    (moved,) = server.ask([Prompt("Is it better? ")], ("A", "B"))
-    assert known.known.most == pytest.approx(moved.known.most)
-    (other,) = server.ask([Prompt("Is it better?")], ("A", "B"))
-    assert other.known.most != pytest.approx(known.known.most)
+    (known,) = server.answer([Question(Prompt("Is it", " better? "), ("A", "B"))]).rows
+    (moved,) = server.answer([Question(Prompt("Is it better? "), ("A", "B"))]).rows
+    assert known.log_probs == pytest.approx(moved.log_probs)
+    (other,) = server.answer([Question(Prompt("Is it better?"), ("A", "B"))]).rows
+    assert other.log_probs != pytest.approx(known.log_probs)
 
 
 def test_a_signature_names_model_method_and_software_but_no_address(url, folder, local):
@@ -263,23 +263,23 @@ def test_a_signature_names_model_method_and_software_but_no_address(url, folder,
 @pytest.mark.parametrize("method", ["exact", "ids"])
 def test_a_prompt_that_is_too_long_fails_alone(method, url, folder):
     asked = [PROMPTS[0], Prompt("storm " * 300), PROMPTS[2]]
-    there = open_engine(url, method=method, tokenizer=folder).label_log_probs(asked, LABELS)
+    there = label_log_probs(open_engine(url, method=method, tokenizer=folder), asked, LABELS)
     assert list(there.failures) == [1]
     assert "the model takes 256" in there.failures[1]
 
 
 def test_labels_that_cannot_be_told_apart_are_the_callers_mistake(url):
     with pytest.raises(LabelError, match="cannot be told apart"):
-        open_engine(url).label_log_probs(PROMPTS, ("Better", "Better"))
+        label_log_probs(open_engine(url), PROMPTS, ("Better", "Better"))
 
 
 def test_a_server_writes_what_the_model_here_writes(url, folder, local):
     sampling, seeds = Sampling(12, temperature=1.5, stop=("zz",)), range(len(PROMPTS))
-    here = local.generate(PROMPTS, sampling, seeds)
-    assert open_engine(url).generate(PROMPTS, sampling, seeds) == here
+    here = generate(local, PROMPTS, sampling, seeds)
+    assert generate(open_engine(url), PROMPTS, sampling, seeds) == here
     greedy = Sampling(6, temperature=0)
-    there = open_engine(url, method="ids", tokenizer=folder).generate(PROMPTS, greedy, seeds)
-    assert there == local.generate(PROMPTS, greedy, seeds)
+    there = generate(open_engine(url, method="ids", tokenizer=folder), PROMPTS, greedy, seeds)
+    assert there == generate(local, PROMPTS, greedy, seeds)
 
 
 # ------------------------------------------------------------------------------------------------- other servers
@@ -313,8 +313,8 @@ def test_vllm_is_asked_for_chosen_tokens_by_the_tokenizer_that_it_names(url, fol
             f"chat:{local.prompts.template_hash}",
             "server:vllm/0.12",
         ]
-        (told,) = server.ask(PROMPTS[:1], LABELS)
-        assert told.known.most == pytest.approx(local.label_log_probs(PROMPTS[:1], LABELS).log_probs[0], abs=SAME)
+        (told,) = server.answer([Question(PROMPTS[0], LABELS)]).rows
+        assert told.log_probs == pytest.approx(label_log_probs(local, PROMPTS[:1], LABELS).log_probs[0], abs=SAME)
 
 
 def test_an_older_vllm_that_ignores_chosen_tokens_is_asked_for_the_most_probable(url, folder):
@@ -363,7 +363,7 @@ def test_sglang_is_asked_for_chosen_tokens_at_its_own_address(url, folder, local
 
     with Liar(sglang) as server:
         engine = open_engine(server.url)
-        there, here = engine.label_log_probs(PROMPTS, LABELS), local.label_log_probs(PROMPTS, LABELS)
+        there, here = label_log_probs(engine, PROMPTS, LABELS), label_log_probs(local, PROMPTS, LABELS)
     assert dict(engine.signature.parts)["backend"] == "server-generate"
     np.testing.assert_allclose(there.log_probs, here.log_probs, atol=SAME)
     assert there.censored is None
@@ -389,9 +389,9 @@ def test_llama_cpp_with_a_tokenizer_is_asked_behind_token_ids(url, folder, local
 
     with Liar(llama_cpp) as server:
         engine = open_engine(server.url, tokenizer=folder, top_k=427)
-        there = engine.label_log_probs(PROMPTS, LABELS)
+        there = label_log_probs(engine, PROMPTS, LABELS)
     assert dict(engine.signature.parts)["backend"] == "server-topk427"
-    np.testing.assert_allclose(there.log_probs, local.label_log_probs(PROMPTS, LABELS).log_probs, atol=SAME)
+    np.testing.assert_allclose(there.log_probs, label_log_probs(local, PROMPTS, LABELS).log_probs, atol=SAME)
 
 
 def hosted(method, path, body):
@@ -418,19 +418,19 @@ def hosted(method, path, body):
 def test_a_hosted_model_is_asked_for_as_many_tokens_as_it_gives():
     with Liar(hosted) as server:
         engine = open_engine(f"{server.url}#big")
-        told = engine.label_log_probs([Prompt("Is ice cold?")], ("Yes", "No", "Maybe"))
+        told = label_log_probs(engine, [Prompt("Is ice cold?")], ("Yes", "No", "Maybe"))
         assert "backend:server-chat5" in str(engine.signature)
         assert np.exp(told.floors[0]) == pytest.approx([0.6, 0.3, 0.0])
         assert np.exp(told.log_probs[0]) == pytest.approx([0.65, 0.35, 0.05], abs=1e-4)
         assert told.censored.tolist() == [[True, True, True]]
         assert (told.tokens_naive, told.tokens_computed) == (9, 5)
-        assert told.rivals[0].token == "Well"
+        assert told.other_tokens[0].token == "Well"
         assert not set(server.asked[-1][1]) & {"chat_template_kwargs", "continue_final_message", "top_k"}
 
 
 def test_a_hosted_model_writes_and_a_filtered_text_fails_its_row():
     with Liar(hosted) as server:
-        texts = open_engine(server.url).generate([Prompt("Write.")] * 2, Sampling(5), [1, 13])
+        texts = generate(open_engine(server.url), [Prompt("Write.")] * 2, Sampling(5), [1, 13])
     assert (texts[0].text, texts[0].finish_reason, texts[0].n_tokens) == ("a text", "stop", 2)
     assert isinstance(texts[1], EngineError)
     assert "content_filter" in str(texts[1])
@@ -438,7 +438,7 @@ def test_a_hosted_model_writes_and_a_filtered_text_fails_its_row():
 
 def test_a_prefill_that_a_server_cannot_go_on_from_is_refused():
     with Liar(hosted) as server, pytest.raises(EngineError, match="begin the answer with 'Answer:'"):
-        open_engine(server.url).label_log_probs([Prompt("Is ice cold?", "Answer:")], ("Yes", "No"))
+        label_log_probs(open_engine(server.url), [Prompt("Is ice cold?", "Answer:")], ("Yes", "No"))
 
 
 # ------------------------------------------------------------------------------------------------- what goes wrong
@@ -544,7 +544,7 @@ def test_garbage_is_a_failed_try_and_never_a_number(what):
         client = Server(server.url, method="chat")
         said["now"] = GARBAGE[what]
         with pytest.raises(ServerError) as caught:
-            client.ask([Prompt("Is ice cold?")], ("Yes", "No"))
+            client.answer([Question(Prompt("Is ice cold?"), ("Yes", "No"))])
     assert caught.value.retryable
     assert not caught.value.fatal
 
@@ -564,11 +564,11 @@ def test_garbage_from_our_own_server_is_no_number_either(rows):
     said = {"rows": good}
     with Liar(lambda method, path, body: models("synthscore") if method == "GET" else said) as server:
         client = Server(server.url)
-        (answer,) = client.ask([Prompt("?")], ("Yes", "No"))
-        assert answer.known.least.tolist() == [-1.0, -math.inf]
+        (answer,) = client.answer([Question(Prompt("?"), ("Yes", "No"))]).rows
+        assert answer.log_probs == [-1.0, -math.inf]
         said["rows"] = rows
         with pytest.raises(ServerError, match="unusable answer"):
-            client.ask([Prompt("?")], ("Yes", "No"))
+            client.answer([Question(Prompt("?"), ("Yes", "No"))])
 
 
 @pytest.mark.parametrize(
@@ -580,7 +580,7 @@ def test_what_can_succeed_later_is_told_from_what_cannot(status, retryable, fata
     with Liar(lambda method, path, body: models("x") if method == "GET" else replies.pop(0)) as server:
         client = Server(server.url, method="chat")
         with pytest.raises(ServerError, match="these are its words") as caught:
-            client.ask([Prompt("?")], ("Yes", "No"))
+            client.answer([Question(Prompt("?"), ("Yes", "No"))])
     error = caught.value
     assert (error.status, error.retryable, error.fatal, error.retry_after) == (status, retryable, fatal, 7.0)
 
@@ -606,7 +606,7 @@ def test_a_key_is_sent_to_the_server_and_shown_to_nobody(names, monkeypatch):
         assert KEY not in str(client.signature)
         for _ in range(3):
             with pytest.raises(ServerError) as caught:
-                client.ask([Prompt("?")], ("Yes", "No"))
+                client.answer([Question(Prompt("?"), ("Yes", "No"))])
             assert KEY not in str(caught.value)
             assert caught.value.__cause__ is None
             assert caught.value.__suppress_context__

@@ -12,10 +12,11 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from synthscore.cli.legacy import build_parser
-from synthscore.engine import Prompt, Sampling
+from synthscore.cli.app import main
+from synthscore.engine import Prompt, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
-from synthscore.engines.servers.serving import ModelServer, _ModelThread
+from tests import model_server
+from tests.model_server import ModelServer, _ModelThread
 
 from ..servers_for_tests import LABELS, PROMPTS, save_model
 
@@ -63,18 +64,13 @@ def test_a_server_says_that_it_is_well_and_what_it_serves(url, engine):
     assert entry["signature"] == str(engine.signature)
 
 
-def test_it_listens_to_this_machine_only_unless_told_otherwise(url):
-    assert urlsplit(url).hostname == "127.0.0.1"
-    assert build_parser().parse_args(["serve", "--model", "m"]).host == "127.0.0.1"
-
-
 def test_label_log_probs_are_the_engines(url, engine):
     rows = post(url, "/label_log_probs", prompts=asked(), labels=LABELS)["rows"]
-    here = engine.label_log_probs(PROMPTS, LABELS)
+    here = label_log_probs(engine, PROMPTS, LABELS)
     np.testing.assert_allclose([row["log_probs"] for row in rows], here.log_probs, atol=1e-6)
     assert sum(row["n_tokens"] for row in rows) == here.tokens_naive
     assert sum(row["n_computed"] for row in rows) == here.tokens_computed
-    assert rows[0]["rival"]["token"] == here.rivals[0].token
+    assert rows[0]["rival"]["token"] == here.other_tokens[0].token
 
 
 def test_a_row_that_cannot_be_asked_has_an_error_beside_those_that_can(url):
@@ -84,9 +80,9 @@ def test_a_row_that_cannot_be_asked_has_an_error_beside_those_that_can(url):
 
 
 def test_an_impossible_label_is_null_in_json(url, engine, monkeypatch):
-    here = engine.label_log_probs(PROMPTS[:1], LABELS)
+    here = label_log_probs(engine, PROMPTS[:1], LABELS)
     here.log_probs[0, 1] = -math.inf
-    monkeypatch.setattr(engine, "label_log_probs", lambda prompts, labels: here)
+    monkeypatch.setattr(model_server, "label_log_probs", lambda engine, prompts, labels: here)
     (row,) = post(url, "/label_log_probs", prompts=asked(PROMPTS[:1]), labels=LABELS)["rows"]
     assert row["log_probs"][1] is None
 
@@ -142,7 +138,7 @@ def test_the_most_probable_tokens_of_a_chat_are_those_of_the_model(url, engine):
     assert len(told) == 5
     assert told == sorted(told, reverse=True)
     assert content["logprob"] == told[0]
-    rival = engine.label_log_probs(PROMPTS[:1], LABELS).rivals[0]
+    rival = label_log_probs(engine, PROMPTS[:1], LABELS).other_tokens[0]
     assert rival.log_prob == pytest.approx(told[0], abs=1e-5)
     assert content["top_logprobs"][0]["token"] == rival.token
     assert reply["usage"]["prompt_tokens"] == len(engine.prompts.encode(PROMPTS[0]))
@@ -152,7 +148,7 @@ def test_a_chat_goes_on_from_the_beginning_of_an_answer(url, engine):
     begun = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "The"}]
     how = {"max_completion_tokens": 5, "temperature": 0, "stop": "zzz"}
     reply = post(url, "/chat/completions", messages=begun, continue_final_message=True, **how)
-    (here,) = engine.generate([Prompt("Who?", "The")], Sampling(5, 0), [0])
+    (here,) = generate(engine, [Prompt("Who?", "The")], Sampling(5, 0), [0])
     choice = reply["choices"][0]
     assert (choice["message"]["content"], choice["finish_reason"]) == (here.text, here.finish_reason)
     assert reply["usage"]["completion_tokens"] == here.n_tokens
@@ -263,10 +259,7 @@ def test_what_is_no_request_is_refused(data, headers, status, url):
     connection.close()
 
 
-def test_only_a_model_that_runs_here_is_served(url, capsys):
-    from synthscore.cli.app import main
-
-    assert main(["serve"]) == 2
-    assert "serve needs a model" in capsys.readouterr().err
-    assert main(["serve", "--model", url]) == 1
-    assert "expected a causal language model that runs here" in capsys.readouterr().err
+def test_the_command_that_served_names_what_to_use_instead(capsys):
+    for argv in (["serve"], ["serve", "--model", "m", "--port", "0"]):
+        assert main(argv) == 2
+        assert "any more: synthscore asks servers and is none. Start vLLM" in capsys.readouterr().err

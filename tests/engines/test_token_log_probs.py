@@ -15,21 +15,21 @@ import torch
 
 from synthscore.cli.app import main
 from synthscore.cli.common import Metered, Watched
-from synthscore.engine import Prompt, Question, Sampling
+from synthscore.engine import Prompt, Question, Sampling, label_log_probs, token_log_probs
 from synthscore.engines import open_engine
 from synthscore.engines.seq2seq import engine as seq2seq
 from synthscore.engines.seq2seq.engine import Seq2SeqEngine
 from synthscore.engines.servers.pool import Retry, ServerPool
 from synthscore.engines.servers.server import Server
-from synthscore.engines.servers.serving import ModelServer
 from synthscore.engines.tree import forward
 from synthscore.engines.tree.causal import CausalEngine
-from synthscore.engines.vllm import VLLMEngine
 from synthscore.errors import EngineError, PromptTooLongError, SynthscoreWarning
 from synthscore.store.answers import pack, unpack
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.store.recorded import RecordedEngine
+from tests import model_server
+from tests.model_server import ModelServer
 
 from ..fakes import FakeEngine
 from ..servers_for_tests import Liar, refusal, save_model
@@ -38,7 +38,6 @@ from . import test_causal, test_seq2seq
 from .test_causal import SAME, llama, one_thread  # noqa: F401
 from .test_seq2seq import t5
 from .test_serving import post
-from .test_vllm import FakeLLM, Params
 
 TEXTS = ["The storm closed the harbour.", "The storm closed a school, said the mayor.", "Nobody was hurt </s>", "A"]
 PROMPTS = [
@@ -50,7 +49,7 @@ PAIRS = [(prompt, text) for prompt in PROMPTS for text in TEXTS]
 
 
 def read(engine, pairs=PAIRS, progress=None):
-    return engine.token_log_probs([prompt for prompt, _ in pairs], [text for _, text in pairs], progress)
+    return token_log_probs(engine, [prompt for prompt, _ in pairs], [text for _, text in pairs], progress)
 
 
 def plain(engine, prompt, text):
@@ -141,7 +140,7 @@ def test_the_prompt_matters(engine):
 
 def test_a_label_is_as_probable_as_its_tokens_together(engine):
     labels = ["Better", "Worse", "Similar"]
-    answers = engine.label_log_probs(PROMPTS, labels).log_probs
+    answers = label_log_probs(engine, PROMPTS, labels).log_probs
     for row, prompt in enumerate(PROMPTS):
         for column, label in enumerate(labels):
             sums = {}  # of spellings that are different tokens
@@ -378,7 +377,7 @@ def test_stored_readings_are_shown_and_verified(tmp_path, capsys, monkeypatch):
     pairs = [(Prompt("a"), "It rained all day"), (Prompt("b"), "It"), (Prompt("c"), "It snowed")]
     with Store(path) as store:
         read(StoredEngine(FakeEngine(), store), pairs)
-        StoredEngine(FakeEngine(), store).label_log_probs([Prompt("a")], ["A", "B"])
+        label_log_probs(StoredEngine(FakeEngine(), store), [Prompt("a")], ["A", "B"])
     assert main(["store", "show", "--store", path, "--kind", "tokens"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["question"]["continuation"] for row in rows] == [text for _, text in pairs]
@@ -453,7 +452,8 @@ def test_our_own_server_reads_what_the_model_reads(url, local):
 
 
 def test_impossible_tokens_are_null_in_json(url, local, monkeypatch):
-    monkeypatch.setattr(local, "token_log_probs", lambda prompts, texts: [np.array([-1.0, -math.inf])] * len(texts))
+    told = [np.array([-1.0, -math.inf])]
+    monkeypatch.setattr(model_server, "token_log_probs", lambda engine, prompts, texts: told * len(texts))
     asked = {"prompts": [{"text": "a"}], "continuations": ["b"]}
     assert post(url, "/token_log_probs", **asked) == {"rows": [{"log_probs": [-1.0, None]}]}
     (found,) = read(open_engine(url), PAIRS[:1])
@@ -541,7 +541,7 @@ def test_what_vllm_calls_impossible_is_impossible(local, folder):
 @pytest.mark.parametrize(("change", "words"), [(of_other_tokens, "other tokens"), (too_probable, "at most 0")])
 def test_garbage_is_never_a_number(change, words, local, folder):
     with Liar(VLLM(local, folder, change)) as liar, pytest.raises(EngineError, match=words):
-        Server(liar.url).read([PROMPTS[0]], TEXTS[:1])
+        Server(liar.url).answer([Question(PROMPTS[0], continuation=TEXTS[0])])
 
 
 @pytest.mark.parametrize("how", ["chat", "no echo"])
@@ -553,45 +553,3 @@ def test_a_server_that_does_not_offer_it_fails_each_row_and_says_so(how, url, lo
     for row in found:
         assert isinstance(row, EngineError)
         assert "not offered by this server" in str(row)
-
-
-class ReadingLLM(FakeLLM):
-    """vllm.LLM, which also tells the log-probabilities of a prompt's own tokens."""
-
-    drops = False
-
-    def _reply(self, ids, params):
-        if params.prompt_logprobs is None:
-            return super()._reply(ids, params)
-        assert len(ids) + params.max_tokens <= 256
-        with torch.inference_mode():
-            log_probs = self.local.model(torch.tensor([ids])).logits[0].log_softmax(-1)
-        steps = [{t: types.SimpleNamespace(logprob=float(log_probs[n, t]))} for n, t in enumerate(ids[1:])]
-        return types.SimpleNamespace(prompt_logprobs=[None, *([{}] * len(steps) if self.drops else steps)])
-
-
-class ReadingParams(Params):
-    def __init__(self, prompt_logprobs=None, **options):
-        super().__init__(**options)
-        self.prompt_logprobs = prompt_logprobs
-
-
-def test_vllm_in_this_process_reads_what_the_model_reads(local):
-    engine = VLLMEngine(ReadingLLM(local), ReadingParams, name="org/tiny", version="0.20")
-    n = len(local.prompts.encode(PROMPTS[0]))
-    full = next(
-        text
-        for text in (" A" * k for k in range(256))
-        if text and len(local.prompts.continuation(PROMPTS[0], text)[1]) == 256 - n
-    )
-    pairs = [*PAIRS, (PROMPTS[0], ""), (PROMPTS[0], full)]
-    found = read(engine, pairs)
-    for there, here in zip(found[:-1], read(local, pairs[:-1]), strict=True):
-        if isinstance(here, Exception):
-            assert str(there) == str(here)
-        else:
-            np.testing.assert_allclose(there, here, atol=SAME, rtol=0)
-    assert isinstance(found[-1], PromptTooLongError), "it writes a token behind the text"
-    engine._llm.drops = True
-    (failed,) = read(engine, PAIRS[:1])
-    assert "did not tell all tokens" in str(failed)

@@ -10,11 +10,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from synthscore.engine import Generation, Prompt, Sampling
+from synthscore.engine import Answers, Generation, Prompt, Question, Sampling
 from synthscore.errors import EngineError, InputError, LadderError, TaskError
 from synthscore.judging.tasks import load_task
-from synthscore.ladders import write as module
-from synthscore.ladders.write import DegradedWriter, Job, PromptedWriter, Step, clean, generate_ladders, schedule
+from synthscore.ladders import degraded as module
+from synthscore.ladders import prompted
+from synthscore.ladders.degraded import DegradedWriter
+from synthscore.ladders.prompted import PromptedWriter, clean
+from synthscore.ladders.write import Job, Step, generate_ladders, schedule
 from synthscore.signature import text_hash
 from synthscore.types import Context, Rung
 
@@ -550,16 +553,11 @@ class Stored:
     def signature(self):
         return self.engine.signature
 
-    def label_log_probs(self, prompts, labels, progress=None):
-        raise NotImplementedError
-
-    def generate(self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int], progress=None):
-        rows = []
-        for prompt, seed in zip(prompts, seeds, strict=True):
-            if (prompt, sampling, seed) not in self.answers:
-                [self.answers[prompt, sampling, seed]] = self.engine.generate([prompt], sampling, [seed], progress)
-            rows.append(self.answers[prompt, sampling, seed])
-        return rows
+    def answer(self, questions: Sequence[Question], progress=None):
+        for question in questions:
+            if question not in self.answers:
+                [self.answers[question]] = self.engine.answer([question], progress).rows
+        return Answers([self.answers[question] for question in questions])
 
 
 def often_empty(prompt, seed):
@@ -629,7 +627,7 @@ def test_a_prompted_rung_says_all_that_it_was_made_with():
 
 def test_the_time_is_not_in_the_key(monkeypatch, folder):
     before = prompted_key(folder), degraded_key(folder)
-    monkeypatch.setattr(module, "_now", lambda: "2001-01-01T00:00:00+00:00")
+    monkeypatch.setattr(prompted, "now", lambda: "2001-01-01T00:00:00+00:00")
     assert (prompted_key(folder), degraded_key(folder)) == before
 
 

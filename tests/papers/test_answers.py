@@ -11,7 +11,7 @@ import pytest
 
 from papers.__main__ import main
 from papers.answers import FLOOR, import_answers, score_rows
-from synthscore.engine import Prompt
+from synthscore.engine import Prompt, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.errors import BenchmarkError, InputError
 from synthscore.evaluation.ratings import RatedText, Ratings, join, load_benchmark
@@ -70,7 +70,7 @@ def replayed(store, part=""):
 
 def test_a_distribution_answers_our_prompt_and_what_is_not_told_is_censored_never_zero(store):
     imported = import_answers([distribution()], RATINGS, store)
-    answers = replayed(store).label_log_probs([rate()], FIVE)
+    answers = label_log_probs(replayed(store), [rate()], FIVE)
     np.testing.assert_array_equal(answers.log_probs, [[-3.0, -2.0, -0.25, math.log(1e-5), math.log(1e-5)]])
     assert answers.censored.tolist() == [[False, False, False, True, True]]
     np.testing.assert_allclose(answers.label_mass, sum(map(math.exp, (-3.0, -2.0, -0.25))))
@@ -80,20 +80,20 @@ def test_a_distribution_answers_our_prompt_and_what_is_not_told_is_censored_neve
 
 def test_a_row_that_tells_all_labels_has_nothing_censored(store):
     import_answers([distribution(logprobs=dict.fromkeys(FIVE, -1.7))], RATINGS, store)
-    assert replayed(store).label_log_probs([rate()], FIVE).censored is None
+    assert label_log_probs(replayed(store), [rate()], FIVE).censored is None
 
 
 def test_a_row_that_tells_no_label_is_no_answer_and_is_counted(store):
     imported = import_answers([distribution(logprobs=dict.fromkeys(FIVE))], RATINGS, store)
     assert imported.untold == ("row 1, c1/a/coherence",)
-    answers = replayed(store).label_log_probs([rate()], FIVE)
+    answers = label_log_probs(replayed(store), [rate()], FIVE)
     assert answers.label_mass == pytest.approx([0], abs=1e-15)  # so that no method takes it for one
-    assert answers.slack == pytest.approx([1])
+    assert answers.unreported == pytest.approx([1])
 
 
 def test_an_attribute_is_asked_by_its_name_in_the_task(store):
     import_answers([distribution(attribute="quality")], RATINGS, store)
-    answers = replayed(store).label_log_probs([rate(attribute="relevance"), rate()], FIVE)
+    answers = label_log_probs(replayed(store), [rate(attribute="relevance"), rate()], FIVE)
     assert list(answers.failures) == [1]
 
 
@@ -103,7 +103,7 @@ def test_a_choice_answers_our_prompt_of_two_texts_in_the_order_in_which_they_wer
     attribute = TEMPLATES.task.attribute("coherence")
     asked = TEMPLATES.choose(CONTEXT, attribute, first="Two.", second="One.")
     other = TEMPLATES.choose(CONTEXT, attribute, first="One.", second="Two.")
-    answers = replayed(store).label_log_probs([asked, other], ("A", "B"))
+    answers = label_log_probs(replayed(store), [asked, other], ("A", "B"))
     assert answers.probs[0].tolist() == expected
     assert list(answers.failures) == [1]
 
@@ -119,7 +119,7 @@ def test_the_signature_names_the_judge_its_prompt_the_benchmark_and_the_file(tmp
         f"model:{judge}|prompt:theirs{index}|benchmark:toy|published:{digest}"
         for judge, index in (("J", "/0"), ("J", "/1"), ("J", "/2"), ("K", "/0"), ("J", ""))
     ]
-    assert replayed(store, "J|prompt:theirs/2").label_log_probs([rate()], FIVE).failures == {}
+    assert label_log_probs(replayed(store, "J|prompt:theirs/2"), [rate()], FIVE).failures == {}
     file.write_text(file.read_text() + "\n")
     assert digest not in next(iter(import_answers(file, RATINGS, store).engines))
 
@@ -134,7 +134,7 @@ def test_of_two_systems_that_wrote_the_same_the_first_answer_counts_and_the_seco
     imported = import_answers([distribution(), distribution("same", other)], RATINGS, store)
     assert imported.repeated == ("row 2, c1/same/coherence",)
     assert imported.engines.popitem()[1] == 1
-    assert replayed(store).label_log_probs([rate()], FIVE).log_probs[0, 2] == -0.25
+    assert label_log_probs(replayed(store), [rate()], FIVE).log_probs[0, 2] == -0.25
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_the_command_prints_how_each_judge_is_replayed(tmp_path, capsys):
     prompt = TEMPLATES.rate(
         Context("c1", "Article 1."), TEMPLATES.task.attribute("coherence"), text="Text 1.", low=1, high=5
     )
-    assert open_engine(name).label_log_probs([prompt], FIVE).failures == {}
+    assert label_log_probs(open_engine(name), [prompt], FIVE).failures == {}
     assert main(command) == 0
     assert "0 new answers" in capsys.readouterr().err
 
@@ -294,7 +294,7 @@ def test_every_first_answer_comes_back_as_it_was_published(store):
         )
         prompts.append(prompt)
         first.setdefault(prompt.text, row["logprobs"])
-    answers = replayed(store).label_log_probs(prompts, FIVE)
+    answers = label_log_probs(replayed(store), prompts, FIVE)
     expected = [[FLOOR if (told := first[p.text][label]) is None else told for label in FIVE] for p in prompts]
     np.testing.assert_array_equal(answers.log_probs, expected)
 
@@ -314,7 +314,7 @@ def test_the_positions_of_chatgpts_choices_come_back(store):
         )
         for row in rows
     ]
-    probs = replayed(store).label_log_probs(prompts, ("A", "B")).probs[:, 0]
+    probs = label_log_probs(replayed(store), prompts, ("A", "B")).probs[:, 0]
     said = Counter({1.0: 0, 0.5: 0, 0.0: 0})
     said.update(probs.tolist())
     theirs = Counter(row["choice"] for row in rows)

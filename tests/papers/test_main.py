@@ -11,7 +11,7 @@ import papers.__main__ as commands
 from papers.__main__ import main
 from synthscore.evaluation.methods import KINDS
 from synthscore.evaluation.ratings import BENCHMARKS as TABLE
-from synthscore.ladders.references import save_references
+from synthscore.ladders.references import References
 from tests.fakes import FakeEngine
 from tests.ratings_for_tests import ladders, reading_judge
 
@@ -75,7 +75,7 @@ def test_what_is_said_of_a_table_reaches_it(engine, capsys, monkeypatch):
 
     original = commands.make_table
     monkeypatch.setattr(commands, "make_table", make_table)
-    save_references(ladders(), "ladders")
+    References(ladders()).save("ladders")
     argv = ["ds5", "--data", str(BENCHMARKS), "--benchmark", "topicalchat", "--model", "http://x/v1#org/m"]
     argv += ["--references", "ladders", "--writer", "w=ladders", "--row", "A=length", "--draws", "7", "--seed", "5"]
     assert main([*argv, "--prompts", "paper,default", "--resamples", "9"]) == 0

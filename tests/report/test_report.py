@@ -22,7 +22,7 @@ from synthscore.errors import InputError
 from synthscore.io.fields import Row
 from synthscore.io.scores import read_score, score_row
 from synthscore.io.write import write_rows
-from synthscore.ladders.references import save_references
+from synthscore.ladders.references import References
 from synthscore.report import page, read_run
 from synthscore.report.numbers import Group, failures, groups, ladder_views, length_effect, overall, scale_of
 from synthscore.report.read import Run, Scored
@@ -87,7 +87,7 @@ def make_run(folder, n_contexts=8, favour=0.05, hash_=None):
         for i in range(n_contexts)
         for attribute in ("coherence", "fluency")
     ]
-    references = save_references(ladders, folder / "ladders")
+    references = References(ladders).save(folder / "ladders")
     targets, scores, ratings = [], [], []
     for i in range(n_contexts):
         for quality, system in zip((4.6, 3.9, 2.4, 1.3), SYSTEMS, strict=True):
@@ -244,8 +244,8 @@ def test_a_text_under_an_id_that_is_taken_is_named_and_the_first_is_shown(tmp_pa
 
 
 def test_of_two_sets_of_ladders_the_one_is_taken_that_the_signatures_name(tmp_path):
-    others = save_references([ladder("other")], tmp_path / "a-ladders")
-    mine = save_references([ladder("c0")], tmp_path / "b-ladders")
+    others = References([ladder("other")]).save(tmp_path / "a-ladders")
+    mine = References([ladder("c0")]).save(tmp_path / "b-ladders")
     a_run(tmp_path, [row(signature=f"model:fake|references:{mine.hash[:12]}")])
     run = read_run(tmp_path)
     assert run.references.hash == mine.hash != others.hash
@@ -256,7 +256,7 @@ def test_files_named_beside_a_folder_count_before_its_own(run_folder, tmp_path):
     text = {"id": "c0/plain", "context_id": "c0", "text": "Another text."}
     write_rows([text], tmp_path / "texts.jsonl")
     write_rows([{**text, "human": {"coherence": 1}}], tmp_path / "human.jsonl")
-    save_references([ladder("c0")], tmp_path / "one")
+    References([ladder("c0")]).save(tmp_path / "one")
     run = read_run(
         run_folder, targets=tmp_path / "texts.jsonl", human=tmp_path / "human.jsonl", references=tmp_path / "one"
     )
@@ -353,7 +353,7 @@ def test_another_score_is_on_no_scale_of_rungs(more):
     [("scoring:paper", 5), ("scoring:paper,rung_values=1/2/3/4/9", None), ("method:length", None)],
 )
 def test_without_its_sum_a_score_is_on_the_scale_of_its_ladder_if_its_signature_says_so(tmp_path, scoring, n_rungs):
-    save_references([ladder("c")], tmp_path / "ladders")
+    References([ladder("c")]).save(tmp_path / "ladders")
     signature = f"task:summarization|attribute:coherence|references:1f|{scoring}"
     run = read_run(a_run(tmp_path, [row("a", 3.1, signature=signature), row("b", 2.2, signature=signature)]))
     assert groups(run)[0].n_rungs == n_rungs
@@ -477,7 +477,7 @@ def test_the_ladder_shown_is_whole_and_has_the_most_texts(run):
 
 
 def test_a_ladder_whose_texts_are_all_scored_comes_before_one_with_more_texts(tmp_path):
-    save_references([ladder("few"), ladder("many"), ladder("most", failed=(2,))], tmp_path / "ladders")
+    References([ladder("few"), ladder("many"), ladder("most", failed=(2,))]).save(tmp_path / "ladders")
     rows = []
     for context_id, n in (("few", 2), ("many", 3), ("most", 4)):
         for i in range(n):
@@ -490,7 +490,7 @@ def test_a_ladder_whose_texts_are_all_scored_comes_before_one_with_more_texts(tm
 
 def test_a_text_is_shown_on_the_ladder_of_its_own_task(tmp_path):
     mine, other = ladder("c"), replace(ladder("c"), task="dialogue", rungs=ladder("another").rungs)
-    save_references([mine, other], tmp_path / "ladders")
+    References([mine, other]).save(tmp_path / "ladders")
     score = scored("t", "c", [verdict(3.0, level, False) for level in range(1, 6)])
     line = score_row(score, Signature.of(task="dialogue", attribute="coherence"), verdicts=True)
     run = read_run(a_run(tmp_path, [line]))
@@ -501,7 +501,7 @@ def test_a_text_is_shown_on_the_ladder_of_its_own_task(tmp_path):
 
 def test_a_text_without_a_signature_stands_with_the_others_of_its_context(tmp_path):
     """An empty text is unscored before anything is known of it: it opens no second view of the same ladder."""
-    save_references([ladder("c")], tmp_path / "ladders")
+    References([ladder("c")]).save(tmp_path / "ladders")
     score = scored("t", "c", [verdict(3.0, level, False) for level in range(1, 6)])
     whole = score_row(score, Signature.of(task="summarization", attribute="coherence"), verdicts=True)
     run = read_run(a_run(tmp_path, [whole, row("empty", None, reason="text is ''")]))
@@ -649,7 +649,7 @@ def test_lengths_near_and_far_have_numbers_to_read(tmp_path, words, ticks):
 
 
 def test_an_error_is_drawn_as_its_90_per_cent_interval(tmp_path):
-    save_references([ladder("c")], tmp_path / "ladders")
+    References([ladder("c")]).save(tmp_path / "ladders")
     said = [[level, False, 0.5, 0.4, 0.1] for level in range(1, 6)]
     signature = "task:summarization|attribute:coherence"
     a_run(tmp_path, [row("a", 3.0, stderr=0.5, n_rungs=5, verdicts=said, signature=signature)])
@@ -805,7 +805,7 @@ def test_a_constant_score_is_drawn(tmp_path):
 
 def test_a_long_run_stays_a_small_page_and_says_what_it_cuts(tmp_path):
     rng = np.random.default_rng(1)
-    save_references([ladder("c")], tmp_path / "ladders")
+    References([ladder("c")]).save(tmp_path / "ladders")
     rows, texts = [], []
     for i in range(1500):
         score = scored(f"t{i}", "c", [verdict(rng.uniform(0, 6), level, False) for level in range(1, 6)])
@@ -841,7 +841,7 @@ def nasty_run(folder):
     texts = [{"id": f"{i}{NASTY}", "context_id": NASTY, "text": NASTY * 3, "system": NASTY} for i in range(4)]
     rungs = tuple(Rung(level, (level - 1) / 4, f"{level} {NASTY}") for level in range(1, 5))
     rungs += (Rung(5, 1.0, "", "failed", NASTY),)
-    save_references([Ladder(NASTY, "summarization", NASTY, rungs, Context(NASTY, NASTY))], folder / "ladders")
+    References([Ladder(NASTY, "summarization", NASTY, rungs, Context(NASTY, NASTY))]).save(folder / "ladders")
     a_run(folder, rows, targets=texts)
     write_rows([{"id": "c", "text": NASTY}], folder / "a<img src=x>b.jsonl")
     (folder / "broken<img src=x>.jsonl").write_text(NASTY)

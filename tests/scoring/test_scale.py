@@ -12,12 +12,13 @@ import pytest
 from synthscore import engines
 from synthscore.cli.app import main
 from synthscore.errors import InputError, SynthscoreWarning
-from synthscore.ladders.references import References, save_references
+from synthscore.ladders.references import References
 from synthscore.scoring.anchored import Anchors, JudgeModel, Scale, load_scales, save_scales
 from synthscore.scoring.anchored.scores import UNSETTLED, lines
 from synthscore.scoring.scorer import Scorer
 from synthscore.signature import Signature
 from synthscore.types import Context, Ladder, Rung, Target, Verdict
+from tests.factories import asking
 from tests.fakes import CensoringEngine, FakeEngine
 
 steps = importlib.import_module("synthscore.scoring.anchored.positions")
@@ -62,7 +63,8 @@ def truth(texts):
 
 
 def scorer(ladders=LADDERS, engine=None, **options):
-    return Scorer(References(tuple(ladders)), engine or FakeEngine(soft_judge), scoring="anchored", **options)
+    how = {"asking": asking(options), "scoring": "anchored"}
+    return Scorer(References(tuple(ladders)), engine or FakeEngine(soft_judge), **how, **options)
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +203,7 @@ def test_other_protocols_are_anchored_too(protocol):
 
 def test_labels_that_a_server_did_not_tell_are_named():
     engine = CensoringEngine(soft_judge, lambda prompt: {2: 0.99})
-    assert "the server did not tell all labels" in scorer(engine=engine).score(targets())[0].reason
+    assert "the server did not report all labels" in scorer(engine=engine).score(targets())[0].reason
 
 
 @pytest.mark.parametrize(
@@ -403,7 +405,7 @@ def test_a_file_of_two_scales_is_not_one(fitted, tmp_path):
 def engine(tmp_path, monkeypatch):
     monkeypatch.setenv("SYNTHSCORE_STORE", str(tmp_path / "answers.sqlite"))
     monkeypatch.chdir(tmp_path)
-    save_references(LADDERS, tmp_path / "ladders")
+    References(LADDERS).save(tmp_path / "ladders")
     rows = [{"id": t.id, "context_id": t.context_id, "text": t.text} for t in targets()]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     engine = FakeEngine(soft_judge)

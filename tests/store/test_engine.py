@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from synthscore.engine import Engine, Generation, LabelLogProbs, Prompt, Question, Sampling
+from synthscore.engine import Engine, Generation, LabelLogProbs, Prompt, Question, Sampling, generate, label_log_probs
 from synthscore.signature import text_hash
 from synthscore.store import engine as stored
 from synthscore.store.engine import StoredEngine
@@ -31,7 +31,7 @@ def store(tmp_path):
 
 def same(one: LabelLogProbs, other: LabelLogProbs):
     np.testing.assert_array_equal(one.log_probs, other.log_probs)
-    assert (one.labels, one.rivals, one.failures) == (other.labels, other.rivals, other.failures)
+    assert (one.labels, one.other_tokens, one.failures) == (other.labels, other.other_tokens, other.failures)
 
 
 def test_a_rerun_asks_nothing_and_gives_the_same_numbers_to_the_last_bit(tmp_path):
@@ -42,8 +42,8 @@ def test_a_rerun_asks_nothing_and_gives_the_same_numbers_to_the_last_bit(tmp_pat
             engine = StoredEngine(inner, store)
             assert isinstance(engine, Engine)
             assert engine.signature == inner.signature
-            got = engine.label_log_probs(asked, LABELS)
-            same(got, plain.label_log_probs(asked, LABELS))
+            got = label_log_probs(engine, asked, LABELS)
+            same(got, label_log_probs(plain, asked, LABELS))
             assert (got.tokens_naive, got.tokens_computed) == ((3, 3) if run == 0 else (0, 0))
     assert inner.judged == prompts(*"abc")
 
@@ -51,68 +51,67 @@ def test_a_rerun_asks_nothing_and_gives_the_same_numbers_to_the_last_bit(tmp_pat
 def test_only_what_is_missing_is_asked_once_in_the_given_order_and_in_batches(store):
     inner = FakeEngine(own_judge)
     engine = StoredEngine(inner, store, batch_size=2)
-    engine.label_log_probs(prompts("b"), LABELS)
+    label_log_probs(engine, prompts("b"), LABELS)
     ticks = []
-    got = engine.label_log_probs(prompts(*"dbdcaa"), LABELS, ticks.append)
+    got = label_log_probs(engine, prompts(*"dbdcaa"), LABELS, ticks.append)
     assert inner.judged == prompts(*"bdca")
     assert inner.calls == [("judge", 1), ("judge", 2), ("judge", 1)]
     assert sum(ticks) == 6
     assert ticks[0] == 1, "the stored row is told first"
-    same(got, FakeEngine(own_judge).label_log_probs(prompts(*"dbdcaa"), LABELS))
-    empty = engine.label_log_probs([], LABELS)
+    same(got, label_log_probs(FakeEngine(own_judge), prompts(*"dbdcaa"), LABELS))
+    empty = label_log_probs(engine, [], LABELS)
     assert (len(empty), len(inner.calls)) == (0, 3)
 
 
 @pytest.mark.parametrize("change", ["prompt", "prefill", "labels", "model"])
 def test_whatever_can_change_an_answer_is_another_question(store, change):
     inner = FakeEngine(own_judge)
-    StoredEngine(inner, store).label_log_probs([Prompt("a", "b")], LABELS)
+    label_log_probs(StoredEngine(inner, store), [Prompt("a", "b")], LABELS)
     prompt = {"prompt": Prompt("ab", ""), "prefill": Prompt("a", "c")}.get(change, Prompt("a", "b"))
     other = FakeEngine(own_judge, name="other") if change == "model" else inner
     labels = ("Worse", "Better", "Similar") if change == "labels" else LABELS
     n = other.n_judged
-    StoredEngine(other, store).label_log_probs([prompt], labels)
+    label_log_probs(StoredEngine(other, store), [prompt], labels)
     assert other.n_judged == n + 1
 
 
 def test_failures_are_told_but_not_stored(store):
     inner = FakeEngine(own_judge, failures={"b": "too long"})
     engine = StoredEngine(inner, store)
-    got = engine.label_log_probs(prompts(*"abb"), LABELS)
+    got = label_log_probs(engine, prompts(*"abb"), LABELS)
     assert dict(got.failures) == {1: "too long", 2: "too long"}
     assert np.isnan(got.log_probs[1:]).all()
-    assert got.rivals[1] is None
+    assert got.other_tokens[1] is None
     inner.failures.clear()
-    again = engine.label_log_probs(prompts(*"abb"), LABELS)
+    again = label_log_probs(engine, prompts(*"abb"), LABELS)
     assert again.failures == {}
     assert inner.judged == prompts("a", "b", "b")
 
 
-def test_an_engine_without_rivals_is_stored_as_well(store):
-    class NoRivals(FakeEngine):
-        def label_log_probs(self, prompts, labels, progress=None):
-            got = super().label_log_probs(prompts, labels, progress)
-            return LabelLogProbs(got.labels, got.log_probs, (), got.failures)
+def test_an_engine_that_reports_no_other_token_is_stored_as_well(store):
+    class Silent(FakeEngine):
+        def answer_one(self, question):
+            return super().answer_one(question)._replace(other_token=None)
 
     for _ in range(2):
-        got = StoredEngine(NoRivals(own_judge), store).label_log_probs(prompts(*"ab"), LABELS)
-        assert got.rivals == (None, None)
+        got = label_log_probs(StoredEngine(Silent(own_judge), store), prompts(*"ab"), LABELS)
+        assert got.other_tokens == (None, None)
 
 
 def test_an_interrupted_run_keeps_the_finished_batches_and_resumes_with_the_rest(store):
     class Dies(FakeEngine):
-        def label_log_probs(self, prompts, labels, progress=None):
+        def answer(self, questions, progress=None):
             if len(self.calls) == 2:
                 raise KeyboardInterrupt
-            return super().label_log_probs(prompts, labels, progress)
+            return super().answer(questions, progress)
 
     dying, inner = Dies(own_judge), FakeEngine(own_judge)
     with pytest.raises(KeyboardInterrupt):
-        StoredEngine(dying, store, batch_size=3).label_log_probs(prompts(*range(10)), LABELS)
+        label_log_probs(StoredEngine(dying, store, batch_size=3), prompts(*range(10)), LABELS)
     assert len(store) == 6
-    got = StoredEngine(inner, store, batch_size=3).label_log_probs(prompts(*range(10)), LABELS)
+    got = label_log_probs(StoredEngine(inner, store, batch_size=3), prompts(*range(10)), LABELS)
     assert inner.judged == prompts(6, 7, 8, 9)
-    same(got, FakeEngine(own_judge).label_log_probs(prompts(*range(10)), LABELS))
+    same(got, label_log_probs(FakeEngine(own_judge), prompts(*range(10)), LABELS))
 
 
 def test_generations_are_stored_by_prompt_sampling_and_seed_and_exceptions_are_not(store):
@@ -125,27 +124,27 @@ def test_generations_are_stored_by_prompt_sampling_and_seed_and_exceptions_are_n
     inner = FakeEngine(writer=write)
     engine = StoredEngine(inner, store, batch_size=2)
     ticks = []
-    rows = engine.generate(prompts("a", "a", "b", "a"), SAMPLING, [1, 13, 1, 1], ticks.append)
+    rows = generate(engine, prompts("a", "a", "b", "a"), SAMPLING, [1, 13, 1, 1], ticks.append)
     assert rows[0] == rows[3] == Generation("a\n1 ü", "length", 7)
     assert rows[2] == Generation("b\n1 ü", "length", 7)
     assert isinstance(rows[1], ValueError)
     assert (sum(ticks), inner.n_written, len(store)) == (4, 3, 2)
     mended.append(True)
-    again = engine.generate(prompts("a", "a", "b"), SAMPLING, [1, 13, 1])
+    again = generate(engine, prompts("a", "a", "b"), SAMPLING, [1, 13, 1])
     assert [row.text for row in again] == ["a\n1 ü", "a\n13 ü", "b\n1 ü"]
     assert inner.n_written == 4
     for n, other in enumerate([Sampling(5, 0.1), Sampling(5, 0.7, 0.8), Sampling(6)], 5):
-        engine.generate(prompts("a"), other, [1])
+        generate(engine, prompts("a"), other, [1])
         assert inner.n_written == n
     with pytest.raises(ValueError, match="zip"):
-        engine.generate(prompts("a", "b"), SAMPLING, [1])
+        generate(engine, prompts("a", "b"), SAMPLING, [1])
 
 
 def test_a_text_that_may_stop_elsewhere_is_another_text(store):
     inner = FakeEngine(writer=lambda prompt, seed: Generation("a. b", "stop", 3))
     engine = StoredEngine(inner, store)
     for n, stop in enumerate([(), (".",), (".", "b"), (".b",), ("b", ".")], 1):
-        engine.generate(prompts("a"), Sampling(5, stop=stop), [1])
+        generate(engine, prompts("a"), Sampling(5, stop=stop), [1])
         assert inner.n_written == n
         (answer,) = store.read(store.batches()[-1])
         assert answer.question == Question(Prompt("a"), (), Sampling(5, stop=stop), 1)
@@ -160,8 +159,8 @@ def test_without_stop_strings_a_text_keeps_the_key_that_it_had_before_they_were_
 def test_a_label_question_and_a_writing_question_never_share_an_answer(store):
     inner = FakeEngine(own_judge)
     engine = StoredEngine(inner, store)
-    engine.label_log_probs(prompts("a"), ("5", "0.7", "0.9", "1"))
-    engine.generate(prompts("a"), SAMPLING, [1])
+    label_log_probs(engine, prompts("a"), ("5", "0.7", "0.9", "1"))
+    generate(engine, prompts("a"), SAMPLING, [1])
     assert (inner.n_judged, inner.n_written, len(store)) == (1, 1, 2)
 
 
@@ -170,8 +169,8 @@ def test_a_label_question_and_a_writing_question_never_share_an_answer(store):
 
 def test_questions_are_stored_with_their_answers(store):
     engine = StoredEngine(FakeEngine(own_judge), store)
-    engine.label_log_probs([Prompt("a text", "The "), Prompt("a tent")], LABELS)
-    engine.generate(prompts("é\n", "é\n"), SAMPLING, [np.int64(3), 4])
+    label_log_probs(engine, [Prompt("a text", "The "), Prompt("a tent")], LABELS)
+    generate(engine, prompts("é\n", "é\n"), SAMPLING, [np.int64(3), 4])
     labels, texts = store.batches()
     assert (labels.kind, labels.n_answers, labels.has_questions) == ("labels", 2, True)
     assert (texts.kind, texts.n_answers, texts.engine) == ("text", 2, "model:fake|backend:fake")
@@ -194,29 +193,28 @@ def test_questions_are_stored_with_their_answers(store):
 class Censoring(FakeEngine):
     """Does not tell the last label of prompts that hold an x."""
 
-    def label_log_probs(self, prompts, labels, progress=None):
-        told = super().label_log_probs(prompts, labels, progress)
-        censored = np.zeros(told.log_probs.shape, dtype=bool)
-        censored[:, -1] = ["x" in prompt.text for prompt in prompts]
-        if not censored.any():
-            return told
-        floors = np.where(censored, told.log_probs - 1.5, -np.inf) if self.name == "floors" else None
-        return LabelLogProbs(told.labels, told.log_probs, told.rivals, told.failures, censored=censored, floors=floors)
+    def answer_one(self, question):
+        answer = super().answer_one(question)
+        if "x" not in question.prompt.text:
+            return answer
+        *others, last = answer.log_probs
+        floors = [*[-np.inf] * len(others), last - 1.5] if self.name == "floors" else None
+        return answer._replace(censored=[*[False] * len(others), True], floors=floors)
 
 
 @pytest.mark.parametrize("name", ["floors", "no floors"])
 def test_what_a_server_did_not_tell_is_stored_as_that(store, name):
     asked = prompts("a", "x", "b")
-    plain = Censoring(even_judge, name=name).label_log_probs(asked, LABELS)
+    plain = label_log_probs(Censoring(even_judge, name=name), asked, LABELS)
     inner = Censoring(even_judge, name=name)
     for _ in range(2):
-        got = StoredEngine(inner, store).label_log_probs(asked, LABELS)
+        got = label_log_probs(StoredEngine(inner, store), asked, LABELS)
         same(got, plain)
         np.testing.assert_array_equal(got.censored, plain.censored)
-        np.testing.assert_array_equal(got.slack, plain.slack)
+        np.testing.assert_array_equal(got.unreported, plain.unreported)
         np.testing.assert_array_equal(got.label_mass, plain.label_mass)
     assert inner.n_judged == 3
-    assert StoredEngine(inner, store).label_log_probs(prompts("a", "b"), LABELS).censored is None
+    assert label_log_probs(StoredEngine(inner, store), prompts("a", "b"), LABELS).censored is None
 
 
 # ------------------------------------------------------------------------------------------------- the size of a batch
@@ -237,13 +235,9 @@ class Paced(FakeEngine):
         super().__init__(own_judge)
         self.clock, self.seconds = clock, seconds
 
-    def label_log_probs(self, prompts, labels, progress=None):
-        self.clock[0] += self.seconds * len(prompts)
-        return super().label_log_probs(prompts, labels, progress)
-
-    def generate(self, prompts, sampling, seeds, progress=None):
-        self.clock[0] += self.seconds * len(prompts)
-        return super().generate(prompts, sampling, seeds, progress)
+    def answer(self, questions, progress=None):
+        self.clock[0] += self.seconds * len(questions)
+        return super().answer(questions, progress)
 
 
 @pytest.mark.parametrize(
@@ -256,40 +250,40 @@ class Paced(FakeEngine):
 )
 def test_a_batch_of_verdicts_takes_about_15_seconds(store, clock, seconds, sizes):
     inner = Paced(clock, seconds)
-    StoredEngine(inner, store).label_log_probs(prompts(*range(sum(sizes))), LABELS)
+    label_log_probs(StoredEngine(inner, store), prompts(*range(sum(sizes))), LABELS)
     assert inner.calls == [("judge", size) for size in sizes]
 
 
 def test_a_batch_has_at_most_8192_verdicts_and_its_size_is_kept_for_the_next_call(store, clock):
     inner = Paced(clock, 0.0)
     engine = StoredEngine(inner, store)
-    engine.label_log_probs(prompts(*range(256 + 1024 + 4096 + 8192)), LABELS)
-    engine.label_log_probs(prompts(*range(20000, 28193)), LABELS)
+    label_log_probs(engine, prompts(*range(256 + 1024 + 4096 + 8192)), LABELS)
+    label_log_probs(engine, prompts(*range(20000, 28193)), LABELS)
     assert [size for _, size in inner.calls] == [256, 1024, 4096, 8192, 8192, 1]
     inner.seconds = 15 / 300
-    engine.label_log_probs(prompts(*range(30000, 30000 + 8192 + 300)), LABELS)
+    label_log_probs(engine, prompts(*range(30000, 30000 + 8192 + 300)), LABELS)
     assert [size for _, size in inner.calls][6:] == [8192, 300]
 
 
 def test_a_few_questions_say_nothing_of_the_pace_of_many(store, clock):
     inner = Paced(clock, 0.0)
     engine = StoredEngine(inner, store)
-    engine.label_log_probs(prompts(*range(10)), LABELS)
-    engine.label_log_probs(prompts(*range(10, 300)), LABELS)
+    label_log_probs(engine, prompts(*range(10)), LABELS)
+    label_log_probs(engine, prompts(*range(10, 300)), LABELS)
     assert [size for _, size in inner.calls] == [10, 256, 34]
 
 
 def test_a_batch_of_texts_is_small_and_adapts_on_its_own(store, clock):
     inner = Paced(clock, 0.5)
     engine = StoredEngine(inner, store)
-    engine.generate(prompts(*range(76)), SAMPLING, [0] * 76)
-    engine.label_log_probs(prompts(*range(300)), LABELS)
+    generate(engine, prompts(*range(76)), SAMPLING, [0] * 76)
+    label_log_probs(engine, prompts(*range(300)), LABELS)
     assert [size for _, size in inner.calls] == [16, 30, 30, 256, 44]
 
 
 def test_a_batch_size_that_is_named_stays(store, clock):
     inner = Paced(clock, 0.0)
-    StoredEngine(inner, store, batch_size=300).label_log_probs(prompts(*range(900)), LABELS)
+    label_log_probs(StoredEngine(inner, store, batch_size=300), prompts(*range(900)), LABELS)
     assert [size for _, size in inner.calls] == [300] * 3
     with pytest.raises(ValueError, match="batch_size is 0"):
         StoredEngine(inner, store, batch_size=0)

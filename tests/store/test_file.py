@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.cli.app import main
-from synthscore.engine import Prompt, Question, Sampling
+from synthscore.engine import Prompt, Question, Sampling, generate, label_log_probs
 from synthscore.errors import StoreError, SynthscoreWarning
 from synthscore.signature import text_hash
-from synthscore.store.answers import Answer, n_shared, pack, unpack
+from synthscore.store.answers import Stored, n_shared, pack, unpack
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import MIN_BYTES, Store, default_store_path
 
@@ -35,7 +35,7 @@ def key(i):
 
 
 def answer(i, value=None, question=None):
-    return Answer(key(i), "labels", {"n": i} if value is None else value, "engine", question)
+    return Stored(key(i), "labels", {"n": i} if value is None else value, "engine", question)
 
 
 def question(i):
@@ -87,7 +87,7 @@ def test_a_batch_is_stored_whole_or_not_at_all(store):
     with pytest.raises(KeyboardInterrupt):
         store.put_many(answers())
     with pytest.raises(StoreError, match="NOT NULL"):
-        store.put_many([answer(1), Answer(key(2), None, {}, "engine")])
+        store.put_many([answer(1), Stored(key(2), None, {}, "engine")])
     assert len(store) == 0
     assert store.put_many([answer(1)]) == 1
 
@@ -159,16 +159,16 @@ def test_a_digit_that_changed_on_disk_costs_that_answer_alone(store, column):
 def test_damaged_answers_are_told_in_one_warning_and_asked_again_by_an_engine(store):
     inner = FakeEngine()
     asked = [Prompt(str(i)) for i in range(1500)]
-    StoredEngine(inner, store).label_log_probs(asked, LABELS)
+    label_log_probs(StoredEngine(inner, store), asked, LABELS)
     store._db.execute("UPDATE answers SET checksum = checksum + 1 WHERE place % 3 = 0")
     n = inner.n_judged
     with pytest.warns(SynthscoreWarning, match="answers in the store") as told:
-        got = StoredEngine(inner, store).label_log_probs(asked, LABELS)
+        got = label_log_probs(StoredEngine(inner, store), asked, LABELS)
     (warning,) = told
     assert str(warning.message).startswith(f"{inner.n_judged - n} answers in the store")
     assert inner.n_judged - n >= 500
     assert not got.failures
-    StoredEngine(inner, store).label_log_probs(asked, LABELS)
+    label_log_probs(StoredEngine(inner, store), asked, LABELS)
     assert (inner.n_judged, len(store)) == (n + int(str(warning.message).split()[0]), 1500)
 
 
@@ -390,7 +390,7 @@ def test_a_database_of_another_program_or_a_later_format_is_left_alone(tmp_path)
 
 WRITER = textwrap.dedent("""
     import sys
-    from synthscore.store.answers import Answer
+    from synthscore.store.answers import Stored
     from synthscore.store.file import Store
     from synthscore.signature import text_hash
 
@@ -399,7 +399,7 @@ WRITER = textwrap.dedent("""
     with Store(path) as store:
         for first in range(start, stop, batch):
             numbers = range(first, first + batch)
-            store.put_many(Answer(bytes.fromhex(text_hash(str(i))), "labels", {"n": i}, "engine") for i in numbers)
+            store.put_many(Stored(bytes.fromhex(text_hash(str(i))), "labels", {"n": i}, "engine") for i in numbers)
             print(first + batch, flush=True)
 """)
 
@@ -701,7 +701,7 @@ def test_others_read_and_write_while_a_store_is_pruned(tmp_path, store):
 
 
 def test_the_file_can_be_read_by_hand(store):
-    StoredEngine(FakeEngine(), store).label_log_probs([Prompt("a")], LABELS)
+    label_log_probs(StoredEngine(FakeEngine(), store), [Prompt("a")], LABELS)
     query = "SELECT kind, value, engine, created_at FROM answers JOIN batches ON id = batch"
     ((kind, value, engine, created_at),) = by_hand(store.path, query)
     assert (kind, engine) == ("labels", "model:fake|backend:fake")
@@ -716,8 +716,8 @@ def test_the_file_can_be_read_by_hand(store):
 @pytest.fixture
 def filled(store):
     """Two engines, verdicts and texts, with and without questions."""
-    StoredEngine(FakeEngine(), store).label_log_probs([Prompt("a", "x"), Prompt("b")], LABELS)
-    StoredEngine(FakeEngine(name="other"), store).generate([Prompt("c")], Sampling(9, 0, 0.5), [7])
+    label_log_probs(StoredEngine(FakeEngine(), store), [Prompt("a", "x"), Prompt("b")], LABELS)
+    generate(StoredEngine(FakeEngine(name="other"), store), [Prompt("c")], Sampling(9, 0, 0.5), [7])
     store.put_many([answer(1, {"log_probs": [-1.5, float("-inf")], "rival": None})])
     store._db.execute("UPDATE batches SET created_at = 86400 * id")
     return store

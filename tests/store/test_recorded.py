@@ -6,10 +6,10 @@ import pytest
 
 from synthscore import engines
 from synthscore.cli.app import main
-from synthscore.engine import Engine, Prompt, Sampling
+from synthscore.engine import Engine, Prompt, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.errors import EngineError, StoreError
-from synthscore.ladders.references import save_references
+from synthscore.ladders.references import References
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.store.recorded import RecordedEngine
@@ -35,8 +35,8 @@ def file(tmp_path):
     """A store with the verdicts and texts of one engine."""
     with Store(tmp_path / "answers.sqlite") as store:
         engine = StoredEngine(FakeEngine(judge), store)
-        engine.label_log_probs(prompts("a", "bb"), LABELS)
-        engine.generate(prompts("a", "bb"), SAMPLING, [1, 2])
+        label_log_probs(engine, prompts("a", "bb"), LABELS)
+        generate(engine, prompts("a", "bb"), SAMPLING, [1, 2])
     return tmp_path / "answers.sqlite"
 
 
@@ -46,17 +46,17 @@ def test_what_was_stored_is_given_to_the_last_bit_under_the_engine_s_own_name(fi
     assert isinstance(engine, Engine)
     assert engine.signature == plain.signature
     told = []
-    got = engine.label_log_probs(asked, LABELS, told.append)
-    want = plain.label_log_probs(asked, LABELS)
+    got = label_log_probs(engine, asked, LABELS, told.append)
+    want = label_log_probs(plain, asked, LABELS)
     np.testing.assert_array_equal(got.log_probs, want.log_probs)
-    assert (got.rivals, got.failures) == (want.rivals, {})
+    assert (got.other_tokens, got.failures) == (want.other_tokens, {})
     assert (got.tokens_naive, got.tokens_computed, sum(told)) == (0, 0, 3)
-    assert engine.generate(asked, SAMPLING, [2, 1, 2]) == plain.generate(asked, SAMPLING, [2, 1, 2])
+    assert generate(engine, asked, SAMPLING, [2, 1, 2]) == generate(plain, asked, SAMPLING, [2, 1, 2])
 
 
 def test_a_miss_is_a_failure_of_its_row_that_says_what_is_missing(file):
     engine, told = RecordedEngine(str(file)), []
-    got = engine.label_log_probs([Prompt("a"), Prompt("a", "no"), Prompt("a" * 80)], LABELS, told.append)
+    got = label_log_probs(engine, [Prompt("a"), Prompt("a", "no"), Prompt("a" * 80)], LABELS, told.append)
     assert set(got.failures) == {1, 2}
     assert np.isnan(got.log_probs[1:]).all()
     assert sum(told) == 3
@@ -66,25 +66,25 @@ def test_a_miss_is_a_failure_of_its_row_that_says_what_is_missing(file):
         in (got.failures[2])
     )
     assert f"(labels Better, Worse, Similar). Ask the model itself, with --store {file}" in got.failures[2]
-    rows = engine.generate(prompts("a", "a", "c"), SAMPLING, [1, 2, 1])
+    rows = generate(engine, prompts("a", "a", "c"), SAMPLING, [1, 2, 1])
     assert rows[0].text == "Text 1 of 1 characters."
     assert [type(row) for row in rows[1:]] == [EngineError, EngineError]
     assert "max_new_tokens=5" in str(rows[1])
     assert "seed 2" in str(rows[1])
-    assert set(engine.label_log_probs(prompts("a"), ("Yes", "No")).failures) == {0}
+    assert set(label_log_probs(engine, prompts("a"), ("Yes", "No")).failures) == {0}
 
 
 def test_nothing_is_written_to_the_file(file):
     with Store(file) as store:
         before = store.batches()
-    RecordedEngine(str(file)).label_log_probs(prompts("a", "new"), LABELS)
+    label_log_probs(RecordedEngine(str(file)), prompts("a", "new"), LABELS)
     with Store(file) as store:
         assert store.batches() == before
 
 
 def test_one_of_several_engines_is_chosen_by_a_part_of_its_signature(file):
     with Store(file) as store:
-        StoredEngine(FakeEngine(name="other"), store).label_log_probs(prompts("a"), LABELS)
+        label_log_probs(StoredEngine(FakeEngine(name="other"), store), prompts("a"), LABELS)
     for part in ("", "#", "#backend:fake"):
         with pytest.raises(EngineError, match=r"answers of 2 engines.*expected one") as error:
             open_engine(f"recorded:{file}{part}")
@@ -119,7 +119,7 @@ def scored(tmp_path, monkeypatch):
     monkeypatch.setenv("SYNTHSCORE_STORE", str(tmp_path / "default.sqlite"))
     rungs = tuple(Rung(level, (level - 1) / 2, f"A text of quality {level}.") for level in (1, 2, 3))
     contexts = [Context(f"c{i}", f"Article {i}, with a second sentence.") for i in range(2)]
-    save_references([Ladder(c.id, "summarization", "coherence", rungs, c) for c in contexts], "ladders")
+    References([Ladder(c.id, "summarization", "coherence", rungs, c) for c in contexts]).save("ladders")
     targets = [{"id": f"t{i}", "context_id": f"c{i % 2}", "text": f"Text number {i}."} for i in range(6)]
     write("targets.jsonl", targets)
     opened = engines.open_engine

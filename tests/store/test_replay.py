@@ -7,10 +7,10 @@ import pytest
 
 from synthscore import engines
 from synthscore.cli.app import main
-from synthscore.engine import Generation, LabelLogProbs, Prompt, Sampling
+from synthscore.engine import Generation, Prompt, Sampling, generate, label_log_probs
 from synthscore.errors import EngineError, StoreError, SynthscoreWarning
 from synthscore.signature import Signature
-from synthscore.store.answers import Answer
+from synthscore.store.answers import Stored
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.store.replay import Drift, replay, sample, store_files
@@ -35,9 +35,9 @@ def stored(path, texts=(), n=0, **more):
     with Store(path) as store:
         engine = StoredEngine(FakeEngine(judge, **more), store, batch_size=7)
         if texts:
-            engine.generate(prompts(*texts), GREEDY, list(range(len(texts))))
+            generate(engine, prompts(*texts), GREEDY, list(range(len(texts))))
         if n:
-            engine.label_log_probs([Prompt("p" * i, "x") for i in range(1, n + 1)], LABELS)
+            label_log_probs(engine, [Prompt("p" * i, "x") for i in range(1, n + 1)], LABELS)
     return path
 
 
@@ -85,7 +85,7 @@ def test_every_answer_is_drawn_as_often_as_any_other(tmp_path):
 def test_answers_without_questions_are_not_drawn(tmp_path):
     path = stored(tmp_path / "a.sqlite", n=3)
     with Store(path) as store:
-        store.put_many([Answer(b"k" * 32, "labels", {"log_probs": [0, 0], "rival": None}, ENGINE)])
+        store.put_many([Stored(b"k" * 32, "labels", {"log_probs": [0, 0], "rival": None}, ENGINE)])
     assert drawn(path)[1] == 3
 
 
@@ -151,7 +151,7 @@ def test_a_label_that_stays_impossible_has_not_drifted_and_one_that_becomes_so_h
     gone = replay(answers, 2, FakeEngine(impossible), 1e-3)
     assert (gone.max_diff, gone.n_beyond) == (math.inf, 2)
     with Store(tmp_path / "b.sqlite") as store:
-        StoredEngine(FakeEngine(impossible), store).label_log_probs(prompts("a"), LABELS)
+        label_log_probs(StoredEngine(FakeEngine(impossible), store), prompts("a"), LABELS)
     answers, _ = drawn(tmp_path / "b.sqlite")
     assert replay(answers, 1, FakeEngine(impossible), 0).max_diff == 0
 
@@ -159,7 +159,7 @@ def test_a_label_that_stays_impossible_has_not_drifted_and_one_that_becomes_so_h
 def test_answers_to_different_labels_are_asked_with_their_own(tmp_path):
     with Store(tmp_path / "a.sqlite") as store:
         for labels in (LABELS, ("Yes", "No"), ("A", "B", "C")):
-            StoredEngine(FakeEngine(judge), store).label_log_probs(prompts("a", "bb"), labels)
+            label_log_probs(StoredEngine(FakeEngine(judge), store), prompts("a", "bb"), labels)
     answers, _ = drawn(tmp_path / "a.sqlite")
     inner = FakeEngine(judge)
     drift = replay(answers, 6, inner, 0)
@@ -178,17 +178,18 @@ def test_what_cannot_be_answered_now_is_a_failure_and_not_a_drift(tmp_path):
 
 def test_labels_that_a_server_does_not_tell_are_left_out_and_counted(tmp_path):
     class Censors(FakeEngine):
-        def label_log_probs(self, prompts, labels, progress=None):
-            told = super().label_log_probs(prompts, labels, progress)
-            censored = np.zeros(told.log_probs.shape, dtype=bool)
-            censored[0, 1] = censored[1] = True
-            return LabelLogProbs(told.labels, np.where(censored, -0.5, told.log_probs), told.rivals, censored=censored)
+        def answer_one(self, question):
+            answer = super().answer_one(question)
+            n = len(self.judged) - 1
+            censored = [n == 1 or (n == 0 and label == 1) for label in range(len(LABELS))]
+            log_probs = [-0.5 if hidden else p for hidden, p in zip(censored, answer.log_probs, strict=True)]
+            return answer._replace(log_probs=log_probs, censored=censored if any(censored) else None)
 
     answers, _ = drawn(stored(tmp_path / "a.sqlite", n=3))
     drift = replay(answers, 3, Censors(judge), 1e-9)
     assert (drift.n_censored, drift.max_diff, drift.max_mass_diff, drift.ok) == (3, 0.0, 0.0, True)
     with Store(tmp_path / "b.sqlite") as store:
-        StoredEngine(Censors(judge), store).label_log_probs(prompts("a", "b"), LABELS)
+        label_log_probs(StoredEngine(Censors(judge), store), prompts("a", "b"), LABELS)
     answers, _ = drawn(tmp_path / "b.sqlite")
     drift = replay(answers[1:], 2, FakeEngine(judge), 1e-9)
     assert (drift.n_censored, drift.n_beyond) == (2, 0)
@@ -214,14 +215,15 @@ def test_texts_are_written_with_their_own_sampling_and_seed(tmp_path):
     asked = []
 
     class Seeing(FakeEngine):
-        def generate(self, prompts, sampling, seeds, progress=None):
-            asked.append(([prompt.text for prompt in prompts], sampling, list(seeds)))
-            return super().generate(prompts, sampling, seeds, progress)
+        def answer_alike(self, questions, progress):
+            texts, seeds = [one.prompt.text for one in questions], [one.seed for one in questions]
+            asked.append((texts, questions[0].sampling, seeds))
+            return super().answer_alike(questions, progress)
 
     with Store(tmp_path / "a.sqlite") as store:
         engine = StoredEngine(FakeEngine(), store)
-        engine.generate(prompts("a", "b"), GREEDY, [5, 6])
-        engine.generate(prompts("c"), WARM, [7])
+        generate(engine, prompts("a", "b"), GREEDY, [5, 6])
+        generate(engine, prompts("c"), WARM, [7])
     answers, _ = drawn(tmp_path / "a.sqlite", "text")
     assert replay(answers, 3, Seeing(), 0).ok
     assert asked == [(["a", "b"], GREEDY, [5, 6]), (["c"], WARM, [7])]
@@ -261,7 +263,7 @@ def local(path, n=5, signature=None):
     if signature:
         engine.__class__ = type("Other", (Local,), {"signature": signature})
     with Store(path) as store:
-        StoredEngine(engine, store).label_log_probs([Prompt("p" * i) for i in range(1, n + 1)], LABELS)
+        label_log_probs(StoredEngine(engine, store), [Prompt("p" * i) for i in range(1, n + 1)], LABELS)
     return str(path)
 
 
@@ -321,7 +323,7 @@ def test_json_has_every_number_and_no_nan(tmp_path, opened, capsys):
 def test_a_folder_of_shards_is_replayed_as_one_and_engines_apart(tmp_path, opened, capsys):
     stored(tmp_path / "part-1.sqlite", n=4)
     with Store(stored(tmp_path / "part-2.sqlite", "abc", name="other")) as store:
-        StoredEngine(FakeEngine(judge), store).label_log_probs(prompts(1, 2, 3), LABELS)
+        label_log_probs(StoredEngine(FakeEngine(judge), store), prompts(1, 2, 3), LABELS)
     assert main(["verify", str(tmp_path), "--json"]) == 0
     drifts = json.loads(capsys.readouterr().out)["drifts"]
     assert [(drift["stored"], drift["kind"], drift["n_replayed"]) for drift in drifts] == [
@@ -361,7 +363,7 @@ def test_failures_and_texts_that_differ_are_shown(tmp_path, monkeypatch, capsys)
 
 def test_nothing_to_replay_is_an_error(tmp_path, opened, capsys):
     with Store(tmp_path / "a.sqlite") as store:
-        store.put_many([Answer(b"k" * 32, "labels", {}, ENGINE)])
+        store.put_many([Stored(b"k" * 32, "labels", {}, ENGINE)])
     assert main(["verify", str(store.path)]) == 1
     assert "format 1 did not keep" in capsys.readouterr().err
     assert main(["verify", str(tmp_path / "none.sqlite")]) == 1
@@ -381,7 +383,7 @@ def test_nano_is_replayed_by_another_backend_within_its_rounding(tmp_path, capsy
     with Store(tmp_path / "a.sqlite") as store:
         asked = [Prompt(f"Is text {i} better than text {j}?\nAnswer:") for i in range(3) for j in range(3)]
         nano = StoredEngine(engines.open_engine("nano"), store)
-        nano.label_log_probs(asked, ("Better", "Worse", "Similar"))
+        label_log_probs(nano, asked, ("Better", "Worse", "Similar"))
     assert main(["verify", str(store.path), "--sample", "5", "--backend", "single", "--json"]) == 0
     (drift,) = json.loads(capsys.readouterr().out)["drifts"]
     assert set(drift["changed"]) == {"backend"}

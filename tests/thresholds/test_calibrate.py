@@ -23,8 +23,8 @@ from synthscore.thresholds.calibrate import (
     needed,
     reliability,
 )
-from synthscore.thresholds.labels import Labelled, read_labelled
-from synthscore.thresholds.rules import Certificate, Guarantee
+from synthscore.thresholds.certificate import Certificate, Guarantee
+from synthscore.thresholds.labels import Labelled
 
 SIGNATURE = Signature.of(synthscore="0.1.0", model="nano@1f2e", attribute="coherence")
 PRECISION, RECALL, FPR = Guarantee("precision", 0.9), Guarantee("recall", 0.9), Guarantee("fpr", 0.1)
@@ -347,17 +347,17 @@ def rows(n=4, **more):
 
 def test_of_each_context_one_text_can_be_taken_whatever_the_order_and_the_scores():
     several = [{**row, "context_id": f"c{k // 3}"} for k, row in enumerate(rows(12))]
-    taken = read_labelled(several, one_per_context=True)
+    taken = Labelled.load(several, one_per_context=True)
     assert (len(taken), taken.n_contexts) == (4, 4)
     assert taken.left_out == ("8 texts are further ones of their context",)
-    again = read_labelled([{**row, "score": 9 - row["score"]} for row in several[::-1]], one_per_context=True)
+    again = Labelled.load([{**row, "score": 9 - row["score"]} for row in several[::-1]], one_per_context=True)
     assert sorted(again.value) == sorted(9 - taken.value)
     with pytest.raises(InputError, match=r"no score has a label.*context_id is None, expected"):
-        read_labelled(rows(2, context_id=None), one_per_context=True)
+        Labelled.load(rows(2, context_id=None), one_per_context=True)
 
 
 def test_rows_with_labels_are_read():
-    data = read_labelled(rows())
+    data = Labelled.load(rows())
     assert data.value.tolist() == [0.0, 0.5, 1.0, 1.5]
     assert data.good.tolist() == [True, False, True, False]
     assert (str(data.signature), data.n_contexts, data.left_out) == (str(SIGNATURE), 4, ())
@@ -377,12 +377,12 @@ def test_rows_with_labels_are_read():
     ],
 )
 def test_a_label_is_true_or_false_or_a_number_for_it(label, good):
-    assert read_labelled(rows(1, label=label)).good.tolist() == [good]
+    assert Labelled.load(rows(1, label=label)).good.tolist() == [good]
 
 
 @pytest.mark.parametrize("label", [2, "yes", "good", 0.5, [True]])
 def test_any_other_label_is_named_and_left_out(label):
-    data = read_labelled([*rows(2), *rows(1, id="odd", label=label)])
+    data = Labelled.load([*rows(2), *rows(1, id="odd", label=label)])
     assert len(data) == 2
     assert "1 rows could not be used" in data.left_out[0]
     assert "label is" in data.left_out[0]
@@ -390,7 +390,7 @@ def test_any_other_label_is_named_and_left_out(label):
 
 def test_ratings_are_good_from_a_rating_on():
     given_rows = [row | {"human": rating} for row, rating in zip(rows(), [4, 3.9, 5, None], strict=True)]
-    data = read_labelled(given_rows, good_from=4)
+    data = Labelled.load(given_rows, good_from=4)
     assert data.good.tolist() == [True, False, True]
     assert data.left_out == ("1 scores have no label",)
 
@@ -398,25 +398,25 @@ def test_ratings_are_good_from_a_rating_on():
 def test_ratings_without_a_line_between_good_and_bad_are_refused():
     given_rows = [{name: value for name, value in row.items() if name != "label"} | {"human": 4} for row in rows()]
     with pytest.raises(InputError, match=r"no score has a label: 4 rows could not be used.*--good-from"):
-        read_labelled(given_rows)
+        Labelled.load(given_rows)
 
 
 def test_labels_of_a_file_of_their_own_are_joined_on_id_or_context_and_system():
     scores = [{**row, "label": None} for row in rows()] + rows(1, id="c9/s1")
     labels = [{"id": "t2", "label": 1}, {"id": "t0", "label": 0}, {"context_id": "c9", "system": "s1", "label": 1}]
-    data = read_labelled(scores, [*labels, {"id": "t99", "label": 1}])
+    data = Labelled.load(scores, [*labels, {"id": "t99", "label": 1}])
     assert data.value.tolist() == [0.0, 1.0, 0.0]
     assert data.good.tolist() == [False, True, True]
     assert data.left_out == ("2 scores have no label", "1 labels are of texts without a score; the first is 't99'")
 
 
 def test_a_column_of_another_name_is_read_from_the_file_of_labels():
-    data = read_labelled(rows(), [{"id": "t1", "stars": 5}], good_from=4, fields={"human": "stars"})
+    data = Labelled.load(rows(), [{"id": "t1", "stars": 5}], good_from=4, fields={"human": "stars"})
     assert data.good.tolist() == [True]
 
 
 def test_unscored_rows_stay_with_their_labels():
-    data = read_labelled([*rows(2), *rows(1, id="empty", score=None, status="unscored", reason="empty")])
+    data = Labelled.load([*rows(2), *rows(1, id="empty", score=None, status="unscored", reason="empty")])
     assert np.isnan(data.value).tolist() == [False, False, True]
     assert data.good.tolist() == [True, False, True]
 
@@ -424,23 +424,23 @@ def test_unscored_rows_stay_with_their_labels():
 def test_only_rows_of_the_attribute_count():
     both = [*rows(2), *rows(2, attribute="fluency")]
     with pytest.raises(InputError, match=r"of 2 attributes, coherence, fluency, expected one.*--attribute"):
-        read_labelled(both)
-    assert len(read_labelled(both, attribute="fluency")) == 2
+        Labelled.load(both)
+    assert len(Labelled.load(both, attribute="fluency")) == 2
     labels = [{"id": "t1", "attribute": "coherence", "label": 1}, {"id": "t1", "attribute": "fluency", "label": 0}]
-    assert read_labelled(both, labels, attribute="coherence").good.tolist() == [True]
+    assert Labelled.load(both, labels, attribute="coherence").good.tolist() == [True]
 
 
 def test_a_second_row_about_a_text_is_refused():
     with pytest.raises(InputError, match="text 't0' has a second score, after row 1"):
-        read_labelled([*rows(2), *rows(1)])
+        Labelled.load([*rows(2), *rows(1)])
     with pytest.raises(InputError, match="text 't0' has a second label, after row 1"):
-        read_labelled(rows(2), [{"id": "t0", "label": 1}, {"id": "t0", "label": 0}])
+        Labelled.load(rows(2), [{"id": "t0", "label": 1}, {"id": "t0", "label": 0}])
 
 
 def test_scores_of_two_judges_are_refused_with_what_differs():
     other = str(SIGNATURE.with_(model="qwen@3"))
     with pytest.raises(InputError, match=r"2 signatures: model is nano@1f2e and qwen@3. Expected one"):
-        read_labelled([*rows(2), *rows(1, id="other", signature=other)])
+        Labelled.load([*rows(2), *rows(1, id="other", signature=other)])
 
 
 @pytest.mark.parametrize(
@@ -453,7 +453,7 @@ def test_scores_of_two_judges_are_refused_with_what_differs():
     ],
 )
 def test_a_row_that_cannot_be_used_is_counted_and_named(change, said):
-    data = read_labelled([*rows(2), *rows(1, **({"id": "odd"} | change))])
+    data = Labelled.load([*rows(2), *rows(1, **({"id": "odd"} | change))])
     assert len(data) == 2
     assert said in data.left_out[0]
 
@@ -462,9 +462,9 @@ def test_no_labels_at_all_are_refused():
     with pytest.raises(
         InputError, match=r"no score has a label: 4 scores have no label. Expected rows with score and label"
     ):
-        read_labelled(rows(label=None))
+        Labelled.load(rows(label=None))
     with pytest.raises(InputError, match="there are no rows"):
-        read_labelled([])
+        Labelled.load([])
 
 
 # ------------------------------------------------------------------------------------------------- the command

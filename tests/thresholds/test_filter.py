@@ -27,10 +27,11 @@ from synthscore.cli.common import Reasons, reasons
 from synthscore.errors import StoreError
 from synthscore.io.files import read_batches, read_rows
 from synthscore.io.outputs import Outputs
+from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task
-from synthscore.ladders.references import load_references, save_references
+from synthscore.ladders.references import References
 from synthscore.scoring.scorer import Scorer
-from synthscore.store.answers import Answer
+from synthscore.store.answers import Stored
 from synthscore.store.engine import StoredVerdicts
 from synthscore.store.file import Store
 from synthscore.types import Context, Ladder, Rung
@@ -64,7 +65,7 @@ def ladder(context_id, n_rungs=5, failed=()):
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("SYNTHSCORE_STORE", str(tmp_path / "answers.sqlite"))
     monkeypatch.chdir(tmp_path)
-    save_references([ladder(name) for name in CONTEXTS], tmp_path / "ladders")
+    References([ladder(name) for name in CONTEXTS]).save(tmp_path / "ladders")
     return tmp_path
 
 
@@ -351,7 +352,7 @@ def test_a_run_of_something_else_is_begun_anew(engine, small, monkeypatch, capsy
     elif change == "options":
         argv = ["--min-mass", "0.02"]
     elif change == "ladders":
-        save_references([*map(ladder, CONTEXTS), ladder("c77")], folder / "ladders", overwrite=True)
+        References([*map(ladder, CONTEXTS), ladder("c77")]).save(folder / "ladders", overwrite=True)
     elif change == "journal":
         Path("kept.jsonl.partial.json").write_text("[]")
     elif change == "cut":
@@ -482,7 +483,7 @@ def test_scores_from_stored_verdicts_are_those_of_the_scorer_to_the_last_bit(eng
     assert keep(*argv) == 0
     files = [Path(name).read_bytes() for name in ("kept.jsonl", "dropped.jsonl")]
     told = capsys.readouterr().err
-    scorer = Scorer(load_references("ladders"), engine, protocol=protocol, both_orders=bool(orders))
+    scorer = Scorer(References.load("ladders"), engine, asking=Asking(protocol, bool(orders)))
     truth = {
         score.id: score.value
         for score in scorer.score([{k: r[k] for k in ("id", "context_id", "text")} for r in rows(40)])
@@ -512,7 +513,7 @@ def test_any_verdicts_give_the_same_score_from_the_store(log_probs):
 
     numbers = iter(itertools.cycle(itertools.chain.from_iterable(log_probs)))
     engine = FakeEngine(lambda prompt, labels: [next(numbers) - math.log(3) for _ in labels])
-    scorer = Scorer(References((ladder("c0"),)), engine, min_mass=0.0)
+    scorer = Scorer(References((ladder("c0"),)), engine, asking=Asking(min_mass=0.0))
     texts = [{"id": str(i), "context_id": "c0", "text": f"Text {i}, quality 1."} for i in range(len(log_probs))]
     for score in scorer.score(texts):
         said = np.array([[[(v.better, v.worse, v.similar)] for v in score.verdicts]])
@@ -551,9 +552,9 @@ def test_a_whole_text_is_only_found_as_it_was_asked(engine, folder, change, monk
             Ladder(x.context_id, x.task, x.attribute, x.rungs, Context(x.context_id, "Other."))
             for x in map(ladder, CONTEXTS)
         ]
-        save_references(new, folder / "ladders", overwrite=True)
+        References(new).save(folder / "ladders", overwrite=True)
     elif change == "ladder":
-        save_references([ladder(name, 4) for name in CONTEXTS], folder / "ladders", overwrite=True)
+        References([ladder(name, 4) for name in CONTEXTS]).save(folder / "ladders", overwrite=True)
     elif change == "engine":
         engine.name = "another"
     else:
@@ -569,7 +570,7 @@ def test_a_whole_text_is_only_found_as_it_was_asked(engine, folder, change, monk
 
 
 def test_what_is_not_whole_is_scored_from_its_answers_each_time(engine, folder, capsys):
-    save_references([ladder("c0", failed=(2,)), *map(ladder, CONTEXTS[1:])], folder / "ladders", overwrite=True)
+    References([ladder("c0", failed=(2,)), *map(ladder, CONTEXTS[1:])]).save(folder / "ladders", overwrite=True)
     rung = "A text of quality 3 for c1."
     whole = judge
 
@@ -604,15 +605,15 @@ def test_verdicts_of_a_wrong_size_are_an_error(engine, folder):
     with Store(folder / "other.sqlite") as store:
         stored = StoredVerdicts(store, engine.signature, "asked")
         key = stored.key(stored.begun(ladder("c0")), "text")
-        store.put_many([Answer(key, "verdicts", "AAAA", "engine")])
+        store.put_many([Stored(key, "verdicts", "AAAA", "engine")])
         with pytest.raises(StoreError, match="3 bytes, expected 120 each"):
             stored.get_many([key], 5, 1)
 
 
 def test_verdicts_of_which_a_server_did_not_tell_all_are_not_kept(engine, folder):
-    scorer = Scorer(load_references("ladders"), engine)
+    scorer = Scorer(References.load("ladders"), engine)
     [score] = scorer.score([{"id": "a", "context_id": "c0", "text": "Text of quality 2."}])
-    untold = replace(score, low=1.0, high=3.0, reason="the server did not tell all labels")
+    untold = replace(score, low=1.0, high=3.0, reason="the server did not report all labels")
     with Store(folder / "other.sqlite") as store:
         stored = StoredVerdicts(store, engine.signature, "asked")
         assert stored.put_many({b"1": untold, b"2": replace(score, verdicts=score.verdicts[:4])}, 5, 1) == 0

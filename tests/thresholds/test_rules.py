@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from synthscore.errors import CertificateError, InputError, SynthscoreWarning
 from synthscore.signature import Signature
-from synthscore.thresholds.rules import AtLeast, Certificate, Certified, Guarantee, MinScore, check_on_scale
+from synthscore.thresholds.certificate import Certificate, Certified, Guarantee
+from synthscore.thresholds.rules import AtLeast, MinScore, check_on_scale
 from synthscore.types import Score
 
 SIGNATURE = Signature.of(synthscore="0.1.0", model="nano@1f2e", template="compare@9f3c", references="77ab", orders=2)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from typing import TypeVar
 
 from numpy.random import Generator
 
@@ -26,28 +28,41 @@ Edit = Callable[[str, Generator, Material], "str | None"]
 EDITS: dict[str, Edit] = {}
 """Name -> edit: `dropped_word` is "dropped-word"."""
 
+T = TypeVar("T")
+
+
+class NoPlaceError(Exception):
+    """There is nothing here that the edit could damage."""
+
 
 def edit(function: Edit) -> Edit:
-    """Put the function into the register."""
-    EDITS[function.__name__.replace("_", "-")] = function
-    return function
+    """Put the function into the register; where there is no place for it, it gives None."""
+
+    @wraps(function)
+    def made(text: str, rng: Generator, material: Material) -> str | None:
+        try:
+            return function(text, rng, material)
+        except NoPlaceError:
+            return None
+
+    EDITS[function.__name__.replace("_", "-")] = made
+    return made
 
 
 # ------------------------------------------------------------------------------------------------- chance
 
 
-def pick(rng: Generator, options: Sequence[int]) -> int | None:
-    return int(options[int(rng.integers(len(options)))]) if options else None
-
-
-def choose(rng: Generator, options: Sequence[str]) -> str:
+def pick(rng: Generator, options: Sequence[T]) -> T:
+    """raises : NoPlaceError for no options"""
+    if not options:
+        raise NoPlaceError
     return options[int(rng.integers(len(options)))]
 
 
 def about_as_long(rng: Generator, options: Sequence[str], n_words: int, tries: int = 3) -> str:
     """Of a few options drawn, the one whose number of words is nearest."""
     return min(
-        [choose(rng, options) for _ in range(tries)],
+        [pick(rng, options) for _ in range(tries)],
         key=lambda option: abs(len(option.split()) - n_words),
     )
 
@@ -88,26 +103,23 @@ def mend_articles(words: list[str], index: int) -> None:
 def change_one(
     text: str,
     rng: Generator,
-    fits: Callable[[list[str]], Sequence[int]],
+    fits: Callable[[list[str], int], object],
     change: Callable[[list[str], int], object],
-) -> str | None:
-    """The text with one of its words changed. fits : indices of the words that can be. change : does it, in place"""
+) -> str:
+    """The text with one word changed, of those that fit. change : does it, in place"""
     words = text.split()
-    index = pick(rng, fits(words))
-    if index is None:
-        return None
-    change(words, index)
+    change(words, pick(rng, [i for i in range(len(words)) if fits(words, i)]))
     return join(words)
 
 
-def exchange_one(text: str, rng: Generator, table: Mapping[str, str], read: Callable[[str], str] = bare) -> str | None:
+def exchange_one(text: str, rng: Generator, table: Mapping[str, str], read: Callable[[str], str] = bare) -> str:
     """The text with one word exchanged by the table. read : a word as the table spells it"""
 
     def change(words: list[str], i: int) -> None:
         words[i] = put(words[i], table[read(words[i])])
         mend_articles(words, i)
 
-    return change_one(text, rng, lambda words: [i for i, word in enumerate(words) if read(word) in table], change)
+    return change_one(text, rng, lambda words, i: read(words[i]) in table, change)
 
 
 # ------------------------------------------------------------------------------------------------- sentences
@@ -123,8 +135,8 @@ def stock(text: str, ready: Sequence[str], rng: Generator, share: float) -> str 
     parts, shown = sentences(text), {like(sentence, text): sentence for sentence in ready}
     free = [sentence for sentence in shown if sentence not in parts]
     index = pick(rng, [i for i, part in enumerate(parts) if part not in shown])
-    if index is None or not free:
+    if not free:
         return None
     replace = rng.random() < share
-    new = about_as_long(rng, free, len(parts[index].split()), 2) if replace else choose(rng, free)
+    new = about_as_long(rng, free, len(parts[index].split()), 2) if replace else pick(rng, free)
     return place(parts, index, new, replace)

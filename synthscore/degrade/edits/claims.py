@@ -11,7 +11,7 @@ from numpy.random import Generator
 
 from ..reading import Name, bare, content_words, core, names, plain, starts_sentence
 from ..words import tables
-from .base import Material, change_one, choose, edit, join, mend_articles, pick, put
+from .base import Material, change_one, edit, join, mend_articles, pick, put
 
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
@@ -39,25 +39,23 @@ def _renamed(words: Sequence[str], name: Name, new: str) -> str:
     return join(made)
 
 
-def _other_name(name: Name, options: Sequence[Name], rng: Generator) -> str | None:
+def _other_name(name: Name, options: Sequence[Name], rng: Generator) -> str:
     """A name of the same kind that shares no word with this one."""
     if name.kind in ("month", "day"):
         whole = tables().months if name.kind == "month" else tables().days
-        return choose(rng, [word for word in whole if word.lower() != name.text.lower()])
+        return pick(rng, [word for word in whole if word.lower() != name.text.lower()])
     own = set(name.text.lower().split())
     options = [other for other in options if not own & set(other.text.lower().split())]
     fitting = [other.text for other in options if other.kind == name.kind]
     if not fitting and name.kind in ("place", "other"):
         fitting = [other.text for other in options if other.kind in ("place", "other")]
     near = [text for text in fitting if len(text.split()) == len(name.text.split())]
-    return choose(rng, sorted(set(near or fitting))) if fitting else None
+    return pick(rng, sorted(set(near or fitting)))
 
 
-def _entity(text: str, rng: Generator, options: Sequence[Name], known: str) -> str | None:
-    own = names(text, known)
-    index = pick(rng, range(len(own)))
-    other = None if index is None else _other_name(own[index], options, rng)
-    return None if index is None or other is None else _renamed(text.split(), own[index], other)
+def _entity(text: str, rng: Generator, options: Sequence[Name], known: str) -> str:
+    name = pick(rng, names(text, known))
+    return _renamed(text.split(), name, _other_name(name, options, rng))
 
 
 @edit
@@ -69,17 +67,15 @@ def entity_same_document(text: str, rng: Generator, material: Material) -> str |
 @edit
 def entity_other_document(text: str, rng: Generator, material: Material) -> str | None:
     """A name becomes one that the context does not mention."""
-    if not material.foreign:
-        return None
     known = _known(material)
-    options = [name for name in names(_known(Material(choose(rng, material.foreign)))) if name.text not in known]
+    options = [name for name in names(_known(Material(pick(rng, material.foreign)))) if name.text not in known]
     return _entity(text, rng, options, known)
 
 
 @edit
 def swapped_roles(text: str, rng: Generator, material: Material) -> str | None:
     """Two names of one sentence change places: who did what to whom is turned around."""
-    own, words = names(text, _known(material)), text.split()
+    words = text.split()
 
     def fits(left: Name, right: Name) -> bool:
         between = words[left.end : right.start]
@@ -91,11 +87,7 @@ def swapped_roles(text: str, rng: Generator, material: Material) -> str | None:
         apart = right.start > left.end and left.text != right.text
         return apart and (of_a_kind or (left.kind, right.kind) == ("other", "place"))
 
-    pairs = list(pairwise(own))
-    index = pick(rng, [i for i, pair in enumerate(pairs) if fits(*pair)])
-    if index is None:
-        return None
-    left, right = pairs[index]
+    left, right = pick(rng, [pair for pair in pairwise(names(text, _known(material))) if fits(*pair)])
     return _renamed(_renamed(words, right, left.text).split(), left, right.text)
 
 
@@ -109,10 +101,7 @@ def dangling_reference(text: str, rng: Generator, material: Material) -> str | N
         opens = starts_sentence(words, name.start) or after_the
         if name.kind == "other" and opens and starts_sentence(words, name.start - after_the):
             first.setdefault(name.text.split()[-1].lower(), name)
-    which = pick(rng, range(min(2, len(first))))
-    if which is None:
-        return None
-    name = list(first.values())[which]
+    name = pick(rng, list(first.values())[:2])
     pronoun = _pronoun(text)
     last, spaced = words[name.end - 1], words[name.end : name.end + 1] == ["'s"]
     if spaced or re.search(r"'s\W*$", last):
@@ -148,15 +137,10 @@ def number_changed(text: str, rng: Generator, material: Material) -> str | None:
             words[i] = words[i][: match.start()] + _other_number(match.group(0), rng) + words[i][match.end() :]
         else:
             group = next(group for group in groups if bare(words[i]) in group)
-            words[i] = put(words[i], choose(rng, [word for word in group if word != bare(words[i])]))
+            words[i] = put(words[i], pick(rng, [word for word in group if word != bare(words[i])]))
 
     spelled = {word for group in groups for word in group}
-    return change_one(
-        text,
-        rng,
-        lambda words: [i for i, word in enumerate(words) if NUMBER.search(word) or bare(word) in spelled],
-        change,
-    )
+    return change_one(text, rng, lambda words, i: NUMBER.search(words[i]) or bare(words[i]) in spelled, change)
 
 
 def _other_number(old: str, rng: Generator) -> str:
@@ -205,7 +189,7 @@ def negation(text: str, rng: Generator, material: Material) -> str | None:
         else:
             words[i] = put(word, {"can't": "can", "won't": "will"}.get(word.lower(), word[:-3]))
 
-    return change_one(text, rng, lambda words: [i for i in range(len(words)) if _denial(words, i)], change)
+    return change_one(text, rng, _denial, change)
 
 
 def _ending(word: str) -> str:
@@ -215,8 +199,9 @@ def _ending(word: str) -> str:
 @edit
 def content_word_replaced(text: str, rng: Generator, material: Material) -> str | None:
     words, own = text.split(), content_words(text)
-    index = pick(rng, [i for i, w in enumerate(words) if len(bare(w)) > 4 and plain(bare(w)) and bare(w) in own])
-    source = choose(rng, (material.context, *material.foreign)) if material.foreign else material.context
+    fitting = [i for i, w in enumerate(words) if len(bare(w)) > 4 and plain(bare(w)) and bare(w) in own]
+    index = pick(rng, fitting) if fitting else None
+    source = pick(rng, (material.context, *material.foreign))  # drawn even so: the next edit's chance depends on it
     if index is None:
         return None
     old = bare(words[index])
@@ -226,8 +211,6 @@ def content_word_replaced(text: str, rng: Generator, material: Material) -> str 
         if len(word) > 4 and plain(word) and _ending(word) == _ending(old) and word[:4] != old[:4]
         if word not in text and f" {word}" in source  # not a name in lower case
     )
-    if not options:
-        return None
-    words[index] = put(words[index], choose(rng, options))
+    words[index] = put(words[index], pick(rng, options))
     mend_articles(words, index)
     return join(words)

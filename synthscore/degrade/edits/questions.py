@@ -5,7 +5,7 @@ from __future__ import annotations
 from numpy.random import Generator
 
 from ..reading import bare, content_words, names, sentences
-from .base import Material, choose, edit, pick, put
+from .base import Material, edit, pick, put
 from .claims import NUMBER
 from .triples import find
 
@@ -64,7 +64,7 @@ def given_answer(text: str, rng: Generator, material: Material) -> str | None:
         return None
     values = [name.text for name in names(source)] + NUMBER.findall(source)
     known = [value for value in values if find(text, value) < 0]
-    answer = choose(rng, known) if known else " ".join(source.rstrip(".!").split()[-4:])
+    answer = pick(rng, known) if known else " ".join(source.rstrip(".!").split()[-4:])
     return f"{text} The answer is {answer}." if rng.random() < 0.6 else f"{text} Is the answer {answer}?"
 
 
@@ -72,15 +72,13 @@ def given_answer(text: str, rng: Generator, material: Material) -> str | None:
 def simple_lookup(text: str, rng: Generator, material: Material) -> str | None:
     """A question that asks for the rest of one sentence, in place of one that asks for thought."""
     options = _statements(material, 6, 26)
-    if not options or _has(text, _QUOTED, _YES_NO, *_ANSWERED, *_LOOKED_UP):
+    if _has(text, _QUOTED, _YES_NO, *_ANSWERED, *_LOOKED_UP):
         return None
-    source = choose(rng, options)
+    source = pick(rng, options)
     words = source.rstrip(".!").split()
     if rng.random() < 0.5:
         start = int(rng.integers(max(1, len(words) // 2), len(words)))
         return f'How does this sentence go on: "{" ".join(words[:start])} ..."?'
     index = pick(rng, [i for i, word in enumerate(words) if i and bare(word) in content_words(source)])
-    if index is None:
-        return None
     words[index] = put(words[index].lower(), "___")
     return f'Which word fills the gap: "{" ".join(words)}"?'

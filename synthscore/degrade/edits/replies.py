@@ -8,7 +8,7 @@ from numpy.random import Generator
 
 from ..reading import content_words, like, sentences
 from ..words import tables
-from .base import Material, about_as_long, choose, edit, exchange_one, join
+from .base import Material, NoPlaceError, about_as_long, edit, exchange_one, join, pick
 from .claims import NUMBER, content_word_replaced, entity_other_document, entity_same_document, number_changed
 
 
@@ -19,32 +19,30 @@ def _turns(text: str) -> list[str]:
 @edit
 def generic_reply(text: str, rng: Generator, material: Material) -> str | None:
     shown = [like(reply, text) for reply in tables().generic_replies]
-    return None if text in shown else choose(rng, shown)
+    return None if text in shown else pick(rng, shown)
 
 
 @edit
 def wrong_next_turn(text: str, rng: Generator, material: Material) -> str | None:
-    if not material.foreign or text in {like(turn, text) for other in material.foreign for turn in _turns(other)}:
+    if text in {like(turn, text) for other in material.foreign for turn in _turns(other)}:
         return None
-    turns = [turn for turn in _turns(choose(rng, material.foreign)) if 4 <= len(turn.split()) <= 60]
-    return like(about_as_long(rng, turns, len(text.split())), text) if turns else None
+    turns = [turn for turn in _turns(pick(rng, material.foreign)) if 4 <= len(turn.split()) <= 60]
+    return like(about_as_long(rng, turns, len(text.split())), text)
 
 
 @edit
 def echoed_turn(text: str, rng: Generator, material: Material) -> str | None:
     turns = [like(turn, text) for turn in _turns(material.context) if len(turn.split()) >= 4]
-    if not turns or text in turns:
-        return None
-    return turns[-1 - int(rng.integers(min(4, len(turns))))]
+    return None if text in turns else pick(rng, turns[:-5:-1])
 
 
 @edit
 def stilted(text: str, rng: Generator, material: Material) -> str | None:
-    made = exchange_one(text, rng, tables().stilted)
-    if made is not None:
-        return made
-    shown = [like(sentence, text) for sentence in tables().stilted_closings]
-    return None if any(sentence in text for sentence in shown) else join([text, choose(rng, shown)])
+    try:
+        return exchange_one(text, rng, tables().stilted)
+    except NoPlaceError:
+        shown = [like(sentence, text) for sentence in tables().stilted_closings]
+        return None if any(sentence in text for sentence in shown) else join([text, pick(rng, shown)])
 
 
 @edit

@@ -8,7 +8,7 @@ from numpy.random import Generator
 
 from ..reading import centrality, like, sentences
 from ..words import tables
-from .base import Material, about_as_long, choose, edit, join, pick, place, shuffled, stock
+from .base import Material, about_as_long, edit, join, pick, place, shuffled, stock
 
 
 @edit
@@ -65,10 +65,8 @@ def foreign_sentence(text: str, rng: Generator, material: Material) -> str | Non
     if not parts or not options:
         return None
     index = pick(rng, [i for i, part in enumerate(parts) if not any(part in other for other in material.foreign)])
-    if index is None:
-        return None
     replace = rng.random() < 0.75 and len(parts) > 1
-    new = about_as_long(rng, options, len(parts[index].split())) if replace else choose(rng, options)
+    new = about_as_long(rng, options, len(parts[index].split())) if replace else pick(rng, options)
     return place(parts, index, like(new, text), replace)
 
 

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from ..reading import bare, core, like, plain, sentences
 from ..words import tables
-from .base import Material, change_one, choose, edit, exchange_one, join, mend_articles, pick, stock
+from .base import Material, change_one, edit, exchange_one, join, mend_articles, pick, stock
 
 _CLAUSES = (
     re.compile(r"(?<=\w)\s?,\s[^,.;:!?\"`]{8,90}\s?,(?=\s[a-z])"),
@@ -37,7 +37,7 @@ def spoiled_ending(text: str, rng: Generator, material: Material) -> str | None:
     if len(parts) < 3 or text.startswith(openings):
         return None
     last = parts[-1] if rng.random() < 0.5 else parts.pop()
-    return join([like(choose(rng, spoilers).format(last), text), *parts])
+    return join([like(pick(rng, spoilers).format(last), text), *parts])
 
 
 @edit
@@ -46,7 +46,7 @@ def predictable_ending(text: str, rng: Generator, material: Material) -> str | N
     shown = [like(ending, text) for ending in tables().stock_endings]
     if len(parts) < 2 or any(part in shown for part in parts):
         return None
-    return join([*(parts[:-1] if rng.random() < 0.7 else parts), choose(rng, shown)])
+    return join([*(parts[:-1] if rng.random() < 0.7 else parts), pick(rng, shown)])
 
 
 @edit
@@ -58,7 +58,9 @@ def dull_sentence(text: str, rng: Generator, material: Material) -> str | None:
 def plain_words(text: str, rng: Generator, material: Material) -> str | None:
     """One adjective or adverb less."""
 
-    def can_go(words: Sequence[str], i: int) -> bool:
+    def fits(words: Sequence[str], i: int) -> bool:
+        if not 0 < i < len(words) - 1:
+            return False
         word, before, after = words[i], words[i - 1], bare(words[i + 1])
         ornament = word in tables().ornaments or (word.endswith("ly") and len(word) > 5 and plain(word))
         leads = plain(after) and after not in tables().stopwords
@@ -69,16 +71,13 @@ def plain_words(text: str, rng: Generator, material: Material) -> str | None:
         del words[i]
         mend_articles(words, i)
 
-    return change_one(text, rng, lambda words: [i for i in range(1, len(words) - 1) if can_go(words, i)], change)
+    return change_one(text, rng, fits, change)
 
 
 @edit
 def dropped_clause(text: str, rng: Generator, material: Material) -> str | None:
     found = [match.span() for clause in _CLAUSES for match in clause.finditer(text)]
-    index = pick(rng, range(len(found)))
-    if index is None:
-        return None
-    start, end = found[index]
+    start, end = pick(rng, found)
     return text[:start] + text[end:] or None
 
 
@@ -86,8 +85,8 @@ def dropped_clause(text: str, rng: Generator, material: Material) -> str | None:
 def other_story(text: str, rng: Generator, material: Material) -> str | None:
     """A passage of another text, of about the same length."""
     n_words = len(text.split())
-    for _ in range(3 if material.foreign else 0):
-        parts = sentences(choose(rng, material.foreign))
+    for _ in range(3):
+        parts = sentences(pick(rng, material.foreign))
         start, size, made = int(rng.integers(max(1, len(parts) // 2))), 0, []
         for part in parts[start:]:
             if size and abs(size + len(part.split()) - n_words) > abs(size - n_words):

@@ -7,7 +7,7 @@ import re
 from numpy.random import Generator
 
 from ..reading import like, sentences
-from .base import Material, choose, edit, join, pick
+from .base import Material, edit, join, pick
 from .claims import NUMBER, number_changed
 
 Triple = tuple[str, str, str]
@@ -46,17 +46,13 @@ def wrong_value(text: str, rng: Generator, material: Material) -> str | None:
     """A value (or the subject) becomes that of another fact."""
     own = _triples(material.context)
     values = sorted({value for _, _, value in own if find(text, value) >= 0})
-    index = pick(rng, range(len(values)))
-    if index is None:
-        return None
-    value, at = values[index], find(text, values[index])
+    value = pick(rng, values)
+    at = find(text, value)
     foreign = {value for other in material.foreign for _, _, value in _triples(other)}
     others = {other for other in foreign if find(material.context, other) < 0} | {subject for subject, _, _ in own}
     fitting = sorted(other for other in others if other.lower() != value.lower() and _look(other) == _look(value))
-    if NUMBER.search(value) and (not fitting or rng.random() < 0.5):
-        new = number_changed(value, rng, material)
-    else:
-        new = choose(rng, fitting) if fitting else None
+    other_number = NUMBER.search(value) and (not fitting or rng.random() < 0.5)
+    new = number_changed(value, rng, material) if other_number else pick(rng, fitting)
     return None if not new or new == value else text[:at] + like(new, text) + text[at + len(value) :]
 
 

@@ -9,64 +9,53 @@ from numpy.random import Generator
 
 from ..reading import plain, sentences, starts_sentence
 from ..words import tables
-from .base import Material, change_one, choose, edit, join, pick, put, shuffled
+from .base import Material, change_one, edit, join, pick, put, shuffled
 
 
 @edit
 def dropped_word(text: str, rng: Generator, material: Material) -> str | None:
-    def can_go(words: Sequence[str], i: int) -> bool:
+    def fits(words: Sequence[str], i: int) -> bool:
+        if not 0 < i < len(words) - 1:
+            return False
         noun = words[i - 1] in ("the", "a", "an") and plain(words[i]) and words[i + 1] in tables().prepositions
         return words[i] in tables().droppable or noun
 
-    return change_one(
-        text,
-        rng,
-        lambda words: [i for i in range(1, len(words) - 1) if can_go(words, i)],
-        lambda words, i: words.pop(i),
-    )
+    return change_one(text, rng, fits, lambda words, i: words.pop(i))
 
 
 @edit
 def doubled_word(text: str, rng: Generator, material: Material) -> str | None:
-    harmless = tables().harmless
     return change_one(
         text,
         rng,
-        lambda words: [i for i, word in enumerate(words) if word.isalpha() and word.lower() not in harmless],
+        lambda words, i: words[i].isalpha() and words[i].lower() not in tables().harmless,
         lambda words, i: words.insert(i + 1, words[i].lower()),
     )
 
 
-def _phrase(words: Sequence[str], rng: Generator, shortest: int, longest: int) -> tuple[int, int] | None:
-    """A random run of words without a mark between them."""
-    size = int(rng.integers(shortest, longest + 1))
-    starts = [i for i in range(len(words) - size + 1) if all(w.isalnum() for w in words[i : i + size])]
-    start = pick(rng, starts)
-    return None if start is None else (start, start + size)
+def _phrases(words: Sequence[str], size: int) -> list[slice]:
+    """All runs of so many words without a mark between them."""
+    starts = range(len(words) - size + 1)
+    return [slice(i, i + size) for i in starts if all(word.isalnum() for word in words[i : i + size])]
 
 
 @edit
 def repeated_phrase(text: str, rng: Generator, material: Material) -> str | None:
     words = text.split()
-    span = _phrase(words, rng, 2, 4)
-    if span is None:
-        return None
-    start, end = span
-    copy = words[start:end]
-    if starts_sentence(words, start):
+    phrase = pick(rng, _phrases(words, int(rng.integers(2, 5))))
+    copy = words[phrase]
+    if starts_sentence(words, phrase.start):
         copy[0] = copy[0].lower()
-    return join(words[:end] + copy + words[end:])
+    return join(words[: phrase.stop] + copy + words[phrase.stop :])
 
 
 @edit
 def shuffled_window(text: str, rng: Generator, material: Material) -> str | None:
     words = text.split()
-    span = _phrase(words, rng, 3, 5) or _phrase(words, rng, 3, 3)
-    if span is None:
-        return None
-    start, end = span
-    made = [words[start + i] for i in shuffled(rng, end - start, 4)]
-    return None if made == words[start:end] else join(words[:start] + made + words[end:])
+    phrase = pick(rng, _phrases(words, int(rng.integers(3, 6))) or _phrases(words, 3))
+    window = words[phrase]
+    made = [window[i] for i in shuffled(rng, len(window), 4)]
+    return None if made == window else join(words[: phrase.start] + made + words[phrase.stop :])
 
 
 @edit
@@ -74,30 +63,21 @@ def wrong_function_word(text: str, rng: Generator, material: Material) -> str | 
     confused = tables().confused
 
     def change(words: list[str], i: int) -> None:
-        words[i] = put(words[i], choose(rng, confused[words[i].lower()]))
+        words[i] = put(words[i], pick(rng, confused[words[i].lower()]))
 
-    return change_one(
-        text,
-        rng,
-        lambda words: [i for i, word in enumerate(words) if word.isalpha() and word.lower() in confused],
-        change,
-    )
+    return change_one(text, rng, lambda words, i: words[i].isalpha() and words[i].lower() in confused, change)
 
 
 @edit
 def agreement(text: str, rng: Generator, material: Material) -> str | None:
-    """ "they was", "he run"."""
-    forms, known = tables().agreement, tables().stopwords
-
-    def fits(words: Sequence[str]) -> list[int]:
-        after_person = [i for i in range(1, len(words)) if words[i - 1].lower() in ("he", "she", "it")]
-        verbs = [i for i in after_person if re.fullmatch(r"[a-z]{3,}[^s\W]s", words[i]) and words[i] not in known]
-        return [i for i, word in enumerate(words) if word in forms] + verbs
-
-    def change(words: list[str], i: int) -> None:
-        words[i] = forms.get(words[i], words[i][:-1])
-
-    return change_one(text, rng, fits, change)
+    """They was; he run."""
+    words, forms = text.split(), tables().agreement
+    after_person = [i for i in range(1, len(words)) if words[i - 1].lower() in ("he", "she", "it")]
+    verbs = [i for i in after_person if re.fullmatch(r"[a-z]{3,}[^s\W]s", words[i])]
+    listed = [i for i, word in enumerate(words) if word in forms]
+    index = pick(rng, listed + [i for i in verbs if words[i] not in tables().stopwords])
+    words[index] = forms.get(words[index], words[index][:-1])
+    return join(words)
 
 
 def _wrong_form(words: Sequence[str], index: int) -> str:
@@ -121,7 +101,7 @@ def wrong_inflection(text: str, rng: Generator, material: Material) -> str | Non
     def change(words: list[str], i: int) -> None:
         words[i] = _wrong_form(words, i)
 
-    return change_one(text, rng, lambda words: [i for i in range(len(words)) if _wrong_form(words, i)], change)
+    return change_one(text, rng, _wrong_form, change)
 
 
 @edit

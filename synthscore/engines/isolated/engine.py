@@ -19,10 +19,9 @@ import numpy as np
 import torch
 from transformers import AutoModelForMaskedLM
 
-from ...engine import Generation, LabelLogProbs, Progress, Prompt, Sampling
+from ...engine import Answers, Progress, Prompt, Question
 from ...errors import EngineError
 from ...signature import Signature
-from ...types import FloatArray
 from ..labels import Questions, TokenIds
 from ..loading import LocalEngine, max_length, signed
 from ..tokens import PromptTokenizer
@@ -68,47 +67,39 @@ class ApartEngine(LocalEngine):
         """Model, revision, dtype, backend and library versions; max_tokens below float32, as for causal models."""
         return signed(self, None if self.backend == "single" else self.max_tokens)
 
-    def label_log_probs(
-        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
-    ) -> LabelLogProbs:
+    def _judge(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         """log P(label | prompt), summed over the label's surface forms, over the full vocabulary, in float32.
 
         A label of several tokens is read with its beginning as the end of the prompt's last paragraph.
-
-        returns : rows in the order of prompts; a prompt that is too long is a failure with its reason
-        raises : LabelError, when labels collide or cannot be said
         """
-        questions = Questions(prompts, labels, self.prompts, self.name, progress)
+        questions = Questions(asked, self.prompts, self.name, progress)
         for group in self._groups(questions.sequences):
-            log_probs, n_tokens = self._read([questions.sequences[place] for place in group])
+            log_probs, n_tokens = self._run([questions.sequences[place] for place in group])
             tell(questions, group, log_probs, n_tokens)
         return questions.answers()
 
-    def generate(
-        self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int], progress: Progress | None = None
-    ) -> list[Generation | Exception]:
-        """An EngineError each."""
-        return [self._no("write a text") for _ in prompts]
+    def _write(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
+        return self._no("write a text", asked, progress)
 
-    def token_log_probs(
-        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
-    ) -> list[FloatArray | Exception]:
-        """An EngineError each."""
-        return [self._no("say how probable a text is") for _ in prompts]
+    def _read(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
+        return self._no("say how probable a text is", asked, progress)
 
-    def _no(self, what: str) -> EngineError:
-        return EngineError(
+    def _no(self, what: str, asked: Sequence[Question], progress: Progress | None) -> Answers:
+        error = EngineError(
             f"{self.name} cannot {what}: it reads texts apart, and judges. Take a model that writes: one on "
             "the hub, a folder, or a server",
             model=self.name,
         )
+        if progress:
+            progress(len(asked))
+        return Answers([error] * len(asked))
 
     def _groups(self, sequences: Sequence[TokenIds]) -> list[list[int]]:
         if self.backend == "single":
             return [[place] for place in range(len(sequences))]
         return chunks(sequences, self._marks, self.max_tokens)
 
-    def _read(self, sequences: Sequence[TokenIds]) -> tuple[torch.Tensor, int]:
+    def _run(self, sequences: Sequence[TokenIds]) -> tuple[torch.Tensor, int]:
         """Log-probabilities of the token after each sequence, float32, shape (n_sequences, vocabulary), and the number
         of tokens run over."""
         together = plan(sequences, self._marks)
@@ -125,8 +116,8 @@ class ApartEngine(LocalEngine):
             return "single"
         ids = [self.prompts.encode(Prompt(text)) for text in _CHECK_TEXTS]
         sequences = [np.array(each, dtype=np.int32) for each in ids]
-        alone = torch.cat([self._read([sequence])[0] for sequence in sequences])
-        wrong = disagreement(self._read(sequences)[0], alone, self.model.dtype)
+        alone = torch.cat([self._run([sequence])[0] for sequence in sequences])
+        wrong = disagreement(self._run(sequences)[0], alone, self.model.dtype)
         if wrong and backend == "together":
             raise EngineError(f"{self.name}: backend together gives other numbers than one prompt alone: {wrong}")
         return "single" if wrong else "together"

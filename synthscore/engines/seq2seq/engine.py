@@ -27,7 +27,7 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
-from ...engine import Generation, LabelLogProbs, Progress, Prompt, Sampling
+from ...engine import Answer, Answers, Progress, Question, Sampling
 from ...errors import EngineError, SynthscoreWarning
 from ...signature import Signature
 from ...types import FloatArray, IntArray
@@ -89,31 +89,27 @@ class Seq2SeqEngine(LocalEngine):
         start = "+".join(map(str, self.prompts.start))
         return signed(self, None if self.backend == "single" else self.max_tokens, decoder=start)
 
-    def label_log_probs(
-        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
-    ) -> LabelLogProbs:
+    def _judge(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         """log P(label | prompt), the whole label, summed over its surface forms, over the full vocabulary.
 
-            log P(label) = log sum_form exp( sum_t log p(form_t | prompt, start, prefill, form_<t) )
-
-        returns : rows in the order of prompts; a prompt that is too long is a failure with its reason
-        raises : LabelError, when labels collide or cannot be said
+        log P(label) = log sum_form exp( sum_t log p(form_t | prompt, start, prefill, form_<t) )
         """
-        questions = Questions(prompts, labels, self.prompts, self.name, progress)
-        asked: dict[bytes, dict[Ids, dict[Ids, int]]] = {}  # prompt -> decoder's start -> beginnings of labels -> place
+        questions = Questions(asked, self.prompts, self.name, progress)
+        # prompt -> decoder's start -> beginnings of labels -> place
+        by_text: dict[bytes, dict[Ids, dict[Ids, int]]] = {}
         for place, (ids, n_start) in enumerate(zip(questions.sequences, questions.n_starts, strict=True)):
             encoder, decoder = self.prompts.split(ids[:n_start])
-            starts = asked.setdefault(encoder.tobytes(), {})
+            starts = by_text.setdefault(encoder.tobytes(), {})
             starts.setdefault(tuple(decoder.tolist()), {})[tuple(ids[n_start:].tolist())] = place
-        texts = [np.frombuffer(encoder, dtype=np.int32) for encoder in asked]
+        texts = [np.frombuffer(encoder, dtype=np.int32) for encoder in by_text]
         self._warn_of_length(texts)
-        keys = list(asked)
+        keys = list(by_text)
         for batch in self._batches(texts):
             encoded = _Encoded(self, [texts[index] for index in batch])
             questions.tokens_computed += encoded.n_tokens
-            for start in dict.fromkeys(start for index in batch for start in asked[keys[index]]):
-                rows = [row for row, index in enumerate(batch) if start in asked[keys[index]]]
-                self._ask(questions, encoded, rows, start, [asked[keys[batch[row]]][start] for row in rows])
+            for start in dict.fromkeys(start for index in batch for start in by_text[keys[index]]):
+                rows = [row for row, index in enumerate(batch) if start in by_text[keys[index]]]
+                self._ask(questions, encoded, rows, start, [by_text[keys[batch[row]]][start] for row in rows])
         return questions.answers()
 
     def _ask(
@@ -139,25 +135,24 @@ class Seq2SeqEngine(LocalEngine):
                 group = [places[row][beginning[:n]] for row in having]
                 tell(questions, group, _log_probs(logits[having, n - 1]), 0)
 
-    def generate(
-        self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int], progress: Progress | None = None
-    ) -> list[Generation | Exception]:
+    def _write(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         """One text a prompt, drawn with seeds[row] alone, so that rows do not depend on each other beyond rounding.
 
         A text ends where the model ends it or before a stop string ("stop"), or is cut at max_new_tokens or where the
         decoder's context ends ("length").
         """
-        results: list[Generation | Exception] = [EngineError("not written")] * len(prompts)
+        results: list[Answer] = [EngineError("not written")] * len(asked)
+        sampling = asked[0].sampling or Sampling()
         by_start: dict[Ids, list[tuple[int, TokenIds]]] = {}  # rows and their texts: a start is read side by side
-        for row, prompt in enumerate(prompts):
+        for row, question in enumerate(asked):
             try:
-                encoder, start = self.prompts.split(np.array(self.prompts.encode(prompt), dtype=np.int32))
+                encoder, start = self.prompts.split(np.array(self.prompts.encode(question.prompt), dtype=np.int32))
                 by_start.setdefault(tuple(start.tolist()), []).append((row, encoder))
             except EngineError as error:
                 results[row] = error
         texts = [text for group in by_start.values() for _, text in group]
-        if progress and len(texts) < len(prompts):
-            progress(len(prompts) - len(texts))
+        if progress and len(texts) < len(asked):
+            progress(len(asked) - len(texts))
         self._warn_of_length(texts)
         for decoder_start, group in by_start.items():
             limit = min(sampling.max_new_tokens, self.prompts.max_decoder_length - len(decoder_start))
@@ -165,25 +160,23 @@ class Seq2SeqEngine(LocalEngine):
                 rows = [group[index][0] for index in batch]
                 answers = _Encoded(self, [group[index][1] for index in batch]).answers(range(len(batch)))
                 logits = answers.read([decoder_start] * len(batch))[:, -1]
-                limits, chosen = [limit] * len(batch), [seeds[row] for row in rows]
+                limits, chosen = [limit] * len(batch), [asked[row].seed for row in rows]
                 written = write(answers, logits, limits, sampling, chosen, self._stop_ids, self.prompts.decode)
                 for row, text in zip(rows, written, strict=True):
                     results[row] = text
                 if progress:
                     progress(len(batch))
-        return results
+        return Answers(results)
 
-    def token_log_probs(
-        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
-    ) -> list[FloatArray | Exception]:
-        """As the contract has it: each prompt is encoded once, and its continuations are the decoder's text."""
-        readings = Readings(prompts, continuations, self.prompts, self.name, progress)
-        asked: dict[bytes, list[int]] = {}  # prompt -> sequences
+    def _read(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
+        """Each prompt is encoded once, and its continuations are the decoder's text."""
+        readings = Readings(asked, self.prompts, self.name, progress)
+        by_text: dict[bytes, list[int]] = {}  # prompt -> sequences
         for place, (ids, n_start) in enumerate(zip(readings.sequences, readings.n_starts, strict=True)):
-            asked.setdefault(self.prompts.split(ids[:n_start])[0].tobytes(), []).append(place)
-        texts = [np.frombuffer(encoder, dtype=np.int32) for encoder in asked]
+            by_text.setdefault(self.prompts.split(ids[:n_start])[0].tobytes(), []).append(place)
+        texts = [np.frombuffer(encoder, dtype=np.int32) for encoder in by_text]
         self._warn_of_length(texts)
-        groups = list(asked.values())
+        groups = list(by_text.values())
         for batch in self._batches(texts):
             encoded = _Encoded(self, [texts[index] for index in batch])
             answers = [

@@ -14,17 +14,14 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-import numpy as np
-
-from ...engine import Generation, LabelLogProbs, Progress, Prompt, Rival, Sampling
+from ...engine import Answers, Progress, Question
 from ...errors import EngineError, ServerError, SynthscoreWarning
 from ...signature import Signature
-from ...types import FloatArray
-from .server import Answer, Server
+from .server import Server
 
 _ROUTE_CHARS = 1000  # of a prompt: instructions and the beginning of its context
 _OPTIONS = {"method", "tokenizer", "top_k", "timeout_s"}
@@ -133,89 +130,33 @@ class ServerPool:
             warnings.warn(f"{failure}. Going on without it", SynthscoreWarning, stacklevel=2)
         return cls(servers, in_flight=in_flight, retry=retry)
 
-    def label_log_probs(
-        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
-    ) -> LabelLogProbs:
-        """As far as the servers tell: log_probs is the most, floors the least that each label can have.
+    def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
+        """As far as the servers report. Of texts, and where a server reads one prompt at a time, a request each.
 
         raises : EngineError, where no server is left and nothing was answered; LabelError
         """
-        self._check_prefill(prompts)
-        n_labels = len(labels)
-        log_probs = np.full((len(prompts), n_labels), np.nan)
-        floors = log_probs.copy()
-        rivals: list[Rival | None] = [None] * len(prompts)
-        failures: dict[int, str] = {}
-        n_tokens = n_computed = 0
-        answers = self._run(
-            prompts,
-            self._members[0].server.max_rows,
-            lambda server, rows: server.ask([prompts[row] for row in rows], labels),
-            progress,
-        )
-        for row, answer in enumerate(answers):
-            if isinstance(answer, Answer):
-                log_probs[row], floors[row] = answer.known.most, answer.known.least
-                rivals[row] = answer.rival
-                n_tokens, n_computed = n_tokens + answer.n_tokens, n_computed + answer.n_computed
-            else:
-                failures[row] = str(answer)
-        censored = floors < log_probs
-        told = (None, None) if not censored.any() else (censored, floors)
-        return LabelLogProbs(tuple(labels), log_probs, tuple(rivals), failures, n_tokens, n_computed, *told)
+        self._check_prefill(questions)
+        alike: dict[tuple[object, ...], list[int]] = {}
+        for row, question in enumerate(questions):
+            start = hashlib.sha256(question.prompt.text[:_ROUTE_CHARS].encode()).digest()
+            alike.setdefault((start, question.kind, question.labels or question.sampling), []).append(row)
+        jobs = []
+        for (start, kind, _), rows in alike.items():
+            n_rows = 1 if kind == "text" else self._members[0].server.max_rows
+            jobs += [_Job(rows[i : i + n_rows], cast(bytes, start)) for i in range(0, len(rows), n_rows)]
+        answers = _Run(self._members, self._retry, questions).of(jobs, self._in_flight, progress)
+        gone = [f"{member.gone}" for member in self._members if member.gone]
+        if questions and len(gone) == len(self._members) and all(isinstance(r, EngineError) for r in answers.rows):
+            raise EngineError(f"no server is left, and nothing was answered: {'; '.join(gone)}")
+        return answers
 
-    def generate(
-        self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int], progress: Progress | None = None
-    ) -> list[Generation | Exception]:
-        """One text a prompt, a request each. A server draws with a row's seed as it sees fit: some promise to draw the
-        same text again, none to draw what another would."""
-        self._check_prefill(prompts)
-
-        def write(server: Server, rows: list[int]) -> list[Generation | EngineError]:
-            return [server.write(prompts[row], sampling, seeds[row]) for row in rows]
-
-        return list(self._run(prompts, 1, write, progress))
-
-    def token_log_probs(
-        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
-    ) -> list[FloatArray | Exception]:
-        """As the contract has it, where the server offers it; else each row has the EngineError that says so."""
-        self._check_prefill(prompts)
-
-        def read(server: Server, rows: list[int]) -> list[FloatArray | EngineError]:
-            return server.read([prompts[row] for row in rows], [continuations[row] for row in rows])
-
-        return list(self._run(prompts, self._members[0].server.max_rows, read, progress))
-
-    def _check_prefill(self, prompts: Sequence[Prompt]) -> None:
-        begun = next((prompt.prefill for prompt in prompts if prompt.prefill), "")
+    def _check_prefill(self, questions: Sequence[Question]) -> None:
+        begun = next((question.prompt.prefill for question in questions if question.prompt.prefill), "")
         if begun and not self._members[0].server.can_continue:
             raise EngineError(
                 f"the prompts begin the answer with {begun!r}, which {self._members[0].server.url} cannot go on from. "
                 "Take prompts without prefill, or a server that can (docs/servers.md)"
             )
-
-    def _run(
-        self,
-        prompts: Sequence[Prompt],
-        max_rows: int,
-        ask: Callable[[Server, list[int]], Sequence[Any]],
-        progress: Progress | None,
-    ) -> list[Any]:
-        """ask(server, rows) for all rows; each has its result, or an EngineError with the reason."""
-        by_key: dict[bytes, list[int]] = {}
-        for row, prompt in enumerate(prompts):
-            by_key.setdefault(hashlib.sha256(prompt.text[:_ROUTE_CHARS].encode()).digest(), []).append(row)
-        jobs = [
-            _Job(rows[start : start + max_rows], key)
-            for key, rows in by_key.items()
-            for start in range(0, len(rows), max_rows)
-        ]
-        results = _Run(self._members, self._retry, ask, len(prompts)).of(jobs, self._in_flight, progress)
-        gone = [f"{member.gone}" for member in self._members if member.gone]
-        if results and len(gone) == len(self._members) and all(isinstance(r, EngineError) for r in results):
-            raise EngineError(f"no server is left, and nothing was answered: {'; '.join(gone)}")
-        return results
 
 
 def _open(url: str, model: str | None, retry: Retry, options: dict[str, Any]) -> Server:
@@ -233,22 +174,17 @@ def _open(url: str, model: str | None, retry: Retry, options: dict[str, Any]) ->
 class _Run:
     """One call's jobs on the way to their results. All state is behind one lock."""
 
-    def __init__(
-        self,
-        members: Sequence[_Member],
-        retry: Retry,
-        ask: Callable[[Server, list[int]], Sequence[Any]],
-        n_rows: int,
-    ) -> None:
-        self._members, self._retry, self._ask = members, retry, ask
+    def __init__(self, members: Sequence[_Member], retry: Retry, questions: Sequence[Question]) -> None:
+        self._members, self._retry, self._questions = members, retry, questions
         self._queues: dict[_Member, deque[_Job]] = {member: deque() for member in members}
-        self._results: list[Any] = [None] * n_rows
+        self._rows: list[Any] = [None] * len(questions)
+        self._naive = self._computed = 0
         self._n_open = self._n_told = 0
         self._broken: BaseException | None = None
         self._over = threading.Event()
         self._changed = threading.Condition()
 
-    def of(self, jobs: Sequence[_Job], in_flight: int, progress: Progress | None) -> list[Any]:
+    def of(self, jobs: Sequence[_Job], in_flight: int, progress: Progress | None) -> Answers:
         with self._changed:
             self._n_open = self._n_told = sum(len(job.rows) for job in jobs)
             for job in jobs:
@@ -269,7 +205,7 @@ class _Run:
                 if broken:
                     raise broken
                 if not n_open:
-                    return self._results
+                    return Answers(self._rows, self._naive, self._computed)
         finally:
             with self._changed:
                 self._over.set()
@@ -281,9 +217,9 @@ class _Run:
         while (job := self._take(member)) is not None:
             try:
                 if isinstance(job, _Job):
-                    answers = list(self._ask(member.server, job.rows))
-                    if len(answers) != len(job.rows):
-                        raise AssertionError(f"{len(answers)} answers of {len(job.rows)} rows")
+                    answers = member.server.answer([self._questions[row] for row in job.rows])
+                    if len(answers.rows) != len(job.rows):
+                        raise AssertionError(f"{len(answers.rows)} answers of {len(job.rows)} rows")
                 else:
                     member.server.check()
             except Exception as error:
@@ -320,9 +256,10 @@ class _Run:
                         return _NO_JOB
                 self._changed.wait(wait)
 
-    def _done(self, job: _Job, answers: Sequence[Any]) -> None:
-        for row, answer in zip(job.rows, answers, strict=True):
-            self._results[row] = answer
+    def _done(self, job: _Job, answers: Answers) -> None:
+        for row, answer in zip(job.rows, answers.rows, strict=True):
+            self._rows[row] = answer
+        self._naive, self._computed = self._naive + answers.tokens_naive, self._computed + answers.tokens_computed
         self._n_open -= len(job.rows)
 
     def _failed(self, member: _Member, job: _Job | None, error: Exception) -> None:
@@ -345,7 +282,7 @@ class _Run:
             if member.failures >= self._retry.aside_after and member.well:
                 self._set_aside(member)
         elif type(error) in (EngineError, ServerError):  # this row cannot be asked
-            self._done(job, [error] * len(job.rows))
+            self._done(job, Answers([error] * len(job.rows)))
         else:  # labels that cannot be asked of any row, or our own mistake
             self._broken = error
             self._over.set()
@@ -359,7 +296,7 @@ class _Run:
             if self._over.is_set():
                 return
             if last:
-                self._done(job, [EngineError(f"{error} (tried {job.n_failed} times)")] * len(job.rows))
+                self._done(job, Answers([EngineError(f"{error} (tried {job.n_failed} times)")] * len(job.rows)))
             else:
                 self._route(job)
             self._changed.notify_all()
@@ -384,7 +321,7 @@ class _Run:
         left = [member for member in self._members if not member.gone]
         if not left:
             reasons = "; ".join(member.gone for member in self._members)
-            self._done(job, [EngineError(f"no server is left: {reasons}")] * len(job.rows))
+            self._done(job, Answers([EngineError(f"no server is left: {reasons}")] * len(job.rows)))
             return
         order = sorted(left, key=lambda m: hashlib.sha256(job.key + m.server.url.encode()).digest())
         self._queues[next((member for member in order if member.well), order[0])].append(job)

@@ -2,7 +2,7 @@
 
 A server tells what it can; the first of these that it does is taken, and the signature says which:
 
-- exact: our own `synthscore serve`. All labels, over its whole vocabulary.
+- exact: our own endpoint. All labels, over its whole vocabulary.
 - ids (vLLM): log-probabilities of chosen tokens behind a prompt of token ids, `logprob_token_ids` of /v1/completions.
   https://github.com/vllm-project/vllm/pull/43463
 - generate (SGLang): the same by `token_ids_logprob` of its /generate. Not /v1/score, which joins query and item with a
@@ -21,37 +21,23 @@ import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from ...engine import Generation, Prompt, Rival, Sampling
+from ...engine import Answer, Answers, Generation, LabelAnswer, OtherToken, Prompt, Question, Sampling
 from ...errors import EngineError, LabelError, PromptTooLongError, ServerError, SynthscoreWarning
 from ...signature import Signature
 from ...types import FloatArray
 from ..tokens import Boundary, Ids, PromptTokenizer
 from .http import Http, items, number, root_of, whole
-from .steps import Known, Step, known_from_ids, known_from_text, next_tokens
+from .steps import Step, known_from_ids, known_from_text, next_tokens
 
 Method = Literal["exact", "ids", "generate", "topk", "chat", "text"]
 METHODS: tuple[Method, ...] = ("exact", "ids", "generate", "topk", "chat", "text")
 _CONTINUES = {"synthscore", "vllm", "sglang", "llamacpp"}  # go on with an answer that the request began
 _TOKEN_ID = re.compile(r"token_id:(\d+)")
 _PROBE = Prompt("Is ice cold? Answer with one word: Yes or No.")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What one server told of one question.
-
-    n_tokens, n_computed : tokens of the prompt; tokens that it says it ran over
-    """
-
-    known: Known
-    rival: Rival | None
-    n_tokens: int
-    n_computed: int
 
 
 class Server:
@@ -118,23 +104,33 @@ class Server:
 
     # -------------------------------------------------------------------------------------------- asking
 
-    def ask(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Answer | EngineError]:
-        """What is known of the labels, one a prompt; a prompt that the server cannot be asked has its error.
+    def answer(self, questions: Sequence[Question]) -> Answers:
+        """Of questions of one kind, with the same labels or sampling. One that cannot be asked has its error.
 
-        raises : ServerError, when the request failed as a whole; LabelError
+        A text is drawn with its seed as the server sees fit: some promise to draw the same again, none to draw what
+        another would.
+        raises : ServerError, when the request failed as a whole; EngineError where this server cannot be asked so;
+            LabelError
         """
-        if self.method == "exact":
-            return self._ask_exact(prompts, labels)
-        answers: list[Answer | EngineError] = []
-        for prompt in prompts:
-            try:
-                answers.append(self._ask(prompt, labels))
-            except PromptTooLongError as error:
-                answers.append(error)
-        return answers
-
-    def _ask(self, prompt: Prompt, labels: Sequence[str]) -> Answer:
+        kind = questions[0].kind
+        if self.method == "exact" and kind != "text":
+            return self._ask_exact(questions) if kind == "labels" else Answers(self._read_exact(questions))
         used = _Used()
+        rows: list[Answer] = []
+        for question in questions:
+            try:
+                if question.sampling is not None:
+                    rows.append(self._write(question.prompt, question.sampling, question.seed))
+                elif question.continuation is not None:
+                    rows.append(self._read(question.prompt, question.continuation))
+                else:
+                    rows.append(self._ask(question.prompt, question.labels, used))
+            except PromptTooLongError as error:
+                rows.append(error)
+        return Answers(rows, used.naive, used.computed)
+
+    def _ask(self, prompt: Prompt, labels: Sequence[str], used: _Used) -> LabelAnswer:
+        used.next()
         if self.tokens is None:
             known = known_from_text(
                 labels, lambda start: self._text_step(prompt, start, used), can_continue=self.can_continue
@@ -145,18 +141,23 @@ class Server:
             self.tokens.check_room(len(ids), forms.n_longest)
             self._warn_of_boundary(forms.boundary, f"the labels {list(labels)}")
             known = known_from_ids(forms, lambda start: self._ids_step(ids + start, next_tokens(forms, start), used))
-        rival = None
-        if known.rival is not None:
-            token, log_prob = known.rival
-            rival = Rival(token if isinstance(token, str) else self._spelled(token), log_prob)
-        return Answer(known, rival, used.first, used.computed)
+        other = None
+        if known.other is not None:
+            token, log_prob = known.other
+            other = OtherToken(token if isinstance(token, str) else self._spelled(token), log_prob)
+        censored = known.least < known.most
+        if not censored.any():
+            return LabelAnswer(known.most.tolist(), other)
+        return LabelAnswer(known.most.tolist(), other, censored.tolist(), known.least.tolist())
 
-    def _ask_exact(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[Answer | EngineError]:
-        asked = [{"text": prompt.text, "prefill": prompt.prefill} for prompt in prompts]
+    def _ask_exact(self, questions: Sequence[Question]) -> Answers:
+        labels = questions[0].labels
+        asked = [{"text": question.prompt.text, "prefill": question.prompt.prefill} for question in questions]
         reply = self._http.post("/label_log_probs", {"model": self.model, "prompts": asked, "labels": list(labels)})
-        answers: list[Answer | EngineError] = []
+        answers: list[Answer] = []
+        naive = computed = 0
         with self._http.reading(reply):
-            for row in items(reply["rows"], len(prompts)):
+            for row in items(reply["rows"], len(questions)):
                 if "error" in row:
                     answers.append(EngineError(str(row["error"])))
                     continue
@@ -164,10 +165,12 @@ class Server:
                 told = [-math.inf if value is None else number(value) for value in values]  # JSON has no infinity
                 if max(told) > 1e-4 or math.fsum(map(math.exp, told)) > 1.01:
                     raise ValueError(f"log-probabilities {told} of {list(labels)}, expected at most 1 together")
-                rival = Rival(str(row["rival"]["token"]), number(row["rival"]["log_prob"])) if row["rival"] else None
-                exact = np.array(told)
-                answers.append(Answer(Known(exact, exact, None), rival, int(row["n_tokens"]), int(row["n_computed"])))
-        return answers
+                other = row["rival"]
+                if other:
+                    other = OtherToken(str(other["token"]), number(other["log_prob"]))
+                answers.append(LabelAnswer(told, other or None))
+                naive, computed = naive + int(row["n_tokens"]), computed + int(row["n_computed"])
+        return Answers(answers, naive, computed)
 
     def _ids_step(self, ids: Ids, wanted: Sequence[int], used: _Used) -> Step[int]:
         """What is told of the token after ids. wanted : the tokens that matter."""
@@ -197,21 +200,6 @@ class Server:
             entries = [(_token_id(token), log_prob) for token, log_prob in _first_token(reply, used, "id")]
             return _chosen(dict(entries), wanted) if self.method == "ids" else Step.of_top(entries, self.top_k)
 
-    def read(self, prompts: Sequence[Prompt], continuations: Sequence[str]) -> list[FloatArray | EngineError]:
-        """Log-probabilities of the tokens of a text behind each prompt; a row that cannot be read has its error.
-
-        raises : ServerError, when the request failed as a whole; EngineError where this server cannot be asked so
-        """
-        if self.method == "exact":
-            return self._read_exact(prompts, continuations)
-        answers: list[FloatArray | EngineError] = []
-        for prompt, text in zip(prompts, continuations, strict=True):
-            try:
-                answers.append(self._read(prompt, text))
-            except PromptTooLongError as error:
-                answers.append(error)
-        return answers
-
     def _read(self, prompt: Prompt, text: str) -> FloatArray:
         """By `echo` of /v1/completions, which tells the tokens of the prompt, too (vLLM)."""
         if self.tokens is None or self.method == "generate":
@@ -231,20 +219,20 @@ class Server:
             # vLLM writes -9999 for what is impossible, because JSON has no infinity
             return _read_log_probs([None if v == -9999 else v for v in log_probs[len(start) : len(ids)]])
 
-    def _read_exact(self, prompts: Sequence[Prompt], continuations: Sequence[str]) -> list[FloatArray | EngineError]:
-        asked = [{"text": prompt.text, "prefill": prompt.prefill} for prompt in prompts]
-        body = {"model": self.model, "prompts": asked, "continuations": list(continuations)}
+    def _read_exact(self, questions: Sequence[Question]) -> list[Answer]:
+        asked = [{"text": question.prompt.text, "prefill": question.prompt.prefill} for question in questions]
+        body = {"model": self.model, "prompts": asked, "continuations": [q.continuation for q in questions]}
         reply = self._http.post("/token_log_probs", body)
         with self._http.reading(reply):
             return [
                 EngineError(str(row["error"])) if "error" in row else _read_log_probs(row["log_probs"])
-                for row in items(reply["rows"], len(prompts))
+                for row in items(reply["rows"], len(questions))
             ]
 
     def _no_reading(self) -> EngineError:
         return EngineError(
             f"{self.model} cannot be asked how probable a given text is: not offered by this server, {self.url}, as "
-            f"it is asked ({self.method}). Take `synthscore serve`, vLLM with the model's tokenizer, or a model "
+            f"it is asked ({self.method}). Take vLLM with the model's tokenizer, or a model "
             "that runs here"
         )
 
@@ -271,7 +259,7 @@ class Server:
 
     # -------------------------------------------------------------------------------------------- writing
 
-    def write(self, prompt: Prompt, sampling: Sampling, seed: int) -> Generation:
+    def _write(self, prompt: Prompt, sampling: Sampling, seed: int) -> Generation:
         """One text. raises : ServerError; EngineError for a prompt that this server cannot be given."""
         how: dict[str, Any] = {
             "max_tokens": sampling.max_new_tokens,
@@ -384,7 +372,7 @@ class Server:
         self.method = method
         for _ in range(3):
             try:
-                self.ask([_PROBE], ("Yes", "No"))
+                self.answer([Question(_PROBE, ("Yes", "No"))])
             except LabelError:
                 raise
             except ServerError as error:
@@ -435,14 +423,19 @@ class Server:
 
 
 class _Used:
-    """Tokens of the first request about a row, and those that all its requests ran over."""
+    """Tokens of the first request about each row, and those that all its requests ran over."""
 
     def __init__(self) -> None:
-        self.first, self.computed = 0, 0
+        self.naive = self.computed = 0
+        self._first = True
+
+    def next(self) -> None:
+        self._first = True
 
     def add(self, n_prompt: Any, n_cached: Any) -> None:
         n_prompt = n_prompt if isinstance(n_prompt, int) else 0
-        self.first = self.first or n_prompt
+        self.naive += n_prompt * self._first
+        self._first = self._first and not n_prompt
         self.computed += n_prompt - (n_cached if isinstance(n_cached, int) else 0)
 
 

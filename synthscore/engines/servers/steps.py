@@ -82,12 +82,12 @@ def _merged(ordered: Sequence[tuple[Token, float]]) -> dict[Token, float]:
 class Known:
     """What is known of the labels of one question: each log P(label | prompt) lies in [least, most], in nats.
 
-    rival : the most probable token told that begins no label, and its log-probability; None: no such token was told
+    other : the most probable token told that begins no label, and its log-probability; None: no such token was told
     """
 
     least: FloatArray
     most: FloatArray
-    rival: tuple[int | str, float] | None
+    other: tuple[int | str, float] | None
 
 
 def known_from_ids(forms: LabelForms, step: Callable[[Ids], Step[int]]) -> Known:
@@ -191,6 +191,6 @@ def _between(told: list[float], left_open: list[float]) -> tuple[float, float]:
 
 
 def _known(rows: list[tuple[float, float]], first: Step[Token], begins: Callable[[Token], bool]) -> Known:
-    rival = next(((token, log_prob) for token, log_prob in first.told.items() if not begins(token)), None)
+    other = next(((token, log_prob) for token, log_prob in first.told.items() if not begins(token)), None)
     least, most = np.array(rows, dtype=np.float64).T
-    return Known(least, most, rival)
+    return Known(least, most, other)

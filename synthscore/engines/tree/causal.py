@@ -8,10 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from transformers import AutoModelForCausalLM
 
-from ...engine import Generation, LabelLogProbs, Progress, Prompt, Sampling
+from ...engine import Answer, Answers, Progress, Question, Sampling
 from ...errors import EngineError
 from ...signature import Signature
-from ...types import FloatArray
 from ..labels import Questions, TokenIds
 from ..loading import LocalEngine, max_length, signed, stop_ids
 from ..reading import Readings
@@ -68,17 +67,12 @@ class CausalEngine(LocalEngine):
         """
         return signed(self, None if self.backend == "exact" else self._forward.max_tokens)
 
-    def label_log_probs(
-        self, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
-    ) -> LabelLogProbs:
+    def _judge(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         """log P(label | prompt), the whole label, summed over its surface forms, over the full vocabulary.
 
-            log P(label) = log sum_form exp( sum_t log p(form_t | prompt, form_<t) )
-
-        returns : rows in the order of prompts; a prompt that is too long is a failure with its reason
-        raises : LabelError, when labels collide or cannot be said
+        log P(label) = log sum_form exp( sum_t log p(form_t | prompt, form_<t) )
         """
-        questions = Questions(prompts, labels, self.prompts, self.name, progress)
+        questions = Questions(asked, self.prompts, self.name, progress)
         for group, log_probs, n_tokens in (
             self._forward.next_log_probs(questions.sequences) if questions.sequences else ()
         ):
@@ -88,38 +82,35 @@ class CausalEngine(LocalEngine):
             tell(questions, group, log_probs, n_tokens)
         return questions.answers()
 
-    def generate(
-        self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int], progress: Progress | None = None
-    ) -> list[Generation | Exception]:
+    def _write(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         """One text a prompt, drawn with seeds[row] alone, so that rows do not depend on each other beyond rounding.
 
         A text ends where the model ends it or before a stop string ("stop"), or is cut at max_new_tokens or where the
         model's context ends ("length").
         """
-        results: list[Generation | Exception] = [EngineError("not written")] * len(prompts)
+        results: list[Answer] = [EngineError("not written")] * len(asked)
         encoded: dict[int, TokenIds] = {}
-        for row, prompt in enumerate(prompts):
+        sampling = asked[0].sampling or Sampling()
+        for row, question in enumerate(asked):
             try:
-                encoded[row] = np.array(self.prompts.encode(prompt), dtype=np.int32)
+                encoded[row] = np.array(self.prompts.encode(question.prompt), dtype=np.int32)
             except EngineError as error:
                 results[row] = error
-        if progress and len(encoded) < len(prompts):
-            progress(len(prompts) - len(encoded))
+        if progress and len(encoded) < len(asked):
+            progress(len(asked) - len(encoded))
         rows = list(encoded)
         for batch in self._writer.batches([encoded[row] for row in rows], sampling.max_new_tokens) if rows else ():
             chosen = [rows[place] for place in batch]
-            texts = self._writer.write([encoded[row] for row in chosen], sampling, [seeds[row] for row in chosen])
+            texts = self._writer.write([encoded[row] for row in chosen], sampling, [asked[row].seed for row in chosen])
             for row, text in zip(chosen, texts, strict=True):
                 results[row] = text
             if progress:
                 progress(len(chosen))
-        return results
+        return Answers(results)
 
-    def token_log_probs(
-        self, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
-    ) -> list[FloatArray | Exception]:
-        """As the contract has it. Backend cascade runs over what rows begin with in common once; no other shares."""
-        readings = Readings(prompts, continuations, self.prompts, self.name, progress)
+    def _read(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
+        """Backend cascade runs over what rows begin with in common once; no other shares."""
+        readings = Readings(asked, self.prompts, self.name, progress)
         for place, log_probs in self._forward.token_log_probs(readings.sequences, readings.n_starts):
             readings.tell(place, log_probs)
         return readings.answers()

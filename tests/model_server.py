@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import math
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,10 +28,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..._version import __version__
-from ...engine import Generation, Prompt, Sampling
-from ...errors import EngineError, LabelError
-from ..tree.causal import CausalEngine
+from synthscore._version import __version__
+from synthscore.engine import Generation, Prompt, Sampling, generate, label_log_probs, token_log_probs
+from synthscore.engines import open_engine
+from synthscore.engines.tree.causal import CausalEngine
+from synthscore.errors import EngineError, LabelError
 
 _MOST_BYTES = 64 << 20  # of a request
 _OWN = {"model", "max_tokens", "max_completion_tokens", "temperature", "top_p", "seed", "logprobs", "user"}
@@ -173,7 +175,7 @@ class ModelServer:
         return {"rows": self._model.ask(("labels", *labels), asked, lambda items: self._rows(items, labels))}
 
     def _rows(self, prompts: list[Prompt], labels: list[str]) -> list[dict[str, Any]]:
-        told = self.engine.label_log_probs(prompts, labels)
+        told = label_log_probs(self.engine, prompts, labels)
         rows: list[dict[str, Any]] = []
         answered = [row for row in range(len(prompts)) if row not in told.failures]
         # What prompts share belongs to no one of them: all that were asked together have equal parts of the tokens.
@@ -182,11 +184,11 @@ class ModelServer:
             if row in told.failures:
                 rows.append({"error": told.failures[row]})
                 continue
-            rival = told.rivals[row] if told.rivals else None
+            other = told.other_tokens[row]
             rows.append(
                 {
                     "log_probs": _in_json(told.log_probs[row].tolist()),
-                    "rival": {"token": rival.token, "log_prob": rival.log_prob} if rival else None,
+                    "rival": {"token": other.token, "log_prob": other.log_prob} if other else None,
                     "n_tokens": naive[row],
                     "n_computed": computed[row],
                 }
@@ -200,7 +202,7 @@ class ModelServer:
         return {"rows": self._model.ask(("tokens",), list(zip(asked, texts, strict=True)), self._read)}
 
     def _read(self, items: list[tuple[Prompt, str]]) -> list[dict[str, Any]]:
-        found = self.engine.token_log_probs([prompt for prompt, _ in items], [text for _, text in items])
+        found = token_log_probs(self.engine, [prompt for prompt, _ in items], [text for _, text in items])
         return [
             {"error": str(row)} if isinstance(row, Exception) else {"log_probs": _in_json(row.tolist())}
             for row in found
@@ -277,7 +279,7 @@ class ModelServer:
         return text
 
     def _write(self, items: list[tuple[Prompt, int]], sampling: Sampling) -> list[Generation | Exception]:
-        return self.engine.generate([prompt for prompt, _ in items], sampling, [seed for _, seed in items])
+        return generate(self.engine, [prompt for prompt, _ in items], sampling, [seed for _, seed in items])
 
     def _told(self, ids: list[int], k: Any, wanted: Any) -> list[tuple[int, str, float]]:
         """Tokens after ids, the most probable first: it, the k most probable ones, and the wanted ones."""
@@ -429,3 +431,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing: prompts and addresses are nobody else's business."""
+
+
+if __name__ == "__main__":
+    server = ModelServer(open_engine(sys.argv[1]), port=0)
+    print(server.url, flush=True)
+    server.serve_forever()

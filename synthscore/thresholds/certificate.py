@@ -1,0 +1,183 @@
+"""A threshold with a promise: what is guaranteed, where, how surely, and of whose scores. One JSON file."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from ..errors import CertificateError, InputError
+from ..io.write import replacing
+from ..signature import Signature
+from ..types import FloatArray, Score
+from .rules import Decision, Decisions, Rule
+
+Kind = Literal["precision", "recall", "fpr"]
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """What is promised: precision or recall of at least `bound`, or a false-positive rate (fpr) of at most `bound`.
+
+    precision : of the kept, the share that is good
+    recall : of the good, the share that is not dropped. What is unscored counts as missed
+    fpr : of the bad, the share that is kept
+    """
+
+    kind: Kind
+    bound: float
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind) or not 0 < self.bound < 1:
+            raise InputError(
+                f"the guarantee {self.kind} {self.bound:g} is not known, expected precision>=P, recall>=R or fpr<=F, "
+                "each of P, R, F more than 0 and less than 1",
+                field="guarantee",
+                value=(self.kind, self.bound),
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> Guarantee:
+        """From "precision>=0.9", "recall>=0.9" or "fpr<=0.05"."""
+        for kind in get_args(Kind):
+            sign = "<=" if kind == "fpr" else ">="
+            name, found, bound = text.replace(" ", "").partition(sign)
+            if found and name == kind:
+                try:
+                    return cls(kind, float(bound))
+                except ValueError:
+                    break
+        raise InputError(
+            f"cannot read the guarantee {text!r}: expected precision>=P, recall>=R or fpr<=F, such as precision>=0.9 "
+            "(in quotes, or the shell takes > for itself)",
+            field="guarantee",
+            value=text,
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind}{'<=' if self.kind == 'fpr' else '>='}{self.bound:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """A guarantee, the threshold at which it holds, and what was seen there.
+
+    n : labelled texts that the share is of (the kept, the good or the bad). n_hit : of these, the good, not dropped
+    or kept ones. observed : n_hit / n. limit : what the true share is beyond, at least (fpr: at most), at `level`
+    level : the confidence of this guarantee alone; with several, they hold together with the certificate's
+    """
+
+    guarantee: Guarantee
+    threshold: float
+    n: int
+    n_hit: int
+    observed: float
+    limit: float
+    level: float
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate(Rule):
+    """Keeps from `keep_from` up, drops below `drop_below`; between them it is unsure. A rule, made by `calibrate`.
+
+    signature : of the scores that were labelled; with others nothing is promised (`check`)
+    confidence : probability, over draws of the labelled texts, that all guarantees hold of texts drawn like them
+    """
+
+    certified: tuple[Certified, ...]
+    confidence: float
+    keep_from: float
+    drop_below: float
+    n_rows: int
+    n_good: int
+    n_unscored: int
+    signature: Signature
+
+    def __post_init__(self) -> None:
+        if not self.certified or not self.drop_below <= self.keep_from:
+            raise CertificateError(
+                f"a certificate of {len(self.certified)} guarantees keeps from {self.keep_from} and drops below "
+                f"{self.drop_below}, expected at least one, and keep_from >= drop_below. Make it with calibrate"
+            )
+
+    def decided(self, value: FloatArray, stderr: FloatArray, low: FloatArray, high: FloatArray) -> Decisions:
+        """By the value alone, as the labelled texts were counted."""
+        found = np.where(value >= self.keep_from, "kept", "unsure")
+        return np.where(value < self.drop_below, "dropped", found)
+
+    def why(self, score: Score, decision: Decision) -> str:
+        if decision == "unsure":
+            return f"score {score.value:.2f}, between {self.drop_below:g} and {self.keep_from:g}"
+        kept = decision == "kept"
+        return f"score {score.value:.2f}, {f'at least {self.keep_from:g}' if kept else f'below {self.drop_below:g}'}"
+
+    @property
+    def words(self) -> str:
+        promised = " and ".join(str(one.guarantee) for one in self.certified)
+        return f"with {promised}, confidence {self.confidence:g}"
+
+    def check(self, signature: Signature) -> None:
+        """raises : CertificateError naming the parts that differ (`.differs`: part -> (certified, now))"""
+        certified, now = dict(self.signature.parts), dict(signature.parts)
+        differs = {
+            part: (certified.get(part), now.get(part))
+            for part in dict.fromkeys([*certified, *now])
+            if certified.get(part) != now.get(part)
+        }
+        if differs:
+            parts = "; ".join(
+                f"{part} was {was or 'absent'}, is {now or 'absent'}" for part, (was, now) in differs.items()
+            )
+            raise CertificateError(
+                f"the certificate does not hold for these scores: {parts}. Expected the judge, templates, ladders and "
+                "scoring that were certified. Use those, or score the labelled texts again and calibrate anew",
+                differs=differs,
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        content = asdict(self) | {"format": FORMAT, "signature": dict(self.signature.parts)}
+        content["certified"] = [{**asdict(each), "guarantee": str(each.guarantee)} for each in self.certified]
+        return content
+
+    @classmethod
+    def from_dict(cls, content: Any) -> Certificate:
+        """raises : CertificateError for what `to_dict` did not make"""
+        try:
+            values = dict(content)
+            if (format_ := values.pop("format")) != FORMAT:
+                raise CertificateError(
+                    f"the certificate has format {format_!r}, expected {FORMAT}. Calibrate anew with this version"
+                )
+            values["certified"] = tuple(
+                Certified(**{**each, "guarantee": Guarantee.parse(each["guarantee"])}) for each in values["certified"]
+            )
+            values["signature"] = Signature.of(**values["signature"])
+            return cls(**values)
+        except (KeyError, TypeError, ValueError, AttributeError, InputError) as error:
+            raise CertificateError(
+                f"cannot read the certificate: {type(error).__name__}: {error}. Expected what `synthscore calibrate` "
+                "wrote. Calibrate anew"
+            ) from error
+
+    def save(self, path: str | os.PathLike[str], **more: Any) -> None:
+        """One JSON file; equal certificates give equal bytes. more : further parts of the file, beside it"""
+        with replacing(path) as file:
+            content = {"certificate": self.to_dict(), **more}
+            file.write((json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Certificate:
+        """raises : CertificateError for a file that is missing or holds no certificate"""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))["certificate"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CertificateError(
+                f"cannot read the certificate {path}: {type(error).__name__}: {error}. Expected a file that "
+                "`synthscore calibrate` wrote. Calibrate anew"
+            ) from error
+        return cls.from_dict(content)
