@@ -36,7 +36,8 @@ def report(
     and what a threshold keeps, one ladder with its texts to read, verdicts by rung, position bias, label mass,
     the effect of length, what failed and why, agreement with people, the signature. What is not there is
     named. Files are known by their columns: rows of `synthscore score` (with --verdicts for verdicts by rung,
-    with --both-orders for position bias), `filter`, `rank` and `evaluate`, texts, people's ratings, ladders. The page opens without a network, holds no script, and can be printed.
+    with --both-orders for position bias), `filter`, `rank` and `evaluate`, texts, people's ratings, ladders.
+    The page opens without a network, holds no script, and can be printed.
     The exit code is 3 where something was left out while reading; the page says what.
 
     Parameters

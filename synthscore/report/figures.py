@@ -1,5 +1,5 @@
 """Numbers -> SVG. What a page shows is drawn 360 units wide, so that it reads on a phone, and has its colours from
-the classes of the page's style; `curves` makes a file of its own.
+the classes of the page's style; `draw_curves` makes a file of its own.
 
 Every text and number goes through `tag`, which escapes it.
 """
@@ -305,7 +305,7 @@ class Panel(NamedTuple):
     y_label: str
 
 
-def curves(panels: Sequence[Panel]) -> str:
+def draw_curves(panels: Sequence[Panel]) -> str:
     """An SVG file: lines with bands, in panels side by side, all with the same y axis, a legend in each."""
     known = [end for p in panels for line in p.lines for end in (*line.low, *line.high) if not math.isnan(end)]
     levels = [Mark(value, f"{value:g}") for value in ticks(min(known, default=0.0), max(known, default=1.0))]
