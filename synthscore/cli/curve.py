@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output:
         write_rows(rows, args.output)
     if args.plot:
-        from ..report.lines import Line, Panel, figure
+        from ..report.figures import Line, Panel, draw_curves
 
         shown = [
             Line(curve.method, curve.n_calls.tolist(), curve.mean.tolist(), *curve.interval().T.tolist())
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         ]
         panel = Panel(f"{args.selection} selection", shown, "calls in a context", "Spearman")
         with replacing(Path(args.plot)) as file:
-            file.write(figure([panel], width=520, height=360).encode())
+            file.write(draw_curves([panel]).encode())
     if args.json:
         print(json.dumps(rows, allow_nan=False))
     elif args.output != "-":
