@@ -28,6 +28,9 @@ from .paper import Paper
 from .scorer import Plan, Scorer
 from .whole import Wanted, WholeTexts
 
+Held = Mapping[str, Sequence[str]]
+"""Task -> the attributes to judge on, in order."""
+
 Shape = tuple[int, int, int]
 """Targets asked about, attributes, rungs of each ladder (0: ladders differ)."""
 
@@ -341,10 +344,8 @@ def joined(one: Shape, other: Shape) -> Shape:
     return one[0] + other[0], max(one[1], other[1]), one[2] if one[2] == other[2] else 0
 
 
-def held_attributes(
-    references: References, task: str | None, attributes: Sequence[str] | None
-) -> Mapping[str, Sequence[str]]:
-    """Task -> the attributes to judge on, in order."""
+def held_attributes(references: References, task: str | None, attributes: Sequence[str] | None) -> Held:
+    """Those of the references that are to be judged on, of one task or all. raises : LadderError where there is none"""
     if not len(references):
         raise LadderError(f"{references.source} holds no ladders at all. Make some with `synthscore generate`")
     held: dict[str, dict[str, None]] = {}
