@@ -31,7 +31,6 @@ from synthscore.judging.templates import Templates
 from synthscore.ranking import METHODS, bradley_terry
 from synthscore.ranking.designs import all_pairs, greedy
 from synthscore.ranking.judge import Judge, Problem
-from synthscore.ranking.selection import all_pairs, greedy
 from synthscore.scoring.paper import Paper
 from synthscore.scoring.scorer import Scorer
 from synthscore.signature import Signature
