@@ -43,7 +43,7 @@ from synthscore.ranking.counts import average_probability, win_ratio
 from synthscore.ranking.gaussian import gaussian, hard_gaussian
 from synthscore.ranking.result import Ranking
 from synthscore.ranking.sets import ComparisonSets
-from synthscore.report.lines import Line, Panel, figure
+from synthscore.report.figures import Line, Panel, draw_curves
 
 N, N_CONTEXTS, BIAS = 16, 100, 1.0
 BUDGETS = (32, 48, 64, 96, 144, 192, 240)
@@ -254,7 +254,7 @@ def main() -> None:
         Panel("poe-bt: which pairs", [line(greedy[0], "greedy pairs"), line(by["poe-bt"], "random pairs")], calls, ""),
         Panel("poe-bt: calls mostly in one order", [line(curve) for curve in ordered], calls, ""),
     ]
-    FIGURE.write_text(figure(panels))
+    FIGURE.write_text(draw_curves(panels))
     curves = {
         f"{what}: {curve.method}": {"k": BUDGETS, "mean": curve.mean.tolist(), "sd": curve.sd.tolist()}
         for what, some in (

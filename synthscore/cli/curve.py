@@ -87,14 +87,14 @@ def curve(
     if output:
         write_rows(rows, output)
     if plot:
-        from ..report.lines import Line, Panel, figure
+        from ..report.figures import Line, Panel, draw_curves
 
         shown = [
             Line(each.method, each.n_calls.tolist(), each.mean.tolist(), *each.interval().T.tolist()) for each in curves
         ]
         panel = Panel(f"{selection} selection", shown, "calls in a context", "Spearman")
         with replacing(Path(plot)) as file:
-            file.write(figure([panel], width=520, height=360).encode())
+            file.write(draw_curves([panel]).encode())
     if json:
         print(json_.dumps(rows, allow_nan=False))
     elif output != "-":
