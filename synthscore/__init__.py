@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from .engines import open_engine
     from .errors import SynthscoreError
     from .evaluation import evaluate
+    from .evaluation.benchmarks import load_benchmark
     from .evaluation.methods import Tools, method
-    from .evaluation.ratings import Ratings, load_benchmark, read_ratings
+    from .evaluation.ratings import Ratings
     from .io.scores import Scores
+    from .judging.asking import Asking, ask
     from .judging.tasks import load_task, task_names
     from .judging.templates import Templates
-    from .judging.verdicts import Pair, Verdicts, ask
+    from .judging.verdicts import Pair, Verdicts
     from .ladders.degraded import DegradedWriter
     from .ladders.prompted import PromptedWriter
     from .ladders.references import References
@@ -50,10 +52,12 @@ _HOMES = {
     "errors": ("SynthscoreError",),
     "evaluation": ("evaluate",),
     "evaluation.methods": ("Tools", "method"),
-    "evaluation.ratings": ("Ratings", "load_benchmark", "read_ratings"),
+    "evaluation.benchmarks": ("load_benchmark",),
+    "evaluation.ratings": ("Ratings",),
     "judging.tasks": ("load_task", "task_names"),
     "judging.templates": ("Templates",),
-    "judging.verdicts": ("Pair", "Verdicts", "ask"),
+    "judging.asking": ("Asking", "ask"),
+    "judging.verdicts": ("Pair", "Verdicts"),
     "ladders.references": ("References",),
     "ladders.degraded": ("DegradedWriter",),
     "ladders.prompted": ("PromptedWriter",),
@@ -72,6 +76,7 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Asking",
     "AtLeast",
     "Attribute",
     "Certificate",
@@ -111,7 +116,6 @@ __all__ = [
     "method",
     "open_engine",
     "ranking",
-    "read_ratings",
     "save_scales",
     "task_names",
 ]

@@ -15,8 +15,9 @@ import numpy as np
 
 from ..engine import Engine, Progress
 from ..errors import LadderError
+from ..judging.asking import Asking, ask
 from ..judging.templates import Templates
-from ..judging.verdicts import Pair, Verdicts, ask
+from ..judging.verdicts import Pair, Verdicts
 from ..types import IntArray, Ladder
 
 
@@ -110,18 +111,16 @@ def ask_rungs(
     ladders: Sequence[Ladder],
     judge: Engine,
     templates: Templates,
+    asking: Asking = Asking(both_orders=True),
     *,
     adjacent: bool = False,
-    protocol: str = "compare",
-    both_orders: bool = True,
-    min_mass: float = 0.01,
     progress: Progress | None = None,
 ) -> RungVerdicts:
     """Ask the judge about every pair of rungs of each ladder.
 
     ladders : of the templates' task, each with its context
+    asking : in both orders by default, since a judge that favours the text asked about would see every ladder rise
     adjacent : ask about neighbours alone
-    both_orders : on by default, since a judge that favours the text asked about would see every ladder rise
     raises : LadderError for a ladder of another task or without its context; TemplateError, TaskError, LabelError
     """
     pairs, places = [], []
@@ -136,7 +135,5 @@ def ask_rungs(
         for lower, higher in pairwise(ladder.usable) if adjacent else combinations(ladder.usable, 2):
             pairs.append(Pair(ladder.context, ladder.attribute, target=higher.text, reference=lower.text))
             places.append((index, higher.level - 1, lower.level - 1))
-    verdicts = ask(
-        pairs, judge, templates, protocol=protocol, both_orders=both_orders, min_mass=min_mass, progress=progress
-    )
+    verdicts = ask(pairs, judge, templates, asking, progress)
     return RungVerdicts(tuple(ladders), np.array(places, dtype=np.int64).reshape(-1, 3), verdicts)

@@ -45,7 +45,7 @@ exit codes:
   141  whoever read the output left early
 """
 
-VERBS = ("demo", "report")
+VERBS = ("demo", "calibrate", "evaluate", "report")
 """In the order of the help. Each is a function of this name in a module of this name."""
 
 GONE = {
