@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from .evaluation.methods import Tools, method
     from .evaluation.ratings import Ratings, load_benchmark, read_ratings
     from .io.scores import Scores
+    from .judging.asking import Asking, ask
     from .judging.tasks import load_task, task_names
     from .judging.templates import Templates
-    from .judging.verdicts import Pair, Verdicts, ask
+    from .judging.verdicts import Pair, Verdicts
     from .ladders.degraded import DegradedWriter
     from .ladders.prompted import PromptedWriter
     from .ladders.references import References
@@ -53,7 +54,8 @@ _HOMES = {
     "evaluation.ratings": ("Ratings", "load_benchmark", "read_ratings"),
     "judging.tasks": ("load_task", "task_names"),
     "judging.templates": ("Templates",),
-    "judging.verdicts": ("Pair", "Verdicts", "ask"),
+    "judging.asking": ("Asking", "ask"),
+    "judging.verdicts": ("Pair", "Verdicts"),
     "ladders.references": ("References",),
     "ladders.degraded": ("DegradedWriter",),
     "ladders.prompted": ("PromptedWriter",),
@@ -72,6 +74,7 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Asking",
     "AtLeast",
     "Attribute",
     "Certificate",

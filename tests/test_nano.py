@@ -7,9 +7,10 @@ import pytest
 
 from synthscore.engines import open_engine
 from synthscore.evaluation.agreement import per_context
+from synthscore.judging.asking import Asking, ask
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
-from synthscore.judging.verdicts import PROTOCOLS, Pair, ask
+from synthscore.judging.verdicts import PROTOCOLS, Pair
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 from synthscore.scoring.scorer import Scorer
@@ -54,7 +55,7 @@ def test_nano_reads_texts_apart(nano):
 def test_nano_prefers_the_best_rung_to_the_worst_and_says_so_with_the_labels_of_the_protocol(
     nano, handwritten, protocol
 ):
-    asked = ask(pairs(handwritten, "fluency", 4), nano, Templates(load_task("summarization")), protocol=protocol)
+    asked = ask(pairs(handwritten, "fluency", 4), nano, Templates(load_task("summarization")), Asking(protocol))
     assert asked.label_mass.min() > 0.95
     assert not asked.failures
     if protocol != "yes_no_two_sided":  # it has not learnt that "worse" turns the question round

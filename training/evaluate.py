@@ -33,8 +33,9 @@ from synthscore.errors import DegradeError
 from synthscore.evaluation.agreement import agreement, difference, draw_contexts
 from synthscore.evaluation.methods.combine import z_scores
 from synthscore.evaluation.methods.floors import source_overlap
+from synthscore.judging.asking import Asking, ask
 from synthscore.judging.tasks import load_task
-from synthscore.judging.verdicts import Pair, Verdicts, ask
+from synthscore.judging.verdicts import Pair, Verdicts
 from synthscore.ladders.degraded import DegradedWriter
 from synthscore.ladders.references import References
 from synthscore.ladders.write import generate_ladders
@@ -60,7 +61,7 @@ class Judge:
         self.templates = templates_of_tasks()
 
     def __call__(self, task: str, pairs: Sequence[Pair], **options: Any) -> Verdicts:
-        return ask(pairs, self.engine, self.templates[task], min_mass=0.0, **options)
+        return ask(pairs, self.engine, self.templates[task], Asking(min_mass=0.0, **options))
 
 
 def heldout_groups(corpora: Path, n: int, half: str) -> list[Group]:
@@ -363,7 +364,8 @@ def ladder_scores(
     judge: Judge, task: str, attribute: str, rows: Sequence[dict[str, Any]], contexts: dict[str, Context]
 ) -> list[float]:
     ladders = generate_ladders(list(contexts.values()), load_task(task), [attribute], DegradedWriter(), n_rungs=5)
-    scorer = Scorer(References(tuple(ladders)), judge.engine, attribute=attribute, both_orders=True, min_mass=0.0)
+    asking = Asking(both_orders=True, min_mass=0.0)
+    scorer = Scorer(References(tuple(ladders)), judge.engine, attribute=attribute, asking=asking)
     targets = [Target(f"{i}", row["context_id"], row["text"]) for i, row in enumerate(rows)]
     return scorer.score(targets).values.tolist()
 

@@ -16,11 +16,11 @@ import numpy as np
 from synthscore._version import __version__
 from synthscore.degrade.reading import sentences
 from synthscore.engine import Prompt, label_log_probs
-from synthscore.evaluation.methods.base import ANSWERS, Kind, Tools, judge_of, scored, task_of, why_not_asked
+from synthscore.evaluation.methods.base import ANSWERS, Kind, Method, Tools, judge_of, scored, task_of, why_not_asked
 from synthscore.evaluation.ratings.types import RatedText, Ratings
 from synthscore.io.scores import Scores
+from synthscore.judging.asking import Asking
 from synthscore.judging.templates import Templates
-from synthscore.judging.verdicts import unanswered
 from synthscore.signature import Signature
 from synthscore.types import Attribute, FloatArray, Score
 
@@ -58,14 +58,13 @@ LAYOUTS: Mapping[tuple[str, str], Layout] = {
 
 @dataclass(frozen=True, slots=True)
 class YesNo:
-    """Asks about all pieces in one call. min_mass, max_slack : what counts as an answer, as in verdicts.ask
+    """Asks about all pieces in one call. answers : what counts as one
 
     A text of which one piece has no answer is unscored. `details` hold n_pieces and label_mass, the least over them.
     Where a server did not tell both labels, `low` and `high` are the least and the greatest that the value can be.
     """
 
-    min_mass: float = 0.01
-    max_slack: float = 0.02
+    answers: Asking = Asking()
 
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
         judge = judge_of(tools)
@@ -85,7 +84,7 @@ class YesNo:
                     pieces[row] = slice(len(prompts), len(prompts) + len(made))
                     prompts += made
         answers = label_log_probs(judge, prompts, LABELS)
-        failures = unanswered(answers, self.min_mass, self.max_slack)
+        failures = self.answers.unanswered(answers)
         yes, slack, mass = answers.probs[:, 0], answers.unreported, answers.label_mass
         for row, places in pieces.items():
             text = ratings.texts[row]
@@ -129,8 +128,17 @@ def _total(layout: Layout, yes: FloatArray, slack: FloatArray) -> dict[str, Any]
     found: dict[str, Any] = {"value": float(total(yes))}
     if slack.any():
         low, high = np.maximum(yes - slack, 0), np.minimum(yes + slack, 1)
-        found |= {"low": float(total(low)), "high": float(total(high)), "reason": "the server did not tell all labels"}
+        found |= {
+            "low": float(total(low)),
+            "high": float(total(high)),
+            "reason": "the server did not report all labels",
+        }
     return found
 
 
-KINDS: Mapping[str, Kind] = {"unieval": Kind(YesNo, "P(Yes) to a question about the text", ("judge",), ANSWERS)}
+def unieval(**answers: Any) -> Method:
+    """P(Yes); options are what counts as an answer."""
+    return YesNo(Asking(**answers))
+
+
+KINDS: Mapping[str, Kind] = {"unieval": Kind(unieval, "P(Yes) to a question about the text", ("judge",), ANSWERS)}

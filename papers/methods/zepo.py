@@ -20,6 +20,7 @@ from synthscore.evaluation.methods.base import ANSWERS, Kind, Method, MethodErro
 from synthscore.evaluation.methods.comparing import METHODS, Compared, Pairwise, Sort, grouped
 from synthscore.evaluation.ratings.types import Ratings
 from synthscore.io.scores import Scores
+from synthscore.judging.asking import Asking
 from synthscore.judging.templates import Templates
 from synthscore.types import Attribute, Context
 
@@ -165,7 +166,7 @@ def zepo(
     contexts: int = 10,
     calls: int | None = None,
     seed: int = 0,
-    **options: Any,
+    **answers: Any,
 ) -> Method:
     """Greedy PairS, or a method of ranking over all pairs, with the fairest wording."""
     counts = {"rounds": rounds, "paraphrases": paraphrases, "contexts": contexts, "calls": calls}
@@ -181,7 +182,7 @@ def zepo(
             raise MethodError(f"cannot make zepo: {what}")
     rank = Sort(seed=seed) if method == "pairs" else Pairwise(method, seed=seed)
     selection = "pairs,one-order" if method == "pairs" else "all,both-orders"
-    compare = Compared(rank, {"selection": f"{selection},seed={seed}", "method": method}, **options)
+    compare = Compared(rank, {"selection": f"{selection},seed={seed}", "method": method}, Asking("choose", **answers))
     return Zepo(compare, templates, rounds or 5, paraphrases or 5, contexts, calls, seed)
 
 

@@ -220,7 +220,9 @@ def _summary(task: str, attribute: str, group: Sequence[CheckedLadder]) -> Summa
         margin=_of_known(np.mean, [margin for check in checks for margin in check.margins]),
         n_inverted=kinds["inverted"],
         n_cycles=kinds["cycle"],
-        gaps=tuple(_of_known(np.median, step) for step in zip(*(each.gaps for each in group), strict=True)) if same else (),
+        gaps=tuple(_of_known(np.median, step) for step in zip(*(each.gaps for each in group), strict=True))
+        if same
+        else (),
         information=_of_known(np.mean, [each.information for each in group]),
         words=tuple(_of_known(np.mean, each) for each in words),
     )

@@ -88,7 +88,9 @@ def _of_rung(ladder: Ladder, rung: Rung) -> Iterator[Finding]:
         if copied >= COPIED:
             covered = len(own & whole) / len(whole) if whole else 0.0
             seen = f"{100 * copied:.0f} % of it is copied from the context, {100 * covered:.0f} % of which it has"
-            yield Finding.of(ladder, where, "copied", seen, flagged=covered >= _COVERED, rewrite=rewrite, amount=covered)
+            yield Finding.of(
+                ladder, where, "copied", seen, flagged=covered >= _COVERED, rewrite=rewrite, amount=covered
+            )
 
 
 def _ends(text: str) -> bool:

@@ -16,6 +16,7 @@ from ..io.fields import Row, check_number, require_number, row_error
 from ..io.files import read_rows
 from ..io.nouns import context_from_row, read_contexts, target_from_row, target_names
 from ..io.write import write_rows
+from ..judging.asking import Asking
 from ..judging.tasks import load_task
 from ..judging.templates import Templates
 from ..ranking import selection
@@ -122,7 +123,7 @@ def judged(args: argparse.Namespace) -> Found:
     with open_model(args) as engine:
         protocol = args.protocol or ("compare" if args.method == "bt-ties" else "choose")
         mass = 0.01 if args.min_mass is None else args.min_mass
-        judge = Judge(problems, engine, templates, protocol=protocol, min_mass=mass)
+        judge = Judge(problems, engine, templates, Asking(protocol, prompts=args.prompts, min_mass=mass))
         if args.method == "pairs":
             merge_sort(
                 [problem.ids for problem in problems],

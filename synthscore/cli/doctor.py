@@ -12,9 +12,10 @@ import numpy as np
 
 from ..engine import Answers, Engine, Progress, Prompt, Question
 from ..errors import EngineError
+from ..judging.asking import Asking, ask
 from ..judging.tasks import load_task
 from ..judging.templates import Templates
-from ..judging.verdicts import PROTOCOLS, Pair, Verdicts, ask
+from ..judging.verdicts import PROTOCOLS, Pair, Verdicts
 from ..types import Context
 from .common import ERROR, JUDGE, OK, Commands, add_command, add_messages, add_model, add_protocol, counted, open_model
 
@@ -68,7 +69,8 @@ def run(args: argparse.Namespace) -> int:
         _print_model(args.model, engine)
         asked = _Recorder(engine)
         try:
-            verdicts = ask(pairs, asked, templates, protocol=args.protocol, min_mass=args.min_mass)
+            asking = Asking(args.protocol, prompts=args.prompts, min_mass=args.min_mass)
+            verdicts = ask(pairs, asked, templates, asking)
         finally:  # what the model is asked, even if it cannot be asked so
             for prompt in asked.prompts[:1]:
                 what = f"{task.name}, {attribute}, template set {args.prompts}"
@@ -162,7 +164,7 @@ def _print_answers(verdicts: Verdicts, protocol: str) -> None:
 def _print_speed(engine: Engine, templates: Templates, attribute: str, protocol: str) -> None:
     pairs = [Pair(CONTEXT, attribute, f"{GOOD} It is the {n}th time this year.", BAD) for n in range(4, 4 + N_SPEED)]
     start = time.perf_counter()
-    answers = ask(pairs, engine, templates, protocol=protocol, min_mass=0).answers
+    answers = ask(pairs, engine, templates, Asking(protocol, min_mass=0)).answers
     seconds = time.perf_counter() - start
     if answers.failures:
         return

@@ -18,6 +18,7 @@ from ..errors import InputError, LadderError
 from ..io.fields import Row
 from ..io.files import read_rows
 from ..io.nouns import target_from_row
+from ..judging.asking import Asking
 from ..judging.tasks import load_task
 from ..ladders.references import References
 from ..scoring.anchored.adaptive import Narrow, SameDecision, Stop, Sure
@@ -362,13 +363,10 @@ class Judging:
                 self.engine,
                 attribute=attribute,
                 task=args.task or task,
-                templates=args.prompts,
-                protocol=args.protocol,
-                both_orders=args.both_orders,
+                asking=Asking(args.protocol, args.both_orders, args.prompts, args.min_mass),
                 n_samples=args.samples,
                 seed=args.seed or 0,
                 partial=args.partial,
-                min_mass=args.min_mass,
                 scoring=self.scoring,
                 scale=self.known_scales,
                 targets_too=getattr(args, "targets_too", None) or 0,
@@ -427,7 +425,7 @@ class Judging:
             scorer = self._scorer(*of)
             self._signed[of] = scorer.signature
             parts = {name: value for name, value in scorer.signature.parts if name not in ("references", "scoring")}
-            asked = Signature.of(**parts, min_mass=scorer.min_mass, max_slack=scorer.max_slack)
+            asked = Signature.of(**parts, min_mass=scorer.asking.min_mass, max_unreported=scorer.asking.max_unreported)
             self._stored[of] = StoredVerdicts(self.engine.engine.store, self.engine.signature, str(asked))
         begun = self._stored[of].begun(ladder)
         if begun is None or ladder.context is None:

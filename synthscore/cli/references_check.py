@@ -18,6 +18,7 @@ from ..checking.rungs import LadderCheck, ask_rungs
 from ..engine import Engine
 from ..errors import LadderError
 from ..io.write import plain, write_rows
+from ..judging.asking import Asking
 from ..judging.tasks import load_task
 from ..judging.templates import Templates
 from ..ladders.references import References
@@ -229,10 +230,8 @@ def judge_ladders(
         ladders,
         engine,
         Templates(task, args.prompts),
+        Asking(args.protocol, not args.one_order, args.prompts, args.min_mass),
         adjacent=args.adjacent,
-        protocol=args.protocol,
-        both_orders=not args.one_order,
-        min_mass=args.min_mass,
     )
     placed = place_rungs(said) if place else []
     by_key = {(each.scale.attribute, each.scale.n_rungs): each for each in placed}

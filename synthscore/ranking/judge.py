@@ -14,8 +14,9 @@ import numpy as np
 
 from ..engine import Engine
 from ..errors import InputError
+from ..judging.asking import Asking, ask
 from ..judging.templates import Templates
-from ..judging.verdicts import Pair, ask
+from ..judging.verdicts import Pair
 from ..signature import Signature, text_hash
 from ..types import Context, FloatArray
 from .asking import Call, compared
@@ -64,10 +65,9 @@ class Failure(NamedTuple):
 class Judge:
     """Answers calls about problems by asking an engine, and keeps what was answered.
 
-    protocol : "choose": which of the two is better; "compare": also similar, which bt-ties uses; "yes_no". In each of
-        them, which text is the target of synthscore.judging.verdicts is read off the template: the one it shows second
-        or first
-    min_mass, max_slack : what counts as an answer, as in verdicts.ask
+    asking : its protocol is "choose": which of the two is better; "compare": also similar, which bt-ties uses; or
+        "yes_no". In each of them, which text is the target of synthscore.judging.verdicts is read off the template: the
+        one it shows second or first. Each call says in which order it is asked, so both_orders is False
     failures : calls without an answer, so far
     """
 
@@ -76,21 +76,21 @@ class Judge:
         problems: Sequence[Problem],
         engine: Engine,
         templates: Templates,
-        *,
-        protocol: str = "choose",
-        min_mass: float = 0.01,
-        max_slack: float = 0.02,
+        asking: Asking = Asking("choose"),
     ) -> None:
-        if protocol not in PROTOCOLS:
-            raise ValueError(f"protocol is {protocol!r}, expected one of {', '.join(PROTOCOLS)}")
-        self.problems, self.engine, self.templates, self.protocol = tuple(problems), engine, templates, protocol
-        self.min_mass, self.max_slack = min_mass, max_slack
+        if asking.protocol not in PROTOCOLS or asking.both_orders:
+            raise InputError(
+                f"cannot ask about pairs of candidates with {asking}: expected both_orders=False, since each call says "
+                f"its order, and one of the protocols {', '.join(PROTOCOLS)}. Take one of them",
+                field="asking",
+                value=asking,
+            )
+        self.problems, self.engine, self.templates, self.asking = tuple(problems), engine, templates, asking
         self.failures: list[Failure] = []
         self._calls: list[list[Call]] = [[] for _ in problems]
         self._answers: list[list[FloatArray]] = [[] for _ in problems]
-        self._target_first = _target_first(templates, protocol)
-        empty = ask([], engine, templates, protocol=protocol)
-        self.signature: Signature = empty.signature.with_(task=templates.task.name)
+        self._target_first = _target_first(templates, asking.protocol)
+        self.signature: Signature = asking.signature(engine, templates).with_(task=templates.task.name)
 
     def __call__(self, calls: Sequence[Call]) -> FloatArray:
         """log P(first is better), log P(second is better), log P(similar), nats, shape (k, 3); NaN: no answer.
@@ -99,14 +99,7 @@ class Judge:
         """
         # Sorted, because neighbours share their beginning: the context, then the text that is shown first.
         order = sorted(range(len(calls)), key=calls.__getitem__)
-        verdicts = ask(
-            [self._pair(*calls[row]) for row in order],
-            self.engine,
-            self.templates,
-            protocol=self.protocol,
-            min_mass=self.min_mass,
-            max_slack=self.max_slack,
-        )
+        verdicts = ask([self._pair(*calls[row]) for row in order], self.engine, self.templates, self.asking)
         both = (verdicts.better, verdicts.worse) if self._target_first else (verdicts.worse, verdicts.better)
         answers = np.empty((len(calls), 3))
         with np.errstate(divide="ignore"):

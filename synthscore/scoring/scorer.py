@@ -14,9 +14,10 @@ import numpy as np
 from ..engine import Engine, Progress
 from ..errors import InputError, LadderError
 from ..io.scores import Scores
+from ..judging.asking import Asking, Inquiry, ask
 from ..judging.tasks import load_task
 from ..judging.templates import Templates
-from ..judging.verdicts import PROTOCOLS, Asking, Pair, Verdicts
+from ..judging.verdicts import Pair, Verdicts
 from ..ladders.references import References
 from ..signature import Signature, text_hash
 from ..types import FloatArray, Ladder, Score, Target, Verdict
@@ -31,16 +32,12 @@ class Scorer:
     """Scores texts on the scale of their ladders' rungs: 1 is as good as the worst rung, N as the best.
 
     references : the ladders (References). attribute, task : which of them; may be left out where they hold one.
-    judge : an engine (open_engine). templates : "default", "paper", or a folder.
-    protocol : "compare" (default), "yes_no", "yes_no_two_sided" or "choose"; see synthscore.judging.verdicts.
-    both_orders : ask about every pair in both orders and average; twice the questions, no position bias.
+    judge : an engine (open_engine). asking : how it is asked, and what counts as an answer.
     n_samples : None for exact probabilities; n to score from n labels drawn from them (arXiv:2509.05440, Table 2).
         What is drawn for a text depends on seed and on the text's ids alone; without an id, on its words.
     partial : what to do where a rung has no verdict. "report": the text is unscored, with low and high; "rescale": its
         score is the sum over the other rungs, stretched by (all rung weights / used rung weights), status "partial".
     rung_values : weights other than 1..N, worst rung first; the value is then the weighted sum itself.
-    min_mass : the least probability that the labels must have together for an answer to count.
-    max_slack : the most by which labels that a server did not tell may change a probability for an answer to count.
     scoring : "paper", or "anchored": positions on the rung scale with errors (docs/anchored.md). n_samples, partial and
         rung_values are of "paper" alone.
     scale : for "anchored": scales fitted before, of this task and attribute, one for each length of ladder; each text
@@ -71,15 +68,11 @@ class Scorer:
         *,
         attribute: str | None = None,
         task: str | None = None,
-        templates: str = "default",
-        protocol: str = "compare",
-        both_orders: bool = False,
+        asking: Asking = Asking(),
         n_samples: int | None = None,
         seed: int = 0,
         partial: Literal["report", "rescale"] = "report",
         rung_values: Sequence[float] | None = None,
-        min_mass: float = 0.01,
-        max_slack: float = 0.02,
         scoring: Literal["paper", "anchored"] = "paper",
         scale: Scale | Sequence[Scale] | None = None,
         rungs_too: bool = True,
@@ -87,8 +80,6 @@ class Scorer:
         debias: Literal["length"] | None = None,
         adaptive: Stop | None = None,
     ) -> None:
-        if protocol not in PROTOCOLS:
-            raise ValueError(f"protocol is {protocol!r}, expected one of {', '.join(PROTOCOLS)}")
         if partial not in ("report", "rescale"):
             raise ValueError(f"partial is {partial!r}, expected 'report' or 'rescale'")
         if n_samples is not None and n_samples < 1:
@@ -106,9 +97,8 @@ class Scorer:
         self.task = load_task(_only(task, references.tasks, "task"))
         self.attribute = _only(attribute, references.attributes, "attribute")
         self.task.attribute(self.attribute)
-        self.templates = Templates(self.task, templates)
-        self.protocol, self.both_orders = protocol, both_orders
-        self.min_mass, self.max_slack = min_mass, max_slack
+        self.asking = asking
+        self.templates = Templates(self.task, asking.prompts)
         self.n_samples, self.seed, self.partial = n_samples, seed, partial
         self.rung_values = None if rung_values is None else tuple(map(float, rung_values))
         self.scoring, self.rungs_too, self.debias = scoring, rungs_too, debias
@@ -120,7 +110,7 @@ class Scorer:
     @property
     def signature(self) -> Signature:
         """What the scores' numbers depend on."""
-        return self._signed(self._asking([]).signature)
+        return self._signed(self.asking.signature(self.judge, self.templates))
 
     def score(self, targets: Sequence[Target | Mapping[str, Any]], progress: Progress | None = None) -> Scores:
         """One Score a target, in the order given. A target that cannot be scored is "unscored", with the reason.
@@ -143,9 +133,7 @@ class Scorer:
                 pairs.append(Pair(ladder.context, self.attribute, target.text, rung.text))
         if self.scoring == "anchored":
             return self._anchored(texts, ladders, pairs, by_target, progress)
-        asking = self._asking(pairs)
-        asking.ask_all(progress)
-        verdicts = asking.verdicts()
+        verdicts = ask(pairs, self.judge, self.templates, self.asking, progress)
         rows = []
         for index, (target, ladder) in enumerate(zip(texts, ladders, strict=True)):
             if isinstance(ladder, str):
@@ -153,17 +141,6 @@ class Scorer:
             else:
                 rows.append(self._row(target, ladder, by_target.get(index, []), verdicts))
         return Scores(tuple(rows), self._signed(verdicts.signature))
-
-    def _asking(self, pairs: Sequence[Pair]) -> Asking:
-        return Asking(
-            pairs,
-            self.judge,
-            self.templates,
-            protocol=self.protocol,
-            both_orders=self.both_orders,
-            min_mass=self.min_mass,
-            max_slack=self.max_slack,
-        )
 
     def _ladder(self, target: Target) -> Ladder | str:
         """The target's ladder, or why there is none."""
@@ -207,15 +184,15 @@ class Scorer:
                 probs = self._sampled(probs, rng)
             better[level], worse[level] = probs[:2]
             if not np.isnan(probs[0]):
-                slack[level] = verdicts.slack[pair]
-        known = ~np.isnan(better - worse)  # yes_no_two_sided: both answers
+                slack[level] = verdicts.unreported[pair]
+        known = ~np.isnan(better)
         missing = [self._why(ladder, level, asked, verdicts) for level in np.flatnonzero(~known).tolist()]
         if not known.any():
             return self._unscored(target, missing[0])
         weights = np.arange(1.0, ladder.n_rungs + 1) if self.rung_values is None else np.array(self.rung_values)
         bound = paper_bound(ladder.n_rungs, weights)
         raw = float(paper_sum(better[None, known], worse[None, known], weights[known])[0])
-        untold = ["the server did not tell all labels"] if slack[known].any() else []
+        untold = ["the server did not report all labels"] if slack[known].any() else []
         low, high = None, None
         if missing or untold:  # a margin that is missing lies anywhere within [-1, 1]: its slack is 1
             below, above = _open(np.where(known, better - worse, 0.0), slack, weights)
@@ -250,7 +227,7 @@ class Scorer:
 
     def _sampled(self, probs: FloatArray, rng: np.random.Generator) -> FloatArray:
         assert self.n_samples is not None
-        if self.protocol == "yes_no_two_sided":  # two questions, each with its own yes and no
+        if self.asking.protocol == "yes_no_two_sided":  # two questions, each with its own yes and no
             sides = np.stack([probs[:2], 1 - probs[:2]], axis=-1)
             return np.append(sample_verdicts(sides, self.n_samples, rng)[:, 0], 0.0)
         return sample_verdicts(probs, self.n_samples, rng)
@@ -312,21 +289,23 @@ class Scorer:
     ) -> Scores:
         """pairs : of targets and rungs; those among rungs, and among targets, are added"""
         groups = grouped(texts, ladders, by_target, self.debias is not None)
-        known = self.scale or {}
+        known, both = self.scale or {}, self.asking.both_orders
         for group in groups:
             if self.rungs_too:
                 there = known[group.n_rungs].ladders if known else ()
-                pairs += group.among_rungs(self.attribute, there, len(pairs), self.both_orders)
-            pairs += group.among_targets(self.attribute, self.targets_too, self.seed, len(pairs), self.both_orders)
-        asking = self._asking(pairs)
+                pairs += group.among_rungs(self.attribute, there, len(pairs), both)
+            pairs += group.among_targets(
+                self.attribute, self.targets_too, self.seed, len(pairs), self.asking.both_orders
+            )
+        inquiry = Inquiry(pairs, self.judge, self.templates, self.asking)
         for group in groups if known else ():
-            known[group.n_rungs].check(asking.signature.with_(task=self.task.name, attribute=self.attribute))
+            known[group.n_rungs].check(inquiry.signature.with_(task=self.task.name, attribute=self.attribute))
         met: dict[int, bool] = {}
         if self.adaptive is None:
-            asking.ask_all(progress)
+            inquiry.ask_all(progress)
         else:
-            met = ask_adaptively(asking, groups, known, self.adaptive, progress)
-        verdicts = asking.verdicts()
+            met = ask_adaptively(inquiry, groups, known, self.adaptive, progress)
+        verdicts = inquiry.verdicts()
         rows = {i: self._unscored(texts[i], reason) for i, reason in enumerate(ladders) if isinstance(reason, str)}
         scales = []
         for group in groups:
@@ -371,7 +350,7 @@ class Scorer:
         missing = [self._why(ladder, k, asked, verdicts) for k in range(ladder.n_rungs) if k not in known | open_]
         if none or not known:
             return self._unscored(target, none or missing[0], questions)
-        untold = any(verdicts.slack[pair] > 0 for pair, level in asked if level in known)
+        untold = any(verdicts.unreported[pair] > 0 for pair, level in asked if level in known)
         mass = verdicts.answers.label_mass.reshape(-1, len(verdicts))
         value, stderr, low, high, extrapolated = values
         return Score(
@@ -383,7 +362,7 @@ class Scorer:
             low=low,
             high=high,
             n_comparisons=len(known),
-            reason="; ".join([*missing, *["the server did not tell all labels"] * untold, *notes]),
+            reason="; ".join([*missing, *["the server did not report all labels"] * untold, *notes]),
             details={
                 "n_rungs": float(ladder.n_rungs),
                 "extrapolated": extrapolated,

@@ -21,6 +21,7 @@ from synthscore.checking.findings import (
     text_findings,
 )
 from synthscore.checking.rungs import ask_rungs
+from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
 from synthscore.ladders.references import References
@@ -318,7 +319,7 @@ def test_what_the_judge_could_not_answer_is_found_with_its_reason():
     assert list(check.pairs) == [(1, 3)]
     assert [(f.kind, f.evidence, f.amount) for f in judged_findings(ladders[0], check)] == [
         ("unanswered", "too long", 2)]  # fmt: skip
-    (check,) = ask_rungs(ladders, engine, TEMPLATES, adjacent=True, both_orders=False).checks()
+    (check,) = ask_rungs(ladders, engine, TEMPLATES, Asking(), adjacent=True).checks()
     assert [f.amount for f in judged_findings(ladders[0], check)] == [2], "what was not asked does not count"
 
 
@@ -393,7 +394,7 @@ def test_bias_and_distance_are_told_apart_by_both_orders_or_by_three_rungs_again
 ):
     ladders, qualities = many(positions)
     judge = judge_of(qualities, bias=1.0)
-    (placed,) = place_rungs(ask_rungs(ladders, judge, TEMPLATES, adjacent=adjacent, both_orders=both_orders))
+    (placed,) = place_rungs(ask_rungs(ladders, judge, TEMPLATES, Asking(both_orders=both_orders), adjacent=adjacent))
     assert ("one order" in placed.trouble) == (not told)
     assert np.isnan(placed.gaps["c0"]).all() == (not told)
     assert math.isnan(placed.information["c0"]) == (not told)
@@ -445,7 +446,9 @@ def test_the_scale_is_one_that_texts_can_be_scored_on(tmp_path):
     placed = place_rungs(ask_rungs(ladders, engine, TEMPLATES))
     save_scales([each.scale for each in placed], tmp_path / "scale.json")
     scale = load_scales(tmp_path / "scale.json")
-    scorer = Scorer(References(tuple(ladders)), engine, scoring="anchored", scale=scale, both_orders=True)
+    scorer = Scorer(
+        References(tuple(ladders)), engine, scoring="anchored", scale=scale, asking=Asking(both_orders=True)
+    )
     asked = engine.n_judged
     (score,) = scorer.score([{"id": "t", "context_id": "c0", "text": "A text to judge."}])
     assert engine.n_judged == asked + 10, "the rungs are placed: they are not asked about again"

@@ -7,6 +7,7 @@ import pytest
 
 from synthscore.checking.rungs import LadderCheck, ask_rungs
 from synthscore.errors import LadderError
+from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
 from synthscore.types import Context, Ladder, Rung
@@ -38,9 +39,9 @@ def ladder(*qualities, context_id="c1", context=True, task="summarization"):
     )
 
 
-def checked(ladders, judge, templates, **options):
+def checked(ladders, judge, templates, both_orders=True):
     """By the neighbours alone."""
-    return ask_rungs(ladders, judge, templates, adjacent=True, **options).checks()
+    return ask_rungs(ladders, judge, templates, Asking(both_orders=both_orders), adjacent=True).checks()
 
 
 def test_a_rising_ladder_has_positive_margins_of_the_size_that_the_judge_gives():

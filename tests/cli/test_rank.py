@@ -15,6 +15,7 @@ from synthscore.cli.app import main
 from synthscore.cli.rank import OPTIONS
 from synthscore.engine import Prompt
 from synthscore.errors import InputError
+from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task, task_names
 from synthscore.judging.templates import TEMPLATE_SETS, Templates
 from synthscore.ranking.asking import ask_in_rounds, merge_sort, stored_merge_sort
@@ -87,7 +88,7 @@ def problem(context_id="c1", values=QUALITIES["c1"], attribute="coherence"):
 
 def judge(problems, engine=None, protocol="choose", task="summarization", templates="default", **options):
     chosen = Templates(load_task(task), templates)
-    return Judge(problems, engine or FakeEngine(biased_judge), chosen, protocol=protocol, **options)
+    return Judge(problems, engine or FakeEngine(biased_judge), chosen, Asking(protocol, **options))
 
 
 # ------------------------------------------------------------------------------------------------- names
@@ -189,8 +190,8 @@ def test_labels_without_mass_and_untold_labels_are_no_answers():
     untelling = CensoringEngine(biased_judge, lambda prompt: {0: 0.0})
     asked = judge([problem(values=(0.0, 1.0))], untelling)
     assert np.isnan(asked([(0, 0, 1)])).all()
-    assert "did not tell" in asked.failures[0].reason
-    assert not np.isnan(judge([problem(values=(0.0, 1.0))], untelling, max_slack=1)([(0, 0, 1)])).any()
+    assert "did not report" in asked.failures[0].reason
+    assert not np.isnan(judge([problem(values=(0.0, 1.0))], untelling, max_unreported=1)([(0, 0, 1)])).any()
 
 
 def test_a_problem_has_two_texts_or_more_with_ids_of_their_own():
@@ -198,7 +199,7 @@ def test_a_problem_has_two_texts_or_more_with_ids_of_their_own():
         Problem(Context("c", "C"), "coherence", ("a",), ("text",))
     with pytest.raises(InputError, match="2 candidates with 1 different ids"):
         Problem(Context("c", "C"), "coherence", ("a", "a"), ("one", "two"))
-    with pytest.raises(ValueError, match="protocol is 'yes_no_two_sided'"):
+    with pytest.raises(InputError, match="protocol='yes_no_two_sided'"):
         judge([problem()], protocol="yes_no_two_sided")
 
 

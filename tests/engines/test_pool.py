@@ -11,9 +11,10 @@ from synthscore.engine import Answers, Generation, LabelAnswer, Prompt, Sampling
 from synthscore.engines import open_engine
 from synthscore.engines.servers.pool import Retry, ServerPool
 from synthscore.errors import EngineError, LabelError, ServerError, SynthscoreWarning
+from synthscore.judging.asking import Asking, ask
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
-from synthscore.judging.verdicts import Pair, ask
+from synthscore.judging.verdicts import Pair
 from synthscore.signature import Signature
 from synthscore.types import Context
 
@@ -138,8 +139,8 @@ def test_a_server_that_is_busy_when_the_pool_is_opened_is_waited_for(url):
 def test_verdicts_through_a_server_are_those_of_the_model_here(url, folder):
     task = load_task("story")
     pairs = [Pair(Context("c", "A cat."), "surprise", f"It sat {n} times.", "It sat.") for n in range(4)]
-    there = ask(pairs, open_engine(url), Templates(task), min_mass=0)
-    here = ask(pairs, open_engine(folder), Templates(task), min_mass=0)
+    there = ask(pairs, open_engine(url), Templates(task), Asking(min_mass=0))
+    here = ask(pairs, open_engine(folder), Templates(task), Asking(min_mass=0))
     np.testing.assert_allclose(there.better, here.better, atol=1e-6)
 
 

@@ -26,6 +26,7 @@ from synthscore.evaluation.methods import (
 from synthscore.evaluation.methods import ladders as ladders_
 from synthscore.evaluation.methods.base import judge_of, scored, task_of
 from synthscore.evaluation.methods.comparing import METHODS
+from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
 from synthscore.ranking.judge import Judge, Problem
@@ -198,8 +199,7 @@ def test_ladder_is_the_scorer_with_its_options(options):
     spec = "ladder:" + ",".join(f"{name}={value}" for name, value in options.items())
     found = scores(spec.rstrip(":"))
     same = {
-        "both_orders": options.get("both_orders") == "yes",
-        "protocol": options.get("protocol", "compare"),
+        "asking": Asking(options.get("protocol", "compare"), options.get("both_orders") == "yes"),
         "n_samples": int(options["samples"]) if "samples" in options else None,
         "seed": int(options.get("seed", 0)),
     }
@@ -324,7 +324,7 @@ def test_a_kind_is_its_method_of_ranking_on_the_answers_to_all_calls(name):
         Context("c1", "An article, c1."), "coherence", tuple(t.id for t in texts), tuple(t.text for t in texts)
     )
     judge = Judge(
-        [problem], FakeEngine(reading_judge(bias=0.7)), Templates(load_task("summarization")), protocol=protocol
+        [problem], FakeEngine(reading_judge(bias=0.7)), Templates(load_task("summarization")), Asking(protocol)
     )
     judge([(0, i, j) for i, j in all_pairs(4).tolist()])
     expected = ranking.METHODS[name](judge.comparisons()[0])
@@ -356,7 +356,7 @@ def test_methods_over_the_same_calls_share_their_answers(tmp_path):
 def test_all_contexts_are_asked_about_in_one_call():
     engine = FakeEngine(reading_judge())
     scores("poe-bt", engine=engine)
-    assert engine.calls == [("judge", 0), ("judge", 24)]  # none, for the signature
+    assert engine.calls == [("judge", 24)]
 
 
 @pytest.mark.parametrize(
@@ -547,8 +547,8 @@ def test_pooled_texts_are_one_problem_each_shown_with_its_context():
 
 def test_what_a_server_did_not_tell_fails_a_call():
     engine = CensoringEngine(reading_judge(), lambda prompt: {0: 0.9} if 4.5 in qualities(prompt) else {})
-    assert {score.status for score in scores("poe-bt:max_slack=0.2", engine=engine)} == {"ok"}
-    found = scores("average-probability:max_slack=0", engine=engine)
+    assert {score.status for score in scores("poe-bt:max_unreported=0.2", engine=engine)} == {"ok"}
+    found = scores("average-probability:max_unreported=0", engine=engine)
     assert [score.status for score in found][:4] == ["partial", "partial", "unscored", "partial"]
 
 

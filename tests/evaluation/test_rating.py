@@ -126,17 +126,17 @@ def test_where_no_text_can_be_scored_the_method_fails():
 def test_untold_labels_give_limits_that_hold_the_value():
     probs = np.array([0.2, 0.1, 0.305, 0.295, 0.1])
     engine = CensoringEngine(lambda prompt, labels: np.log(probs).tolist(), lambda prompt: {4: 0.9})
-    (score,) = scores("g-eval:max_slack=0.02", rated(ONE), engine)
+    (score,) = scores("g-eval:max_unreported=0.02", rated(ONE), engine)
     lower = probs * [1, 1, 1, 1, 0.9]
     least = lower @ np.arange(1, 6) / lower.sum()
     assert score.low <= least < score.value == score.high - 4 * 0.01 == pytest.approx(2.995)
-    assert (score.status, score.reason) == ("ok", "the server did not tell all labels")
+    assert (score.status, score.reason) == ("ok", "the server did not report all labels")
     (score,) = scores("direct", rated(ONE), engine)
     assert (score.value, score.low, score.high) == (3.0, 3.0, 4.0)  # either may be the most probable
     (score,) = scores("g-eval:samples=3", rated(ONE), engine)
-    assert (score.low, score.high, score.reason) == (None, None, "the server did not tell all labels")
-    with pytest.raises(MethodError, match=r"did not tell the probability of 5 .* \(docs/servers\.md\)"):
-        scores("g-eval:max_slack=0.001", rated(ONE), engine)
+    assert (score.low, score.high, score.reason) == (None, None, "the server did not report all labels")
+    with pytest.raises(MethodError, match=r"did not report the probability of 5 .* \(docs/servers\.md\)"):
+        scores("g-eval:max_unreported=0.001", rated(ONE), engine)
 
 
 def test_limits_stay_on_the_scale():
@@ -288,7 +288,7 @@ def test_in_the_default_set_all_that_is_constant_stands_before_the_text():
         ("g-eval:samples=3,seed=-1", r"seed -1, expected"),
         ("g-eval:seed=1", r"seed=1 does nothing where nothing is drawn"),
         ("g-eval:min_mass=nan", r"min_mass is 'nan', expected a number from 0 to 1"),
-        ("g-eval:max_slack=2", r"max_slack is '2', expected a number from 0 to 1"),
+        ("g-eval:max_unreported=2", r"max_unreported is '2', expected a number from 0 to 1"),
         ("direct:score_mode=expectation", r"score_mode is 'expectation', expected one of argmax, text"),
         ("prompt-scoring:min_mass=0.1", r"min_mass does nothing with score_mode=text"),
         ("direct:samples=3", r"it says 'samples=3'.*out of: scale, template"),

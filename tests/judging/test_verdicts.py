@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from synthscore.engine import LabelLogProbs
+from synthscore.errors import InputError
+from synthscore.judging.asking import Asking, ask
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
-from synthscore.judging.verdicts import PROTOCOLS, Pair, ask
+from synthscore.judging.verdicts import PROTOCOLS, Pair
 from synthscore.types import Context
 from tests.fakes import CensoringEngine, FakeEngine
 
@@ -42,7 +44,7 @@ def position_judge(favour=0.0):
 
 def verdict(target, reference, **options):
     engine = FakeEngine(position_judge(options.pop("favour", 0.0)))
-    return ask([Pair(STORY, "surprise", target, reference)], engine, TEMPLATES, **options)
+    return ask([Pair(STORY, "surprise", target, reference)], engine, TEMPLATES, Asking(**options))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -80,7 +82,7 @@ def test_what_each_order_said_is_said_of_the_target_and_its_mean_is_the_verdict(
 def test_each_pair_costs_what_the_protocol_says(protocol, both_orders, n_questions):
     engine = FakeEngine(position_judge())
     pairs = [Pair(STORY, "surprise", HIGH, LOW)] * 3
-    asked = ask(pairs, engine, TEMPLATES, protocol=protocol, both_orders=both_orders)
+    asked = ask(pairs, engine, TEMPLATES, Asking(protocol, both_orders))
     assert engine.n_judged == 3 * n_questions
     assert len(engine.calls) == 1  # one call: the engine sees everything that can be shared
     assert len(asked) == 3
@@ -95,7 +97,7 @@ def test_a_pair_that_cannot_be_asked_fails_alone_and_keeps_its_reason():
     assert np.isnan(asked.better).tolist() == [False, True]
     assert asked.label_mass[0] == pytest.approx(0.9)
     # Swapping the two texts of pair 0 gives the prompt of pair 1: in both orders neither pair is whole.
-    assert set(ask(pairs, engine, TEMPLATES, both_orders=True).failures) == {0, 1}
+    assert set(ask(pairs, engine, TEMPLATES, Asking(both_orders=True)).failures) == {0, 1}
 
 
 def test_labels_that_the_judge_would_not_say_are_no_answer():
@@ -103,7 +105,7 @@ def test_labels_that_the_judge_would_not_say_are_no_answer():
     asked = ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES)
     assert "rather have said 'The'" in asked.failures[0]
     assert np.isnan(asked.better[0])
-    assert not ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, min_mass=0).failures
+    assert not ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, Asking(min_mass=0)).failures
 
 
 def test_the_signature_names_template_protocol_labels_and_orders():
@@ -115,9 +117,30 @@ def test_no_pairs_are_asked_nothing():
     assert len(ask([], FakeEngine(), TEMPLATES)) == 0
 
 
-def test_an_unknown_protocol_is_refused():
-    with pytest.raises(ValueError, match="expected one of compare"):
-        ask([], FakeEngine(), TEMPLATES, protocol="better")
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"protocol": "better"}, "protocol is 'better', expected one of compare"),
+        ({"both_orders": "yes"}, "both_orders is 'yes', expected True or False"),
+        ({"min_mass": float("nan")}, "min_mass is nan, expected a number from 0 to 1"),
+        ({"max_unreported": 2}, "max_unreported is 2, expected a number from 0 to 1"),
+    ],
+)
+def test_a_way_of_asking_that_cannot_be_is_refused(options, expected):
+    with pytest.raises(InputError, match=expected):
+        Asking(**options)
+
+
+def test_one_answer_of_two_is_no_verdict():
+    def judge(prompt, labels):
+        if "less surprising" in prompt.text or "take less" in prompt.text:
+            raise ValueError("too long")
+        return np.log([0.9, 0.1])
+
+    asked = ask([Pair(STORY, "surprise", HIGH, LOW)], FakeEngine(judge), TEMPLATES, Asking("yes_no_two_sided"))
+    assert asked.failures == {0: "too long"}
+    assert np.isnan([asked.better[0], asked.worse[0], asked.similar[0]]).all()
+    assert np.isnan(asked.by_order).all()
 
 
 LOG_PROBS = hnp.arrays(np.float64, (4, 3), elements=st.floats(-800, -2))
@@ -139,7 +162,7 @@ def test_label_mass_is_the_probability_of_any_label():
 
 def test_labels_that_are_impossible_are_no_answer_even_if_any_mass_will_do():
     engine = FakeEngine(lambda prompt, labels: [-np.inf] * len(labels))
-    asked = ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, min_mass=0)
+    asked = ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, Asking(min_mass=0))
     assert "probability 0 together" in asked.failures[0]
     assert np.isnan(asked.better[0])
 
@@ -160,24 +183,24 @@ def constant(*probs):
 
 def told_in_part(probs, untold, **options):
     engine = CensoringEngine(constant(*probs), lambda prompt: untold)
-    return ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, **options)
+    return ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, Asking(**options))
 
 
 def test_a_little_that_was_not_told_passes_and_is_carried_along():
     asked = told_in_part([0.8, 0.1, 0.009], {2: 0.0})
     assert asked.failures == {}
-    assert asked.slack == pytest.approx([0.009 / 0.909])
+    assert asked.unreported == pytest.approx([0.009 / 0.909])
     assert asked.label_mass == pytest.approx([0.9])
-    assert ask([Pair(STORY, "surprise", HIGH, LOW)], FakeEngine(), TEMPLATES).slack.tolist() == [0.0]
+    assert ask([Pair(STORY, "surprise", HIGH, LOW)], FakeEngine(), TEMPLATES).unreported.tolist() == [0.0]
 
 
 def test_much_that_was_not_told_fails_the_pair_and_names_the_labels():
     asked = told_in_part([0.6, 0.2, 0.05], {1: 0.5, 2: 0.0})
     assert np.isnan(asked.better[0])
-    assert "did not tell the probability of Worse (at most 0.2), Similar (at most 0.05)" in asked.failures[0]
+    assert "did not report the probability of Worse (at most 0.2), Similar (at most 0.05)" in asked.failures[0]
     assert "off by 0.18, expected at most 0.02" in asked.failures[0]
     assert asked.failures[0].endswith("or more of the most probable ones (docs/servers.md)"), "options that exist"
-    assert told_in_part([0.6, 0.2, 0.05], {1: 0.5, 2: 0.0}, max_slack=0.2).failures == {}
+    assert told_in_part([0.6, 0.2, 0.05], {1: 0.5, 2: 0.0}, max_unreported=0.2).failures == {}
 
 
 def test_labels_that_can_be_no_answer_fail_for_that_reason():
@@ -188,5 +211,5 @@ def test_labels_that_can_be_no_answer_fail_for_that_reason():
 def test_slack_is_the_mean_over_the_questions_about_a_pair():
     first = TEMPLATES.compare(STORY, TEMPLATES.task.attribute("surprise"), target=HIGH, reference=LOW)
     engine = CensoringEngine(constant(0.8, 0.1, 0.01), lambda prompt: {2: 0.0} if prompt == first else {})
-    asked = ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, both_orders=True)
-    assert asked.slack == pytest.approx([0.01 / 0.91 / 2])
+    asked = ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, Asking(both_orders=True))
+    assert asked.unreported == pytest.approx([0.01 / 0.91 / 2])

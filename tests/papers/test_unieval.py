@@ -155,12 +155,12 @@ def test_without_what_an_attribute_is_asked_beside_a_text_is_unscored(task, attr
 
 def test_labels_that_a_server_did_not_tell_leave_limits():
     engine = CensoringEngine(judge, lambda prompt: {1: 0.9} if "It snowed" in prompt.text else {})
-    scores = method("unieval:max_slack=0.2")(ratings_of([GOOD, MIXED]), "consistency", Tools(engine))
+    scores = method("unieval:max_unreported=0.2")(ratings_of([GOOD, MIXED]), "consistency", Tools(engine))
     assert (scores[0].low, scores[0].high, scores[0].reason) == (None, None, "")
     slack = 0.6 * 0.1 / 0.8 / 3  # of one sentence in three
     assert scores[1].low == pytest.approx(scores[1].value - slack)
     assert scores[1].high == pytest.approx(scores[1].value + slack)
-    assert scores[1].reason == "the server did not tell all labels"
+    assert scores[1].reason == "the server did not report all labels"
     strict = method("unieval")(ratings_of([GOOD, MIXED]), "consistency", Tools(engine))
     assert strict[1].status == "unscored"
 

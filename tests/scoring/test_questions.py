@@ -13,9 +13,10 @@ from synthscore.cli import judging
 from synthscore.cli.app import main
 from synthscore.errors import InputError
 from synthscore.io.files import read_rows
+from synthscore.judging.asking import Asking, Inquiry, ask
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
-from synthscore.judging.verdicts import PROTOCOLS, Asking, Pair, ask
+from synthscore.judging.verdicts import PROTOCOLS, Pair
 from synthscore.ladders.references import References
 from synthscore.scoring.anchored import load_scales, questions, save_scales
 from synthscore.scoring.anchored.adaptive import Narrow, SameDecision, Sure, ask_in_rounds
@@ -79,9 +80,9 @@ def test_questions_asked_in_several_calls_are_what_they_are_in_one(protocol):
             raise ValueError("too long")
         return soft_judge(prompt, labels)
 
-    options = {"protocol": protocol, "both_orders": True}
-    whole = ask(pairs, FakeEngine(judge), templates, **options)
-    asking = Asking(pairs, FakeEngine(judge), templates, **options)
+    how = Asking(protocol, both_orders=True)
+    whole = ask(pairs, FakeEngine(judge), templates, how)
+    asking = Inquiry(pairs, FakeEngine(judge), templates, how)
     first, second = (
         (np.array([4, 0]), np.array([True, False])),
         (np.array([0, 1, 1, 2]), np.array([True, True, False, True])),
@@ -218,7 +219,7 @@ def test_labels_that_a_server_did_not_tell_are_named_though_one_order_was_asked(
     engine = CensoringEngine(soft_judge, lambda prompt: {2: 0.99})
     scores = scorer(engine=engine, both_orders=True, scale=scale, adaptive=Narrow(3.0)).score(targets())
     assert min(score.details["questions"] for score in scores) < 5
-    assert {score.reason for score in scores} == {"the server did not tell all labels"}
+    assert {score.reason for score in scores} == {"the server did not report all labels"}
 
 
 def test_each_length_of_ladder_is_asked_about_on_its_own_scale():
@@ -311,9 +312,10 @@ def test_scores_say_whether_the_rule_is_met_and_count_questions_in_whole_numbers
 @pytest.mark.parametrize("scoring", ["paper", "anchored"])
 def test_the_signature_is_known_before_anything_is_asked(scale, scoring, monkeypatch):
     options = {"scale": scale, "adaptive": Sure(3.0)} if scoring == "anchored" else {}
-    made = Scorer(References(tuple(LADDERS)), FakeEngine(soft_judge), both_orders=True, scoring=scoring, **options)
+    options |= {"asking": Asking(both_orders=True), "scoring": scoring}
+    made = Scorer(References(tuple(LADDERS)), FakeEngine(soft_judge), **options)
     said = str(made.score(targets()).signature)
-    monkeypatch.delattr(Asking, "verdicts")
+    monkeypatch.delattr(Inquiry, "verdicts")
     assert str(made.signature) == said
 
 

@@ -18,6 +18,7 @@ from synthscore.scoring.anchored.scores import UNSETTLED, lines
 from synthscore.scoring.scorer import Scorer
 from synthscore.signature import Signature
 from synthscore.types import Context, Ladder, Rung, Target, Verdict
+from tests.factories import asking
 from tests.fakes import CensoringEngine, FakeEngine
 
 steps = importlib.import_module("synthscore.scoring.anchored.positions")
@@ -62,7 +63,8 @@ def truth(texts):
 
 
 def scorer(ladders=LADDERS, engine=None, **options):
-    return Scorer(References(tuple(ladders)), engine or FakeEngine(soft_judge), scoring="anchored", **options)
+    how = {"asking": asking(options), "scoring": "anchored"}
+    return Scorer(References(tuple(ladders)), engine or FakeEngine(soft_judge), **how, **options)
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +203,7 @@ def test_other_protocols_are_anchored_too(protocol):
 
 def test_labels_that_a_server_did_not_tell_are_named():
     engine = CensoringEngine(soft_judge, lambda prompt: {2: 0.99})
-    assert "the server did not tell all labels" in scorer(engine=engine).score(targets())[0].reason
+    assert "the server did not report all labels" in scorer(engine=engine).score(targets())[0].reason
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from synthscore.judging.verdicts import PROTOCOLS
 from synthscore.ladders.references import References
 from synthscore.scoring.scorer import Scorer, _open
 from synthscore.types import Context, Ladder, Rung, Target
+from tests.factories import asking
 from tests.fakes import CensoringEngine, FakeEngine
 
 
@@ -42,7 +43,7 @@ def ladder(context_id="c1", failed=(), n=5, attribute="coherence", carry=True):
 
 def scorer(judge=ideal_judge, ladders=None, engine=None, **options):
     references = References(tuple(ladders or [ladder()]))
-    return Scorer(references, engine or FakeEngine(judge), **options)
+    return Scorer(references, engine or FakeEngine(judge), asking=asking(options), **options)
 
 
 def target(q, name="t", context_id="c1"):
@@ -288,8 +289,8 @@ def test_a_score_with_labels_not_told_lies_between_low_and_high_whatever_they_we
 
     untold = {0: 0.9, 1: 0.5, 2: 0.0}
     engine = CensoringEngine(judge, lambda prompt: untold)
-    (score,) = scorer(engine=engine, max_slack=1.0, **how).score([target(3)])
-    assert (score.status, score.reason) == ("ok", "the server did not tell all labels")
+    (score,) = scorer(engine=engine, max_unreported=1.0, **how).score([target(3)])
+    assert (score.status, score.reason) == ("ok", "the server did not report all labels")
     assert score.low < score.value < score.high
     for _ in range(50):
         true = {text: p * (1 - (1 - np.array([0.9, 0.5, 0.0])) * rng.random(3)) for text, p in probs.items()}

@@ -27,6 +27,7 @@ from synthscore.cli.common import Reasons, reasons
 from synthscore.errors import StoreError
 from synthscore.io.files import read_batches, read_rows
 from synthscore.io.outputs import Outputs
+from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task
 from synthscore.ladders.references import References
 from synthscore.scoring.scorer import Scorer
@@ -482,7 +483,7 @@ def test_scores_from_stored_verdicts_are_those_of_the_scorer_to_the_last_bit(eng
     assert keep(*argv) == 0
     files = [Path(name).read_bytes() for name in ("kept.jsonl", "dropped.jsonl")]
     told = capsys.readouterr().err
-    scorer = Scorer(References.load("ladders"), engine, protocol=protocol, both_orders=bool(orders))
+    scorer = Scorer(References.load("ladders"), engine, asking=Asking(protocol, bool(orders)))
     truth = {
         score.id: score.value
         for score in scorer.score([{k: r[k] for k in ("id", "context_id", "text")} for r in rows(40)])
@@ -512,7 +513,7 @@ def test_any_verdicts_give_the_same_score_from_the_store(log_probs):
 
     numbers = iter(itertools.cycle(itertools.chain.from_iterable(log_probs)))
     engine = FakeEngine(lambda prompt, labels: [next(numbers) - math.log(3) for _ in labels])
-    scorer = Scorer(References((ladder("c0"),)), engine, min_mass=0.0)
+    scorer = Scorer(References((ladder("c0"),)), engine, asking=Asking(min_mass=0.0))
     texts = [{"id": str(i), "context_id": "c0", "text": f"Text {i}, quality 1."} for i in range(len(log_probs))]
     for score in scorer.score(texts):
         said = np.array([[[(v.better, v.worse, v.similar)] for v in score.verdicts]])
@@ -612,7 +613,7 @@ def test_verdicts_of_a_wrong_size_are_an_error(engine, folder):
 def test_verdicts_of_which_a_server_did_not_tell_all_are_not_kept(engine, folder):
     scorer = Scorer(References.load("ladders"), engine)
     [score] = scorer.score([{"id": "a", "context_id": "c0", "text": "Text of quality 2."}])
-    untold = replace(score, low=1.0, high=3.0, reason="the server did not tell all labels")
+    untold = replace(score, low=1.0, high=3.0, reason="the server did not report all labels")
     with Store(folder / "other.sqlite") as store:
         stored = StoredVerdicts(store, engine.signature, "asked")
         assert stored.put_many({b"1": untold, b"2": replace(score, verdicts=score.verdicts[:4])}, 5, 1) == 0

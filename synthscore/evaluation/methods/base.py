@@ -72,8 +72,8 @@ def switch(text: str) -> bool:
     return text == "yes"
 
 
-ANSWERS: Mapping[str, Callable[[str], object]] = {"min_mass": fraction, "max_slack": fraction}
-"""Options of methods that read probabilities: what counts as an answer, as in verdicts.ask."""
+ANSWERS: Mapping[str, Callable[[str], object]] = {"min_mass": fraction, "max_unreported": fraction}
+"""Options of methods that read probabilities: what counts as an answer, as in judging.asking.Asking."""
 
 
 def judge_of(tools: Tools) -> Engine:

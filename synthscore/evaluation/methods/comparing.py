@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ...engine import Engine
 from ...errors import InputError, RankingError
 from ...io.scores import Scores
+from ...judging.asking import Asking
 from ...judging.templates import Templates
+from ...judging.verdicts import ProtocolName
 from ...types import Context, Score, Task
 from ..ratings.types import Ratings
 from .base import ANSWERS, Kind, Method, MethodError, Tools, judge_of, scored, switch, task_of, why_not_asked
@@ -72,7 +74,7 @@ class Compared:
     """A method that compares texts with each other. about : what the signature says of the ranker
 
     pool : all texts are one problem, and each is shown with its own context
-    min_mass, max_slack : what counts as an answer, as in verdicts.ask
+    asking : of its template set, Tools.templates is taken
 
     Scores and stderr are the ranking's; details hold the rank, 1 is best. A text is "partial" where a call about it has
     no answer, or the ranking did not converge.
@@ -80,10 +82,8 @@ class Compared:
 
     rank: Ranker
     about: Mapping[str, object]
-    protocol: str = "choose"
+    asking: Asking = Asking("choose")
     pool: bool = False
-    min_mass: float = 0.01
-    max_slack: float = 0.02
 
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
         task, _ = task_of(ratings, attribute)
@@ -117,8 +117,7 @@ class Compared:
 
         _, asked = task_of(ratings, attribute)
         problems = [_problem(ratings, asked.name, rows, templates.task, self.pool) for rows in groups]
-        limits = {"min_mass": self.min_mass, "max_slack": self.max_slack}
-        return Judge(problems, engine, templates, protocol=self.protocol, **limits)
+        return Judge(problems, engine, templates, self.asking)
 
 
 def grouped(ratings: Ratings, *, pool: bool = False) -> tuple[list[list[int]], list[float | str | Score]]:
@@ -281,7 +280,7 @@ class Sort:
 def pairwise(
     *,
     method: str = "poe-bt",
-    protocol: str | None = None,
+    protocol: ProtocolName | None = None,
     design: str | None = None,
     calls: int | None = None,
     orders: str | None = None,
@@ -289,7 +288,8 @@ def pairwise(
     seed: int = 0,
     decisions: str | None = None,
     prior: str | None = None,
-    **options: Any,
+    pool: bool = False,
+    **answers: Any,
 ) -> Method:
     """Any method of ranking, over any design."""
     said = {"method": method, "protocol": protocol, "design": design, "orders": orders, "debias": debias}
@@ -313,13 +313,20 @@ def pairwise(
     return Compared(
         Pairwise(method, design, calls, both, seed, debias, {**mine, "prior": None} if prior == "none" else mine),
         {"selection": ",".join([*selection, f"seed={seed}"]), "method": method, **mine, "debias": debias},
-        protocol or ("compare" if method == "bt-ties" else "choose"),
-        **options,
+        Asking(protocol or ("compare" if method == "bt-ties" else "choose"), **answers),
+        pool,
     )
 
 
 def pairs_beam(
-    *, gap: float = 0.1, beam: int = 1000, orders: str = "one", seed: int = 0, protocol: str = "choose", **options: Any
+    *,
+    gap: float = 0.1,
+    beam: int = 1000,
+    orders: str = "one",
+    seed: int = 0,
+    protocol: ProtocolName = "choose",
+    pool: bool = False,
+    **answers: Any,
 ) -> Method:
     """PairS."""
     _check("pairs-beam", {"orders": orders, "protocol": protocol}, seed)
@@ -327,7 +334,10 @@ def pairs_beam(
         raise MethodError(f"cannot make pairs-beam: gap is {gap}, beam {beam}, expected gap 0 to 0.5, beam >= 1")
     about = {"selection": f"pairs,{orders}-order{'s' * (orders == 'both')},seed={seed}", "method": "pairs"}
     return Compared(
-        Sort(gap, beam, orders == "both", seed), {**about, "gap": f"{gap:g}", "beam": beam}, protocol, **options
+        Sort(gap, beam, orders == "both", seed),
+        {**about, "gap": f"{gap:g}", "beam": beam},
+        Asking(protocol, **answers),
+        pool,
     )
 
 

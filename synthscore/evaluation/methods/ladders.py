@@ -9,7 +9,8 @@ from math import isfinite
 from typing import Any
 
 from ...io.scores import Scores
-from ...judging.verdicts import PROTOCOLS
+from ...judging.asking import Asking
+from ...judging.verdicts import PROTOCOLS, ProtocolName
 from ...ladders.references import References
 from ...scoring.scorer import Scorer
 from ...types import Context, Ladder, Score, Target
@@ -26,6 +27,7 @@ class OnLadders:
     """
 
     options: Mapping[str, Any]
+    asking: Asking = Asking()
     n_rungs: int | None = None
     rung_values: tuple[float, ...] | None = None
 
@@ -47,7 +49,7 @@ class OnLadders:
             judge,
             attribute=asked.name,
             task=task.name,
-            templates=tools.templates,
+            asking=replace(self.asking, prompts=str(tools.templates)),
             rung_values=self._values(ladders),
             **self.options,
         )
@@ -102,14 +104,14 @@ def _why_not(text: RatedText, ratings: Ratings, ladder: Ladder | None) -> str:
 def ladder(
     *,
     both_orders: bool = False,
-    protocol: str = "compare",
+    protocol: ProtocolName = "compare",
     samples: int | None = None,
     seed: int | None = None,
     n_rungs: int | None = None,
     rung_values: tuple[float, ...] | None = None,
-    **options: Any,
+    **answers: Any,
 ) -> Method:
-    """The score of the rung scale; options as those of Scorer."""
+    """The score of the rung scale; options as those of Asking and Paper."""
     wrong = {
         f"protocol is {protocol!r}, expected one of {', '.join(PROTOCOLS)}": protocol not in PROTOCOLS,
         f"samples is {samples}, expected 1 or more": samples is not None and samples < 1,
@@ -119,8 +121,8 @@ def ladder(
     for what, holds in wrong.items():
         if holds:
             raise MethodError(f"cannot make ladder: {what}")
-    options |= {"both_orders": both_orders, "protocol": protocol, "n_samples": samples, "seed": seed or 0}
-    return OnLadders(options, n_rungs, rung_values)
+    options = {"n_samples": samples, "seed": seed or 0}
+    return OnLadders(options, Asking(protocol, both_orders, **answers), n_rungs, rung_values)
 
 
 def _numbers(text: str) -> tuple[float, ...]:

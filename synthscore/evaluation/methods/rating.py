@@ -21,8 +21,8 @@ from ..._version import __version__
 from ...engine import Engine, Generation, Prompt, Sampling, generate, label_log_probs
 from ...errors import LabelError
 from ...io.scores import Scores
+from ...judging.asking import Asking
 from ...judging.templates import Templates
-from ...judging.verdicts import unanswered
 from ...scoring.paper import sample_verdicts
 from ...signature import Signature, text_hash
 from ...types import FloatArray, Score
@@ -40,7 +40,7 @@ class Rating:
     mode : how the answer is read, see above. template : which file of the set asks
     n_samples : of "expectation": the mean of so many draws from p instead; what is drawn for a text depends on seed and
         on the text's ids and attribute alone
-    min_mass, max_slack : what counts as an answer, as in verdicts.ask
+    answers : what counts as one
 
     `details` hold label_mass, expectation and argmax, whichever of them is the value. Where a server did not tell all
     labels, `low` and `high` are the least and the greatest that the value can be; what is drawn has none.
@@ -52,8 +52,7 @@ class Rating:
     template: str = "rate"
     n_samples: int | None = None
     seed: int = 0
-    min_mass: float = 0.01
-    max_slack: float = 0.02
+    answers: Asking = Asking()
 
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
         judge = judge_of(tools)
@@ -90,7 +89,7 @@ class Rating:
                 f"cannot read numbers from {self.low} to {self.high} out of this judge's probabilities: {error}; such "
                 "as scale=1-9. Or take what it writes: prompt-scoring:score_mode=text"
             ) from error
-        failures = unanswered(answers, self.min_mass, self.max_slack)
+        failures = self.answers.unanswered(answers)
         columns = (answers.probs, answers.unreported.tolist(), answers.label_mass.tolist())
         for row, (text, p, slack, mass) in enumerate(zip(texts, *columns, strict=True)):
             if row in failures:
@@ -106,7 +105,7 @@ class Rating:
             elif slack:
                 found["low"], found["high"] = self._limits(p, slack, numbers)
             if slack:
-                found["reason"] = "the server did not tell all labels"
+                found["reason"] = "the server did not report all labels"
             yield found
 
     def _limits(self, p: FloatArray, slack: float, numbers: FloatArray) -> tuple[float, float]:
@@ -170,11 +169,12 @@ def _rating(kind: str, mode: str, modes: Sequence[str], scale: str = "1-5", **op
         raise MethodError(f"cannot make {kind}: scale is {scale!r}, expected LOW-HIGH, such as 1-5", scale=scale)
     if mode not in modes:
         raise MethodError(f"cannot make {kind}: score_mode is {mode!r}, expected one of {', '.join(modes)}", mode=mode)
-    if mode == "text" and (given := options.keys() & {"min_mass", "max_slack"}):
+    if mode == "text" and (given := options.keys() & ANSWERS.keys()):
         raise MethodError(
             f"cannot make {kind}: {', '.join(sorted(given))} does nothing with score_mode=text. Leave it out"
         )
-    return Rating(low, high, mode, **options)
+    answers = Asking(**{name: options.pop(name) for name in ANSWERS.keys() & options.keys()})
+    return Rating(low, high, mode, answers=answers, **options)
 
 
 _SCALE: Mapping[str, Callable[[str], object]] = {"scale": str, "template": str, **ANSWERS}

@@ -12,7 +12,8 @@ from itertools import combinations, permutations
 import numpy as np
 
 from ...engine import Progress
-from ...judging.verdicts import Asking, Pair, Verdicts
+from ...judging.asking import Inquiry
+from ...judging.verdicts import Pair, Verdicts
 from ...signature import text_hash
 from ...types import BoolArray, FloatArray, IntArray, Ladder, Target
 from .adaptive import Stop, ask_in_rounds
@@ -133,14 +134,15 @@ def grouped(
 
 
 def ask_adaptively(
-    asking: Asking, groups: Sequence[Group], scales: Mapping[int, Scale], stop: Stop, progress: Progress | None
+    inquiry: Inquiry, groups: Sequence[Group], scales: Mapping[int, Scale], stop: Stop, progress: Progress | None
 ) -> dict[int, bool]:
     """Ask about rungs against each other, then about each target until the stop rule is met.
 
     scales : by length of ladder. On one whose judge does not see the rungs rise, nothing is asked
     returns : whether each target that was asked about, by its place in the call, meets the rule
     """
-    n_orders = 2 if asking.both_orders else 1
+    asking = inquiry.asking
+    n_orders = asking.n_orders
     n_skipped = sum(len(group.pair) for group in groups if not scales[group.n_rungs].judge.rungs_rise)
     if progress and n_skipped:
         progress(n_skipped * n_orders * asking.n_sides)
@@ -150,8 +152,8 @@ def ask_adaptively(
         at for group in groups for at, (_, one, _) in zip(group.at, group.pair, strict=True) if one < group.n_rungs
     ]
     if first:
-        asking.ask(np.tile(first, n_orders), np.repeat([False, True][:n_orders], len(first)), progress)
-    verdicts = asking.verdicts()
+        inquiry.ask(np.tile(first, n_orders), np.repeat([False, True][:n_orders], len(first)), progress)
+    verdicts = inquiry.verdicts()
     for group in groups:
         n, scale = group.n_rungs, extended(group.asked(verdicts), group.ladders, scales[group.n_rungs])
         rows = np.full((len(group.members), n), -1, dtype=np.int64)  # places of pairs
@@ -163,7 +165,7 @@ def ask_adaptively(
             some = by_context[start : start + BATCH]
 
             def ask(target: IntArray, level: IntArray, swapped: BoolArray, own: IntArray = rows[some]) -> FloatArray:
-                return three_way(asking.ask(own[target, level - 1], swapped, progress), asking.protocol)
+                return three_way(inquiry.ask(own[target, level - 1], swapped, progress), asking.protocol)
 
             rounds = ask_in_rounds(
                 scale,
