@@ -80,27 +80,6 @@ class CheckedLadder:
         return plain_row
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """Ladders of one attribute, or all of them (task "all").
-
-    margin : mean over all steps. gaps : medians, nats; () where lengths differ. words : means, by level from 1; NaN
-        where no rung of this level has a text
-    """
-
-    task: str
-    attribute: str
-    n_ladders: int
-    n_flagged: int
-    n_rising: int
-    margin: float
-    n_inverted: int
-    n_cycles: int
-    gaps: tuple[float, ...]
-    information: float
-    words: tuple[float, ...]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckReport:
     """What is wrong with ladders. placed, signature : empty, and None, where no judge was asked"""
@@ -123,8 +102,12 @@ class CheckReport:
         bad = (each for each in self.ladders if each.flagged)
         return sorted(bad, key=lambda each: (-len(each.flagged), -sum(finding.amount for finding in each.flagged)))
 
-    def summaries(self) -> list[Summary]:
-        """One an attribute, and where there are several, one of all."""
+    def summaries(self) -> list[dict[str, Any]]:
+        """A row an attribute, and where there are several, one of all (task "all").
+
+        rising : ladders that rise. margin, info : means. gaps : medians, nats; none where lengths differ. words : mean
+        lengths, by level from 1. What is not known is NaN.
+        """
         groups: dict[tuple[str, str], list[CheckedLadder]] = {}
         for each in self.ladders:
             groups.setdefault((each.ladder.task, each.ladder.attribute), []).append(each)
@@ -206,30 +189,25 @@ def _standing(ladder: Ladder, placed: Sequence[Placed]) -> tuple[Any, ...]:
     return ()
 
 
-def _summary(task: str, attribute: str, group: Sequence[CheckedLadder]) -> Summary:
+def _summary(task: str, attribute: str, group: Sequence[CheckedLadder]) -> dict[str, Any]:
     checks = [each.judged for each in group if each.judged]
     kinds = Counter(finding.kind for each in group for finding in each.flagged)
-    words = [[each.words[level] for each in group if level in each.words] for level in _levels(group)]
-    same = checks and len({each.ladder.n_rungs for each in group}) == 1  # gaps of other lengths are of other steps
-    return Summary(
-        task,
-        attribute,
-        n_ladders=len(group),
-        n_flagged=sum(bool(each.flagged) for each in group),
-        n_rising=sum(check.rising for check in checks),
-        margin=_of_known(np.mean, [margin for check in checks for margin in check.margins]),
-        n_inverted=kinds["inverted"],
-        n_cycles=kinds["cycle"],
-        gaps=tuple(_of_known(np.median, step) for step in zip(*(each.gaps for each in group), strict=True))
-        if same
-        else (),
-        information=_of_known(np.mean, [each.information for each in group]),
-        words=tuple(_of_known(np.mean, each) for each in words),
-    )
-
-
-def _levels(group: Sequence[CheckedLadder]) -> range:
-    return range(1, 1 + max((level for each in group for level in each.words), default=0))
+    levels = range(1, 1 + max((level for each in group for level in each.words), default=0))
+    alike = len({each.ladder.n_rungs for each in group}) == 1  # the gaps of other lengths are of other steps
+    steps = zip(*(each.gaps for each in group), strict=True) if alike else ()
+    return {
+        "task": task,
+        "attribute": attribute,
+        "ladders": len(group),
+        "flagged": sum(bool(each.flagged) for each in group),
+        "rising": sum(check.rising for check in checks),
+        "margin": _of_known(np.mean, [margin for check in checks for margin in check.margins]),
+        "inverted": kinds["inverted"],
+        "cycles": kinds["cycle"],
+        "gaps": [_of_known(np.median, step) for step in steps],
+        "info": _of_known(np.mean, [each.information for each in group]),
+        "words": [_of_known(np.mean, [each.words.get(level, math.nan) for each in group]) for level in levels],
+    }
 
 
 def _of_known(mean: Any, values: Sequence[float]) -> float:

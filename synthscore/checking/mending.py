@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import LadderError
-from ..ladders.write import Job, Step, Writer, now, schedule
+from ..ladders.write import Draft, Step, Writer, now, schedule, write_rungs
 from ..types import Context, Ladder, Rung, Task
 from .findings import Finding, flagged
 
@@ -59,8 +59,10 @@ def mend(
     """
     cases = [_Case(ladder, flagged(findings)) for ladder, findings in zip(ladders, check(ladders), strict=True)]
     done: list[Repair] = []
-    while trials := [trial for case in cases if (trial := _next(case, writer_of, attempts, done))]:
-        _write(trials, task, {context.id: context for context in contexts})
+    lenders = tuple(contexts)
+    while trials := [trial for case in cases if (trial := _next(case, task, writer_of, attempts, done))]:
+        for writer in {id(trial.writer): trial.writer for trial in trials}.values():
+            write_rungs(task, [trial.draft for trial in trials if trial.writer is writer], writer, lenders=lenders)
         _judge(trials, check)
         done += [trial.settle() for trial in trials]
         if save:
@@ -92,43 +94,39 @@ class _Case:
 
 @dataclass(slots=True)
 class _Trial:
-    """A rung of a ladder, and what is written from it, written again.
-
-    levels : of all that are written again, in the order of writing. rungs : the others, and those that are written
-    """
+    """A rung of a ladder, and what is written from it, written again; draft.levels are in the order of writing."""
 
     case: _Case
-    levels: tuple[int, ...]
     writer: Writer
-    rungs: dict[int, Rung]
+    draft: Draft
     refused: str = ""
     ladder: Ladder | None = None
     findings: Sequence[Finding] = ()
 
     def settle(self) -> Repair:
         """Take the new rungs, or refuse them; either way the history says so."""
-        case, level = self.case, self.levels[0]
+        case, level = self.case, self.draft.levels[0]
         old, refused = case.ladder, self.refused or _worse(case.findings, case.why(level), self.findings)
-        done = case.repair(self.levels, refused)
+        done = case.repair(self.draft.levels, refused)
         case.tried[level] = case.tried.get(level, 0) + 1
         if refused:
-            entry = _entry(self.rungs[level], "not taken", f"{done.why}; not taken: {refused}")
+            entry = _entry(self.draft.rungs[level], "not taken", f"{done.why}; not taken: {refused}")
             case.ladder = _with(old, [_remembering(old.rungs[level - 1], old.rungs[level - 1], entry)])
             return done
         taken = []
-        for each in self.levels:
+        for each in self.draft.levels:
             why = done.why if each == level else f"written from rung {level}, which was written again"
             rung = old.rungs[each - 1]
-            taken.append(_remembering(self.rungs[each], rung, _entry(rung, "replaced", why)))
+            taken.append(_remembering(self.draft.rungs[each], rung, _entry(rung, "replaced", why)))
         case.ladder, case.findings = _with(old, taken), self.findings
         return done
 
 
-def _next(case: _Case, writer_of: WriterOf, attempts: int, done: list[Repair]) -> _Trial | None:
+def _next(case: _Case, task: Task, writer_of: WriterOf, attempts: int, done: list[Repair]) -> _Trial | None:
     """The rung at fault that comes first in the order of writing, while there are attempts left."""
     for step in case.steps:
         if case.why(step.level) and case.tried.get(step.level, 0) < attempts:
-            trial = _trial(case, step, writer_of)
+            trial = _trial(case, task, step, writer_of)
             if isinstance(trial, _Trial):
                 return trial
             case.tried[step.level] = attempts  # there is no use in trying
@@ -136,7 +134,7 @@ def _next(case: _Case, writer_of: WriterOf, attempts: int, done: list[Repair]) -
     return None
 
 
-def _trial(case: _Case, step: Step, writer_of: WriterOf) -> _Trial | str:
+def _trial(case: _Case, task: Task, step: Step, writer_of: WriterOf) -> _Trial | str:
     """Or why the rung cannot be written again."""
     ladder, rung = case.ladder, case.ladder.rungs[step.level - 1]
     if ladder.context is None:
@@ -160,64 +158,23 @@ def _trial(case: _Case, step: Step, writer_of: WriterOf) -> _Trial | str:
     rungs = {rung.level: rung for rung in ladder.rungs if rung.level not in levels}
     if writer.needs_parents and not all(rungs[parent].text for parent in step.parents):
         return "a rung that it is written from failed"
-    return _Trial(case, tuple(levels), writer, rungs)
-
-
-def _write(trials: Sequence[_Trial], task: Task, contexts: dict[str, Context]) -> None:
-    """Fill in the rungs of all trials, one call for each writer and wave."""
-    waves = max(len(schedule(trial.case.ladder.n_rungs)) for trial in trials)
-    for wave in range(waves):
-        calls: dict[int, tuple[Writer, list[tuple[_Trial, Job]]]] = {}
-        for trial in trials:
-            steps = schedule(trial.case.ladder.n_rungs)
-            for step in steps[wave] if wave < len(steps) else ():
-                if step.level in trial.levels:
-                    job = _job(trial, step, task)
-                    if isinstance(job, Rung):
-                        trial.rungs[step.level] = job
-                    else:
-                        calls.setdefault(id(trial.writer), (trial.writer, []))[1].append((trial, job))
-        for writer, asked in calls.values():
-            jobs = [job for _, job in asked]
-            here = {job.context.id for job in jobs}
-            if not writer.needs_parents:  # a degrading writer borrows from the other contexts of its call
-                like = jobs[0]
-                others = [context for name, context in contexts.items() if name not in here]
-                jobs += [Job(context, like.attribute, like.n_rungs, like.n_rungs) for context in others]
-            for (trial, job), rung in zip(asked, writer.write(task, jobs), strict=False):
-                trial.rungs[job.level] = rung
-
-
-def _job(trial: _Trial, step: Step, task: Task) -> Job | Rung:
-    """What is asked for; a failed rung where a parent has failed."""
-    ladder = trial.case.ladder
-    assert ladder.context is not None
-    old = ladder.rungs[step.level - 1]
-    others = tuple(rung.text for rung in trial.rungs.values() if rung.text)
-    attempt = 1
-    if step.level == trial.levels[0]:
-        others += (old.text,) if old.text else ()
-        attempt = 1 + max(int(each.get("attempt") or 1) for each in (old.provenance, *_history(old)))
-    job = Job(ladder.context, task.attribute(ladder.attribute), step.level, ladder.n_rungs, others=others)
-    if not trial.writer.needs_parents or not step.parents:
-        return replace(job, attempt=attempt)
-    worse, better = (trial.rungs[parent].text for parent in step.parents)
-    if not (worse and better):
-        return job.failed("a rung that it is written from failed", {"writer": trial.writer.name})
-    return replace(job, worse=worse, better=better, attempt=attempt)
+    attempt = max(int(each.get("attempt") or 1) for each in (rung.provenance, *_history(rung)))
+    attribute = task.attribute(ladder.attribute)
+    draft = Draft(ladder.context, attribute, ladder.n_rungs, levels, rungs, again=(rung.text, attempt))
+    return _Trial(case, writer, draft)
 
 
 def _judge(trials: Sequence[_Trial], check: Check) -> None:
     """Fill in the findings of each trial's ladder; or why there is no use in asking."""
     for trial in trials:
-        old = trial.case.ladder
-        lost = [level for level in trial.levels if trial.rungs[level].status == "failed"]
-        lost = [level for level in lost if level == trial.levels[0] or old.rungs[level - 1].status == "ok"]
+        old, levels = trial.case.ladder, trial.draft.levels
+        new = [trial.draft.rungs[level] for level in levels]
+        lost = [r for r in new if not r.text and (r.level == levels[0] or old.rungs[r.level - 1].text)]
         if lost:
-            trial.refused = f"rung {lost[0]} failed: {trial.rungs[lost[0]].reason}"
+            trial.refused = f"rung {lost[0].level} failed: {lost[0].reason}"
             continue
         try:
-            trial.ladder = _with(old, [trial.rungs[level] for level in trial.levels])
+            trial.ladder = _with(old, new)
         except LadderError as error:  # a writer that gives a text twice
             trial.refused = str(error)
     asked = [trial for trial in trials if trial.ladder]

@@ -71,8 +71,8 @@ def _trouble(pair: IntArray, answered: BoolArray, scale: Scale) -> str:
         return f"The judge answered nothing about {name}, so that nothing says where their rungs stand."
     if answered.any(axis=1).sum() == 1 and not _circles(pair[answered.any(axis=0)]):
         return (
-            f"Of {name} neighbours alone were asked about, and in one order: whether the judge favours a position or sees "
-            "a distance cannot be told apart. Ask in both orders, or about all pairs of three rungs or more."
+            f"Of {name} neighbours alone were asked about, and in one order: whether the judge favours a position or "
+            "sees a distance cannot be told apart. Ask in both orders, or about all pairs of three rungs or more."
         )
     if not scale.judge.rungs_rise:
         return (

@@ -108,7 +108,7 @@ def _runs(text: str) -> set[tuple[str, ...]]:
 
 
 def _lengths(ladder: Ladder) -> Iterator[Finding]:
-    lengths = [n_words(rung.text) for rung in ladder.usable]
+    lengths = [len(rung.text.split()) for rung in ladder.usable]
     if len(lengths) < 2 or max(lengths) <= _TIMES * min(lengths):
         return
     ways = {(b > a) - (b < a) for a, b in pairwise(lengths)}
