@@ -20,8 +20,9 @@ from scipy import stats
 
 from synthscore.errors import RankingError
 from synthscore.ranking.bradley_terry import bradley_terry, soft_bradley_terry
-from synthscore.ranking.comparisons import Comparisons, Ranking
+from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.gaussian import gaussian
+from synthscore.ranking.result import Ranking
 
 N = 16
 IDS = tuple(f"c{place}" for place in range(N))

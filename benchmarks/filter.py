@@ -1,6 +1,6 @@
 """How fast does `synthscore filter` go over rows whose verdicts are stored, in how much memory, and through kills?
 
-    python -m benchmarks.filter [--rows 1000000] [--kills 100] [--no-times]
+    python -m benchmarks.filter [--rows 1000000] [--kills 20] [--no-times]
 
 Synthetic rows (an id, a context id and a text of about 100 characters) on 1 000 ladders of 5 rungs. A first run gets
 its verdicts from a random number generator in place of a judge, and stores them; its files are the truth. Then the same
@@ -8,9 +8,8 @@ command runs with a judge that fails when it is asked: a process of its own, one
 end, its output compared with the truth byte for byte. What no filter can save is reading and parsing each line; that
 ceiling is timed beside it. MB: the largest resident memory of the process (VmHWM); CPU: of the process.
 
-Kills: over a tenth of the rows (at least 20 000), a run is killed (SIGKILL) at a random moment after its first batch
-and run again, until it ends; then another, until there were enough kills. Its files must be those of the truth. The
-journal is then written after each batch, not each second.
+Kills: over a tenth of the rows (at least 20 000), a run is killed (SIGKILL) at a random moment, and run again, out of
+the store. Its files must be those of the truth.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ import numpy as np
 
 from synthscore import engines
 from synthscore.cli.app import main as synthscore
-from synthscore.io import outputs as filtering
 from synthscore.io.scores import Scores
 from synthscore.ladders.references import References
 from synthscore.scoring.paper import paper_sum, rung_equivalent
@@ -87,13 +85,9 @@ def command(folder: Path, rows: str, suffix: str, dropped: bool) -> list[str]:
     return argv + (["--dropped", str(folder / f"dropped{suffix}")] if dropped else [])
 
 
-def child(argv: list[str], *, fill: bool, journal_s: float) -> int:
+def child(argv: list[str], *, fill: bool) -> int:
     """One run in this process; prints its memory, kB, and CPU seconds."""
     engines.open_engine = lambda name, **options: Judge()  # type: ignore[assignment]
-    filtering.JOURNAL_S = journal_s
-    if not journal_s:
-        commit = filtering.Outputs.commit
-        filtering.Outputs.commit = lambda *done: (commit(*done), print("batch", flush=True))[0]  # type: ignore[method-assign]
     if fill:
         Scorer.score = drawn  # type: ignore[method-assign]
     code = synthscore(argv)
@@ -131,34 +125,27 @@ def contents(folder: Path, suffix: str) -> list[bytes]:
     return [(folder / f"{name}{suffix}").read_bytes() for name in ("kept", "dropped")]
 
 
-def kill_often(folder: Path, n_kills: int, seconds: float) -> tuple[int, int]:
-    """Kills, and runs that ended. seconds : how long a run takes from its first batch on"""
+def kill_often(folder: Path, n_kills: int) -> int:
+    """How many of the runs were killed before they ended."""
     argv = command(folder, "some.jsonl", ".jsonl", True)
-    timed(argv)
+    whole, _ = timed(argv)
     truth = contents(folder, ".jsonl")
     rng = random.Random(0)
-    n, n_ended = 0, 0
-    while n < n_kills or n_ended == 0:
-        process = start(argv, "--journal-s", "0")
-        assert process.stdout is not None
-        process.stdout.readline()
+    n = 0
+    for _ in range(n_kills):
+        process = start(argv)
         try:
-            process.wait(rng.uniform(0, seconds) if n < n_kills else None)
+            process.wait(rng.uniform(0, whole["seconds"]))
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
-            n += 1
         process.communicate()
-        if process.returncode == -signal.SIGKILL:
-            continue
-        if process.returncode or contents(folder, ".jsonl") != truth:
-            sys.exit(f"after {n} kills the files differ, or the exit code is not 0: {process.returncode}")
-        n_ended += 1
+        n += process.returncode == -signal.SIGKILL
+        timed(argv)
+        if contents(folder, ".jsonl") != truth or any(".partial" in path.name for path in folder.iterdir()):
+            sys.exit(f"after {n} kills the files differ")
         for name in ("kept", "dropped"):
             (folder / f"{name}.jsonl").unlink()
-    timed(argv)
-    if contents(folder, ".jsonl") != truth or any(".partial" in path.name for path in folder.iterdir()):
-        sys.exit("the last run's files differ")
-    return n, n_ended + 1
+    return n
 
 
 def time_all(folder: Path, truth: list[bytes], results: dict[str, dict[str, float]]) -> None:
@@ -181,7 +168,7 @@ def time_all(folder: Path, truth: list[bytes], results: dict[str, dict[str, floa
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--no-times", action="store_true", help="only kills")
     args = parser.parse_args()
     results: dict[str, dict[str, float]] = {}
@@ -202,19 +189,11 @@ def main() -> None:
         n_some = max(args.rows // 10, min(args.rows, 20_000))
         with (folder / "rows.jsonl").open() as rows, (folder / "some.jsonl").open("w") as some:
             some.writelines(line for line, _ in zip(rows, range(n_some), strict=False))
-        process = start(command(folder, "some.jsonl", ".jsonl", True), "--journal-s", "0")
-        assert process.stdout is not None
-        process.stdout.readline()
-        began = time.perf_counter()
-        process.communicate()
-        each = time.perf_counter() - began
-        for path in ("kept.jsonl", "dropped.jsonl"):
-            (folder / path).unlink()
-        n_kills, n_ended = kill_often(folder, args.kills, each) if args.kills else (0, 0)
-        if args.kills:
-            print(f"{n_kills} kills in {n_ended} runs of {n_some:,} rows: all files as they should be, byte for byte")
+        n_kills = kill_often(folder, args.kills)
+        if n_kills:
+            print(f"{n_kills} kills over {n_some:,} rows, each run again: all files as they should be, byte for byte")
     machine = {"machine": platform.machine(), "python": platform.python_version()}
-    print(json.dumps({"rows": args.rows, "store_bytes": size, "kills": n_kills, "runs": n_ended, **machine, **results}))
+    print(json.dumps({"rows": args.rows, "store_bytes": size, "kills": n_kills, **machine, **results}))
 
 
 def to_parquet(folder: Path) -> None:
@@ -228,7 +207,6 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
         inner = argparse.ArgumentParser()
         inner.add_argument("--fill", action="store_true")
-        inner.add_argument("--journal-s", type=float, default=filtering.JOURNAL_S)
         options, rest = inner.parse_known_args(sys.argv[2:])
-        sys.exit(child(rest, fill=options.fill, journal_s=options.journal_s))
+        sys.exit(child(rest, fill=options.fill))
     main()

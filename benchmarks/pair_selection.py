@@ -23,7 +23,7 @@ import time
 import numpy as np
 import scipy
 
-from synthscore.ranking import selection
+from synthscore.ranking import designs as selection
 
 N = 1056
 N_PAIRS = 10 * N

@@ -38,11 +38,12 @@ from synthscore.ranking import METHODS, pool
 from synthscore.ranking.asking import ask_in_rounds
 from synthscore.ranking.bias import median_debiasing
 from synthscore.ranking.bradley_terry import bradley_terry, soft_bradley_terry
-from synthscore.ranking.comparisons import Comparisons, Ranking
+from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.counts import average_probability, win_ratio
 from synthscore.ranking.gaussian import gaussian, hard_gaussian
-from synthscore.ranking.rows import read_comparisons
-from synthscore.report.lines import Line, Panel, figure
+from synthscore.ranking.result import Ranking
+from synthscore.ranking.sets import ComparisonSets
+from synthscore.report.figures import Line, Panel, draw_curves
 
 N, N_CONTEXTS, BIAS = 16, 100, 1.0
 BUDGETS = (32, 48, 64, 96, 144, 192, 240)
@@ -107,8 +108,8 @@ def real(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
     human: dict[tuple[str, str], dict[str, float]] = {}
     for row in read_rows(folder / "summeval.jsonl.gz"):
         human[row.values["context_id"], row.values["system"]] = row.values["human"]  # type: ignore[union-attr]
-    apart = read_comparisons(source, fields=fields).groups
-    together = read_comparisons(source, fields=fields, by=("attribute",)).groups
+    apart = ComparisonSets.load(source, fields=fields).sets
+    together = ComparisonSets.load(source, fields=fields, by=("attribute",)).sets
     found: dict[str, dict[str, dict[str, float]]] = {}
     for name in METHODS:
         if name == "pairs":  # asks for pairs that are not there
@@ -253,7 +254,7 @@ def main() -> None:
         Panel("poe-bt: which pairs", [line(greedy[0], "greedy pairs"), line(by["poe-bt"], "random pairs")], calls, ""),
         Panel("poe-bt: calls mostly in one order", [line(curve) for curve in ordered], calls, ""),
     ]
-    FIGURE.write_text(figure(panels))
+    FIGURE.write_text(draw_curves(panels))
     curves = {
         f"{what}: {curve.method}": {"k": BUDGETS, "mean": curve.mean.tolist(), "sd": curve.sd.tolist()}
         for what, some in (

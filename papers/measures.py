@@ -25,13 +25,14 @@ from synthscore.evaluation.agreement.bootstrap import interval, replicates
 from synthscore.evaluation.agreement.levels import measure
 from synthscore.evaluation.methods import KINDS, Tools, method
 from synthscore.evaluation.methods.base import judge_of, task_of
-from synthscore.evaluation.methods.comparing import Compared, Pairwise, grouped
+from synthscore.evaluation.methods.comparing import Compared, grouped
 from synthscore.evaluation.ratings.types import Ratings
 from synthscore.io.scores import Scores
 from synthscore.judging.templates import Templates
 from synthscore.ladders.references import References
-from synthscore.ranking import METHODS, Comparisons, median_debiasing, pairwise_accuracy, pool, position_bias, selection
-from synthscore.ranking import self_consistency as self_consistency_of
+from synthscore.ranking import METHODS, Comparisons, Selection, designs, median_debiasing, pool, position_bias
+from synthscore.ranking.accuracy import pairwise_accuracy
+from synthscore.ranking.accuracy import self_consistency as self_consistency_of
 from synthscore.signature import text_hash
 from synthscore.types import FloatArray, IntArray
 
@@ -39,8 +40,6 @@ from .thinning import thinned
 
 Ask = Mapping[str, Any]
 Of = tuple[str, str]  # benchmark, attribute
-
-WITHOUT_STDERR = ("bt", "poe-bt", "poe-g", "poe-g-hard")  # methods that can leave out what no table shows
 
 
 def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
@@ -184,15 +183,15 @@ class Bench:
         ratings = self.ratings[benchmark]
         groups, why = grouped(ratings, pool=most is not None)
         task, _ = task_of(ratings, attribute)
-        compared = Compared(Pairwise("poe-bt"), {}, pool=most is not None)  # whom to ask; how to rank is the cell's
+        compared = Compared(Selection(), "poe-bt", {}, pool=most is not None)  # whom to ask; how to rank is the cell's
         judge = compared.judge(ratings, attribute, groups, judge_of(tools), Templates(task, tools.templates))
         wanted = []
         for k, rows in enumerate(groups):
             n = len(rows)
             calls = (
-                selection.all_pairs(n)
+                designs.all_pairs(n)
                 if most is None or most >= n * (n - 1)
-                else selection.symmetric(n, most, self.rng("calls", benchmark))
+                else designs.symmetric(n, most, self.rng("calls", benchmark))
             )
             wanted += [(k, i, j) for i, j in calls.tolist()]
         judge(wanted)
@@ -334,13 +333,12 @@ def _curve(bench: Bench, ask: Ask, tools: Tools, of: Of) -> Figure:
     n_draws = 1 if ask["calls"] == "all" else bench.n_draws or ask["draws"]
     key = ("drawn", id(tools.judge), tools.templates, of, ask["level"], ask["calls"], ask["design"], n_draws)
     drawn = bench.kept(key, lambda: _drawn(bench, ask, calls, of, n_draws))
-    options = {"stderr": None} if ask["method"] in WITHOUT_STDERR else {}
     columns, n_failed = [], 0
     for draw in drawn:
         values = np.full(len(bench.ratings[benchmark]), np.nan)
         for each, rows, used in zip(calls.problems, calls.rows, draw, strict=True):
             try:
-                ranking = METHODS[ask["method"]](each.subset(used), **options)
+                ranking = METHODS[ask["method"]].fast(each.subset(used))
             except RankingError:
                 n_failed += 1
                 continue

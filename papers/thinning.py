@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from synthscore.errors import InputError
-from synthscore.ranking import Comparisons, selection
+from synthscore.ranking import Comparisons, designs
 from synthscore.types import IntArray
 
 
@@ -13,7 +13,7 @@ def thinned(calls: Comparisons, budget: str, design: str, rng: np.random.Generat
     """Rows of calls: pairs in both orders that connect all candidates.
 
     budget : "all", of which nothing is left out, or "3N": three times as many calls as candidates; an odd number is one
-        more. design : "symmetric", any pairs; or "greedy", as in ranking.selection, which needs all of them
+        more. design : "symmetric", any pairs; or "greedy", as in ranking.designs, which needs all of them
     raises : InputError where there are not so many
     """
     if budget == "all":
@@ -33,7 +33,7 @@ def thinned(calls: Comparisons, budget: str, design: str, rng: np.random.Generat
             value=budget,
         )
     if design == "greedy":
-        pairs = selection.greedy(n, n_calls, rng)[::2]
+        pairs = designs.greedy(n, n_calls, rng)[::2]
         chosen = np.searchsorted(codes, pairs.min(axis=1) * n + pairs.max(axis=1))
     else:
         chosen = np.flatnonzero(both)[connecting(n, first[both], second[both], n_calls // 2, rng)]

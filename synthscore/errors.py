@@ -86,3 +86,27 @@ class CertificateError(SynthscoreError):
 def alike(reason: str) -> str:
     """A reason without its names and numbers: what reasons of one kind have in common."""
     return re.sub(r"'[^']*'|\"[^\"]*\"|\S*\d\S*", "#", reason)
+
+
+class Reasons:
+    """Reasons, counted; those alike but for names and numbers are one. Of any number of texts, in flat memory."""
+
+    MOST = 1000  # groups that are kept apart
+
+    def __init__(self) -> None:
+        self._groups: dict[str, tuple[int, str, bool]] = {}  # how many, the first, and whether others differ from it
+
+    def add(self, *texts: str) -> None:
+        for text in texts:
+            key = alike(text)
+            if key not in self._groups and len(self._groups) >= self.MOST:
+                key = text = "many other reasons"
+            n, first, differ = self._groups.get(key, (0, text, False))
+            self._groups[key] = n + 1, first, differ or text != first
+
+    def lines(self, most: int = 5) -> list[str]:
+        """The most frequent first, each shown by its first."""
+        ordered = sorted(self._groups.values(), key=lambda group: -group[0])
+        lines = [f"  {n} x {'such as: ' if differ else ''}{first}" for n, first, differ in ordered[:most]]
+        rest = sum(n for n, _, _ in ordered[most:])
+        return lines + ([f"  {rest} x other reasons"] if rest else [])

@@ -7,6 +7,7 @@ What cannot be scored is *unscored*: value NaN (JSON null) with a status and a r
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -250,3 +251,8 @@ class Score:
         scored = self.value is not None and math.isfinite(self.value)
         if scored != (self.status != "unscored") or (self.status != "ok" and not self.reason):
             raise ValueError(f"score {self.id!r}: value {self.value}, status {self.status!r}, reason {self.reason!r}")
+
+    @property
+    def reasons(self) -> list[str]:
+        """One for each rung that has one."""
+        return re.split(r"; (?=rung \d)", self.reason) if self.reason else []

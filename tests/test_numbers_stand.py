@@ -51,14 +51,14 @@ def argv(what: str, source: str, output: str, *, store: str = "none", **options:
     options : by their names; True for those without a value
     """
     words = [what, source, "-o", output]
-    if what == "compare":  # which is a part of `rank`, and its ranking is not looked at
-        words = ["rank", source, "-o", f"{output}.ranking.jsonl", "--save-comparisons", output, "--method", "win-ratio"]
     if what == "rank" and not options.pop("judged", False):
         words = ["rank", "--comparisons", source, "-o", output]
     elif what != "report":
         words += ["--store", store]
     if what in ("score", "filter"):
         words += ["--references", LADDERS]
+    if options.get("debias") == "threshold":
+        options["debias"] = "median"
     for name, value in options.items():
         words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
     return [*words, "--quiet"]

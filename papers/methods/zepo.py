@@ -17,11 +17,13 @@ import numpy as np
 
 from synthscore.engine import Generation, Prompt, Sampling, generate
 from synthscore.evaluation.methods.base import ANSWERS, Kind, Method, MethodError, Tools, judge_of, task_of
-from synthscore.evaluation.methods.comparing import METHODS, Compared, Pairwise, Sort, grouped
+from synthscore.evaluation.methods.comparing import Compared, grouped
 from synthscore.evaluation.ratings.types import Ratings
 from synthscore.io.scores import Scores
 from synthscore.judging.asking import Asking
 from synthscore.judging.templates import Templates
+from synthscore.ranking.methods import METHODS
+from synthscore.ranking.selection import Selection
 from synthscore.types import Attribute, Context
 
 if TYPE_CHECKING:
@@ -111,13 +113,14 @@ class Zepo:
 
     def _fairness(self, judge: Judge) -> float:
         """raises : MethodError where no call was answered"""
-        from synthscore.ranking import pool, position_bias
+        from synthscore.ranking import ask_judge, pool, position_bias
 
         design = "all" if self.calls is None else "symmetric"
-        refused = Pairwise("poe-bt", design, self.calls, seed=self.seed).ask(judge)
-        answered = [calls for calls in judge.comparisons() if len(calls)]
+        sets = ask_judge(judge, Selection(design, self.calls, seed=self.seed))
+        answered = [calls for calls in sets.sets.values() if len(calls)]
         if not answered:
-            reasons = [*(failure.reason for failure in judge.failures), *refused.values(), "no context has two texts"]
+            why = [*(each.reason for each in sets.failures), *(each.reason for each in sets.left_out)]
+            reasons = [*why, "no context has two texts"]
             raise MethodError(f"cannot measure how fair the template set {judge.templates.name!r} is: {reasons[0]}")
         run = pool({str(k): calls for k, calls in enumerate(answered)})
         return -abs(position_bias(run).mean_prob.value - 0.5)
@@ -171,7 +174,7 @@ def zepo(
     """Greedy PairS, or a method of ranking over all pairs, with the fairest wording."""
     counts = {"rounds": rounds, "paraphrases": paraphrases, "contexts": contexts, "calls": calls}
     wrong = {
-        f"method is {method!r}, expected one of pairs, {', '.join(METHODS)}": method not in ("pairs", *METHODS),
+        f"method is {method!r}, expected one of {', '.join(METHODS)}": method not in METHODS,
         "rounds and paraphrases do nothing with templates=FOLDER: leave them out": templates
         and (rounds or paraphrases),
         f"seed is {seed}, expected 0 or more": seed < 0,
@@ -180,9 +183,8 @@ def zepo(
     for what, holds in wrong.items():
         if holds:
             raise MethodError(f"cannot make zepo: {what}")
-    rank = Sort(seed=seed) if method == "pairs" else Pairwise(method, seed=seed)
-    selection = "pairs,one-order" if method == "pairs" else "all,both-orders"
-    compare = Compared(rank, {"selection": f"{selection},seed={seed}", "method": method}, Asking("choose", **answers))
+    selection = Selection("sort" if method == "pairs" else "all", seed=seed)
+    compare = Compared(selection, method, {"selection": selection, "method": method}, Asking("choose", **answers))
     return Zepo(compare, templates, rounds or 5, paraphrases or 5, contexts, calls, seed)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import engines
 from ..engine import Answers, Engine, Progress, Question
-from ..errors import SynthscoreError, alike
+from ..errors import Reasons, SynthscoreError
 from ..judging.verdicts import PROTOCOLS
 from ..signature import Signature
 from ..store import file as store
@@ -336,35 +336,8 @@ def spaced(n: int) -> str:
 def reasons(texts: Iterable[str], most: int = 5) -> list[str]:
     """Lines of reasons, the most frequent first; those alike but for names and numbers are one, shown by its first."""
     found = Reasons()
-    for text in texts:
-        found.add(text)
+    found.add(*texts)
     return found.lines(most)
-
-
-class Reasons:
-    """Reasons, counted; those alike but for names and numbers are one. Of any number of texts, in flat memory.
-
-    groups : what is alike -> how many, the first, and whether others differ from it; JSON
-    """
-
-    MOST = 1000  # groups that are kept apart
-
-    def __init__(self, groups: Mapping[str, tuple[int, str, bool]] | None = None) -> None:
-        self.groups = dict(groups or {})
-
-    def add(self, text: str) -> None:
-        key = alike(text)
-        if key not in self.groups and len(self.groups) >= self.MOST:
-            key = text = "many other reasons"
-        n, first, differ = self.groups.get(key, (0, text, False))
-        self.groups[key] = n + 1, first, differ or text != first
-
-    def lines(self, most: int = 5) -> list[str]:
-        """The most frequent first, each shown by its first."""
-        ordered = sorted(self.groups.values(), key=lambda group: -group[0])
-        lines = [f"  {n} x {'such as: ' if differ else ''}{first}" for n, first, differ in ordered[:most]]
-        rest = sum(n for n, _, _ in ordered[most:])
-        return lines + ([f"  {rest} x other reasons"] if rest else [])
 
 
 def table(rows: Iterable[Sequence[object]], headers: Sequence[str], width: int = 100) -> str:

@@ -1,100 +1,115 @@
-"""`synthscore rank --curve`: agreement by budget, from a full set of comparisons."""
+"""`synthscore curve`: a full set of comparisons -> agreement by budget, for several methods."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
 
-from ..evaluation.curves import Curve, efficiency_curves
-from ..io.write import plain, replacing, write_rows
-from ..ranking import METHODS
-from ..ranking.comparisons import Comparisons, Ranking
-from ..report.lines import Line, Panel, figure
-from ..types import FloatArray
-from .common import INCOMPLETE, OK, UsageError, counted, note, table
-from .comparing import rated, read_ratings, stored
-from .rank import CURVE_METHODS, WITH_STDERR
+from ..errors import InputError
+from ..io.write import replacing, write_rows
+from .common import (
+    INCOMPLETE,
+    OK,
+    Commands,
+    UsageError,
+    add_command,
+    add_input,
+    add_messages,
+    counted,
+    note,
+    rows_file,
+    table,
+    whole,
+)
+from .rank import add_groups, human_fields, stored
+
+TEXT = """
+Examples:
+  $ synthscore curve comparisons.jsonl --human ratings.jsonl --plot curve.svg
+
+How much is lost with fewer questions? Thins a full set of comparisons (both orders of every pair, as `synthscore
+compare` asks without --budget), ranks what is left, and prints Spearman's correlation with people's ratings inside each
+context, by the number of calls: mean and standard deviation over draws, which are the same for every method. Without
+--human each method is compared with what it says of the full set. The exit code is 3 where something could not be
+ranked, or read.
+"""
+
+
+def add(commands: Commands) -> None:
+    parser = add_command(
+        commands, "curve", run, "curve COMPARISONS [--human RATINGS] [options]",
+        "a full set of comparisons -> agreement by budget", TEXT,
+    )  # fmt: skip
+    parser.add_argument("comparisons", metavar="COMPARISONS", help="all pairs, in both orders")
+    parser.add_argument("-o", "--output", type=rows_file, metavar="FILE", help="a row for each method and budget")
+    parser.add_argument("-a", "--attribute", action="append", metavar="A", help="of --human, where there are several")
+    add_groups(parser)
+    parser.add_argument("--methods", metavar="M,M", help="(default: those of docs/ranking.md that are quick)")
+    parser.add_argument(
+        "--selection",
+        choices=("symmetric", "greedy", "random", "no-repeat"),
+        default="symmetric",
+        help="how calls are drawn (default: symmetric)",
+    )
+    parser.add_argument("--draws", type=whole(2), default=100, metavar="N", help="for each budget (default: 100)")
+    parser.add_argument("--budgets", metavar="K,K", help="calls in a context (default: 2 N to all, in steps of N)")
+    parser.add_argument("--seed", type=whole(0), default=0, metavar="N", help="of the draws (default: 0)")
+    parser.add_argument("--plot", metavar="FILE.svg", help="draw it")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_input(parser)
+    add_messages(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    methods = {name: _method(name) for name in (args.methods.split(",") if args.methods else CURVE_METHODS)}
+    from ..evaluation.curves import METHODS, efficiency_curves
+    from ..evaluation.rankings import CandidateRatings
+
+    if args.json and args.output == "-":
+        raise UsageError("--json and -o - both write to stdout. Leave one out")
     budgets = _budgets(args.budgets) if args.budgets else None
-    found = stored(args)
-    human: list[FloatArray] | None = None
-    truth = "what the same method says of the full set"
+    sets, lines = stored(args, args.comparisons, None)
+    human, truth = None, "what the same method says of the full set"
     if args.human:
-        ratings = read_ratings(args)
-        human = [rated(args, found.by, group, calls.ids, ratings) for group, calls in found.groups.items()]
+        ratings = CandidateRatings.load(args.human, encoding=args.encoding, fields=human_fields(args))
+        attribute = (args.attribute or [None])[0]
+        human = [ratings.of(calls.ids, sets.by, group, attribute) for group, calls in sets.sets.items()]
         truth = f"the ratings of {args.human}"
-    n_draws = args.draws or 100
-    curves = efficiency_curves(
-        list(found.groups.values()),
-        methods,
-        human=human,
-        budgets=budgets,
-        n_draws=n_draws,
-        design=args.selection or "symmetric",
-        seed=args.seed or 0,
-    )
-    rows = list(curve_rows(curves))
+    try:
+        methods = args.methods.split(",") if args.methods else METHODS
+        curves = efficiency_curves(
+            list(sets.sets.values()), methods, human=human, budgets=budgets, n_draws=args.draws,
+            design=args.selection, seed=args.seed,
+        )  # fmt: skip
+    except InputError as error:
+        raise UsageError(str(error)) from None
+    rows = [row for curve in curves for row in curve.to_rows()]
     if args.output:
         write_rows(rows, args.output)
     if args.plot:
-        panel = Panel(f"{args.selection or 'symmetric'} selection", lines(curves), "calls in a context", "Spearman")
+        from ..report.figures import Line, Panel, draw_curves
+
+        shown = [
+            Line(curve.method, curve.n_calls.tolist(), curve.mean.tolist(), *curve.interval().T.tolist())
+            for curve in curves
+        ]
+        panel = Panel(f"{args.selection} selection", shown, "calls in a context", "Spearman")
         with replacing(Path(args.plot)) as file:
-            file.write(figure([panel], width=520, height=360).encode())
+            file.write(draw_curves([panel]).encode())
     if args.json:
         print(json.dumps(rows, allow_nan=False))
     elif args.output != "-":
-        print(curve_table(curves))
-    n_contexts = curves[0].n_contexts
+        cells = [
+            (int(k), *(f"{curve.mean[row]:.3f} ± {curve.sd[row]:.3f}" for curve in curves))
+            for row, k in enumerate(curves[0].n_calls)
+        ]
+        print(table(cells, ("calls", *(curve.method for curve in curves)), width=200))
     failed = {curve.method: int(curve.n_failed.sum()) for curve in curves if curve.n_failed.any()}
-    note(
-        args,
-        *found.lines,
-        f"Spearman with {truth}, mean over {counted(n_contexts, 'context')}; mean and sd of {n_draws} draws",
-        *(f"{name} could not rank {counted(count, 'context')} (of all draws)" for name, count in failed.items()),
-    )
-    return OK if found.complete and not failed else INCOMPLETE
-
-
-def curve_table(curves: Sequence[Curve]) -> str:
-    """A row a budget, a column a method: mean and sd over draws."""
-    rows = [
-        (int(k), *(f"{curve.mean[place]:.3f} ± {curve.sd[place]:.3f}" for curve in curves))
-        for place, k in enumerate(curves[0].n_calls)
-    ]
-    return table(rows, ("calls", *(curve.method for curve in curves)), width=200)
-
-
-def curve_rows(curves: Sequence[Curve]) -> Iterator[dict[str, Any]]:
-    """A row a method and budget. low, high : 95 % interval of the mean over draws."""
-    for curve in curves:
-        interval = curve.interval()
-        for place, k in enumerate(curve.n_calls.tolist()):
-            numbers = plain({"mean": curve.mean[place], "sd": curve.sd[place]})
-            numbers |= plain(dict(zip(("low", "high"), interval[place], strict=True)))
-            counts = {"n_draws": curve.values.shape[1], "n_contexts": curve.n_contexts}
-            yield {"method": curve.method, "n_calls": k, **numbers, **counts, "n_failed": int(curve.n_failed[place])}
-
-
-def lines(curves: Sequence[Curve]) -> list[Line]:
-    """What a figure shows of curves: the mean over draws and its interval."""
-    return [
-        Line(curve.method, curve.n_calls.tolist(), curve.mean.tolist(), *curve.interval().T.tolist())
-        for curve in curves
-    ]
-
-
-def _method(name: str) -> Callable[[Comparisons], Ranking]:
-    if name not in METHODS or name == "pairs":  # which chooses its calls itself
-        names = ", ".join(method for method in METHODS if method != "pairs")
-        raise UsageError(f"--methods names {name!r}, expected some of {names}, with commas between")
-    return partial(METHODS[name], stderr=None) if name in WITH_STDERR else METHODS[name]
+    n_contexts = counted(curves[0].n_contexts, "context")
+    lines.append(f"Spearman with {truth}, mean over {n_contexts}; mean and sd of {args.draws} draws")
+    lines += [f"{name} could not rank {counted(count, 'context')} (of all draws)" for name, count in failed.items()]
+    note(args, *lines)
+    return OK if sets.complete and not failed else INCOMPLETE
 
 
 def _budgets(text: str) -> list[int]:

@@ -6,7 +6,6 @@ Nothing is lost on the way: a row that holds no target, or has no ladder, gets a
 from __future__ import annotations
 
 import argparse
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -520,13 +519,8 @@ def summed_up(
 
 def why(heading: str, scores: Iterable[Score]) -> list[str]:
     """The reasons of scores that are not whole, under a heading; nothing where there are none."""
-    lines = reasons(reason for score in scores for reason in reasons_of(score))
+    lines = reasons(reason for score in scores for reason in score.reasons)
     return [f"{heading}:", *lines] if lines else []
-
-
-def reasons_of(score: Score) -> list[str]:
-    """One for each rung."""
-    return re.split(r"; (?=rung \d)", score.reason)
 
 
 def _renamed(row: Row, renaming: Mapping[str, str]) -> Row:

@@ -34,10 +34,10 @@ def report(
 
     Writes one HTML page with what is in a folder of results, or in the files named: how scores are distributed
     and what a threshold keeps, one ladder with its texts to read, verdicts by rung, position bias, label mass,
-    the effect of length, what failed and why, agreement with people, efficiency curves, the signature. What
-    is not there is named. Files are known by their columns: rows of `synthscore score` (with --verdicts for
-    verdicts by rung, with --both-orders for position bias), `filter`, `rank`, `curve` and `evaluate`,
-    texts, people's ratings, ladders. The page opens without a network, holds no script, and can be printed.
+    the effect of length, what failed and why, agreement with people, the signature. What is not there is
+    named. Files are known by their columns: rows of `synthscore score` (with --verdicts for verdicts by rung,
+    with --both-orders for position bias), `filter`, `rank` and `evaluate`, texts, people's ratings, ladders.
+    The page opens without a network, holds no script, and can be printed.
     The exit code is 3 where something was left out while reading; the page says what.
 
     Parameters

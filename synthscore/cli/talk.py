@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ..errors import alike
+from ..errors import Reasons
 
 
 def counted(n: int, noun: str, plural: str = "") -> str:
@@ -22,35 +22,8 @@ def spaced(n: int) -> str:
 def reasons(texts: Iterable[str], most: int = 5) -> list[str]:
     """Lines of reasons, the most frequent first; those alike but for names and numbers are one, shown by its first."""
     found = Reasons()
-    for text in texts:
-        found.add(text)
+    found.add(*texts)
     return found.lines(most)
-
-
-class Reasons:
-    """Reasons, counted; those alike but for names and numbers are one. Of any number of texts, in flat memory.
-
-    groups : what is alike -> how many, the first, and whether others differ from it; JSON
-    """
-
-    MOST = 1000  # groups that are kept apart
-
-    def __init__(self, groups: Mapping[str, tuple[int, str, bool]] | None = None) -> None:
-        self.groups = dict(groups or {})
-
-    def add(self, text: str) -> None:
-        key = alike(text)
-        if key not in self.groups and len(self.groups) >= self.MOST:
-            key = text = "many other reasons"
-        n, first, differ = self.groups.get(key, (0, text, False))
-        self.groups[key] = n + 1, first, differ or text != first
-
-    def lines(self, most: int = 5) -> list[str]:
-        """The most frequent first, each shown by its first."""
-        ordered = sorted(self.groups.values(), key=lambda group: -group[0])
-        lines = [f"  {n} x {'such as: ' if differ else ''}{first}" for n, first, differ in ordered[:most]]
-        rest = sum(n for n, _, _ in ordered[most:])
-        return lines + ([f"  {rest} x other reasons"] if rest else [])
 
 
 def table(rows: Iterable[Sequence[object]], headers: Sequence[str], width: int = 100) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 from numpy.random import Generator
 
 from ..errors import DegradeError
-from ..io.files import shorten
+from ..io.fields import shorten
 from ..resources import read_toml, resource
 from .edits import EDITS, Edit, Material
 from .reading import sentences, word_pairs

@@ -8,16 +8,19 @@ draws.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, RankingError
-from ..ranking import selection
-from ..ranking.comparisons import Comparisons, Ranking
+from ..io.write import plain
+from ..ranking import designs as selection
+from ..ranking.comparisons import Comparisons
+from ..ranking.methods import method_of
+from ..ranking.result import Ranking
 from ..types import FloatArray, IntArray
 from .agreement import per_context
 
@@ -29,6 +32,10 @@ _DESIGNS: Mapping[str, Callable[[int, int, np.random.Generator], IntArray]] = {
     "no-repeat": selection.no_repeat,
     "random": selection.random_calls,
 }
+
+
+METHODS = ("win-ratio", "average-probability", "bt", "poe-g-hard", "poe-bt", "poe-g")
+"""Methods of ranking that curves show where nothing else is said."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +66,14 @@ class Curve:
         sd: FloatArray = self.values.std(axis=1, ddof=1)
         return sd
 
+    def to_rows(self) -> Iterator[dict[str, Any]]:
+        """A row a budget. low, high : 95 % interval of the mean over draws."""
+        interval = self.interval()
+        for row, k in enumerate(self.n_calls.tolist()):
+            numbers = {"mean": self.mean[row], "sd": self.sd[row], "low": interval[row, 0], "high": interval[row, 1]}
+            counts = {"n_draws": self.values.shape[1], "n_contexts": self.n_contexts}
+            yield {"method": self.method, "n_calls": k, **plain(numbers), **counts, "n_failed": int(self.n_failed[row])}
+
     def interval(self, level: float = 0.95) -> FloatArray:
         """Of the mean over draws, by Student's t, shape (B, 2): these contexts, other draws."""
         return t_interval(self.values, level)
@@ -76,7 +91,7 @@ def t_interval(values: FloatArray, level: float = 0.95) -> FloatArray:
 
 def efficiency_curves(
     contexts: Sequence[Comparisons],
-    methods: Mapping[str, Callable[[Comparisons], Ranking]],
+    methods: Sequence[str] | Mapping[str, Callable[[Comparisons], Ranking]] = METHODS,
     *,
     human: Sequence[npt.ArrayLike] | None = None,
     budgets: Sequence[int] | None = None,
@@ -87,18 +102,20 @@ def efficiency_curves(
     """One curve a method.
 
     contexts : all N (N - 1) calls of each; of the same call made more than once, the first counts
-    methods : name -> a function of Comparisons; give it its options (stderr=None saves half of the time)
+    methods : of ranking, by their names; or name -> a function of Comparisons, with its options (stderr=None saves half
+        of the time)
     human : ratings of each context's candidates, in their order, shape (N,), NaN for none. None: what the same method
         says of the full set, so that curves end at 1 and cannot be compared with each other's truth.
     budgets : calls in a context. Default: default_budgets of all contexts
     design : how calls are drawn; "symmetric" and "greedy" take both orders of a pair, "no-repeat" one, "random" any
-    raises : InputError for a set that is not full, or a budget that a context cannot have; RankingError where a method
-        cannot rank a full set that is to be its truth
+    raises : InputError for a set that is not full, a budget that a context cannot have, or a method that asks as it
+        goes; RankingError where a method cannot rank a full set that is to be its truth
     """
+    methods = methods if isinstance(methods, Mapping) else {name: _thinnable(name) for name in methods}
     if n_draws < 2:
         raise InputError(f"cannot tell a spread from {n_draws} draws, expected at least 2", value=n_draws)
     if human is not None and len(human) != len(contexts):
-        raise ValueError(f"{len(human)} sets of ratings for {len(contexts)} contexts, expected as many")
+        raise InputError(f"{len(human)} sets of ratings for {len(contexts)} contexts, expected as many")
     full = [_full(comparisons) for comparisons in contexts]
     ends = np.array(budgets or default_budgets([c.n_candidates for c in contexts], design))
     truth = {
@@ -122,6 +139,13 @@ def efficiency_curves(
                 values[name][place, draw] = agreement.value
                 n_contexts[name] = max(n_contexts[name], agreement.n_contexts)
     return [Curve(name, ends, values[name], n_contexts[name], failed[name]) for name in methods]
+
+
+def _thinnable(name: str) -> Callable[[Comparisons], Ranking]:
+    method = method_of(name)
+    if method.sorts:
+        raise InputError(f"{name} chooses its calls itself, which cannot be thinned. Leave it out", value=name)
+    return method.fast
 
 
 def default_budgets(sizes: Sequence[int], design: Selection = "symmetric") -> list[int]:

@@ -71,21 +71,16 @@ def read_rows(
     return _json_lines(lines, name, fields)
 
 
-def read_batches(
-    source: str | os.PathLike[str], size: int | None, *, encoding: str = "utf-8", skip: int = 0
-) -> Iterator[RowBatch]:
-    """The rows of `read_rows`, at most `size` at a time (None: all); where a batch begins follows from that alone.
-
-    skip : rows that are passed over, unparsed where that can be: those of the first whole batches
-    """
-    name = str(source)
+def read_batches(source: Source, size: int | None, *, encoding: str = "utf-8") -> Iterator[RowBatch]:
+    """The rows of `read_rows`, at most `size` at a time (None: all); where a batch begins follows from that alone."""
+    name = str(source) if isinstance(source, str | os.PathLike) else ""
     suffix = Path(name.removesuffix(".gz")).suffix.lower()
     if suffix == ".parquet" and Path(name).is_file():
-        yield from _parquet_batches(Path(name), size, skip)
+        yield from _parquet_batches(Path(name), size)
     elif name == "-" or (suffix in (".jsonl", ".ndjson") and Path(name).is_file()):
-        yield from _line_batches(_source_lines(source, encoding), "stdin" if name == "-" else name, size, skip)
+        yield from _line_batches(_source_lines(name, encoding), "stdin" if name == "-" else name, size)
     else:
-        rows = itertools.islice(read_rows(source, encoding=encoding), skip, None)
+        rows = read_rows(source, encoding=encoding)
         while batch := list(itertools.islice(rows, size)):
             yield RowBatch(batch)
 
@@ -112,14 +107,14 @@ def _source_lines(source: str | os.PathLike[str], encoding: str) -> Iterator[str
     return _lines(_decoded(lambda: opener(source, "rb"), encoding, str(source)))
 
 
-def _line_batches(lines: Iterator[str], name: str, size: int | None, skip: int) -> Iterator[RowBatch]:
-    numbered = itertools.islice(((n, line) for n, line in enumerate(lines, 1) if not line.isspace()), skip, None)
+def _line_batches(lines: Iterator[str], name: str, size: int | None) -> Iterator[RowBatch]:
+    numbered = ((n, line) for n, line in enumerate(lines, 1) if not line.isspace())
     while batch := list(itertools.islice(numbered, size)):
         rows = [make_row(n, _parsed(n, line, name), name) for n, line in batch]
         yield RowBatch(rows, [line for _, line in batch])
 
 
-def _parquet_batches(path: Path, size: int | None, skip: int) -> Iterator[RowBatch]:
+def _parquet_batches(path: Path, size: int | None) -> Iterator[RowBatch]:
     import pyarrow as pa
 
     number = 0
@@ -127,9 +122,8 @@ def _parquet_batches(path: Path, size: int | None, skip: int) -> Iterator[RowBat
     if size is None and (read := list(batches)):
         batches = iter(pa.Table.from_batches(read).combine_chunks().to_batches())
     for table in batches:
-        if number >= skip:
-            rows = list(_table_rows([table], str(path), {}, number))
-            yield RowBatch(rows, table=table)
+        rows = list(_table_rows([table], str(path), {}, number))
+        yield RowBatch(rows, table=table)
         number += table.num_rows
 
 

@@ -1,71 +1,64 @@
-"""Comparisons -> scores and an order. NumPy and SciPy: no model, no files.
+"""Texts compared with each other -> scores and an order.
 
     >>> from synthscore import ranking
     >>> calls = ranking.Comparisons.of([("a", "b", 0.9), ("b", "c", 0.6), ("c", "a", 0.2)])
-    >>> found = ranking.soft_bradley_terry(calls)
-    >>> [found.ids[place] for place in found.order]
+    >>> found = ranking.rank(calls, "poe-bt")
+    >>> [found.ids[k] for k in found.order]
     ['a', 'b', 'c']
 
-Which comparisons to ask for: `ranking.selection`, `ranking.asking`. Whom: `ranking.judge`, which alone knows of models.
+`compare` asks a judge, and alone knows of models; `rank` applies a method of the table METHODS, by NumPy and SciPy.
+Names are loaded when they are first used: to list the methods, SciPy is not needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from ..evaluation.curves import efficiency_curves
-from . import selection
-from .accuracy import pairwise_accuracy, self_consistency
-from .asking import ask_in_rounds, merge_sort, stored_merge_sort
-from .bias import mean_debiasing, median_debiasing, pool, position_bias
-from .bradley_terry import bradley_terry, bradley_terry_ties, soft_bradley_terry
-from .comparisons import Comparisons, Ranking
-from .counts import average_probability, colley, win_ratio
-from .gaussian import fit_table, gaussian, hard_gaussian
-from .likelihood import likelihood_ranking
-from .pairs import pairs_search, rank_many
-from .uncertainty import bootstrap
+if TYPE_CHECKING:
+    from .bias import mean_debiasing, median_debiasing, pool, position_bias
+    from .comparisons import Comparisons
+    from .judge import Judge, Problem, ask_judge, compare
+    from .methods import METHODS, Method, rank
+    from .result import Ranking, Rankings
+    from .selection import Selection
+    from .sets import ComparisonSets
+    from .uncertainty import bootstrap
+
+_HOMES = {
+    "bias": ("mean_debiasing", "median_debiasing", "pool", "position_bias"),
+    "comparisons": ("Comparisons",),
+    "judge": ("Judge", "Problem", "ask_judge", "compare"),
+    "methods": ("METHODS", "Method", "rank"),
+    "result": ("Ranking", "Rankings"),
+    "selection": ("Selection",),
+    "sets": ("ComparisonSets",),
+    "uncertainty": ("bootstrap",),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "METHODS",
+    "ComparisonSets",
     "Comparisons",
+    "Judge",
+    "Method",
+    "Problem",
     "Ranking",
-    "ask_in_rounds",
-    "average_probability",
+    "Rankings",
+    "Selection",
+    "ask_judge",
     "bootstrap",
-    "bradley_terry",
-    "bradley_terry_ties",
-    "colley",
-    "efficiency_curves",
-    "fit_table",
-    "gaussian",
-    "hard_gaussian",
-    "likelihood_ranking",
+    "compare",
     "mean_debiasing",
     "median_debiasing",
-    "merge_sort",
-    "pairs_search",
-    "pairwise_accuracy",
     "pool",
     "position_bias",
-    "rank_many",
-    "selection",
-    "self_consistency",
-    "soft_bradley_terry",
-    "stored_merge_sort",
-    "win_ratio",
+    "rank",
 ]
 
-METHODS: Mapping[str, Callable[..., Ranking]] = {
-    "win-ratio": win_ratio,
-    "average-probability": average_probability,
-    "colley": colley,
-    "bt": bradley_terry,
-    "poe-bt": soft_bradley_terry,
-    "bt-ties": bradley_terry_ties,
-    "poe-g": gaussian,
-    "poe-g-hard": hard_gaussian,
-    "likelihood": likelihood_ranking,
-    "pairs": stored_merge_sort,
-}
-"""Name of a method -> the function that makes a Ranking of Comparisons."""
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'synthscore.ranking' has no attribute {name!r}")
+    return getattr(import_module(f".{_HOME[name]}", __name__), name)

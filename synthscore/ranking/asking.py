@@ -12,9 +12,10 @@ import numpy as np
 from ..signature import Signature, text_hash
 from ..types import FloatArray, IntArray
 from .bradley_terry import bradley_terry
-from .comparisons import Comparisons, Ranking
+from .comparisons import Comparisons
+from .designs import greedy, next_pairs
 from .pairs import rank_many
-from .selection import greedy, next_pairs
+from .result import Ranking
 
 Call = tuple[int, int, int]
 """Problem, text shown first, text shown second: 0-based places."""
@@ -28,7 +29,7 @@ _SIMILAR = np.array([-np.inf, -np.inf, 0.0])
 def ask_in_rounds(
     problems: Sequence[Sequence[str]], answer: Answer, budgets: Sequence[int], rngs: Sequence[np.random.Generator]
 ) -> list[Comparisons]:
-    """Spends each problem's budget of calls where the answers so far leave most open (selection.next_pairs).
+    """Spends each problem's budget of calls where the answers so far leave most open (designs.next_pairs).
 
     problems : the ids of each. returns : what was answered
 
@@ -68,12 +69,13 @@ def merge_sort(
     *,
     gap: float = 0.0,
     beam_size: int = 1,
-    calibrate: bool = False,
+    both_orders: bool = False,
     seed: int = 0,
 ) -> list[Ranking]:
     """PairS (see ranking.pairs) of many problems side by side, all their questions of a round in one call.
 
     problems : the ids of each
+    both_orders : ask about a pair in both, and average
     seed : of the order that the sort starts from, which is a permutation of the sorted ids: the same for the same ids
     """
     starts = []
@@ -85,7 +87,7 @@ def merge_sort(
         lambda calls: answer([(k, int(starts[k][i]), int(starts[k][j])) for k, i, j in calls]),
         gap=gap,
         beam_size=beam_size,
-        calibrate=calibrate,
+        calibrate=both_orders,
     )
     rankings = []
     for ids, start, (ranking, _) in zip(problems, starts, found, strict=True):
@@ -103,7 +105,7 @@ def merge_sort(
 
 
 def stored_merge_sort(
-    comparisons: Comparisons, *, gap: float = 0.0, beam_size: int = 1, calibrate: bool = False, seed: int = 0
+    comparisons: Comparisons, *, gap: float = 0.0, beam_size: int = 1, both_orders: bool = False, seed: int = 0
 ) -> Ranking:
     """PairS on answers that are there already: the mean of those to the call, else of those in the other order.
 
@@ -122,7 +124,7 @@ def stored_merge_sort(
             rows.append(answers.get(i * n + j, other))
         return np.array(rows).reshape(-1, 3)
 
-    (ranking,) = merge_sort([comparisons.ids], answer, gap=gap, beam_size=beam_size, calibrate=calibrate, seed=seed)
+    (ranking,) = merge_sort([comparisons.ids], answer, gap=gap, beam_size=beam_size, both_orders=both_orders, seed=seed)
     return replace(ranking, signature=comparisons.signature or Signature(()))
 
 

@@ -13,10 +13,11 @@ import numpy as np
 from ..errors import RankingError, SynthscoreWarning
 from ..signature import Signature
 from ..types import FloatArray
-from .comparisons import Comparisons, Pairs, Ranking
+from .comparisons import Comparisons, Pairs
 from .counts import Decisions, to_decide
 from .graph import Graph, Information
 from .newton import Everyone, Slopes, maximise
+from .result import Ranking
 from .uncertainty import Stderr, standard_errors
 
 Prior = Literal["all", "observed"]

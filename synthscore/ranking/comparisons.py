@@ -1,5 +1,4 @@
-"""What was said when texts were compared, and what is made of it: the input and the result of every ranking method.
-Pure NumPy and SciPy: no files, no model.
+"""What was answered when texts were compared: the input of every ranking method. Pure NumPy: no files, no model.
 
 A comparison is one *call*: two texts were shown in an order, and an answer came back. Two calls about the same two
 texts, one in each order, are two comparisons of one *pair*.
@@ -7,13 +6,12 @@ texts, one in each order, are two comparisons of one *pair*.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from ..errors import InputError
 from ..signature import Signature
@@ -252,58 +250,6 @@ class Comparisons:
         return Pairs(i, j, sums[0], sums[1], sums[2])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ranking:
-    """Scores of N candidates, in the order of `ids`; higher is better.
-
-    scores : float64, shape (N,). NaN for a candidate without comparisons where the method can say nothing of it.
-        Methods that know scores only up to a shift (Bradley-Terry, Gaussian, orders) return them with mean zero.
-    stderr : float64, shape (N,), of the score as it is returned; NaN where the method gives none
-    n_comparisons : float64, shape (N,); weight of the comparisons each candidate took part in
-    converged, iterations, gradient : whether the solver reached its tolerance; how often it went round; the largest
-        |derivative of the log-likelihood| that is left. A closed form has converged after 0 iterations.
-    log_likelihood : nats, of the comparisons under the scores; NaN where the method has no likelihood
-    settings : what the method was told and what it estimated (gamma, nu, tau, ...)
-    covariance : float64, shape (N, N), of the scores, where the method computed it
-    """
-
-    ids: tuple[str, ...]
-    scores: FloatArray
-    stderr: FloatArray
-    n_comparisons: FloatArray
-    method: str
-    converged: bool = True
-    iterations: int = 0
-    gradient: float = 0.0
-    log_likelihood: float = float("nan")
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    covariance: FloatArray | None = None
-    signature: Signature = field(default_factory=lambda: Signature(()))
-
-    def __post_init__(self) -> None:
-        n = len(self.ids)
-        for name in ("scores", "stderr", "n_comparisons"):
-            if getattr(self, name).shape != (n,):
-                raise ValueError(f"{name} has shape {getattr(self, name).shape}, expected ({n},)")
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @property
-    def ranks(self) -> IntArray:
-        """1 is best; equal scores (to 9 decimals: rounding must not split ties) share the better rank; 0: unscored."""
-        scores = np.round(self.scores, 9)
-        known = np.sort(scores[~np.isnan(scores)])
-        better = len(known) - np.searchsorted(known, scores, side="right")
-        return np.where(np.isnan(scores), 0, better + 1).astype(np.int64)
-
-    @property
-    def order(self) -> IntArray:
-        """Indices, best first; equals in the order they were given, unscored last."""
-        scores = np.round(self.scores, 9)
-        return np.argsort(np.where(np.isnan(scores), np.inf, -scores), kind="stable")
-
-
 def added_up(
     i: IntArray, j: IntArray, n: int, columns: Sequence[FloatArray]
 ) -> tuple[IntArray, IntArray, list[FloatArray]]:
@@ -317,16 +263,9 @@ def added_up(
         number[cells] = np.arange(len(cells), dtype=np.int32)
         place = number[keys].astype(np.int64)
         del keys, seen, number
-        i, j = cells // n, cells % n
     else:
-        rows = _counting_argsort(j, n)
-        rows = rows[_counting_argsort(i[rows], n)]
-        i, j = i[rows], j[rows]
-        new = np.ones(len(rows), dtype=np.bool_)
-        new[1:] = (i[1:] != i[:-1]) | (j[1:] != j[:-1])
-        place = np.empty_like(rows)
-        place[rows] = np.cumsum(new) - 1
-        i, j = i[new], j[new]
+        cells, place = np.unique(i * n + j, return_inverse=True)
+    i, j = cells // n, cells % n
     return i, j, [np.bincount(place, column, len(i)).astype(np.float64, copy=False) for column in columns]
 
 
@@ -348,15 +287,6 @@ def _row_sums(columns: FloatArray) -> FloatArray:
     """The sum of three columns; several times faster than sum(axis=1), and taken for every call."""
     total: FloatArray = columns[:, 0] + columns[:, 1] + columns[:, 2]
     return total
-
-
-def _counting_argsort(keys: IntArray, n: int) -> IntArray:
-    """A stable argsort of integers 0..n-1 in O(len + n): SciPy's change from rows to columns is a counting sort."""
-    k = len(keys)
-    index = np.int32 if max(k, n) < 2**31 else np.int64
-    starts: npt.NDArray[np.integer] = np.arange(k + 1, dtype=index)
-    by_row = sparse.csr_array((np.ones(k, dtype=np.int8), keys.astype(index), starts), shape=(k, n))
-    return np.asarray(by_row.tocsc().indices)
 
 
 def _some(names: Sequence[str], most: int = 5) -> str:

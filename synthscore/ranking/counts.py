@@ -8,8 +8,9 @@ import numpy as np
 
 from ..signature import Signature
 from ..types import FloatArray
-from .comparisons import Comparisons, Pairs, Ranking
+from .comparisons import Comparisons, Pairs
 from .graph import Graph, Information
+from .result import Ranking
 
 Decisions = Literal["averaged", "per_call"]
 

@@ -15,9 +15,10 @@ import numpy as np
 from ..errors import InputError
 from ..signature import Signature
 from ..types import FloatArray, IntArray
-from .comparisons import Comparisons, Ranking, added_up
+from .comparisons import Comparisons, added_up
 from .counts import Decisions, to_decide
 from .graph import Graph, Information
+from .result import Ranking
 from .uncertainty import Errors, Stderr, standard_errors
 
 

@@ -1,32 +1,157 @@
-"""Texts + engine -> comparisons. The one module of ranking that asks a model; it reads no files.
+"""Texts + a judge -> comparisons: which questions are asked, and what becomes of the answers. The one module of ranking
+that asks a model.
 
-A `Judge` answers calls of many problems at a time: those of a design (`selection`), or those that depend on earlier
+    >>> sets = compare("candidates.jsonl", engine, task="summarization", attribute="coherence")
+    >>> sets.save("comparisons.jsonl")
+
+A `Judge` answers calls of many problems at a time: those of a design (`designs`), or those that depend on earlier
 answers (`asking`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from ..engine import Engine
-from ..errors import InputError
+from ..errors import InputError, SynthscoreWarning
+from ..io.fields import Row, row_error
+from ..io.files import Source, read_rows
+from ..io.nouns import context_from_row, read_contexts, target_from_row, target_names
 from ..judging.asking import Asking, ask
+from ..judging.tasks import load_task
 from ..judging.templates import Templates
 from ..judging.verdicts import Pair
 from ..signature import Signature, text_hash
-from ..types import Context, FloatArray
-from .asking import Call, compared
+from ..types import Context, FloatArray, IntArray, Target, Task
+from .asking import Call, ask_in_rounds, compared, merge_sort
 from .comparisons import Comparisons
+from .designs import design
+from .selection import Selection
+from .sets import GROUPS, ComparisonSets, Failure, Group, LeftOut
 
 PROTOCOLS = ("choose", "compare", "yes_no")
 """Those whose answers about a pair are probabilities that sum to 1."""
 
-
 _PROBE = Context("probe", "<context>")
+
+
+def compare(
+    candidates: Source,
+    judge: Engine | str,
+    *,
+    task: Task | str | Path,
+    attribute: str | Sequence[str],
+    selection: Selection | None = None,
+    contexts: Source | None = None,
+    asking: Asking = Asking("choose"),
+    encoding: str = "utf-8",
+    fields: Mapping[str, str] | None = None,
+) -> ComparisonSets:
+    """What a judge answers when candidates for the same context are compared, a set for each context and attribute.
+
+    candidates : rows with context_id, text, and context unless `contexts` holds them; maybe id and system
+    judge : an engine, or the name of a model
+    task : one of synthscore.task_names(), or a folder with a task.toml. attribute : one of its, or several
+    raises : TaskError, TemplateError, LabelError, EngineError; InputError for a source that cannot be read at all
+    """
+    from ..engines import open_engine
+
+    known = task if isinstance(task, Task) else load_task(task)
+    names = [attribute] if isinstance(attribute, str) else attribute
+    attributes = [known.attribute(name).name for name in dict.fromkeys(names)]
+    problems, left_out = read_problems(candidates, attributes, contexts=contexts, encoding=encoding, fields=fields)
+    engine = open_engine(judge) if isinstance(judge, str) else judge
+    asked = Judge(problems, engine, Templates(known, asking.prompts), asking)
+    return ask_judge(asked, selection or Selection(), left_out)
+
+
+def ask_judge(judge: Judge, selection: Selection, left_out: Sequence[LeftOut] = ()) -> ComparisonSets:
+    """A judge's answers to what is chosen about its problems. A problem that the budget cannot connect is left out."""
+    problems, refused, designs = judge.problems, list(left_out), dict[int, IntArray]()
+    both, rngs = selection.both_orders, [problem.rng(selection.seed) for problem in judge.problems]
+    for k, problem in enumerate(problems if selection.design != "sort" else ()):
+        name = "greedy" if selection.design == "sequential" else selection.design  # which begins like it
+        try:
+            designs[k] = design(name, len(problem.ids), selection.budget, rngs[k], both_orders=both)
+        except InputError as error:
+            names = dict(zip(GROUPS, problem.group, strict=True))
+            refused += [LeftOut({"id": text, **names}, str(error)) for text in problem.ids]
+    asked = list(designs) if selection.design != "sort" else list(range(len(problems)))
+    ids = [problems[k].ids for k in asked]
+    if selection.design == "sort":
+        gap, beam = selection.gap, selection.beam_size
+        merge_sort(ids, judge, gap=gap, beam_size=beam, both_orders=both, seed=selection.seed)
+    elif selection.design == "sequential":
+        budgets = [len(designs[k]) for k in asked]
+        rngs = [problems[k].rng(selection.seed) for k in asked]
+        ask_in_rounds(ids, lambda calls: judge([(asked[k], i, j) for k, i, j in calls]), budgets, rngs)
+    else:
+        judge([(k, i, j) for k, calls in designs.items() for i, j in calls.tolist()])
+    signature, answered = judge.signature.with_(selection=selection), judge.comparisons()
+    sets = {problems[k].group: replace(answered[k], signature=signature) for k in asked}
+    return ComparisonSets(GROUPS, sets, tuple(refused), tuple(judge.failures))
+
+
+def read_problems(
+    candidates: Source,
+    attributes: Sequence[str],
+    *,
+    contexts: Source | None = None,
+    encoding: str = "utf-8",
+    fields: Mapping[str, str] | None = None,
+) -> tuple[list[Problem], list[LeftOut]]:
+    """The candidates of each context, on each attribute; and those that are in none of these, with the reason.
+
+    warns : SynthscoreWarning for a row of `contexts` that holds none
+    """
+    known: dict[str, Context] | None = None
+    if contexts is not None:
+        read, errors = read_contexts(contexts, encoding=encoding)
+        known = {context.id: context for context in read}
+        for error in errors:
+            warnings.warn(str(error), SynthscoreWarning, stacklevel=2)
+    by_context: dict[str, tuple[Context, list[Target]]] = {}
+    left_out: list[LeftOut] = []
+    rows: dict[str, int] = {}
+    for row in read_rows(candidates, encoding=encoding, fields=fields):
+        try:
+            if isinstance(row, InputError):
+                raise row
+            target = target_from_row(row)
+            if known is not None and target.context_id not in known:
+                raise _refused(row, f"its context {target.context_id!r} is not in the file of contexts")
+            context = context_from_row(row) if known is None else known[target.context_id]
+            first, texts = by_context.setdefault(target.context_id, (context, []))
+            if context != first:
+                raise _refused(row, f"context {context.id!r} has another text, facts or references in an earlier row")
+            if rows.setdefault(target.id, row.number) != row.number:
+                raise _refused(row, f"target id {target.id!r} was already used by row {rows[target.id]}")
+            texts.append(target)
+        except InputError as error:
+            about = vars(error)
+            names = {name: about[name] for name in GROUPS if name in about}
+            left_out.append(LeftOut({"id": about.get("id", f"row {about.get('row')}"), **names}, str(error)))
+    problems = []
+    for context, texts in by_context.values():
+        for attribute in attributes:
+            if len(texts) > 1:
+                ids, shown = zip(*((target.id, target.text) for target in texts), strict=True)
+                problems.append(Problem(context, attribute, ids, shown))
+            elif texts:
+                names = {"id": texts[0].id, "context_id": context.id, "attribute": attribute}
+                reason = "it is the only candidate of its context, expected at least 2 to compare"
+                left_out.append(LeftOut(names, reason))
+    return problems, left_out
+
+
+def _refused(row: Row, seen: str) -> InputError:
+    known = target_names(row)
+    return row_error(row, "id", known["id"], seen, "Mend or remove the row", **known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +172,15 @@ class Problem:
                 value=self.ids,
             )
 
+    @property
+    def group(self) -> Group:
+        """What tells its comparisons from those of others: the values of GROUPS."""
+        return self.context.id, self.attribute
+
     def rng(self, seed: int) -> np.random.Generator:
         """For what is drawn about this problem, whatever its neighbours are."""
         name = text_hash(self.context.id, self.attribute)
         return np.random.default_rng([seed, int(name[:16], 16)])
-
-
-class Failure(NamedTuple):
-    """A call without an answer: the ids of the texts, and why."""
-
-    problem: int
-    first: str
-    second: str
-    reason: str
 
 
 class Judge:
@@ -108,8 +229,8 @@ class Judge:
         answers[list(reasons)] = np.nan
         for row, (k, first, second) in enumerate(calls):
             if row in reasons:
-                ids = self.problems[k].ids
-                self.failures.append(Failure(k, ids[first], ids[second], reasons[row]))
+                problem = self.problems[k]
+                self.failures.append(Failure(problem.group, problem.ids[first], problem.ids[second], reasons[row]))
             else:
                 self._calls[k].append(calls[row])
                 self._answers[k].append(answers[row])

@@ -12,8 +12,9 @@ import numpy as np
 from ..errors import InputError, RankingError
 from ..signature import Signature
 from ..types import FloatArray, IntArray
-from .comparisons import Comparisons, Ranking
+from .comparisons import Comparisons
 from .graph import Graph
+from .result import Ranking
 
 _EXACT = 18  # candidates: 2^18 subsets, tens of megabytes, a fraction of a second
 _FLOOR = 1e-12  # of a probability: a hard outcome against the order costs 27.6 nats, not everything

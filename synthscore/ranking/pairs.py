@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..types import FloatArray, IntArray
-from .comparisons import Comparisons, Ranking
+from .comparisons import Comparisons
+from .result import Ranking
 
 _FLOOR = 1e-9  # of a probability, before its log is taken
 

@@ -1,372 +1,63 @@
-"""Which comparisons to ask for. Pure NumPy and SciPy: nothing here knows what a text or a judge is.
-
-A budget counts *calls*: a pair asked in both orders is two of them. A design is an int64 array of shape (n_calls, 2)
-with the text that is shown first in column 0. No call comes twice, and all candidates are connected: without that no
-method can put them on one scale.
-
-    all_pairs       everything
-    random_calls    of the N (N - 1) calls, any
-    no_repeat       of the N (N - 1) / 2 pairs, each in an order that a coin decides
-    symmetric       of the pairs, each in both orders
-    greedy          the pairs that tell most about the scores, before any answer is known
-    next_pairs      the same after some answers: pairs that are close as well as little known
-    design          one of the first five by name
-"""
+"""Which questions a judge is asked about candidates: a choice that can be named, checked and signed."""
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
-from typing import NamedTuple
-
-import numpy as np
-from scipy.linalg.blas import dgemm
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
+from dataclasses import dataclass
 
 from ..errors import InputError
-from ..types import FloatArray, IntArray
-from .comparisons import Comparisons, Ranking
 
-_DRAWS = 100  # disconnected draws before a spanning tree is drawn first
-_TIE = 1e-9  # gains that differ by less, relatively, are equal: rounding must not choose between them
-_BLOCK = 96  # picks that are applied to the resistances together
-_WIDTH = 4000  # pairs that are kept up to date between two such blocks
-_PRIOR_PRECISION = 0.01  # of a score, per nat squared: a priori within tens of nats of the others
+DESIGNS = ("all", "random", "no-repeat", "symmetric", "greedy", "sequential", "sort")
+_EITHER = ("all", "greedy", "sort")  # ask about a pair in one order or in both
 
 
-class Design(NamedTuple):
-    """What a set of calls amounts to.
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which questions are asked about the candidates of each ranking.
 
-    n_pairs : pairs that are asked at all. n_both_orders : of these, in both orders
-    min_degree, max_degree : over candidates, how many different others each is compared with
-    log_det : log of the number of spanning trees of the graph that has an edge a call; what `greedy` makes large.
-        -inf where the calls do not connect all candidates.
+    design : "all" pairs; "greedy": those that tell most, chosen beforehand; "random": any calls; random pairs in one
+        order, "no-repeat", or both, "symmetric" (see designs); "sequential": in rounds, after the answers so far;
+        "sort": those that a merge sort needs (see pairs). Default: "greedy" with a budget, else "all"
+    budget : questions; a pair in both orders is two
+    orders : in which a pair is asked, "both" or "one"; of all, greedy (default: both) and sort (default: one)
+    seed : of what is drawn. gap, beam_size : of the sort
+    raises : InputError for settings that contradict each other
     """
 
-    n_calls: int
-    n_pairs: int
-    n_both_orders: int
-    min_degree: int
-    max_degree: int
-    log_det: float
+    design: str = ""
+    budget: int | None = None
+    orders: str | None = None
+    seed: int = 0
+    gap: float = 0.0
+    beam_size: int = 1
 
+    def __post_init__(self) -> None:
+        if not self.design:
+            object.__setattr__(self, "design", "all" if self.budget is None else "greedy")
+        name, budget = self.design, self.budget
+        counted, sorted_ = name not in ("all", "sort"), name == "sort"
+        wrong = {
+            f"design is {name!r}, expected one of {', '.join(DESIGNS)}": name not in DESIGNS,
+            f"orders is {self.orders!r}, expected one of both, one": self.orders not in (None, "both", "one"),
+            f"design={name} asks all that it needs: leave the budget out": not counted and budget is not None,
+            f"design={name} needs a number of calls: give it a budget": counted and budget is None,
+            f"budget is {budget}, expected 1 or more": budget is not None and budget < 1,
+            f"design={name} decides the orders itself: leave orders out": self.orders and name not in _EITHER,
+            f"seed is {self.seed}, expected 0 or more": self.seed < 0,
+            f"gap is {self.gap}, expected 0 to 0.5": not 0 <= self.gap <= 0.5,
+            f"beam_size is {self.beam_size}, expected 1 or more": self.beam_size < 1,
+            "gap and beam_size are of design=sort: leave them out": not sorted_ and (self.gap or self.beam_size != 1),
+        }
+        for what, holds in wrong.items():
+            if holds:
+                raise InputError(f"cannot choose what to ask: {what}")
 
-def describe(n: int, calls: IntArray) -> Design:
-    """Counts and log-determinant of calls among n candidates; time grows with n cubed."""
-    directed = np.unique(calls[:, 0] * np.int64(n) + calls[:, 1])
-    low, high = np.sort(np.stack(np.divmod(directed, np.int64(n))), axis=0)
-    edges, asked = np.unique(low * np.int64(n) + high, return_counts=True)
-    degree = np.bincount(np.concatenate(np.divmod(edges, np.int64(n))), minlength=n)
-    log_det = -np.inf
-    if _connected(n, calls):
-        log_det = float(np.linalg.slogdet(_laplacian(n, calls) + 1 / n)[1] - np.log(n))
-    return Design(len(calls), len(edges), int((asked == 2).sum()), int(degree.min()), int(degree.max()), log_det)
+    @property
+    def both_orders(self) -> bool:
+        """Whether each pair is asked about in both."""
+        default = "both" if self.design in ("symmetric", "all", "greedy") else "one"
+        return (self.orders or default) == "both"
 
-
-# ------------------------------------------------------------------------------------------------- fixed designs
-
-
-def all_pairs(n: int, *, both_orders: bool = True) -> IntArray:
-    """Every pair, in both orders or in one. In one, each candidate is first in half of its pairs (even n: give or take
-    one)."""
-    _require(n, n - 1)
-    return _decoded(n, np.arange(n * (n - 1) // (1 if both_orders else 2)))
-
-
-def random_calls(n: int, n_calls: int, rng: np.random.Generator) -> IntArray:
-    """Any of the n (n - 1) calls, uniformly among the draws that connect all candidates.
-
-    Where n_calls is so small that 100 draws did not connect them, a uniformly drawn spanning tree comes first, each of
-    its pairs in an order that a coin decides, and the rest is drawn uniformly from what is left.
-
-    raises : InputError for fewer than n - 1 calls, or more than there are
-    """
-    _require(n, n_calls, most=n * (n - 1))
-    return _connected_draw(n, n_calls, n * (n - 1), rng)
-
-
-def no_repeat(n: int, n_calls: int, rng: np.random.Generator) -> IntArray:
-    """Any of the n (n - 1) / 2 pairs, drawn as by `random_calls`; a coin decides which text is first.
-
-    raises : InputError for fewer than n - 1 calls, or more than there are pairs
-    """
-    _require(n, n_calls, most=n * (n - 1) // 2)
-    return _coin_flips(_connected_draw(n, n_calls, n * (n - 1) // 2, rng), rng)
-
-
-def symmetric(n: int, n_calls: int, rng: np.random.Generator) -> IntArray:
-    """n_calls / 2 of the pairs, drawn as by `random_calls`, each in both orders, one right after the other.
-
-    raises : InputError for an odd number, fewer than 2 (n - 1), or more than n (n - 1)
-    """
-    _require(n, n_calls, most=n * (n - 1), both_orders=True)
-    return _both_orders(_connected_draw(n, n_calls // 2, n * (n - 1) // 2, rng))
-
-
-def greedy(n: int, n_calls: int, rng: np.random.Generator, *, both_orders: bool = True) -> IntArray:
-    """Pairs chosen one by one so that the determinant of the information about the scores grows most.
-
-        start with the chain (1, 2), (2, 3), ...
-        then always the pair of largest effective resistance  r_ij = A_ii + A_jj - 2 A_ij,  A the inverse information;
-        det grows by the factor 1 + r_ij
-
-    No pair comes twice before all have come once. The order of the candidates is random: the method itself would always
-    choose the same pairs. With both_orders each pair is asked in both, one right after the other. Otherwise a coin
-    decides, and a pair that comes again is asked in the other order.
-    The first calls are the design for that smaller budget, from n - 1 pairs upwards.
-
-    raises : InputError for a budget that is odd (with both_orders), below n - 1 pairs, or above n (n - 1) calls
-    source : arXiv:2405.05894, section 3.6 and A.6. Memory grows with n squared; times: benchmarks/pair_selection.py
-    """
-    _require(n, n_calls, most=n * (n - 1), both_orders=both_orders)
-    pairs = rng.permutation(n)[_greedy_pairs(n, n_calls // 2 if both_orders else n_calls)]
-    if both_orders:
-        return _both_orders(pairs)
-    all_once = n * (n - 1) // 2
-    first_time = _coin_flips(pairs[:all_once], rng)
-    asked = set(map(tuple, first_time.tolist()))
-    again = [(j, i) if (i, j) in asked else (i, j) for i, j in pairs[all_once:].tolist()]
-    return np.concatenate([first_time, np.array(again, dtype=np.int64).reshape(-1, 2)])
-
-
-DESIGNS = ("all", "random", "no-repeat", "symmetric", "greedy")
-
-
-def design(name: str, n: int, n_calls: int | None, rng: np.random.Generator, *, both_orders: bool = True) -> IntArray:
-    """A design by name, of n_calls, or of all there are where they are fewer. n_calls : None for "all"
-
-    both_orders : of "all" and "greedy"; the others decide that themselves
-    raises : InputError where the calls cannot connect all candidates
-    """
-    if name == "all":
-        return all_pairs(n, both_orders=both_orders)
-    most = n * (n - 1) // (2 if name == "no-repeat" else 1)
-    n_calls = most if n_calls is None else min(n_calls, most)
-    if name == "greedy":
-        return greedy(n, n_calls, rng, both_orders=both_orders)
-    return {"random": random_calls, "no-repeat": no_repeat, "symmetric": symmetric}[name](n, n_calls, rng)
-
-
-def _require(n: int, n_calls: int, most: int | None = None, both_orders: bool = False) -> None:
-    if n < 2:
-        raise InputError(f"cannot choose pairs out of {n} candidates, expected at least 2", value=n)
-    least = 2 * (n - 1) if both_orders else n - 1
-    if n_calls < least or (most is not None and n_calls > most):
-        raise InputError(
-            f"cannot choose {n_calls} calls for {n} candidates: expected {least} (they must all be connected) to "
-            f"{most}{', both orders counted' if both_orders else ''}. Change the budget",
-            value=n_calls,
-        )
-    if both_orders and n_calls % 2:
-        raise InputError(
-            f"cannot spend {n_calls} calls on pairs in both orders: expected an even number. "
-            f"Take {n_calls - 1} or {n_calls + 1}",
-            value=n_calls,
-        )
-
-
-# ------------------------------------------------------------------------------------------------- drawing
-
-
-def _decoded(n: int, codes: IntArray) -> IntArray:
-    """Calls by number. Code c is (c mod n, that plus c // n + 1, around the circle): the first n (n - 1) / 2 codes are
-    all pairs once, the first n (n - 1) all calls, and nothing of size n squared is needed to draw some of them."""
-    distance, first = np.divmod(codes, np.int64(n))
-    return np.stack([first, (first + distance + 1) % n], axis=1)
-
-
-def _coded(n: int, calls: IntArray) -> IntArray:
-    codes: IntArray = ((calls[:, 1] - calls[:, 0]) % n - 1) * n + calls[:, 0]
-    return codes
-
-
-def _connected_draw(n: int, size: int, n_codes: int, rng: np.random.Generator) -> IntArray:
-    for _ in range(_DRAWS):
-        calls = _decoded(n, rng.choice(n_codes, size, replace=False))
-        if _connected(n, calls):
-            return calls
-    tree = _coin_flips(_random_tree(n, rng), rng)
-    codes = _coded(n, tree)
-    if n_codes < n * (n - 1):  # pairs, not calls: a pair's code is the smaller of its two calls'
-        codes = np.minimum(codes, _coded(n, tree[:, ::-1]))
-    drawn = rng.choice(n_codes, size, replace=False)  # enough, because at most n - 1 of them are in the tree
-    rest = drawn[~np.isin(drawn, codes)][: size - (n - 1)]
-    return _decoded(n, np.concatenate([codes, rest]))
-
-
-def _random_tree(n: int, rng: np.random.Generator) -> IntArray:
-    """A spanning tree, uniformly out of all n^(n - 2), by its Pruefer sequence; shape (n - 1, 2)."""
-    sequence = rng.integers(0, n, n - 2)
-    missing = np.bincount(sequence, minlength=n).tolist()  # how often each node is still to come as the inner one
-    leaves = [node for node in range(n) if not missing[node]]
-    heapify(leaves)
-    edges = []
-    for node in sequence.tolist():
-        edges.append((heappop(leaves), node))
-        missing[node] -= 1
-        if not missing[node]:
-            heappush(leaves, node)
-    edges.append((heappop(leaves), heappop(leaves)))
-    return np.array(edges, dtype=np.int64)
-
-
-def _coin_flips(pairs: IntArray, rng: np.random.Generator) -> IntArray:
-    return np.where(rng.random(len(pairs))[:, None] < 0.5, pairs, pairs[:, ::-1])
-
-
-def _both_orders(pairs: IntArray) -> IntArray:
-    return np.concatenate([pairs, pairs[:, ::-1]], axis=1).reshape(-1, 2)
-
-
-def _connected(n: int, calls: IntArray) -> bool:
-    graph = coo_array((np.ones(len(calls)), (calls[:, 0], calls[:, 1])), shape=(n, n))
-    n_parts, _ = connected_components(graph, directed=False)
-    return bool(n_parts == 1)
-
-
-# ------------------------------------------------------------------------------------------------- information
-
-
-def next_pairs(comparisons: Comparisons, ranking: Ranking, n_calls: int, rng: np.random.Generator) -> IntArray:
-    """The calls whose answers are expected to tell most, given the answers so far; shape (n_calls, 2).
-
-    An answer about i and j carries the information w_ij = p (1 - p), p = sigma(s_i - s_j), about s_i - s_j. The pair
-    with the largest w_ij r_ij is taken, r_ij the variance of s_i - s_j under the calls made so far: texts that are
-    close and little known. The variance is brought up to date after each choice, as if the answer were in, so that a
-    batch does not ask one thing many times. Candidates that nothing connects yet have the largest variance.
-
-    comparisons : the calls so far; none is asked again before all n (n - 1) have been asked as often. A pair that was
-        asked in one order is asked in the other; where nothing decides, a coin does.
-    ranking : of the same candidates, fitted to these calls; scores in nats (Bradley-Terry). A candidate without a
-        score counts as average. With scores on a smaller scale (probabilities) r_ij alone decides, as in `greedy`.
-    raises : InputError for a ranking of other candidates, or n_calls below 1
-    source : Fisher information of the Bradley-Terry model, and greedy D-optimal design as in arXiv:2405.05894.
-    """
-    n = comparisons.n_candidates
-    if ranking.ids != comparisons.ids:
-        raise InputError("cannot choose pairs: the ranking and the comparisons are not of the same candidates in order")
-    if n_calls < 1:
-        raise InputError(f"cannot choose {n_calls} calls, expected at least 1", value=n_calls)
-    place = rng.permutation(n)  # among equals the first pair is taken, which must not be the first in the file
-    calls = place[np.stack([comparisons.first, comparisons.second], axis=1)]
-    scores = np.empty(n)
-    scores[place] = np.where(np.isnan(ranking.scores), 0.0, ranking.scores)
-    gap = np.abs(np.subtract.outer(scores, scores))
-    weights = np.exp(-gap - 2 * np.logaddexp(0, -gap))  # sigma(gap) sigma(-gap)
-    information = _laplacian(n, calls, comparisons.weights * weights[calls[:, 0], calls[:, 1]])
-    information[np.diag_indices(n)] += _PRIOR_PRECISION
-    resistance = _resistance(information)
-
-    asked = np.bincount(calls[:, 0] * np.int64(n) + calls[:, 1], minlength=n * n).reshape(n, n)
-    level = int(asked[~np.eye(n, dtype=bool)].min())
-    chosen: list[tuple[int, int]] = []
-    while len(chosen) < n_calls:
-        level += 1
-        spare = np.maximum(level - asked, 0)
-        for i, j in _most_informative(resistance, spare + spare.T, n_calls - len(chosen), weights).tolist():
-            swap = asked[j, i] < asked[i, j] or (asked[j, i] == asked[i, j] and rng.random() < 0.5)
-            call = (j, i) if swap else (i, j)
-            asked[call] += 1
-            chosen.append(call)
-    back: IntArray = np.argsort(place)[np.array(chosen)]
-    return back
-
-
-def _greedy_pairs(n: int, n_pairs: int) -> IntArray:
-    """Pairs i < j in the order in which they are chosen, shape (n_pairs, 2); always the same ones."""
-    chain = np.arange(n, dtype=np.int64)
-    pairs = np.stack([chain[:-1], chain[1:]], axis=1)
-    resistance = np.abs(np.subtract.outer(chain, chain)).astype(np.float64)  # of the chain, A_ij = min(i, j)
-    spare = np.triu(np.ones((n, n), dtype=np.int64), 1)
-    spare[pairs[:, 0], pairs[:, 1]] = 0
-    while True:
-        # Rounding errors add up with the picks, and are relative to the resistances at the start of a stage, which
-        # fall: a new start whenever the number of pairs has doubled bounds them, for a few factorisations.
-        pairs = np.concatenate([pairs, _most_informative(resistance, spare, min(len(pairs), n_pairs - len(pairs)))])
-        if len(pairs) == n_pairs:
-            return pairs
-        if not spare.any():
-            spare = np.triu(np.ones_like(spare), 1)
-        resistance = _resistance(_laplacian(n, pairs) + 1 / n)
-
-
-def _laplacian(n: int, calls: IntArray, weights: FloatArray | None = None) -> FloatArray:
-    flat = np.bincount(calls[:, 0] * np.int64(n) + calls[:, 1], weights, minlength=n * n).reshape(n, n)
-    edges = (flat + flat.T).astype(np.float64)
-    laplacian: FloatArray = np.diag(edges.sum(axis=1)) - edges
-    return laplacian
-
-
-def _resistance(information: FloatArray) -> FloatArray:
-    covariance = np.linalg.inv(information)
-    variance = np.diagonal(covariance)
-    resistance: FloatArray = np.add.outer(variance, variance) - covariance - covariance.T
-    return resistance
-
-
-def _most_informative(
-    resistance: FloatArray, spare: IntArray, n_picks: int, weights: FloatArray | None = None
-) -> IntArray:
-    """The pairs i < j that greedily maximise prod (1 + w_ij r_ij), r brought up to date after each; shape (n_picks, 2)
-    or, where `spare` ran out, fewer.
-
-    resistance : (n, n) symmetric C-ordered, brought up to date in place
-    spare : (n, n), how often each pair may be picked (upper triangle), lowered in place
-    weights : (n, n) symmetric; all 1 if None
-
-    A pick lowers every gain or leaves it. So only the pairs that were best when last looked at are kept up to date, as
-    long as the best of them is above all the others *then*; and the n x n resistances take many picks as one product
-    of matrices. The picks are those of a search over all pairs (ties: the first in row order).
-    """
-    n = len(resistance)
-    picks: list[tuple[int, int]] = []
-    pending = np.empty((_BLOCK, n))  # r now = resistance - sum_m (pending[m, k] - pending[m, l])^2
-    while True:
-        m = 0
-        gains = resistance if weights is None else resistance * weights
-        i, j, gain, bound = _best(gains, spare)
-        if not len(gain):
-            break
-        while m < _BLOCK and len(picks) < n_picks:
-            best = gain.max() * (1 - _TIE)
-            if best < bound or best == -np.inf:  # another pair may be better, or none of these is left
-                break
-            at = int(np.argmax(gain >= best))
-            a, b = i[at], j[at]
-            weight = 1.0 if weights is None else weights[a, b]
-            change = (resistance[b] - resistance[a]) / 2  # A (e_a - e_b), up to a constant that drops out
-            if m:
-                change -= (pending[:m, a] - pending[:m, b]) @ pending[:m]
-            change *= np.sqrt(weight / (1 + gain[at]))
-            pending[m] = change
-            m += 1
-            lost = (change[i] - change[j]) ** 2
-            gain -= lost if weights is None else lost * weights[i, j]
-            spare[a, b] -= 1
-            if not spare[a, b]:
-                gain[at] = -np.inf
-            picks.append((int(a), int(b)))
-        # - (u_k - u_l)^2 = 2 u_k u_l - u_k^2 - u_l^2, summed over picks: one product, added in place
-        u, squares, ones = pending[:m], (pending[:m] ** 2).sum(axis=0), np.ones(n)
-        left, right = np.vstack([2 * u, -squares, -ones]), np.vstack([u, ones, squares])
-        dgemm(1.0, left.T, right.T, beta=1.0, c=resistance.T, trans_b=1, overwrite_c=1)
-        if len(picks) == n_picks:
-            break
-    return np.array(picks, dtype=np.int64).reshape(-1, 2)
-
-
-def _best(gains: FloatArray, spare: IntArray) -> tuple[IntArray, IntArray, FloatArray, float]:
-    """Pairs that may be picked and gain most, in row order; their gains; and what all other such pairs are below."""
-    n = len(gains)
-    flat = gains.ravel()
-    sample = flat[:: max(1, flat.size // 40_000) | 1]  # any bound is right; a good one leaves about _WIDTH pairs
-    keep = len(sample) - max(1, 2 * _WIDTH * len(sample) // flat.size)
-    bound = float(np.partition(sample, keep)[keep]) if keep > 0 else -np.inf
-    while True:
-        i, j = np.divmod(np.flatnonzero(flat >= bound), np.int64(n))
-        open_ = (i < j) & (spare[i, j] > 0)
-        i, j = i[open_], j[open_]
-        gain = gains[i, j]
-        if bound == -np.inf or (len(gain) and gain.max() * (1 - _TIE) >= bound):
-            return i, j, gain, bound
-        bound = -np.inf
+    def __str__(self) -> str:
+        """For signatures."""
+        budget = "" if self.budget is None else f",budget={self.budget}"
+        return f"{self.design}{budget},{'both-orders' if self.both_orders else 'one-order'},seed={self.seed}"

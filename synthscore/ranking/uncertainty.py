@@ -11,8 +11,9 @@ import numpy as np
 
 from ..errors import RankingError, SynthscoreWarning
 from ..types import FloatArray
-from .comparisons import Comparisons, Ranking
+from .comparisons import Comparisons
 from .graph import Information
+from .result import Ranking
 
 Stderr = Literal["auto", "model", "sandwich"] | None
 AUTOMATIC = 3_000  # candidates up to which "auto" computes errors: about 2 s, 100 MB

@@ -1,10 +1,12 @@
-"""A run -> how far its scores agree with people: as evaluation.json says, or computed from the ratings."""
+"""How far scores agree with people: as evaluation.json says, or computed from ratings. Knows no pages."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +14,10 @@ import numpy as np
 from ..errors import InputError
 from ..evaluation.agreement import LEVELS, agreement, draw_contexts
 from ..evaluation.ratings import join
-from .read import EVALUATION, Run
-from .score_row import ScoreRow
+from ..evaluation.ratings.types import Ratings
+from ..io.scores import score_row
+from ..signature import Signature
+from ..types import Score
 
 
 class Figure(NamedTuple):
@@ -31,65 +35,60 @@ class Figure(NamedTuple):
 
 
 @dataclass(slots=True)
-class Found:
+class Agreements:
     """ceilings : (attribute, level, statistic) -> what a method without error would reach, where that is known.
-    lines : what was not held against people, and why"""
+    lines : what was not compared with people, and why"""
 
     figures: list[Figure] = field(default_factory=list)
     ceilings: dict[tuple[str, str, str], float] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
 
 
-def with_people(run: Run) -> Found:
-    """An evaluation.json that is not as it should be is left out of the run, and named."""
-    if run.evaluation is not None:
+def agreements(ratings: Ratings, scores: Mapping[str, Iterable[tuple[Score, Signature]]]) -> Agreements:
+    """Spearman's, at all levels. scores : name of the file or method -> its rows"""
+    found = Agreements()
+    draws = draw_contexts(ratings.context_ids, np.random.default_rng(0))
+    for name, rows in scores.items():
         try:
-            return _of_evaluation(run.evaluation)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            run.left_out.append(f"{EVALUATION}: it is not as `synthscore evaluate` writes it ({error!r})")
-    found = Found()
-    if run.ratings is not None:
-        draws = draw_contexts(run.ratings.context_ids, np.random.default_rng(0))
-        for name, rows in run.scores.items():
-            try:
-                joined = join(run.ratings, map(_mapping, rows))
-            except InputError as error:
-                found.lines.append(f"{name}: {error}")
-                continue
-            found.lines += [f"{name}: {line}" for line in joined.lines]
-            for attribute, values in joined.values.items():
-                human = run.ratings.human(attribute)
-                for level in LEVELS:
-                    of = agreement(
-                        values, human, run.ratings.context_ids, run.ratings.systems, level=level, draws=draws
-                    )
-                    value, low, high = (_number(end) for end in (of.value, of.low, of.high))
-                    place = (name, attribute, level, "spearman")
-                    found.figures.append(Figure(*place, value, low, high, of.n, of.n_skipped))
+            joined = join(ratings, [score_row(*row) for row in rows])
+        except InputError as error:
+            found.lines.append(f"{name}: {error}")
+            continue
+        found.lines += [f"{name}: {line}" for line in joined.lines]
+        for attribute, values in joined.values.items():
+            human = ratings.human(attribute)
+            for level in LEVELS:
+                of = agreement(values, human, ratings.context_ids, ratings.systems, level=level, draws=draws)
+                ends = (_number(end) for end in (of.value, of.low, of.high))
+                found.figures.append(Figure(name, attribute, level, "spearman", *ends, of.n, of.n_skipped))
     return found
 
 
-def _mapping(row: ScoreRow) -> dict[str, Any]:
-    names = ("id", "context_id", "attribute", "status", "reason", "signature")
-    return {"score": row.value} | {name: getattr(row, name) for name in names}
+def read_evaluation(path: Path) -> Agreements:
+    """Of several methods, or of one, whose attributes are at the top.
 
-
-def _of_evaluation(of: Mapping[str, Any]) -> Found:
-    """Of several methods, or of one, whose attributes are at the top."""
-    rest = of if "methods" in of else of.get("about", {})
-    if "methods" in of:
-        methods = {name: method["attributes"] for name, method in of["methods"].items()}
-    else:
-        methods = {rest.get("method", "scores"): {name: levels for name, levels in of.items() if name != "about"}}
-    found = Found(lines=[str(line) for line in rest.get("left_out", ())])
-    for method, attributes in methods.items():
-        for attribute, level, statistic, figure in _leaves(attributes):
-            value, low, high = (_number(figure[name]) for name in ("value", "low", "high"))
-            n, skipped = int(figure["n"]), int(figure["skipped"])
-            found.figures.append(Figure(method, attribute, level, statistic, value, low, high, n, skipped))
-    for attribute, level, statistic, people in _leaves(rest.get("people", {})):
-        found.ceilings[attribute, level, statistic] = _number(people["ceiling"])
-    return found
+    raises : InputError for a file that `synthscore evaluate` did not write
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        rest = content if "methods" in content else content["about"]
+        if "methods" in content:
+            methods = {name: method["attributes"] for name, method in content["methods"].items()}
+        else:
+            methods = {rest["method"]: {name: levels for name, levels in content.items() if name != "about"}}
+        found = Agreements(lines=[str(line) for line in rest.get("left_out", ())])
+        for method, attributes in methods.items():
+            for *place, figure in _leaves(attributes):
+                ends = (_number(figure[name]) for name in ("value", "low", "high"))
+                found.figures.append(Figure(method, *place, *ends, int(figure["n"]), int(figure["skipped"])))
+        for attribute, level, statistic, people in _leaves(rest.get("people", {})):
+            found.ceilings[attribute, level, statistic] = _number(people["ceiling"])
+        return found
+    except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError) as error:
+        raise InputError(
+            f"cannot read {path.name}: it is not as `synthscore evaluate` writes it ({error!r}). Evaluate again",
+            source=str(path),
+        ) from error
 
 
 def _leaves(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:

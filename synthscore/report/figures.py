@@ -1,4 +1,5 @@
-"""Numbers -> inline SVG, drawn 360 units wide so that it reads on a phone. Colours are classes of the page's style.
+"""Numbers -> SVG. What a page shows is drawn 360 units wide, so that it reads on a phone, and has its colours from
+the classes of the page's style; `draw_curves` makes a file of its own.
 
 Every text and number goes through `tag`, which escapes it.
 """
@@ -6,7 +7,7 @@ Every text and number goes through `tag`, which escapes it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,18 +15,17 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from ..types import FloatArray, Verdict
-from .layout import percent
-from .lines import ticks
+from .layout import clip, clip_middle, percent, spaced
 
 WIDTH = 360
-SERIES = 7  # colours and dashes of lines in the page's style: .s0 .. .s6
 LEFT, RIGHT = 40, WIDTH - 10
+NAME = 22  # characters of a row's name
 
 Scale = Callable[[float], float]
 
 
 class Mark(NamedTuple):
-    """A place on an axis, and what is written there."""
+    """A position on an axis, and what is written there."""
 
     at: float
     label: str
@@ -50,12 +50,16 @@ def _svg(height: float, title: str, description: str, *parts: Markup) -> Markup:
     return tag("svg", tag("title", title), tag("desc", description), *parts, viewBox=size, role="img")
 
 
-def _text(x: float, y: float, text: str, class_: str = "", anchor: str | None = None) -> Markup:
-    return tag("text", text, x=float(x), y=float(y), class_=class_ or None, text_anchor=anchor)
+def _text(x: float, y: float, text: str, class_: str | None = None, anchor: str | None = None) -> Markup:
+    return tag("text", text, x=float(x), y=float(y), class_=class_, text_anchor=anchor)
 
 
 def _path(d: str, class_: str) -> Markup:
     return tag("path", d=d, class_=class_)
+
+
+def _bar(x: float, y: float, width: float, height: float, class_: str) -> Markup:
+    return tag("rect", x=float(x), y=float(y), width=float(width), height=float(height), class_=class_)
 
 
 def _scale(low: float, high: float, start: float, end: float) -> Scale:
@@ -63,13 +67,31 @@ def _scale(low: float, high: float, start: float, end: float) -> Scale:
     return lambda value: start + (end - start) * (value - low) / span
 
 
-def _axis(across: Scale, marks: Sequence[Mark], y: float, label: str) -> list[Markup]:
+def _levels(up: Scale, marks: Iterable[Mark], label: str) -> list[Markup]:
+    """A line across the figure at each mark of its vertical axis, and the axis' label on top."""
+    parts = [_text(0, 11, label, "soft")]
+    for mark in marks:
+        parts += [_path(f"M{LEFT} {up(mark.at):.1f}H{RIGHT}", "grid")]
+        parts += [_text(LEFT - 6, up(mark.at) + 4, mark.label, anchor="end")]
+    return parts
+
+
+def _axis(across: Scale, marks: Iterable[Mark], y: float, label: str) -> list[Markup]:
     """A horizontal axis with its marks below, and the label below them."""
     parts = [_path(f"M{LEFT} {y:.1f}H{RIGHT}", "axis")]
     for mark in marks:
         parts += [_path(f"M{across(mark.at):.1f} {y:.1f}v4", "axis")]
         parts += [_text(across(mark.at), y + 16, mark.label, anchor="middle")]
     return [*parts, _text((LEFT + RIGHT) / 2, y + 33, label, "soft", "middle")]
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Round numbers, 4 to 9 of them, from below `low` to above `high`."""
+    span = (high - low) or 1.0
+    power = 10 ** math.floor(math.log10(span / 4))
+    step = next(power * m for m in (1, 2, 5, 10) if span / (power * m) <= 7)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(k * step, 10) for k in range(first, max(last, first + 1) + 1)]
 
 
 def number_marks(low: float, high: float) -> list[Mark]:
@@ -82,41 +104,34 @@ def rung_marks(n_rungs: int) -> list[Mark]:
     return [Mark(level, str(level)) for level in range(1, n_rungs + 1, step)]
 
 
-# ------------------------------------------------------------------------------------------------- figures
+# ------------------------------------------------------------------------------------------------- figures of a page
 
 
 def histogram(
     whole: FloatArray, partial: FloatArray, span: tuple[float, float], marks: Sequence[Mark], *,
-    n_bins: int, label: str, lines: Sequence[Mark], title: str,
+    n_bins: int, label: str, title: str, cut: float | None = None,
 ) -> Markup:  # fmt: skip
-    """How many texts have each score; partial ones on top, lighter. lines : dashed, with a word at their top"""
+    """How many texts have each score; partial ones on top, lighter. cut : a dashed line, with its number on top"""
     low, high = span if span[1] > span[0] else (span[0] - 0.5, span[1] + 0.5)
     counts = [np.histogram(values, bins=n_bins, range=(low, high))[0] for values in (whole, partial)]
     most = max(int((counts[0] + counts[1]).max()), 1)
-    top, bottom = 22.0, 150.0
+    top, bottom = 24.0, 152.0
     across, up = _scale(low, high, LEFT + 4, RIGHT - 4), _scale(0, most, bottom, top)
-    parts = [_path(f"M{LEFT} {up(value):.1f}H{RIGHT}", "grid") for value in _count_ticks(most)]
-    parts += [_text(LEFT - 6, up(value) + 4, f"{value:,}".replace(",", " "), "", "end") for value in _count_ticks(most)]
+    levels = [Mark(value, spaced(int(value))) for value in ticks(0, most) if value == round(value) and value <= most]
+    parts = _levels(up, levels, "texts")
     width = (across(high) - across(low)) / n_bins
-    for place in range(n_bins):
+    for index, both in enumerate(zip(*counts, strict=True)):
         base = 0
-        for count, class_ in zip((int(of[place]) for of in counts), ("fill-a", "fill-a part"), strict=True):
+        for count, class_ in zip(both, ("fill-a", "fill-a part"), strict=True):
             if count:
-                x, y = across(low) + place * width + 0.5, up(base + count)
-                height = max(up(base) - y, 0.8)
-                parts.append(tag("rect", x=x, y=y, width=max(width - 1, 0.5), height=height, class_=class_))
+                x, y = across(low) + index * width + 0.5, up(base + count)
+                parts.append(_bar(x, y, max(width - 1, 0.5), max(up(base) - y, 0.8), class_))
             base += count
-    for line in lines:
-        if low <= line.at <= high:
-            x = across(line.at)
-            parts += [_path(f"M{x:.1f} {top - 8}V{bottom}", "cut")]
-            parts += [_text(x, top - 11, line.label, "strong", _anchor(x))]
+    if cut is not None and low <= cut <= high:
+        parts += [_path(f"M{across(cut):.1f} {top - 8}V{bottom}", "cut")]
+        parts += [_text(across(cut), top - 11, f"{cut:g}", "strong", _anchor(across(cut)))]
     described = f"{len(whole) + len(partial)} values from {low:.3g} to {high:.3g}; the highest bar is {most}."
     return _svg(bottom + 40, title, described, *parts, *_axis(across, marks, bottom, label))
-
-
-def _count_ticks(most: int) -> list[int]:
-    return [round(value) for value in ticks(0, most) if value == round(value) and value <= most]
 
 
 def _anchor(x: float) -> str:
@@ -125,9 +140,9 @@ def _anchor(x: float) -> str:
 
 
 class Dot(NamedTuple):
-    """A value with its interval, NaN where it has none, under a label."""
+    """A value with its interval, NaN where it has none, and its name."""
 
-    label: str
+    name: str
     value: float
     low: float = math.nan
     high: float = math.nan
@@ -137,54 +152,47 @@ def dots(
     rows: Sequence[Dot], span: tuple[float, float], marks: Sequence[Mark], *, label: str, title: str, class_: str,
     cut: float = math.nan,
 ) -> Markup:  # fmt: skip
-    """A row a dot, its label above it; where the value is NaN, no dot.
+    """A row a dot, its name before it and its value behind; where the value is NaN, no dot.
 
     marks : lines of class_ through all rows. cut : a dashed one; NaN: none
     """
-    step, top = 27.0, 22.0
-    bottom = top + step * len(rows) + 2
-    across = _scale(*span, 14, RIGHT - 44)  # the values stand beyond
-    parts = []
-    for mark in marks:
-        parts += [_path(f"M{across(mark.at):.1f} {top}V{bottom}", class_)]
-        parts += [_text(across(mark.at), y, mark.label, "", "middle") for y in (top - 6, bottom + 14)]
-    if span[0] <= cut <= span[1]:
-        parts.append(_path(f"M{across(cut):.1f} {top}V{bottom}", "cut"))
-    for place, row in enumerate(rows):
-        y = top + step * place
-        parts.append(_text(14, y + 11, clip(row.label, 40), "halo"))
-        parts.append(_text(RIGHT, y + 11, _two(row.value), "halo strong", "end"))
+    names = [clip_middle(row.name, NAME) for row in rows]
+    across = _scale(*span, 14 + 6.8 * max(map(len, names), default=0), RIGHT - 44)
+    parts = [_path(f"M{across(cut):.1f} 0V{_height(rows)}", "cut")] if span[0] <= cut <= span[1] else []
+    for index, row in enumerate(rows):
+        shapes = [_path(f"M{across(span[0]):.1f} 0H{across(span[1]):.1f}", "grid")]
         if not math.isnan(row.low) and not math.isnan(row.high):
-            parts.append(_path(f"M{across(row.low):.1f} {y + 18:.1f}H{across(row.high):.1f}", "bar"))
+            shapes.append(_path(f"M{across(row.low):.1f} 0H{across(row.high):.1f}", "bar"))
         if not math.isnan(row.value):
-            parts.append(tag("circle", cx=across(row.value), cy=y + 18, r=4.5, class_="fill-a"))
-    described = f"{len(rows)} rows. " + "; ".join(f"{clip(row.label, 30)} {_two(row.value)}" for row in rows[:40])
-    return _svg(bottom + 36, title, described, *parts, _text((RIGHT - 30) / 2, bottom + 30, label, "soft", "middle"))
+            shapes.append(_dot(across(row.value)))
+        parts.append(_row(index, names[index], *shapes, _text(RIGHT, 4, _two(row.value), "strong", "end")))
+    described = f"{len(rows)} rows. " + "; ".join(f"{clip(row.name, 30)} {_two(row.value)}" for row in rows[:40])
+    return _rows(parts, across, marks, _height(rows), class_, label, title, described)
 
 
 def _two(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.2f}"
 
 
-def shares(rows: Sequence[tuple[str, float, float, float]], *, title: str) -> Markup:
+SHARES = [Mark(at, percent(at) if at in (0, 0.5, 1) else "") for at in (0, 0.25, 0.5, 0.75, 1)]
+_of_rows = _scale(0, 1, LEFT + 20, RIGHT - 20)
+
+
+def shares(rows: Sequence[tuple[str, float, float, float]], *, label: str, title: str) -> Markup:
     """A bar a row that is split into better, similar and worse; those of two questions may sum to more, and fill it."""
-    step, top = 22.0, 6.0
-    across = _scale(0, 1, LEFT + 24, RIGHT)
     parts = []
-    for place, (label, *said) in enumerate(rows):
-        y, start = top + step * place, 0.0
-        parts.append(_text(LEFT + 16, y + 12, label, "", "end"))
-        for share, class_ in zip(_of_one(said), ("fill-a", "fill-c", "fill-b"), strict=True):
-            width = across(start + share) - across(start)
-            parts.append(tag("rect", x=across(start), y=y, width=width, height=16, class_=class_))
-            start += share
-    bottom = top + step * len(rows)
-    parts += [_text(across(at), bottom + 12, percent(at), "", _anchor(across(at))) for at in (0, 0.5, 1)]
+    for index, (name, *probs) in enumerate(rows):
+        ends = np.cumsum([0.0, *_of_one(probs)])
+        bars = [
+            _bar(_of_rows(start), -8, _of_rows(end) - _of_rows(start), 16, class_)
+            for start, end, class_ in zip(ends, ends[1:], ("fill-a", "fill-c", "fill-b"), strict=False)
+        ]
+        parts.append(_row(index, name, *bars))
     described = "; ".join(
-        f"{label}: better {percent(better)}, similar {percent(similar)}, worse {percent(worse)}"
-        for label, better, similar, worse in rows
+        f"{name}: better {percent(better)}, similar {percent(similar)}, worse {percent(worse)}"
+        for name, better, similar, worse in rows
     )
-    return _svg(bottom + 18, title, described, *parts)
+    return _rows(parts, _of_rows, SHARES, _height(rows), "grid", label, title, described)
 
 
 def _of_one(shares: npt.ArrayLike) -> list[float]:
@@ -195,23 +203,39 @@ def _of_one(shares: npt.ArrayLike) -> list[float]:
 
 def dumbbells(rows: Sequence[tuple[str, float, float]], *, label: str, title: str) -> Markup:
     """Two shares a row: the first a full dot, the second a ring."""
-    step, top = 22.0, 6.0
-    bottom = top + step * len(rows)
-    across = _scale(0, 1, LEFT + 24, RIGHT - 6)
-    parts = [_path(f"M{across(at):.1f} {top}V{bottom}", "grid") for at in (0, 0.25, 0.5, 0.75, 1)]
-    parts += [_text(across(at), bottom + 13, percent(at), "", "middle") for at in (0, 0.5, 1)]
-    for place, (name, first, second) in enumerate(rows):
-        y = top + step * place + 10
-        parts.append(_text(LEFT + 14, y + 4, name, "", "end"))
-        parts.append(_path(f"M{across(first):.1f} {y}H{across(second):.1f}", "bar"))
-        parts.append(tag("circle", cx=across(first), cy=y, r=5, class_="fill-a"))
-        parts.append(tag("circle", cx=across(second), cy=y, r=4.5, class_="ring"))
-    parts.append(_text(WIDTH / 2, bottom + 30, label, "soft", "middle"))
+    parts = []
+    for index, (name, first, second) in enumerate(rows):
+        one, other = _of_rows(first), _of_rows(second)
+        parts.append(_row(index, name, _path(f"M{one:.1f} 0H{other:.1f}", "bar"), _dot(one), _dot(other, "ring")))
     described = "; ".join(f"{name}: {percent(first)} and {percent(second)}" for name, first, second in rows)
-    return _svg(bottom + 36, title, described, *parts)
+    return _rows(parts, _of_rows, SHARES, _height(rows), "grid", label, title, described)
 
 
-def said(verdicts: Sequence[Verdict], n_rungs: int, *, title: str) -> Markup:
+def _height(rows: Sequence[object]) -> float:
+    return 22.0 * len(rows)
+
+
+def _row(index: int, name: str, *shapes: Markup) -> Markup:
+    """A name, and shapes around y = 0."""
+    return tag("g", _text(0, 4, name, "name"), *shapes, transform=f"translate(0 {22 * index + 11})")
+
+
+def _dot(x: float, class_: str = "fill-a") -> Markup:
+    return tag("circle", cx=x, cy=0, r=4.5, class_=class_)
+
+
+def _rows(
+    rows: Sequence[Markup], across: Scale, marks: Iterable[Mark], bottom: float, class_: str, label: str, title: str,
+    described: str,
+) -> Markup:  # fmt: skip
+    """Rows over lines of class_ at the marks, which are named below."""
+    lines = [_path(f"M{across(mark.at):.1f} 0V{bottom}", class_) for mark in marks]
+    names = [_text(across(mark.at), bottom + 16, mark.label, anchor="middle") for mark in marks if mark.label]
+    below = _text(WIDTH / 2, bottom + 34, label, "soft", "middle")
+    return _svg(bottom + 40, title, described, *lines, *rows, *names, below)
+
+
+def verdict_columns(verdicts: Sequence[Verdict], n_rungs: int, *, title: str) -> Markup:
     """A column a rung, worst rung first: better at the bottom, then similar, worse on top; means over orders.
 
     A rung without a verdict is a gap.
@@ -221,49 +245,52 @@ def said(verdicts: Sequence[Verdict], n_rungs: int, *, title: str) -> Markup:
     for v in verdicts:
         by_level.setdefault(v.level, []).append((v.better, v.similar, v.worse))
     parts = []
-    for level, of in by_level.items():
+    for level, probs in by_level.items():
         y = float(height)
-        for share, class_ in zip(_of_one(np.mean(of, axis=0)), ("fill-a", "fill-c", "fill-b"), strict=True):
+        for share, class_ in zip(_of_one(np.mean(probs, axis=0)), ("fill-a", "fill-c", "fill-b"), strict=True):
             y -= height * share
-            x = (level - 1) * width
-            parts.append(tag("rect", x=x, y=y, width=width - 1, height=height * share, class_=class_))
+            parts.append(_bar((level - 1) * width, y, width - 1, height * share, class_))
     size = f"0 0 {width * n_rungs} {height}"
-    return tag("svg", tag("title", title), *parts, viewBox=size, role="img", class_="said")
+    return tag("svg", tag("title", title), *parts, viewBox=size, role="img", class_="verdicts")
 
 
 def scatter(
     words: Sequence[float], values: Sequence[float], bins: Sequence[tuple[float, float]], span: tuple[float, float],
-    marks: Sequence[Mark], *, label: str, title: str,
+    marks: Sequence[Mark], *, title: str,
 ) -> Markup:  # fmt: skip
-    """Points over words, which are drawn on a logarithmic scale, and a line through the middle of each bin."""
+    """Scores over words, which are drawn on a logarithmic scale, and a line through the middle of each bin."""
     least, most = min(words) / 1.1, max(words) * 1.1
-    top, bottom = 8.0, 160.0
+    top, bottom = 24.0, 172.0
     logs, up = _scale(math.log(least), math.log(most), LEFT, RIGHT), _scale(*span, bottom, top)
 
     def across(n_words: float) -> float:
         return logs(math.log(n_words))
 
-    parts = [_path(f"M{LEFT} {up(mark.at):.1f}H{RIGHT}", "grid") for mark in marks]
-    parts += [_text(LEFT - 6, up(mark.at) + 4, mark.label, "", "end") for mark in marks]
     # one path for all points: a few characters each
     points = "".join(f"M{across(x):.0f} {up(y):.0f}h0" for x, y in zip(words, values, strict=True))
-    parts.append(_path(points, "points"))
     line = "L".join(f"{across(x):.1f} {up(y):.1f}" for x, y in bins)
-    parts.append(_path(f"M{line}", "trend"))
-    shown = [Mark(value, f"{value:g}") for value in _log_ticks(least, most)]
-    described = f"{len(words)} points, {min(words):g} to {max(words):g} words."
-    return _svg(bottom + 40, title, described, *parts, *_axis(across, shown, bottom, label))
+    parts = [*_levels(up, marks, "score"), _path(points, "points"), _path(f"M{line}", "trend")]
+    parts += _axis(across, _log_marks(least, most), bottom, "words")
+    return _svg(bottom + 40, title, f"{len(words)} points, {min(words):g} to {max(words):g} words.", *parts)
 
 
-def _log_ticks(low: float, high: float) -> list[float]:
+def _log_marks(low: float, high: float) -> list[Mark]:
     """1, 2, 5, 10, ... within [low, high]; of many, the powers of ten; in a narrow range, round numbers."""
     if high < 4 * low:
-        return [mark.at for mark in number_marks(low, high)]
-    found = [m * 10.0**k for k in range(12) for m in (1, 2, 5) if low <= m * 10.0**k <= high]
-    return found if len(found) <= 8 else [value for value in found if f"{value:.0e}"[0] == "1"]
+        return number_marks(low, high)
+    found = [Mark(m * 10.0**k, f"{m * 10**k:g}") for k in range(12) for m in (1, 2, 5) if low <= m * 10.0**k <= high]
+    return found if len(found) <= 8 else [mark for mark in found if mark.label[0] == "1"]
 
 
-class Curve(NamedTuple):
+# ------------------------------------------------------------------------------------------------- a file of its own
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")  # told apart by all eyes
+DASHES = ("none", "6 3", "2 2", "8 2 2 2")
+
+
+class Line(NamedTuple):
+    """x rising; low and high : the band around y. NaN: a gap at the end of the line"""
+
     name: str
     x: Sequence[float]
     y: Sequence[float]
@@ -271,36 +298,46 @@ class Curve(NamedTuple):
     high: Sequence[float]
 
 
-def curves(lines: Sequence[Curve], *, x_label: str, title: str) -> Markup:
-    """Lines with bands; NaN: a gap at the end of a line. Its legend is the page's."""
-    known = [value for line in lines for value in (*line.y, *line.low, *line.high) if not math.isnan(value)]
-    xs = [x for line in lines for x in line.x]
-    y_ticks = ticks(min(known, default=0.0), max(known, default=1.0))
-    top, bottom = 8.0, 190.0
-    across, up = _scale(min(xs), max(xs), LEFT + 4, RIGHT - 6), _scale(y_ticks[0], y_ticks[-1], bottom, top)
-    parts = []
-    for y in y_ticks:
-        parts += [_path(f"M{LEFT} {up(y):.1f}H{RIGHT}", "grid"), _text(LEFT - 6, up(y) + 4, f"{y:g}", "", "end")]
-    for number, line in enumerate(lines):
-        at = [k for k, y in enumerate(line.y) if not math.isnan(y)]
-        band = [k for k in at if not (math.isnan(line.low[k]) or math.isnan(line.high[k]))]
-        series = f"s{number % SERIES}"
-        if band:
-            upper = [f"{across(line.x[k]):.1f} {up(line.high[k]):.1f}" for k in band]
-            lower = [f"{across(line.x[k]):.1f} {up(line.low[k]):.1f}" for k in reversed(band)]
-            parts.append(_path(f"M{'L'.join(upper + lower)}Z", f"band {series}"))
-        if at:
-            path = "L".join(f"{across(line.x[k]):.1f} {up(line.y[k]):.1f}" for k in at)
-            parts.append(_path(f"M{path}", f"line {series}"))
-    described = f"{len(lines)} lines: {', '.join(clip(line.name, 40) for line in lines)}."
-    return _svg(bottom + 40, title, described, *parts, *_axis(across, number_marks(min(xs), max(xs)), bottom, x_label))
+class Panel(NamedTuple):
+    title: str
+    lines: Sequence[Line]
+    x_label: str
+    y_label: str
 
 
-def legend_line(number: int) -> Markup:
-    """A piece of the line of this number, for a legend."""
-    path = _path("M0 6h26", f"line s{number % SERIES}")
-    return tag("svg", path, viewBox="0 0 26 12", class_="key", aria_hidden="true")
+def draw_curves(panels: Sequence[Panel]) -> str:
+    """An SVG file: lines with bands, in panels side by side, all with the same y axis, a legend in each."""
+    known = [end for p in panels for line in p.lines for end in (*line.low, *line.high) if not math.isnan(end)]
+    levels = [Mark(value, f"{value:g}") for value in ticks(min(known, default=0.0), max(known, default=1.0))]
+    width, height = (WIDTH + 30) * len(panels), 340
+    parts = [
+        tag("g", *_panel(panel, levels), transform=f"translate({(WIDTH + 30) * index + 15} 32)")
+        for index, panel in enumerate(panels)
+    ]
+    svg = tag(
+        "svg", tag("style", ".grid{stroke:#e4e4e4}.axis{stroke:#888}"),
+        tag("rect", width=width, height=height, fill="#fff"), *parts, xmlns="http://www.w3.org/2000/svg", width=width,
+        height=height, viewBox=f"0 0 {width} {height}", font_family="sans-serif", font_size=12, fill="#222",
+    )  # fmt: skip
+    return f"{svg}\n"
 
 
-def clip(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+def _panel(panel: Panel, levels: Sequence[Mark]) -> list[Markup]:
+    top, bottom = 26.0, 264.0
+    xs = [x for line in panel.lines for x in line.x]
+    across, up = _scale(min(xs), max(xs), LEFT + 8, RIGHT - 8), _scale(levels[0].at, levels[-1].at, bottom, top)
+    parts = [tag("text", panel.title, y=-12, font_weight="bold"), *_levels(up, levels, panel.y_label)]
+    parts += _axis(across, number_marks(min(xs), max(xs)), bottom, panel.x_label)
+    start = RIGHT - 40 - 6.6 * max(len(line.name) for line in panel.lines)
+    for index, line in enumerate(panel.lines):
+        colour, dash = COLOURS[index % len(COLOURS)], DASHES[index % len(DASHES)]
+        stroke = {"stroke": colour, "stroke_dasharray": dash, "stroke_width": 1.6, "fill": "none"}
+        if known := [k for k, y in enumerate(line.y) if not math.isnan(y)]:
+            middle, low, high = (
+                [f"{across(line.x[k]):.1f} {up(side[k]):.1f}" for k in known] for side in (line.y, line.low, line.high)
+            )
+            parts.append(tag("path", d=f"M{'L'.join(high + low[::-1])}Z", fill=colour, fill_opacity="0.15"))
+            parts.append(tag("path", d=f"M{'L'.join(middle)}", **stroke))
+        y = bottom - 14 - 16 * (len(panel.lines) - 1 - index)
+        parts += [tag("path", d=f"M{start:.0f} {y - 4}h24", **stroke), _text(start + 30, y, line.name)]
+    return parts

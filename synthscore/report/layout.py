@@ -39,7 +39,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A rung, or a text that stands between rungs. figure : what the judge said of it"""
+    """A rung, or a text that stands between rungs, at `place`. figure : its verdicts"""
 
     name: str
     place: str
@@ -63,17 +63,16 @@ class View:
 
 @dataclass(slots=True)
 class Section:
-    """legend : classes of colours, and what they stand for. lines : pieces of lines, and their names"""
+    """legend : classes of colours, and what they stand for. code : a heading, and lines under it"""
 
     id: str
     title: str
     intro: list[str]
     legend: Sequence[tuple[str, str]] = ()
-    lines: Sequence[tuple[Markup, str]] = ()
     cards: list[Card] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     views: list[View] = field(default_factory=list)
-    code: list[tuple[str, Sequence[str]]] = field(default_factory=list)  # heading, lines
+    code: list[tuple[str, Sequence[str]]] = field(default_factory=list)
 
     def add_cards(self, items: Sequence[T], card: Callable[[T], Card], noun: str = "group") -> Section:
         """A card each, up to CARDS of them."""
@@ -96,8 +95,17 @@ def cut(noun: str, shown: int, n: int, which: str = "first") -> str:
     return "" if n <= shown else f"the {which} {spaced(shown)} of {counted(n, noun)}"
 
 
-def number(value: float, digits: int = 2) -> str:
-    return "–" if math.isnan(value) else f"{value:.{digits}f}".replace("-", "−")
+def clip(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def clip_middle(text: str, most: int) -> str:
+    """As `clip`, with both ends of the text: names often differ in the last letters."""
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[-(most - 1 - most // 2) :]}"
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    return "–" if value is None or math.isnan(value) else f"{value:.{digits}f}".replace("-", "−")
 
 
 def points(value: float) -> str:

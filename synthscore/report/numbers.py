@@ -1,27 +1,25 @@
-"""A run -> the numbers of each section of its report. Pure NumPy: no files, no page.
+"""A run -> the numbers of each section of its report. No files, no page.
 
 A *group* is the scores of one file, or of one method, on one attribute.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import alike
 from ..evaluation.agreement import per_context, spearman
-from ..signature import Signature
-from ..thresholds.rules import limits
+from ..thresholds.rules import MinScore, limits
 from ..types import BoolArray, FloatArray, IntArray, Ladder, Target
-from .read import Run
-from .score_row import ScoreRow
+from .read import Run, Scored
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,26 +31,23 @@ class Group:
 
     name: str
     attribute: str
-    rows: tuple[ScoreRow, ...]
+    rows: tuple[Scored, ...]
     n_rungs: int | None
     min_score: float | None = None
 
     @cached_property
     def values(self) -> FloatArray:
         """Shape (n,), NaN where unscored."""
-        return _floats(row.value for row in self.rows)
+        return _floats(score.value for score, _ in self.rows)
 
     @cached_property
     def stderr(self) -> FloatArray:
-        """Shape (n,), NaN where a row tells none."""
-        return _floats(row.stderr for row in self.rows)
+        """Shape (n,), NaN where a score has none."""
+        return _floats(score.stderr for score, _ in self.rows)
 
     @cached_property
-    def bounds(self) -> tuple[FloatArray, FloatArray]:
-        """The least and the greatest that each score can be, as `synthscore filter` takes them."""
-        partial = np.array([row.status == "partial" for row in self.rows], dtype=bool)
-        low, high = (_floats(getattr(row, name) for row in self.rows) for name in ("low", "high"))
-        return limits(self.values, self.stderr, low, high, partial)
+    def partial(self) -> BoolArray:
+        return np.array([score.status == "partial" for score, _ in self.rows], dtype=bool)
 
     @cached_property
     def scored(self) -> BoolArray:
@@ -61,16 +56,16 @@ class Group:
     @cached_property
     def count(self) -> Counter[str]:
         """Rows by status."""
-        return Counter(row.status for row in self.rows)
+        return Counter(score.status for score, _ in self.rows)
 
     @cached_property
     def by_rung(self) -> list[RungVerdicts]:
-        """What the judge said against each level, worst first; empty without verdicts."""
+        """Verdicts against each level, worst first; empty without verdicts."""
         return _by_rung(self.rows)
 
     @property
     def median(self) -> float:
-        return float(np.median(self.values[self.scored])) if self.scored.any() else float("nan")
+        return float(np.median(self.values[self.scored])) if self.scored.any() else math.nan
 
     @property
     def span(self) -> tuple[float, float]:
@@ -79,33 +74,25 @@ class Group:
         low, high = float(known.min()), float(known.max())
         return (low, high) if self.n_rungs is None else (min(low, 0.0), max(high, rung_top(self.n_rungs)))
 
+    def decide(self, threshold: float) -> Decisions:
+        """As `synthscore filter --min-score` does, but that what is undecided and has no score is unscored."""
+        low, high = (_floats(getattr(score, end) for score, _ in self.rows) for end in ("low", "high"))
+        least, most = limits(self.values, self.stderr, low, high, self.partial)
+        decided = MinScore(threshold).decide_many(self.values, self.stderr, least, most)
+        kept, unsure, below = (decided == name for name in ("kept", "unsure", "dropped"))
+        numbers = (kept, unsure & self.scored, below, unsure & ~self.scored)
+        return Decisions(threshold, *(int(rows.sum()) for rows in numbers))
 
-def rung_top(n_rungs: int) -> float:
-    """The score of a text that is better than all rungs."""
-    return float(np.sqrt(n_rungs * (n_rungs + 1)))
-
-
-def groups(run: Run, min_score: float | None = None) -> list[Group]:
-    """min_score : a threshold for the groups on scales of rungs, or, where there are none, for all"""
-    found: dict[tuple[str, str], list[ScoreRow]] = {}
-    for name, rows in run.scores.items():
-        for row in rows:
-            found.setdefault((name, row.attribute), []).append(row)
-    sizes = {key: _n_rungs(rows) for key, rows in found.items()}
-    on_rungs = any(sizes.values())
-    return [
-        Group(*key, tuple(rows), sizes[key], min_score if sizes[key] or not on_rungs else None)
-        for key, rows in found.items()
-    ]
-
-
-def _n_rungs(rows: Sequence[ScoreRow]) -> int | None:
-    """The scale of all scored rows, where it is one scale of rungs."""
-    sizes = {row.n_rungs for row in rows if row.value is not None}
-    return sizes.pop() if len(sizes) == 1 else None
-
-
-# ------------------------------------------------------------------------------------------------- scores
+    @cached_property
+    def thresholds(self) -> list[Decisions]:
+        """At every half rung, or, on a scale that has no rungs, at every tenth of the texts; and at min_score."""
+        if self.n_rungs is None:
+            at = np.quantile(self.values[self.scored], np.arange(1, 10) / 10)
+        else:
+            step = 0.5 if self.n_rungs <= 12 else self.n_rungs / 24
+            at = np.arange(step, self.n_rungs + step / 2, step)
+        own = set() if self.min_score is None else {self.min_score}
+        return [self.decide(threshold) for threshold in sorted({*at.tolist(), *own})]
 
 
 class Decisions(NamedTuple):
@@ -121,29 +108,55 @@ class Decisions(NamedTuple):
     unscored: int
 
 
-def decisions(group: Group, threshold: float) -> Decisions:
-    """As `synthscore filter --min-score` decides: kept where the least that a score can be reaches the threshold."""
-    low, high = group.bounds
-    kept, below = low >= threshold, high < threshold
-    open_ = ~(kept | below)
-    n_open, n_unscored = int((open_ & group.scored).sum()), int((open_ & ~group.scored).sum())
-    return Decisions(threshold, int(kept.sum()), n_open, int(below.sum()), n_unscored)
+def rung_top(n_rungs: int) -> float:
+    """The score of a text that is better than all rungs."""
+    return math.sqrt(n_rungs * (n_rungs + 1))
 
 
-def thresholds(group: Group) -> list[Decisions]:
-    """At every half rung, or, on a scale that has no rungs, at every tenth of the texts."""
-    if group.n_rungs is None:
-        tenths = np.quantile(group.values[group.scored], np.arange(1, 10) / 10)
-        return [decisions(group, float(value)) for value in dict.fromkeys(tenths.tolist())]
-    step = 0.5 if group.n_rungs <= 12 else group.n_rungs / 24
-    return [decisions(group, float(value)) for value in np.arange(step, group.n_rungs + step / 2, step)]
+def groups(run: Run, min_score: float | None = None) -> list[Group]:
+    """min_score : a threshold for the groups on scales of rungs, or, where there are none, for all"""
+    found: dict[tuple[str, str], list[Scored]] = {}
+    for name, rows in run.scores.items():
+        for row in rows:
+            found.setdefault((name, row.score.attribute), []).append(row)
+    sizes = {
+        key: {scale_of(row, run.ladder(row)) for row in rows if row.score.value is not None}
+        for key, rows in found.items()
+    }
+    n_rungs = {key: own.pop() if len(own) == 1 else None for key, own in sizes.items()}
+    on_rungs = any(n_rungs.values())
+    return [
+        Group(*key, tuple(rows), n_rungs[key], min_score if n_rungs[key] or not on_rungs else None)
+        for key, rows in found.items()
+    ]
+
+
+def scale_of(row: Scored, ladder: Ladder | None) -> int | None:
+    """How many rungs the scale of a score has; None where it is on no scale of rungs.
+
+    Anchored scores say so. The paper's are sqrt(raw + N(N+1)/2), where raw = unit N(N+1)/2, in as many digits as they
+    were written. Of others the signature says that they are such scores, and the ladder, how many rungs it has.
+    """
+    n_rungs, raw, unit = (row.score.details.get(name) for name in ("n_rungs", "raw", "unit"))
+    scoring = row.part("scoring")
+    if n_rungs is not None:
+        return round(n_rungs) if n_rungs >= 2 else None
+    if row.score.value is not None and raw is not None and unit is not None:
+        bound = row.score.value**2 - raw
+        found = round((math.sqrt(1 + 8 * bound) - 1) / 2) if 0 < bound < 1e6 else 0
+        exact = found * (found + 1) / 2
+        fits = abs(bound - exact) <= 0.02 * exact and abs(raw - unit * exact) <= 0.02 * exact
+        return found if fits and found >= 2 else None
+    if ladder and re.match("paper|anchored", scoring) and "rung_values" not in scoring:
+        return ladder.n_rungs
+    return None
 
 
 # ------------------------------------------------------------------------------------------------- verdicts
 
 
 class RungVerdicts(NamedTuple):
-    """What the judge said of texts held against the rungs of one level: mean probabilities.
+    """Verdicts on texts against the rungs of one level: mean probabilities.
 
     n, better, worse, similar : over both orders where both were asked. ties : share of answers with Similar on top
     as_asked, swapped : P(better), in each order, over the n_both texts answered in both; NaN without
@@ -167,54 +180,41 @@ class RungVerdicts(NamedTuple):
         return 50 * (self.as_asked - self.swapped)
 
 
-def _by_rung(rows: Sequence[ScoreRow]) -> list[RungVerdicts]:
+def _by_rung(rows: Sequence[Scored]) -> list[RungVerdicts]:
     table = np.array(
         [
-            (place, v.level, v.swapped, v.better, v.worse, v.similar)
-            for place, row in enumerate(rows)
-            for v in row.verdicts
+            (index, v.level, v.swapped, v.better, v.worse, v.similar)
+            for index, (score, _) in enumerate(rows)
+            for v in score.verdicts
         ]
     ).reshape(-1, 6)
     found = []
     for level in np.unique(table[:, 1]).tolist():
         at = table[table[:, 1] == level]
-        both = _both_orders(at)
         better, worse, similar = at[:, 3:].mean(axis=0).tolist()
         ties = float((at[:, 5] > at[:, 3:5].max(axis=1)).mean())
-        found.append(RungVerdicts(int(level), len(np.unique(at[:, 0])), better, worse, similar, ties, *both))
+        one, other = (at[at[:, 2] == swapped] for swapped in (0, 1))
+        _, first, second = np.intersect1d(one[:, 0], other[:, 0], return_indices=True)
+        asked, swapped = one[first, 3:], other[second, 3:]
+        both = (math.nan,) * 3
+        if len(asked):
+            changed = ((asked[:, 0] > asked[:, 1]) != (swapped[:, 0] > swapped[:, 1])).mean()
+            both = float(asked[:, 0].mean()), float(swapped[:, 0].mean()), float(changed)
+        n = len(np.unique(at[:, 0]))
+        found.append(RungVerdicts(int(level), n, better, worse, similar, ties, len(asked), *both))
     return found
-
-
-def _both_orders(at: FloatArray) -> tuple[int, float, float, float]:
-    """n_both, as_asked, swapped and changed of the rows of one level."""
-    orders = [at[at[:, 2] == swapped] for swapped in (0, 1)]
-    _, *places = np.intersect1d(orders[0][:, 0], orders[1][:, 0], return_indices=True)
-    asked, swapped = (order[place, 3:] for order, place in zip(orders, places, strict=True))
-    if not len(asked):
-        return 0, float("nan"), float("nan"), float("nan")
-    changed = ((asked[:, 0] > asked[:, 1]) != (swapped[:, 0] > swapped[:, 1])).mean()
-    return len(asked), float(asked[:, 0].mean()), float(swapped[:, 0].mean()), float(changed)
 
 
 def overall(by_rung: Sequence[RungVerdicts]) -> tuple[float, float]:
     """Mean favour in points, and the share of pairs that get another verdict in the other order; NaN without both."""
-    n = np.array([rung.n_both for rung in by_rung], dtype=np.float64)
-    if not n.sum():
-        return float("nan"), float("nan")
-    known = n > 0
-    means = [np.array([getattr(rung, name) for rung in by_rung])[known] for name in ("favour", "changed")]
-    return float(means[0] @ n[known] / n.sum()), float(means[1] @ n[known] / n.sum())
+    both = [rung for rung in by_rung if rung.n_both]
+    if not both:
+        return math.nan, math.nan
+    means = np.average([(rung.favour, rung.changed) for rung in both], axis=0, weights=[rung.n_both for rung in both])
+    return float(means[0]), float(means[1])
 
 
-# ------------------------------------------------------------------------------------------------- mass, length
-
-
-def masses(run: Run) -> list[tuple[float, str, ScoreRow]]:
-    """Label mass, file or method, and row, of each row that tells it; the lowest first."""
-    known = [
-        (row.label_mass, name, row) for name, rows in run.scores.items() for row in rows if row.label_mass is not None
-    ]
-    return sorted(known, key=lambda one: one[0])
+# ------------------------------------------------------------------------------------------------- length
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,7 +223,7 @@ class LengthEffect:
 
     words, values : shape (n_shown,); of all n texts, or of some, spread evenly over the lengths
     bins : (median length, median score) of up to eight parts of all texts, about equally many in each
-    pooled, inside : Spearman's correlation over all texts, and inside contexts (mean of n_contexts)
+    pooled, inside : Spearman's correlation over all texts, and inside contexts (mean)
     """
 
     words: IntArray
@@ -232,31 +232,22 @@ class LengthEffect:
     bins: tuple[tuple[float, float], ...]
     pooled: float
     inside: float
-    n_contexts: int
 
 
 def length_effect(group: Group, texts: Mapping[str, Target], most: int) -> LengthEffect | None:
     """None where fewer than three scored texts can be read. most : points shown"""
-    known = [row for row in group.rows if row.value is not None and row.id in texts]
+    known = [score for score, _ in group.rows if score.value is not None and score.id in texts]
     if len(known) < 3:
         return None
-    words = np.array([len(texts[row.id].text.split()) for row in known])
-    values = _floats(row.value for row in known)
-    inside = per_context(values, words, [row.context_id for row in known])
+    words = np.array([len(texts[score.id].text.split()) for score in known])
+    values = _floats(score.value for score in known)
     edges = np.quantile(words, np.linspace(0, 1, max(1, min(8, len(known) // 5)) + 1)[1:-1])
     part = np.searchsorted(edges, words)  # equal lengths stay together
     bins = [(float(np.median(words[part == k])), float(np.median(values[part == k]))) for k in np.unique(part)]
     order = np.lexsort((values, words))
     shown = order[np.unique(np.linspace(0, len(order) - 1, min(most, len(order))).round().astype(int))]
-    return LengthEffect(
-        words[shown],
-        values[shown],
-        len(known),
-        tuple(bins),
-        spearman(values, words),
-        inside.value,
-        inside.n_contexts,
-    )
+    inside = per_context(values, words, [score.context_id for score in known]).value
+    return LengthEffect(words[shown], values[shown], len(known), tuple(bins), spearman(values, words), inside)
 
 
 # ------------------------------------------------------------------------------------------------- failures
@@ -279,13 +270,13 @@ def failures(run: Run) -> list[Failure]:
     """
     found: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
     for name, rows in run.scores.items():
-        for row in rows:
-            if row.reason or row.status != "ok":
-                reasons = {alike(reason): reason for reason in re.split(r"; (?=rung \d)", row.reason)}
+        for score, _ in rows:
+            if score.reason or score.status != "ok":
+                reasons = {alike(reason): reason for reason in re.split(r"; (?=rung \d)", score.reason)}
                 for kind, reason in reasons.items():
-                    found.setdefault((name, row.status, kind), []).append((row.id, reason))
+                    found.setdefault((name, score.status, kind), []).append((score.id, reason))
     listed = [
-        Failure(name, status, len(rows), rows[0][1], tuple(islice(dict.fromkeys(own for own, _ in rows), 5)))
+        Failure(name, status, len(rows), rows[0][1], tuple(dict.fromkeys(own for own, _ in rows))[:5])
         for (name, status, _), rows in found.items()
     ]
     return sorted(listed, key=lambda failure: -failure.n)
@@ -300,7 +291,7 @@ class LadderView:
 
     name: str
     ladder: Ladder
-    rows: tuple[ScoreRow, ...]
+    rows: tuple[Scored, ...]
 
 
 def ladder_views(run: Run, found: Sequence[Group], context_id: str | None = None, most: int = 4) -> list[LadderView]:
@@ -308,45 +299,25 @@ def ladder_views(run: Run, found: Sequence[Group], context_id: str | None = None
 
     Empty without ladders, or where none of them is a scored text's. most : views of a named context
     """
-    ladders: dict[tuple[str, str], list[Ladder]] = {}
-    for ladder in run.references or ():
-        ladders.setdefault((ladder.context_id, ladder.attribute), []).append(ladder)
     views = []
     for group in found:
-        own: dict[tuple[str, str], list[ScoreRow]] = {}
-        for row in group.rows if group.n_rungs is not None else ():
-            if context_id in (None, row.context_id):
-                own.setdefault((row.part("task"), row.context_id), []).append(row)
-        for (task, context), rows in own.items():
-            asked = rows[0].part("attribute") or group.attribute
-            of_tasks = [ladder for ladder in ladders.get((context, asked), ()) if task in ("", ladder.task)]
-            if len(of_tasks) == 1 and of_tasks[0].n_rungs == group.n_rungs:
-                rows.sort(key=lambda row: -np.inf if row.value is None else row.value, reverse=True)
-                views.append(LadderView(group.name, of_tasks[0], tuple(rows)))
-    best = sorted(views, key=_instructive, reverse=True)
-    return best[: 1 if context_id is None else most]
+        on: dict[tuple[str, str, str], tuple[Ladder, list[Scored]]] = {}
+        for row in group.rows:
+            ladder = run.ladder(row) if context_id in (None, row.score.context_id) else None
+            if ladder and ladder.n_rungs == group.n_rungs:
+                on.setdefault((ladder.task, ladder.context_id, ladder.attribute), (ladder, []))[1].append(row)
+        for ladder, rows in on.values():
+            rows.sort(key=lambda row: -math.inf if row.score.value is None else row.score.value, reverse=True)
+            views.append(LadderView(group.name, ladder, tuple(rows)))
+    return sorted(views, key=_instructive, reverse=True)[: 1 if context_id is None else most]
 
 
 def _instructive(view: LadderView) -> tuple[bool, bool, bool, int, float]:
     """All scored, all rungs there, verdicts to see, many texts, far apart."""
-    values = _floats(row.value for row in view.rows)
-    whole = all(row.status == "ok" for row in view.rows)
-    spread = float(np.ptp(values)) if whole else 0.0
+    whole = all(score.status == "ok" for score, _ in view.rows)
+    spread = float(np.ptp(_floats(score.value for score, _ in view.rows))) if whole else 0.0
     full = len(view.ladder.usable) == view.ladder.n_rungs
-    return whole, full, any(row.verdicts for row in view.rows), len(view.rows), spread
-
-
-# ------------------------------------------------------------------------------------------------- signature
-
-
-def merged_signature(rows: Iterable[ScoreRow]) -> tuple[dict[str, list[str]], list[str]]:
-    """Part -> its values, of all signatures; and the signatures themselves, each once."""
-    lines = list(dict.fromkeys(row.signature for row in rows if row.signature))
-    parts: dict[str, dict[str, None]] = {}
-    for line in lines:
-        for name, value in Signature.of_any(line).parts:
-            parts.setdefault(name, {})[value] = None
-    return {name: list(values) for name, values in parts.items()}, lines
+    return whole, full, any(score.verdicts for score, _ in view.rows), len(view.rows), spread
 
 
 def _floats(values: Iterable[float | None]) -> FloatArray:

@@ -16,17 +16,14 @@ from .._version import __version__
 from ..evaluation.agreement import ALIASES, Level
 from . import figures as draw
 from . import judge
-from .agreement import Figure, with_people
-from .calibration import calibration
-from .figures import clip
-from .layout import ROWS, Card, Section, Table, counted, cut, number, percent, points, spaced, span
-from .numbers import Group, decisions, failures, groups, merged_signature, overall
-from .read import CurvePoint, Run
+from .agreement import Agreements, Figure, agreements
+from .layout import ROWS, Card, Section, Table, clip, counted, cut, number, percent, points, spaced, span
+from .numbers import Group, failures, groups, overall
+from .read import Run
 from .scores import CHARACTERS, VIEW, ladder, scores
 
 GROUPS, FILES, LINES = 100, 200, 50  # of the tables at the top and at the end
 FIGURES = 600  # of the table of agreements
-METHODS = 24  # lines of a figure
 
 
 def page(run: Run, *, title: str | None = None, min_score: float | None = None, context_id: str | None = None) -> str:
@@ -38,7 +35,6 @@ def page(run: Run, *, title: str | None = None, min_score: float | None = None, 
     found = groups(run, min_score)
     made = (
         scores(run, found),
-        run.calibration and calibration(run.calibration),
         ladder(run, found, min_score, context_id),
         judge.verdicts(found),
         judge.position_bias(found),
@@ -46,7 +42,6 @@ def page(run: Run, *, title: str | None = None, min_score: float | None = None, 
         judge.length(run, found),
         _failures(run),
         _agreement(run),
-        _curves(run),
         _signature(run),
     )
     files = [(file.name, file.holds, spaced(file.n_rows), spaced(file.n_left_out)) for file in run.files[:FILES]]
@@ -81,20 +76,19 @@ def _short(run: Run, found: Sequence[Group]) -> list[str]:
     if not scored:
         return [f"{counted(sum(len(group.rows) for group in found), 'text')}, none of them scored."] if found else []
     total = sum(len(group.rows) for group in found)
-    counts = {status: sum(group.count[status] for group in found) for status in ("ok", "partial", "unscored")}
-    n_others = total - sum(counts.values())
+    whole, partial, unscored = (sum(group.count[of] for group in found) for of in ("ok", "partial", "unscored"))
     names = list(dict.fromkeys(group.attribute for group in found))
     of = f" in {len(run.scores)} files or methods" if len(run.scores) > 1 else ""
     on = f" on {names[0]}" if len(names) == 1 and names[0] else f" on {len(names)} attributes" if names[1:] else ""
     lines = [
-        f"{counted(total, 'score')}{of}{on}: {spaced(counts['ok'])} whole, {spaced(counts['partial'])} partial, "
-        f"{spaced(counts['unscored'])} unscored{f', {spaced(n_others)} other' if n_others else ''}."
+        f"{counted(total, 'score')}{of}{on}: {spaced(whole)} whole, {spaced(partial)} partial, "
+        f"{spaced(unscored)} unscored."
     ]
     sizes = {group.n_rungs for group in scored}
     if len(sizes) == 1 and (n_rungs := sizes.pop()):
         medians = span([group.median for group in scored], number, "between {} and {}")
         lines.append(f"The median is {medians}, where 1 is as good as the worst rung and {n_rungs} as the best.")
-    at = [(decisions(group, group.min_score), len(group.rows)) for group in found if group.min_score is not None]
+    at = [(group.decide(group.min_score), len(group.rows)) for group in found if group.min_score is not None]
     if at:
         kept, undecided, n = sum(d.kept for d, _ in at), sum(d.undecided for d, _ in at), sum(n for _, n in at)
         of = "" if n == total else " of those on a scale of rungs"
@@ -103,7 +97,8 @@ def _short(run: Run, found: Sequence[Group]) -> list[str]:
     both = [pair for group in found if not math.isnan((pair := overall(group.by_rung))[0])]
     if both:
         lines.append(
-            f"The judge gives the text that it is asked about {span([favour for favour, _ in both], points)} points; "
+            f"Position bias: to be the text that the question is about is worth "
+            f"{span([favour for favour, _ in both], points)} points of P(better); "
             f"{span([changed for _, changed in both], percent)} of pairs get another verdict in the other order."
         )
     return lines
@@ -119,7 +114,7 @@ def _summary(found: Sequence[Group]) -> Table:
         row += [spaced(group.count[status]) for status in ("ok", "partial", "unscored")]
         row.append(number(group.median))
         if group.min_score is not None:
-            row.append(percent(decisions(group, group.min_score).kept, len(group.rows)))
+            row.append(percent(group.decide(group.min_score).kept, len(group.rows)))
         elif thresholds:
             row.append("–")
         rows.append(row)
@@ -157,7 +152,7 @@ _LEVELS: Mapping[Level, str] = {
 
 
 def _agreement(run: Run) -> Section | str:
-    found = with_people(run)
+    found = run.evaluation or (agreements(run.ratings, run.scores) if run.ratings else Agreements())
     if not found.figures:
         what = "No ratings in the run" if run.ratings is None else "No ratings of the texts that are scored"
         return " ".join([f"{what}: agreement with people is not shown (--human FILE).", *found.lines[:1]])
@@ -169,26 +164,23 @@ def _agreement(run: Run) -> Section | str:
         if any(figure.level == level for figure in found.figures):
             aliases = "; ".join(f"{name} by {paper}" for paper, name in ALIASES[level].items())
             section.intro.append(f"{level}: {meaning}. Called {aliases}.")
+    if found.lines:
+        left_out = "; ".join(clip(line, 200) for line in found.lines[:5])
+        section.intro.append(f"Left out: {left_out}{'' if left_out.endswith('.') else '.'}")
+    rows = [
+        (clip(f.method, 60), *f[1:4], number(f.value), number(f.low), number(f.high), spaced(f.n), spaced(f.skipped))
+        for f in found.figures[:FIGURES]
+    ]
+    headers = ("method", "attribute", "level", "statistic", "agreement", "low", "high", "n", "contexts skipped")
+    n = len(found.figures)
+    caption = cut("figure", FIGURES, n).capitalize() or f"All {counted(n, 'figure')}"
+    section.tables.append(Table(headers, rows, caption, 4, folded=True))
     statistics = {figure.statistic for figure in found.figures}
     first = "spearman" if "spearman" in statistics else min(statistics)
     drawn: dict[tuple[str, str], list[Figure]] = {}
     for figure in found.figures:
         if figure.statistic == first:
             drawn.setdefault((figure.level, figure.attribute), []).append(figure)
-    rows = [
-        (
-            clip(f.method, 60), f.attribute, f.level, f.statistic, number(f.value), number(f.low), number(f.high),
-            spaced(f.n), spaced(f.skipped),
-        )
-        for f in found.figures[:FIGURES]
-    ]  # fmt: skip
-    headers = ("method", "attribute", "level", "statistic", "agreement", "low", "high", "n", "contexts skipped")
-    n = len(found.figures)
-    section.tables.append(
-        Table(headers, rows, cut("figure", FIGURES, n).capitalize() or f"All {counted(n, 'figure')}", 4, folded=True)
-    )
-    if found.lines:
-        section.intro.append(f"Left out: {'; '.join(clip(line, 200) for line in found.lines[:5])}.")
     ends = [end for own in drawn.values() for figure in own for end in (figure.value, figure.low, figure.high)]
     known = [end for end in (*ends, *found.ceilings.values(), 0.0, 0.5) if not math.isnan(end)]
     all_ends = min(known), max(known)  # one scale, so that figures can be compared
@@ -214,45 +206,21 @@ def _with_people(own: Sequence[Figure], ends: tuple[float, float], ceiling: floa
     return Card(attribute, level, picture, [note for note in notes if note])
 
 
-# ------------------------------------------------------------------------------------------------- curves
-
-
-def _curves(run: Run) -> Section | str:
-    known = [(name, points) for name, points in run.curves.items() if points]
-    if not known:
-        return "No efficiency curve in the run (synthscore rank --curve -o curve.jsonl)."
-    about = "Agreement by the number of calls in a context: mean over draws, with its 95 % interval."
-    section = Section("curves", "Efficiency", [about])
-    methods = list(dict.fromkeys(point.method for _, points in known for point in points))[:METHODS]
-    section.lines = [(draw.legend_line(place), method) for place, method in enumerate(methods)]
-    return section.add_cards(known, lambda pair: _curve(*pair, methods), "curve")
-
-
-def _curve(name: str, points: Sequence[CurvePoint], methods: Sequence[str]) -> Card:
-    lines = []
-    for method in methods:
-        own = sorted((point for point in points if point.method == method), key=lambda point: point.n_calls)
-        x, y, low, high = ([getattr(point, part) for point in own] for part in ("n_calls", "mean", "low", "high"))
-        lines.append(draw.Curve(method, x, y, low, high))
-    at = {(point.method, point.n_calls): number(point.mean, 3) for point in points}
-    budgets = sorted({point.n_calls for point in points})
-    rows = [[spaced(k), *(at.get((method, k), "–") for method in methods)] for k in budgets[:GROUPS]]
-    figure = draw.curves(lines, x_label="calls in a context", title=f"Agreement by calls, {name}")
-    table = Table(("calls", *methods), rows, "Numbers", words=0, folded=True)
-    return Card(name, counted(len(lines), "method"), figure, (), table)
-
-
 # ------------------------------------------------------------------------------------------------- signature
 
 
 def _signature(run: Run) -> Section | str:
-    parts, lines = merged_signature(run.rows)
-    if not lines:
+    signatures = list(dict.fromkeys(row.signature for row in run.rows if row.signature.parts))
+    if not signatures:
         return "No signature in the run: nothing says what the numbers depend on."
     about = "Everything that can change these numbers. Scores can be compared where it is the same."
     section = Section("signature", "Signature", [about])
+    parts: dict[str, dict[str, None]] = {}
+    for name, value in (part for signature in signatures for part in signature.parts):
+        parts.setdefault(name, {})[value] = None
     rows = [(name, clip(", ".join(values), CHARACTERS)) for name, values in parts.items()]
     section.tables.append(Table(("part", "value"), rows, words=2))
-    heading = cut("signature", ROWS, len(lines)).capitalize() or f"{counted(len(lines), 'signature')}, in full"
-    section.code.append((heading, [clip(line, CHARACTERS) for line in lines[:ROWS]]))
+    n = len(signatures)
+    heading = cut("signature", ROWS, n).capitalize() or f"{counted(n, 'signature')}, in full"
+    section.code.append((heading, [clip(str(signature), CHARACTERS) for signature in signatures[:ROWS]]))
     return section

@@ -5,29 +5,41 @@ A broken row, or a file of the folder that cannot be read, is left out and named
 
 from __future__ import annotations
 
-import json
-import math
 import os
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ..errors import InputError, SynthscoreError
 from ..evaluation.ratings.types import Ratings
-from ..io.fields import Row, read_number, require_number, row_error, shorten
+from ..io.fields import Row
 from ..io.files import read_rows
 from ..io.nouns import target_from_row
+from ..io.scores import read_score
 from ..ladders.references import References
 from ..ladders.release import DATA
-from ..types import Target
-from .calibration import CALIBRATION, Calibration, read_calibration
-from .score_row import AGAIN, ScoreRow, score_row, word
+from ..signature import Signature
+from ..types import Ladder, Score, Target
+from .agreement import Agreements, read_evaluation
+
+T = TypeVar("T")
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".csv", ".tsv", ".parquet")
 EVALUATION = "evaluation.json"
+
+
+class Scored(NamedTuple):
+    """A row of a file of scores."""
+
+    score: Score
+    signature: Signature
+
+    def part(self, name: str) -> str:
+        """A part of the signature; "" where it has none of this name."""
+        return dict(self.signature.parts).get(name, "")
 
 
 class File(NamedTuple):
@@ -39,43 +51,41 @@ class File(NamedTuple):
     n_left_out: int = 0
 
 
-class CurvePoint(NamedTuple):
-    """Agreement of one method at one budget of calls, with the interval of its mean over draws."""
-
-    method: str
-    n_calls: int
-    mean: float
-    low: float
-    high: float
-
-
-@dataclass(slots=True)
+@dataclass
 class Run:
     """What a report is made of.
 
-    scores : name of the file or method -> its rows. texts : id -> text. curves : name of the file -> points
-    filtered : "kept", "dropped", "unsure" -> how many rows `synthscore filter` sorted there
-    evaluation : as evaluation.json holds it
+    scores : name of the file or method -> its rows. texts : id -> text
+    evaluation : what `synthscore evaluate` found
     unused : files that hold nothing that a report shows. left_out : what could not be read, and why
     """
 
     name: str
-    scores: dict[str, list[ScoreRow]] = field(default_factory=dict)
+    scores: dict[str, list[Scored]] = field(default_factory=dict)
     texts: dict[str, Target] = field(default_factory=dict)
     references: References | None = None
     ratings: Ratings | None = None
-    evaluation: Mapping[str, Any] | None = None
-    calibration: Calibration | None = None
-    curves: dict[str, list[CurvePoint]] = field(default_factory=dict)
-    filtered: Counter[str] = field(default_factory=Counter)
+    evaluation: Agreements | None = None
     files: list[File] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
     @property
-    def rows(self) -> Iterator[ScoreRow]:
-        for rows in self.scores.values():
-            yield from rows
+    def rows(self) -> Iterator[Scored]:
+        return chain.from_iterable(self.scores.values())
+
+    def ladder(self, row: Scored) -> Ladder | None:
+        """The ladder that the text was scored on: of its signature's task, or, where that names none, the only one."""
+        task, attribute = row.part("task"), row.part("attribute") or row.score.attribute
+        found = [one for one in self._ladders.get((row.score.context_id, attribute), ()) if task in ("", one.task)]
+        return found[0] if len(found) == 1 else None
+
+    @cached_property
+    def _ladders(self) -> dict[tuple[str, str], list[Ladder]]:
+        found: dict[tuple[str, str], list[Ladder]] = {}
+        for ladder in self.references or ():
+            found.setdefault((ladder.context_id, ladder.attribute), []).append(ladder)
+        return found
 
 
 def read_run(
@@ -106,11 +116,11 @@ def read_run(
         run.files.append(File(str(references), "ladders", len(run.references)))
     elif path.is_dir():
         _find_references(run, path)
-    if not (run.scores or run.curves or run.evaluation):
+    if not (run.scores or run.evaluation):
         seen = f"seen: {', '.join(run.unused) or 'nothing'}"
         raise InputError(
-            f"cannot report on {source}: it holds no scores, curve or evaluation ({seen}). Expected rows with the "
-            f"columns score and status, as `synthscore score` writes them, or {EVALUATION}",
+            f"cannot report on {source}: it holds no scores or evaluation ({seen}). Expected rows with the columns "
+            f"score and status, as `synthscore score` writes them, or {EVALUATION}",
             source=str(source),
         )
     return run
@@ -122,16 +132,13 @@ def read_run(
 def _read_folder(run: Run, folder: Path) -> None:
     """All files of the folder and of its folder scores/; targets first, so that their texts count, then scores."""
     found = [path for path in (*folder.iterdir(), *folder.glob("scores/*")) if path.is_file()]
-    first = ("scores", "targets")
-    for path in sorted(found, key=lambda path: (-first.index(path.stem) if path.stem in first else 1, str(path))):
+    first = {"targets": 0, "scores": 1}
+    for path in sorted(found, key=lambda path: (first.get(path.stem, 2), str(path))):
         name = path.relative_to(folder).as_posix()
         try:
             if name == EVALUATION:
-                run.evaluation = _evaluation(path)
+                run.evaluation = read_evaluation(path)
                 run.files.append(File(name, "agreement with people", 1))
-            elif name == CALIBRATION:
-                run.calibration = read_calibration(path)
-                run.files.append(File(name, "a certificate", 1))
             elif name.lower().endswith(SUFFIXES) and name != DATA and not name.startswith("."):
                 _read_file(run, str(path), name)
         except InputError as error:
@@ -140,37 +147,27 @@ def _read_folder(run: Run, folder: Path) -> None:
 
 def _read_file(run: Run, source: str, name: str, kind: str = "") -> None:
     """Add what a file of rows holds. kind : what that is; "": as its first good row says"""
-    rows = read_rows(source)
-    ahead: list[Row | InputError] = []
-    for row in rows:
-        ahead.append(row)
-        if isinstance(row, Row):
-            kind = kind or _kind(name, row.values)
-            break
+    errors: list[InputError] = []
+    rows = _good(read_rows(source), errors)
+    first = next(rows, None)
+    kind = kind or (_kind(first.values) if first else "")
     if kind == "ratings":
         _read_ratings(run, source, name)
-    elif kind:
-        errors: list[InputError] = []
-        n_rows = _TAKE[kind](run, name, _good(chain(ahead, rows), errors), errors)
-        run.files.append(File(name, kind, n_rows, len(errors)))
-        run.left_out += map(str, errors)
+        return
+    if kind:
+        take = _take_scores if kind == "scores" else _take_texts
+        run.files.append(File(name, kind, take(run, name, chain([first] if first else [], rows), errors), len(errors)))
     else:
         run.unused.append(name)
-        run.left_out += [str(row) for row in ahead if isinstance(row, InputError)]
+    run.left_out += map(str, errors)
 
 
-def _kind(name: str, columns: Mapping[str, Any]) -> str:
+def _kind(columns: Mapping[str, Any]) -> str:
     if {"score", "status"} <= columns.keys():
         return "scores"
-    if {"method", "n_calls", "mean"} <= columns.keys():
-        return "curve"
     if any(column == "human" or column.startswith(("human.", "human_")) for column in columns):
         return "ratings"
-    if "synthscore" in columns:
-        return "dropped texts"
-    if {"context_id", "text"} <= columns.keys():
-        return "kept texts" if Path(name).name.startswith("kept") else "texts"
-    return ""
+    return "texts" if {"context_id", "text"} <= columns.keys() else ""
 
 
 def _good(rows: Iterable[Row | InputError], errors: list[InputError]) -> Iterator[Row]:
@@ -179,6 +176,39 @@ def _good(rows: Iterable[Row | InputError], errors: list[InputError]) -> Iterato
             errors.append(row)
         else:
             yield row
+
+
+def _each(rows: Iterable[Row], read: Callable[[Row], T], errors: list[InputError]) -> Iterator[T]:
+    for row in rows:
+        try:
+            yield read(row)
+        except InputError as error:
+            errors.append(error)
+
+
+def _take_scores(run: Run, name: str, rows: Iterable[Row], errors: list[InputError]) -> int:
+    """A row of `synthscore evaluate` says which method it is of; other rows are of the method that the file is."""
+    stem = Path(name.removesuffix(".gz")).stem
+    methods: dict[str, list[Scored]] = {}
+    for method, row in _each(rows, lambda row: (row.values.get("method") or stem, Scored(*read_score(row))), errors):
+        methods.setdefault(str(method), []).append(row)
+    for method, taken in methods.items():
+        run.scores[method if method not in run.scores else f"{method} ({name})"] = taken
+    return sum(map(len, methods.values()))
+
+
+def _take_texts(run: Run, name: str, rows: Iterable[Row], errors: list[InputError]) -> int:
+    n_taken, others = 0, []
+    readable = (row for row in rows if "unreadable" not in row.values)  # `synthscore filter` says so of such rows
+    for target in _each(readable, target_from_row, errors):
+        n_taken += 1
+        if run.texts.setdefault(target.id, target).text != target.text:
+            others.append(target.id)
+    if others:
+        ids = ", ".join(map(repr, others[:3])) + (", ..." if len(others) > 3 else "")
+        seen = f"{len(others)} of its texts have an id under which another text was read: {ids}"
+        run.left_out.append(f"{name}: {seen}. The one read first is shown")
+    return n_taken
 
 
 def _read_ratings(run: Run, source: str, name: str) -> None:
@@ -206,104 +236,7 @@ def _find_references(run: Run, folder: Path) -> None:
                 run.left_out.append(str(error))
     named = {row.part("references") for row in run.rows}
     found.sort(key=lambda ladders: ladders[1].hash[:12] not in named)
-    for place, (name, references) in enumerate(found):
-        if place == 0:
-            run.references = references
-            run.files.append(File(f"{name}/", "ladders", len(references)))
-        else:
-            run.unused.append(f"{name}/")
-
-
-def _evaluation(path: Path) -> Mapping[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as error:
-        message = f"cannot read {path.name}: not JSON ({error}). Run `synthscore evaluate` again"
-        raise InputError(message, source=str(path)) from error
-    if not isinstance(found, dict):
-        raise InputError(f"cannot read {path.name}: it is {shorten(found)}, expected an object", source=str(path))
-    return found
-
-
-# ------------------------------------------------------------------------------------------------- rows
-
-
-def _take_scores(run: Run, name: str, rows: Iterable[Row], errors: list[InputError]) -> int:
-    """A row of `synthscore evaluate` says which method it is of; other rows are of the method that the file is."""
-    methods: dict[str, list[ScoreRow]] = {}
-    for row in rows:
-        try:
-            methods.setdefault(word(row.values.get("method")) or _stem(name), []).append(score_row(row))
-        except InputError as error:
-            errors.append(error)
-    for method, taken in methods.items():
-        run.scores[method if method not in run.scores else f"{method} ({name})"] = taken
-    return sum(map(len, methods.values()))
-
-
-def _take_texts(run: Run, name: str, rows: Iterable[Row], errors: list[InputError]) -> int:
-    n_taken, others = 0, []
-    for row in rows:
-        try:
-            target = target_from_row(row)
-        except InputError as error:
-            errors.append(error)
-            continue
-        n_taken += 1
-        if run.texts.setdefault(target.id, target).text != target.text:
-            others.append(target.id)
-    if others:
-        ids = ", ".join(map(repr, others[:3])) + (", ..." if len(others) > 3 else "")
-        seen = f"{len(others)} of its texts have an id under which another text was read: {ids}"
-        run.left_out.append(f"{name}: {seen}. The one read first is shown")
-    return n_taken
-
-
-def _take_kept(run: Run, name: str, rows: Iterable[Row], errors: list[InputError]) -> int:
-    n_taken = _take_texts(run, name, rows, errors)
-    run.filtered["kept"] += n_taken
-    return n_taken
-
-
-def _take_dropped(run: Run, name: str, rows: Iterable[Row], errors: list[InputError]) -> int:
-    def counted() -> Iterator[Row]:
-        for row in rows:
-            about = row.values.get("synthscore")
-            try:
-                about = json.loads(about) if isinstance(about, str) else about
-                run.filtered[word(about["decision"])] += 1  # type: ignore[index]
-            except (ValueError, TypeError, KeyError):
-                seen = f"its synthscore is {shorten(about)}, expected a decision"
-                errors.append(row_error(row, "synthscore", about, seen, AGAIN))
-                continue
-            if "unreadable" not in row.values:
-                yield row
-
-    return _take_texts(run, name, counted(), errors)
-
-
-def _take_curve(run: Run, name: str, rows: Iterable[Row], errors: list[InputError]) -> int:
-    points = []
-    for row in rows:
-        try:
-            calls = require_number(row, "n_calls")
-            numbers = [read_number(row, column) for column in ("mean", "low", "high")]
-            mean, low, high = (math.nan if number is None else number for number in numbers)
-            points.append(CurvePoint(word(row.values["method"]), int(calls), mean, low, high))
-        except InputError as error:
-            errors.append(error)
-    run.curves[_stem(name) if _stem(name) not in run.curves else name] = points
-    return len(points)
-
-
-_TAKE = {
-    "scores": _take_scores,
-    "texts": _take_texts,
-    "kept texts": _take_kept,
-    "dropped texts": _take_dropped,
-    "curve": _take_curve,
-}
-
-
-def _stem(name: str) -> str:
-    return Path(name.removesuffix(".gz")).stem
+    for name, references in found[:1]:
+        run.references = references
+        run.files.append(File(f"{name}/", "ladders", len(references)))
+    run.unused += [f"{name}/" for name, _ in found[1:]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, SynthscoreWarning
+from ..signature import Signature
 from ..types import BoolArray, FloatArray, Score
 
 Decision = Literal["kept", "dropped", "unsure"]
@@ -40,14 +42,20 @@ class Rule(ABC):
     def words(self) -> str:
         """What is kept, in words: "at a score of 3.5 or more"."""
 
+    def check(self, signature: Signature) -> None:  # noqa: B027
+        """raises : CertificateError where the rule is only for scores of another signature"""
+
     def decide(self, score: Score) -> tuple[Decision, str]:
         """The decision, and why."""
-        numbers = (score.value, score.stderr, score.low, score.high)
-        value, stderr, low, high = (np.array([np.nan if number is None else number]) for number in numbers)
-        least, most = limits(value, stderr, low, high, np.array([score.status == "partial"]))
-        [found] = self.decided(value, stderr, least, most)
-        decision: Decision = str(found)  # type: ignore[assignment]
+        [decision] = self.decide_scores([score])
         return decision, _why_unscored(score, decision) if score.value is None else self.why(score, decision)
+
+    def decide_scores(self, scores: Sequence[Score]) -> list[Decision]:
+        numbers = [(score.value, score.stderr, score.low, score.high) for score in scores]
+        value, stderr, low, high = np.array(numbers, dtype=np.float64).reshape(-1, 4).T  # None becomes NaN
+        least, most = limits(value, stderr, low, high, np.array([score.status == "partial" for score in scores], bool))
+        found: list[Decision] = self.decided(value, stderr, least, most).tolist()
+        return found
 
     def decide_many(
         self,

@@ -25,6 +25,7 @@ from synthscore.resources import resource
 from synthscore.signature import Signature
 from synthscore.thresholds.certificate import Certificate, Certified, Guarantee
 from synthscore.types import Context, Ladder, Rung
+from tests.cli.test_app import COMMANDS as VERBS_OF_THE_FRAME
 from tests.fakes import FakeEngine
 
 CONTEXTS = {f"c{i}": f"Article {i}. It has a second sentence, and that is about something else." for i in (1, 2, 3)}
@@ -120,9 +121,22 @@ COMMANDS = {" ".join(path): parser for path, parser in parsers(build_parser())}
 
 
 def test_the_commands_are_those_that_were_promised():
-    assert set(COMMANDS) == {
-        *("calibrate", "doctor", "evaluate", "filter", "rank", "score"),
+    assert {*COMMANDS, *VERBS_OF_THE_FRAME} - {"store import"} == {
+        *(
+            "calibrate",
+            "compare",
+            "curve",
+            "demo",
+            "doctor",
+            "evaluate",
+            "filter",
+            "generate",
+            "rank",
+            "report",
+            "score",
+        ),
         *("store", "verify"),
+        *(f"references {action}" for action in ("card", "check", "diff", "list", "repair", "show", "verify")),
         *(f"store {action}" for action in ("info", "merge", "prune", "salvage", "show")),
     }
 

@@ -12,17 +12,18 @@ import pytest
 
 from synthscore import engines, ranking
 from synthscore.cli.app import main
-from synthscore.cli.rank import OPTIONS
 from synthscore.engine import Prompt
 from synthscore.errors import InputError
 from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task, task_names
 from synthscore.judging.templates import TEMPLATE_SETS, Templates
+from synthscore.ranking import METHODS, bradley_terry
 from synthscore.ranking.asking import ask_in_rounds, merge_sort, stored_merge_sort
 from synthscore.ranking.bradley_terry import soft_bradley_terry
 from synthscore.ranking.comparisons import Comparisons
+from synthscore.ranking.designs import all_pairs
+from synthscore.ranking.gaussian import gaussian
 from synthscore.ranking.judge import Judge, Problem
-from synthscore.ranking.selection import all_pairs
 from synthscore.types import Context
 from tests.fakes import CensoringEngine, FakeEngine
 
@@ -77,6 +78,10 @@ def rank(*argv, task=True):
     return main(["rank", *argv, *(["--task", "summarization", "-a", "coherence"] if task else [])])
 
 
+def compare(*argv):
+    return main(["compare", *argv, "--task", "summarization", "-a", "coherence"])
+
+
 def by_id(rows):
     return {row["id"]: row["score"] for row in rows}
 
@@ -105,7 +110,6 @@ def test_every_method_has_a_function_and_every_public_name_is_there():
         assert found.method == name
         assert found.ids[found.order[0]] == "a"
     assert all(getattr(ranking, name) is not None for name in ranking.__all__)
-    assert list(OPTIONS) == list(ranking.METHODS)
 
 
 # ------------------------------------------------------------------------------------------------- asking
@@ -180,7 +184,7 @@ def test_a_call_without_an_answer_is_left_out_and_named():
     answers = asked([(0, 0, 1), (0, 1, 2), (0, 2, 3)])
     assert np.isnan(answers).all(axis=1).tolist() == [False, True, False]
     (failure,) = asked.failures
-    assert (failure.problem, failure.first, failure.second) == (0, "t1", "t2")
+    assert (failure.group, failure.first, failure.second) == (("c1", "coherence"), "t1", "t2")
     assert "no words" in failure.reason
     assert len(asked.comparisons()[0]) == 2
 
@@ -300,27 +304,37 @@ def test_rank_asks_a_judge_and_puts_the_better_texts_first(engine, capsys):
     assert f"the first text wins {wins:.3f}" in err
 
 
+SORT = ("--orders", "both", "--gap", "0.2", "--beam-size", "4", "--seed", "5")
+
+
 @pytest.mark.parametrize(
-    ("asking", "method", "n_asked"),
+    ("asking", "method", "told", "n_asked"),
     [
-        (["--orders", "one"], [], 6 + 10),
-        (["--budget", "8"], [], 16),
-        (["--budget", "6", "--selection", "random"], [], 12),
-        (["--budget", "5", "--selection", "no-repeat"], [], 10),
-        (["--budget", "10", "--selection", "symmetric"], ["--method", "poe-g"], 20),
-        (["--budget", "5", "--orders", "one"], ["--method", "bt"], 10),
-        (["--budget", "7", "--selection", "sequential"], [], 14),
-        (["--budget", "16"], ["--debias", "threshold"], 12 + 16),
-        (["--budget", "10"], ["--method", "bt-ties"], 20),
-        ([], ["--method", "pairs"], None),
-        ([], ["--method", "pairs", "--orders", "both", "--gap", "0.2", "--beam-size", "4", "--seed", "5"], None),
+        (["--orders", "one"], [], [], 6 + 10),
+        (["--budget", "8"], [], [], 16),
+        (["--budget", "6", "--selection", "random"], [], [], 12),
+        (["--budget", "5", "--selection", "no-repeat"], [], [], 10),
+        (["--budget", "10", "--selection", "symmetric"], ["--method", "poe-g"], [], 20),
+        (["--budget", "5", "--orders", "one"], ["--method", "bt"], [], 10),
+        (["--budget", "7", "--selection", "sequential"], [], [], 14),
+        (["--budget", "16"], ["--debias", "median"], [], 12 + 16),
+        (["--budget", "10"], ["--method", "bt-ties"], ["--protocol", "compare"], 20),
+        ([], ["--method", "pairs"], ["--selection", "sort"], None),
+        (
+            [],
+            ["--method", "pairs", *SORT],
+            ["--selection", "sort", *SORT],
+            None,
+        ),
     ],
 )
-def test_comparisons_that_were_saved_give_the_same_scores_without_a_model(engine, asking, method, n_asked):
+def test_comparisons_that_were_saved_give_the_same_scores_without_a_model(engine, asking, method, told, n_asked):
     write("c.jsonl", candidates())
-    assert rank("c.jsonl", *asking, *method, "--save-comparisons", "calls.jsonl", "-o", "one.jsonl") == 0
+    assert rank("c.jsonl", *asking, *method, "-o", "one.jsonl") == 0
     assert n_asked is None or engine.n_judged == n_asked
     n_asked = engine.n_judged
+    assert compare("c.jsonl", *asking, *told, "-o", "calls.jsonl") == 0
+    assert engine.n_judged == n_asked  # the store has the answers
     assert len(read("calls.jsonl")) == n_asked
     assert rank("--comparisons", "calls.jsonl", *method, "-o", "two.jsonl", task=False) == 0
     assert engine.n_judged == n_asked
@@ -332,7 +346,7 @@ def test_comparisons_that_were_saved_give_the_same_scores_without_a_model(engine
 def test_both_orders_are_asked_unless_one_is_wanted(engine):
     write("c.jsonl", candidates())
     for options, both in (([], True), (["--budget", "8"], True), (["--orders", "one"], False)):
-        assert rank("c.jsonl", *options, "--save-comparisons", "calls.jsonl", "-q", "-o", "o.jsonl") == 0
+        assert compare("c.jsonl", *options, "-q", "-o", "calls.jsonl") == 0
         calls = {(row["first"], row["second"]) for row in read("calls.jsonl")}
         assert all(((j, i) in calls) == both for i, j in calls)
 
@@ -340,14 +354,14 @@ def test_both_orders_are_asked_unless_one_is_wanted(engine):
 def test_what_is_asked_in_a_context_depends_on_the_seed_and_not_on_the_other_contexts(engine):
     def asked(rows, *options):
         write("c.jsonl", rows)
-        rank("c.jsonl", "--budget", "8", *options, "--save-comparisons", "calls.jsonl", "-o", "o.jsonl", "-q")
+        compare("c.jsonl", "--budget", "8", *options, "-o", "calls.jsonl", "-q")
         return [(row["first"], row["second"]) for row in read("calls.jsonl") if row["context_id"] == "c2"]
 
     rows = candidates()
     assert asked(rows) == asked(rows[4:]) == asked(rows, "--seed", "0")
     assert len({str(sorted(asked(rows, "--seed", str(seed)))) for seed in range(4)}) > 1
     write("c.jsonl", candidates({f"c{k}": QUALITIES["c2"] for k in range(4)}))
-    rank("c.jsonl", "--budget", "8", "--save-comparisons", "calls.jsonl", "-o", "o.jsonl", "-q")
+    compare("c.jsonl", "--budget", "8", "-o", "calls.jsonl", "-q")
     designs = {
         c: str([r["first"][3:] for r in read("calls.jsonl") if r["context_id"] == c]) for c in ("c0", "c1", "c2")
     }
@@ -457,7 +471,7 @@ def test_the_bias_for_a_place_is_taken_out_when_asked_and_only_then(capsys):
     assert "gamma -1;" in err
     assert error_of("--debias", "gamma") < plain / 3
     assert re.search(r"gamma -0\.\d+ nats", capsys.readouterr().err)
-    assert error_of("--debias", "threshold") < plain / 2
+    assert error_of("--debias", "median") < plain / 2
     assert re.search(r"shifted by -\d\.\d+ nats \(threshold 0\.\d+\): they now win 0\.464", capsys.readouterr().err)
     assert error_of("--debias", "mean") < plain / 2
     assert "debias:mean" in read("o.jsonl")[0]["signature"]
@@ -468,9 +482,9 @@ def test_the_gaussian_expert_takes_the_mean_probability_as_its_beta(capsys):
     write("calls.jsonl", rows)
     error_of("--method", "poe-g", "--debias", "gamma")
     beta = np.mean([row["probability"] for row in rows])
-    assert f"beta {beta:.4f}" in capsys.readouterr().err
+    assert f"from the mean probability {beta:.4f} of the first text" in capsys.readouterr().err
     calls = Comparisons.of([(row["first"], row["second"], row["probability"]) for row in rows])
-    expected = ranking.gaussian(calls, bias=beta)
+    expected = gaussian(calls, bias=beta)
     assert by_id(read("o.jsonl")) == pytest.approx(dict(zip(calls.ids, expected.scores, strict=True)))
 
 
@@ -520,10 +534,10 @@ def test_options_reach_the_method(capsys):
     write_csv(rows)
     calls = Comparisons.of(rows)
     for options, expected in (
-        (["--method", "bt", "--prior", "observed"], ranking.bradley_terry(calls, prior="observed")),
-        (["--method", "win-ratio", "--decisions", "per_call"], ranking.win_ratio(calls, decisions="per_call")),
-        (["--method", "bt", "--decisions", "per_call"], ranking.bradley_terry(calls, decisions="per_call")),
-        (["--method", "poe-g", "--stderr", "sandwich"], ranking.gaussian(calls, stderr="sandwich")),
+        (["--method", "bt", "--prior", "observed"], METHODS["bt"](calls, prior="observed")),
+        (["--method", "win-ratio", "--decisions", "per_call"], METHODS["win-ratio"](calls, decisions="per_call")),
+        (["--method", "bt", "--decisions", "per_call"], METHODS["bt"](calls, decisions="per_call")),
+        (["--method", "poe-g", "--stderr", "sandwich"], gaussian(calls, stderr="sandwich")),
     ):
         assert rank("--comparisons", "calls.csv", *options, "-o", "o.jsonl", task=False) == 0
         assert [row["score"] for row in read("o.jsonl")] == pytest.approx(expected.scores.tolist())
@@ -572,7 +586,7 @@ def test_groups_are_ranked_apart_and_one_that_cannot_be_says_why(capsys):
 
 
 def test_a_method_that_does_not_converge_is_a_warning_and_its_rows_say_so(monkeypatch, capsys):
-    monkeypatch.setitem(ranking.METHODS, "poe-bt", partial(soft_bradley_terry, max_iterations=1))
+    monkeypatch.setattr(bradley_terry, "soft_bradley_terry", partial(soft_bradley_terry, max_iterations=1))
     write_csv()
     assert rank("--comparisons", "calls.csv", "-o", "o.jsonl", task=False) == 3
     err = capsys.readouterr().err
@@ -704,11 +718,11 @@ def test_a_rating_that_is_none_is_an_error(capsys):
         "rank",
         "rank c.jsonl",
         "rank c.jsonl --task summarization",
+        "compare c.jsonl --task summarization",
         "rank --comparisons x.csv --budget 5",
         "rank --comparisons x.csv --model m",
         "rank --comparisons x.csv --prompts paper",
         "rank --comparisons x.csv --selection greedy",
-        "rank --comparisons x.csv --seed 1",
         "rank --comparisons x.csv --method poe-g --prior all",
         "rank --comparisons x.csv --method bt --debias gamma",
         "rank --comparisons x.csv --method poe-g --debias mle",
@@ -716,30 +730,39 @@ def test_a_rating_that_is_none_is_an_error(capsys):
         "rank --comparisons x.csv --method colley --stderr sandwich",
         "rank --comparisons x.csv --method bt-ties --stderr sandwich",
         "rank --comparisons x.csv --method pairs --stderr bootstrap",
-        "rank --comparisons x.csv --draws 5",
-        "rank --comparisons x.csv --json",
         "rank --comparisons x.csv --orders both",
-        "rank --comparisons x.csv --curve --debias mean",
-        "rank --comparisons x.csv --curve --selection all",
-        "rank --comparisons x.csv --curve --methods elo",
-        "rank --comparisons x.csv --curve --methods pairs",
-        "rank --comparisons x.csv --curve --budgets many",
-        "rank --comparisons x.csv --curve --json -o -",
-        "rank --comparisons x.csv --curve --method bt",
-        "rank c.jsonl --curve",
+        "curve calls.csv --json -o -",
+        "curve calls.csv --methods elo",
+        "curve calls.csv --methods pairs",
+        "curve calls.csv --budgets many",
         "rank c.jsonl --task summarization -a coherence --by context_id",
         "rank c.jsonl --task summarization -a coherence --selection greedy",
         "rank c.jsonl --task summarization -a coherence --selection all --budget 5",
         "rank c.jsonl --task summarization -a coherence --selection random --budget 9 --orders both",
         "rank c.jsonl --task summarization -a coherence --method pairs --budget 9",
+        "compare c.jsonl --task summarization -a coherence --gap 0.1",
     ],
 )
 def test_options_that_do_nothing_together_are_refused(argv, capsys):
+    write_csv()
     assert main(argv.split()) == 2
     assert "UsageError" in capsys.readouterr().err
 
 
-# ------------------------------------------------------------------------------------------------- rank --curve
+@pytest.mark.parametrize(
+    ("argv", "new"),
+    [
+        ("rank --comparisons x.csv --curve", "synthscore curve COMPARISONS"),
+        ("rank c.jsonl --save-comparisons x.jsonl", "synthscore compare CANDIDATES ... -o FILE"),
+        ("rank --comparisons x.csv --debias threshold", "median"),
+    ],
+)
+def test_an_option_that_moved_says_where(argv, new, capsys):
+    assert main(argv.split()) == 2
+    assert new in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------------------------- curve
 
 
 def write_full(n=5, contexts=3):
@@ -756,7 +779,7 @@ def write_full(n=5, contexts=3):
 
 
 def curve(*options):
-    return main(["rank", "--comparisons", "calls.jsonl", "--curve", "--draws", "4", *options])
+    return main(["curve", "calls.jsonl", "--draws", "4", *options])
 
 
 def test_a_curve_is_a_table_rows_json_and_a_picture(capsys):
@@ -777,7 +800,7 @@ def test_a_curve_is_a_table_rows_json_and_a_picture(capsys):
     assert rows[0]["n_contexts"] == 3
 
 
-def test_a_curve_without_ratings_says_what_it_is_held_against(capsys):
+def test_a_curve_without_ratings_says_what_it_is_compared_with(capsys):
     write_full()
     assert curve("--methods", "poe-g", "--budgets", "20,10", "--selection", "greedy") == 0
     out, err = capsys.readouterr()

@@ -12,10 +12,11 @@ from synthscore.evaluation.agreement import spearman
 from synthscore.evaluation.curves import default_budgets, efficiency_curves, t_interval
 from synthscore.ranking.bias import median_debiasing, pool
 from synthscore.ranking.bradley_terry import soft_bradley_terry
-from synthscore.ranking.comparisons import Comparisons, Ranking
+from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.counts import average_probability, win_ratio
-from synthscore.ranking.selection import all_pairs, symmetric
-from synthscore.report.lines import Line, Panel, figure
+from synthscore.ranking.designs import all_pairs, symmetric
+from synthscore.ranking.result import Ranking
+from synthscore.report.figures import Line, Panel, draw_curves
 
 N = 6
 
@@ -122,7 +123,7 @@ def test_a_set_that_is_not_full_or_a_spread_of_one_draw_is_refused():
         efficiency_curves([CONTEXTS[0].subset(np.arange(29))], {"w": win_ratio})
     with pytest.raises(InputError, match="1 draws, expected at least 2"):
         efficiency_curves(CONTEXTS, {"w": win_ratio}, n_draws=1)
-    with pytest.raises(ValueError, match="1 sets of ratings for 3"):
+    with pytest.raises(InputError, match="1 sets of ratings for 3"):
         efficiency_curves(CONTEXTS, {"w": win_ratio}, human=TRUTH[:1])
 
 
@@ -153,16 +154,16 @@ def test_a_figure_is_svg_with_every_name_in_it_escaped():
         Line("gap", x, [0.3, 0.3, math.nan], [0.3, 0.3, math.nan], [0.3, 0.3, math.nan]),
         Line("none", x, *[[math.nan] * 3] * 3),
     ]
-    text = figure([Panel("One & two", lines, "calls", "Spearman"), Panel("Other", lines[:1], "calls", "")])
+    text = draw_curves([Panel("One & two", lines, "calls", "Spearman"), Panel("Other", lines[:1], "calls", "")])
     assert "nan" not in text
-    assert ">none<" in figure([Panel("", lines[2:], "calls", "")])
+    assert ">none<" in draw_curves([Panel("", lines[2:], "calls", "")])
     root = ElementTree.fromstring(text)
     words = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"a<b", "gap", "none", "One & two", "Other", "Spearman", "10", "30", "0.4"} <= set(words)
 
 
 def test_higher_values_are_drawn_higher_and_larger_budgets_further_right():
-    text = figure([Panel("", [Line("m", [0, 1], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0])], "", "")])
+    text = draw_curves([Panel("", [Line("m", [0, 1], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0])], "", "")])
     path = next(part for part in text.split("<path ") if 'fill="none"' in part)
     (x0, y0), (x1, y1) = (map(float, point.split()) for point in path.split('"')[1][1:].split("L"))
     assert x1 > x0

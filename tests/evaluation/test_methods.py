@@ -25,12 +25,12 @@ from synthscore.evaluation.methods import (
 )
 from synthscore.evaluation.methods import ladders as ladders_
 from synthscore.evaluation.methods.base import judge_of, scored, task_of
-from synthscore.evaluation.methods.comparing import METHODS
 from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
+from synthscore.ranking import METHODS, bradley_terry
+from synthscore.ranking.designs import all_pairs, greedy
 from synthscore.ranking.judge import Judge, Problem
-from synthscore.ranking.selection import all_pairs, greedy
 from synthscore.scoring.scorer import Scorer
 from synthscore.signature import Signature
 from synthscore.store.engine import StoredEngine
@@ -38,6 +38,8 @@ from synthscore.store.file import Store
 from synthscore.types import Context, Target
 from tests.fakes import CensoringEngine, FakeEngine
 from tests.ratings_for_tests import BEST_FIRST, QUALITIES, ladders, places, qualities, rated, reading_judge
+
+RANKINGS = [name for name, of in METHODS.items() if not of.sorts]
 
 
 def scores(spec, ratings=None, engine=None, references=None, attribute="coherence", templates="default"):
@@ -298,11 +300,10 @@ def test_options_of_ladder_that_mean_nothing_are_refused(spec, message):
 
 
 def test_every_method_of_ranking_is_a_kind():
-    assert [*METHODS, "pairs"] == list(ranking.METHODS)
-    assert set(METHODS) < set(KINDS)
+    assert set(RANKINGS) < set(KINDS)
 
 
-@pytest.mark.parametrize("name", [*METHODS, "pairs-beam", "pairs-beam:gap=0,beam=1"])
+@pytest.mark.parametrize("name", [*RANKINGS, "pairs-beam", "pairs-beam:gap=0,beam=1"])
 @pytest.mark.parametrize("protocol", ["choose", "compare", "yes_no"])
 def test_every_method_puts_clearly_different_texts_in_order(name, protocol):
     spec = f"{name}{',' if ':' in name else ':'}protocol={protocol}"
@@ -314,7 +315,7 @@ def test_every_method_puts_clearly_different_texts_in_order(name, protocol):
     assert [ranks[f"c1-{place}"] for place in BEST_FIRST["c1"]] == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", RANKINGS)
 def test_a_kind_is_its_method_of_ranking_on_the_answers_to_all_calls(name):
     engine = FakeEngine(reading_judge(bias=0.7))
     found = scores(name, engine=engine)
@@ -344,7 +345,7 @@ def test_methods_over_the_same_calls_share_their_answers(tmp_path):
     engine = FakeEngine(reading_judge())
     stored = StoredEngine(engine, Store(tmp_path / "answers.sqlite"))
     for spec in (
-        *(name for name in METHODS if name != "bt-ties"),
+        *(name for name in RANKINGS if name != "bt-ties"),
         "poe-bt:debias=median",
         "pairs-beam",
         "poe-g:calls=8",
@@ -362,14 +363,14 @@ def test_all_contexts_are_asked_about_in_one_call():
 @pytest.mark.parametrize(
     ("spec", "n_calls", "orders"),
     [
-        ("poe-g:calls=8", 8, "greedy,calls=8,both-orders"),
-        ("poe-g:calls=3,orders=one", 3, "greedy,calls=3,one-order"),
-        ("poe-g:design=symmetric,calls=8", 8, "symmetric,calls=8,both-orders"),
-        ("poe-g:design=random,calls=7", 7, "random,calls=7,one-order"),
-        ("poe-g:design=no-repeat,calls=5", 5, "no-repeat,calls=5,one-order"),
-        ("poe-g:design=sequential,calls=6", 6, "sequential,calls=6,one-order"),
+        ("poe-g:calls=8", 8, "greedy,budget=8,both-orders"),
+        ("poe-g:calls=3,orders=one", 3, "greedy,budget=3,one-order"),
+        ("poe-g:design=symmetric,calls=8", 8, "symmetric,budget=8,both-orders"),
+        ("poe-g:design=random,calls=7", 7, "random,budget=7,one-order"),
+        ("poe-g:design=no-repeat,calls=5", 5, "no-repeat,budget=5,one-order"),
+        ("poe-g:design=sequential,calls=6", 6, "sequential,budget=6,one-order"),
         ("poe-g:orders=one", 6, "all,one-order"),
-        ("poe-g:calls=99", 12, "greedy,calls=99,both-orders"),
+        ("poe-g:calls=99", 12, "greedy,budget=99,both-orders"),
     ],
 )
 def test_a_design_asks_for_its_calls_about_each_context(spec, n_calls, orders):
@@ -492,7 +493,7 @@ def test_a_text_of_which_no_call_was_answered_is_unscored_with_the_reason():
         assert found[2].reason == "too long"
     found = scores("pairs-beam", engine=FakeEngine(judge))
     assert [score.status for score in found] == ["unscored"] * 4 + ["ok"] * 4
-    assert found[0].reason.startswith("the sort ended at 'c1-")
+    assert found[0].reason.startswith("the sort needs an answer about 'c1-")
     assert found[0].reason.endswith("too long")
 
 
@@ -522,9 +523,8 @@ def test_a_judge_that_cannot_tell_texts_apart_gives_ties():
 
 
 def test_a_ranking_that_did_not_converge_says_so(monkeypatch):
-    monkeypatch.setitem(
-        ranking.METHODS, "poe-bt", partial(ranking.soft_bradley_terry, max_iterations=1, tolerance=1e-15)
-    )
+    short = partial(bradley_terry.soft_bradley_terry, max_iterations=1, tolerance=1e-15)
+    monkeypatch.setattr(bradley_terry, "soft_bradley_terry", short)
     found = scores("poe-bt", engine=FakeEngine(reading_judge(bias=3.0)))
     assert {score.status for score in found} == {"partial"}
     assert "not converged: a derivative of" in found[0].reason
@@ -559,7 +559,7 @@ def test_sorting_asks_in_both_orders_when_told_and_is_the_sort_of_ranking():
     both = scores("pairs-beam:gap=0,beam=1,orders=both", engine=engine)
     assert places(both, rated()) == BEST_FIRST
     assert engine.n_judged - n_one >= n_one
-    assert "|selection:pairs,both-orders,seed=0|method:pairs|gap:0|beam:1" in str(both.signature)
+    assert "|selection:sort,both-orders,seed=0|method:pairs|gap:0|beam:1" in str(both.signature)
     assert sorted(one.values[:4]) == [-1.5, -0.5, 0.5, 1.5]
 
 
@@ -571,9 +571,9 @@ def test_sorting_asks_in_both_orders_when_told_and_is_the_sort_of_ranking():
         ("poe-bt:design=chain", r"design is 'chain', expected one of all, random"),
         ("poe-bt:orders=two", r"orders is 'two', expected one of both, one"),
         ("poe-bt:debias=some", r"debias is 'some', expected one of none, median"),
-        ("poe-bt:design=all,calls=4", r"design=all asks about all pairs: leave calls out"),
+        ("poe-bt:design=all,calls=4", r"design=all asks all that it needs: leave the budget out"),
         ("poe-bt:design=greedy", r"design=greedy needs a number of calls"),
-        ("poe-bt:calls=0", r"calls is 0, expected 1 or more"),
+        ("poe-bt:calls=0", r"budget is 0, expected 1 or more"),
         ("poe-bt:design=random,calls=4,orders=one", r"design=random decides the orders itself"),
         ("poe-bt:seed=-1", r"seed is -1, expected 0 or more"),
         ("bt:debias=mle", r"debias=mle is for poe-bt"),
@@ -581,8 +581,8 @@ def test_sorting_asks_in_both_orders_when_told_and_is_the_sort_of_ranking():
         ("bt:decisions=all", r"decisions is 'all', expected one of averaged, per_call"),
         ("pairwise:method=poe-bt,prior=all", r"prior does nothing with method=poe-bt"),
         ("poe-bt:method=bt", r"it says 'method=bt'"),
-        ("pairs-beam:gap=0.6", r"gap is 0.6, beam 1000, expected gap 0 to 0.5"),
-        ("pairs-beam:beam=0", r"beam 0, expected"),
+        ("pairs-beam:gap=0.6", r"gap is 0.6, expected 0 to 0.5"),
+        ("pairs-beam:beam=0", r"beam_size is 0, expected"),
         ("pairs-beam:orders=all", r"orders is 'all'"),
         ("pairs-beam:protocol=rate", r"protocol is 'rate'"),
     ],

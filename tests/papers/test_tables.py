@@ -23,7 +23,8 @@ from synthscore.evaluation.agreement import agreement
 from synthscore.evaluation.methods import MethodError, Tools, method
 from synthscore.evaluation.ratings.types import RatedText, Ratings
 from synthscore.ladders.references import References
-from synthscore.ranking import Comparisons, selection
+from synthscore.ranking import Comparisons
+from synthscore.ranking import designs as selection
 from synthscore.types import Context, Ladder, Rung
 
 from ..fakes import FakeEngine

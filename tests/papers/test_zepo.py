@@ -189,7 +189,7 @@ def test_texts_are_then_sorted_or_compared(how, tmp_path):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("zepo:method=elo", r"method is 'elo', expected one of pairs, win-ratio"),
+        ("zepo:method=elo", r"method is 'elo', expected one of win-ratio"),
         ("zepo:rounds=0", r"rounds is 0, expected 1 or more"),
         ("zepo:paraphrases=0", r"paraphrases is 0"),
         ("zepo:contexts=0", r"contexts is 0"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from synthscore.errors import InputError
 from synthscore.ranking.accuracy import pairwise_accuracy, self_consistency
 from synthscore.ranking.comparisons import Comparisons
-from synthscore.ranking.selection import all_pairs
+from synthscore.ranking.designs import all_pairs
 
 SEEDS = st.integers(0, 2**32 - 1)
 

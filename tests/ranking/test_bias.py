@@ -14,7 +14,7 @@ from synthscore.errors import InputError
 from synthscore.ranking.accuracy import pairwise_accuracy
 from synthscore.ranking.bias import mean_debiasing, median_debiasing, pool, position_bias, share
 from synthscore.ranking.comparisons import Comparisons
-from synthscore.ranking.selection import all_pairs, random_calls
+from synthscore.ranking.designs import all_pairs, random_calls
 from synthscore.signature import Signature
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
@@ -138,7 +138,9 @@ def test_pooled_contexts_keep_their_texts_apart():
     assert position_bias(both).n_pairs == 2
     judge, other = Signature.of(model="one"), Signature.of(model="two")
     assert pool({"x": replace(one, signature=judge), "y": replace(two, signature=judge)}).signature == judge
-    assert pool({"x": replace(one, signature=judge), "y": replace(two, signature=other)}).signature is None
+    assert pool({"x": replace(one, signature=judge), "y": replace(two, signature=other)}).signature == Signature.merged(
+        [judge, other]
+    )
     with pytest.raises(InputError, match="0 contexts"):
         pool({})
 

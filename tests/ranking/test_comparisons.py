@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import InputError
-from synthscore.ranking.comparisons import Comparisons, Ranking, added_up
+from synthscore.ranking.comparisons import Comparisons, added_up
+from synthscore.ranking.result import Ranking
 
 
 @st.composite
@@ -222,5 +223,5 @@ def test_rank_1_is_best_equals_share_the_better_rank_and_unscored_have_none():
 
 
 def test_a_ranking_has_a_number_for_every_candidate():
-    with pytest.raises(ValueError, match="stderr has shape"):
+    with pytest.raises(InputError, match="stderr has shape"):
         Ranking(("a", "b"), np.zeros(2), np.zeros(3), np.zeros(2), "test")

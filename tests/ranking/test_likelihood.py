@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from synthscore.errors import InputError, RankingError
 from synthscore.ranking.comparisons import Comparisons
+from synthscore.ranking.designs import all_pairs, random_calls
 from synthscore.ranking.likelihood import likelihood_ranking
-from synthscore.ranking.selection import all_pairs, random_calls
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 from synthscore.cli.app import main
 from synthscore.errors import InputError
 from synthscore.io.fields import Row
-from synthscore.io.scores import score_row
+from synthscore.io.scores import read_score, score_row
 from synthscore.io.write import write_rows
 from synthscore.ladders.references import References
 from synthscore.report import page, read_run
-from synthscore.report.numbers import decisions, failures, groups, ladder_views, length_effect, overall, thresholds
-from synthscore.report.score_row import ScoreRow
-from synthscore.report.score_row import score_row as score_row_of
+from synthscore.report.numbers import Group, failures, groups, ladder_views, length_effect, overall, scale_of
+from synthscore.report.read import Run, Scored
+from synthscore.report.scores import ends, line_means, scores
 from synthscore.scoring.paper import paper_bound, paper_sum, rung_equivalent
 from synthscore.signature import Signature
 from synthscore.thresholds.rules import MinScore
@@ -80,7 +80,7 @@ def scored(text_id, context_id, verdicts, attribute="coherence", levels=range(1,
 
 
 def make_run(folder, n_contexts=8, favour=0.05, hash_=None):
-    """A folder as commands leave it: scores on two attributes, texts, ladders, ratings, filtered rows, a curve."""
+    """A folder as commands leave it: scores on two attributes, texts, ladders, ratings, filtered rows."""
     rng = np.random.default_rng(0)
     ladders = [
         ladder(f"c{i}", attribute, failed=(2,) if i == 1 else ())
@@ -116,13 +116,6 @@ def make_run(folder, n_contexts=8, favour=0.05, hash_=None):
     about = {"score": 2.0, "low": None, "high": None, "status": "ok", "reason": ""}
     dropped = [{**row, "synthscore": {**about, "decision": "dropped"}} for row in targets[9:]]
     write_rows(dropped, folder / "dropped.jsonl")
-    curve = [
-        {"method": method, "n_calls": k, "mean": top - 1 / k, "sd": 0.1, "low": top - 1.4 / k, "high": top - 0.6 / k,
-         "n_draws": 10, "n_contexts": 3, "n_failed": 0}
-        for method, top in (("poe-bt", 0.9), ("win-ratio", 0.8))
-        for k in (8, 16, 32, 64)
-    ]  # fmt: skip
-    write_rows(curve, folder / "curve.jsonl")
     return folder
 
 
@@ -163,12 +156,10 @@ def test_files_are_known_by_their_columns(run):
         "scores.jsonl": ("scores", 65),
         "targets.jsonl": ("texts", 32),
         "ratings.jsonl": ("ratings by people", 32),
-        "kept.jsonl": ("kept texts", 9),
-        "dropped.jsonl": ("dropped texts", 23),
-        "curve.jsonl": ("curve", 8),
+        "kept.jsonl": ("texts", 9),
+        "dropped.jsonl": ("texts", 23),
         "ladders/": ("ladders", 16),
     }
-    assert run.filtered == {"kept": 9, "dropped": 23}
     assert (run.left_out, run.unused) == ([], [])
     assert set(run.scores) == {"scores"}
     assert len(run.texts) == 32
@@ -196,7 +187,7 @@ def test_files_of_one_name_stay_apart(tmp_path):
     (tmp_path / "scores").mkdir()
     write_rows([row("a", 1.0)], tmp_path / "scores.jsonl")
     write_rows([row("a", 2.0)], tmp_path / "scores" / "scores.jsonl")
-    values = {name: rows[0].value for name, rows in read_run(tmp_path).scores.items()}
+    values = {name: rows[0].score.value for name, rows in read_run(tmp_path).scores.items()}
     assert values == {"scores": 1.0, "scores (scores/scores.jsonl)": 2.0}
 
 
@@ -208,20 +199,18 @@ def test_files_of_one_name_stay_apart(tmp_path):
         ({"score": "high"}, "score is 'high'"),
         ({"score": True}, "score is True"),
         ({"score": 1e400}, "score is inf"),
-        ({"label_mass": [1]}, "label_mass is [1]"),
-        ({"label_mass": True}, "label_mass is True"),
-        ({"verdicts": [[1, False, 0.5, 0.5]]}, "its verdicts are"),
+        ({"verdicts": [[1, False, 0.5, 0.5]]}, "verdicts is"),
         ({"verdicts": [[0, False, 0.5, 0.5, 0.0]]}, "levels from 1"),
         ({"verdicts": [[1, False, 1.5, 0.5, 0.0]]}, "probabilities"),
-        ({"verdicts": "[["}, "its verdicts are '[['"),
-        ({"verdicts": 3}, "its verdicts are 3"),
+        ({"verdicts": "[["}, "verdicts is '[['"),
+        ({"verdicts": 3}, "verdicts is 3"),
     ],
 )
 def test_a_row_that_holds_no_score_is_left_out_and_named(tmp_path, broken, named):
     lines = [json.dumps(row("good")), json.dumps(row("bad") | broken), json.dumps(row("fine"))]
     (tmp_path / "scores.jsonl").write_text("\n".join(lines))
     run = read_run(tmp_path)
-    assert [row.id for row in run.scores["scores"]] == ["good", "fine"]
+    assert [row.score.id for row in run.scores["scores"]] == ["good", "fine"]
     [line] = run.left_out
     assert "row 2" in line
     assert named in line
@@ -240,7 +229,7 @@ def test_a_line_that_is_not_json_and_a_file_in_another_encoding_leave_the_rest(t
 
 def test_a_folder_without_results_says_what_is_there(tmp_path):
     write_rows([{"id": "c", "text": "An article."}], tmp_path / "contexts.jsonl")
-    with pytest.raises(InputError, match=r"no scores, curve or evaluation \(seen: contexts.jsonl\). Expected rows"):
+    with pytest.raises(InputError, match=r"no scores or evaluation \(seen: contexts.jsonl\). Expected rows"):
         read_run(tmp_path)
 
 
@@ -276,10 +265,11 @@ def test_files_named_beside_a_folder_count_before_its_own(run_folder, tmp_path):
     assert "ratings.jsonl" in run.unused
 
 
-def test_a_dropped_row_without_a_decision_is_named(tmp_path):
-    a_run(tmp_path, [row()], dropped=[{"context_id": "c", "text": "A.", "synthscore": {"score": 1}}])
-    [line] = read_run(tmp_path).left_out
-    assert "expected a decision" in line
+def test_a_row_that_filter_could_not_read_is_no_text_and_no_fault(tmp_path):
+    text = {"id": "t", "context_id": "c", "text": "A."}
+    a_run(tmp_path, [row()], dropped=[text, {"context_id": "c", "text": "", "unreadable": "row 2: text is ''"}])
+    run = read_run(tmp_path)
+    assert (list(run.texts), run.left_out) == (["t"], [])
 
 
 # ------------------------------------------------------------------------------------------------- numbers
@@ -301,61 +291,73 @@ def score_rows(draw):
         low, high = sorted((draw(SCORES), draw(SCORES)))
     status = {"untold": "ok", "anchored": "ok", "open": "partial", "bounded": "unscored"}.get(kind, kind)
     stderr = 0.5 if kind == "anchored" else None  # low and high are then an interval
-    return ScoreRow("t", "c", "a", value, low, high, stderr, status, reason="" if status == "ok" else "why")
+    reason = "" if status == "ok" else "why"
+    return Score("t", "c", "a", value, stderr, low, high, status=status, reason=reason)
 
 
 @given(st.lists(score_rows(), min_size=1, max_size=8), SCORES)
 @settings(max_examples=60)
 def test_a_threshold_decides_as_filter_does(tmp_path_factory, rows, threshold):
-    from synthscore.report.numbers import Group
-
-    found = decisions(Group("scores", "a", tuple(rows), 5), threshold)
-    slow = [decide_row(r, threshold) for r in rows]
+    found = group_of(*rows).decide(threshold)
+    slow = [MinScore(threshold).decide(score)[0] for score in rows]
     slow = [
-        "unscored" if r.value is None and decision == "unsure" else decision
-        for r, decision in zip(rows, slow, strict=True)
+        "unscored" if score.value is None and decision == "unsure" else decision
+        for score, decision in zip(rows, slow, strict=True)
     ]
     assert (found.kept, found.below, found.undecided, found.unscored) == tuple(
         slow.count(decision) for decision in ("kept", "dropped", "unsure", "unscored")
     )
 
 
-def test_scores_with_errors_tell_how_many_texts_are_expected_to_be_that_good():
-    from synthscore.report.numbers import Group
-    from synthscore.report.read import Run
-    from synthscore.report.scores import scores
+def group_of(*rows):
+    return Group("scores", "a", tuple(Scored(score, Signature(())) for score in rows), 5)
 
-    rows = [ScoreRow(str(i), "c", "a", 2.0 + i, stderr=error, n_rungs=5) for i, error in enumerate((0.5, 0.0, 1.0))]
-    group = Group("scores", "a", (*rows, ScoreRow("x", "c", "a", None, status="unscored")), 5)
+
+def test_scores_with_errors_tell_how_many_texts_are_expected_to_be_that_good():
+    rows = [Score(str(i), "c", "a", 2.0 + i, stderr=error) for i, error in enumerate((0.5, 0.0, 1.0))]
+    group = group_of(*rows, Score("x", "c", "a", None, status="unscored", reason="why"))
     section = scores(Run("run", {"scores": list(group.rows)}), [group])
     table = section.cards[0].table
     assert table.headers[-1] == "expected"
     expected = {shown[0]: float(shown[-1]) for shown in table.rows}
     # Phi((2 - 3) / 0.5) + 1 + Phi((4 - 3) / 1) = 0.023 + 1 + 0.841
     assert expected["3"] == pytest.approx(1.9)
-    without = Group("scores", "a", (*rows, ScoreRow("y", "c", "a", 3.0, n_rungs=5)), 5)
+    without = group_of(*rows, Score("y", "c", "a", 3.0))
     assert scores(Run("run", {"scores": list(without.rows)}), [without]).cards[0].table.headers[-1] == "below"
 
 
 def test_thresholds_are_every_half_rung_and_keep_ever_fewer(run):
-    at = thresholds(groups(run)[0])
+    at = groups(run)[0].thresholds
     assert [one.threshold for one in at] == [0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5]
     assert all(one.kept >= other.kept for one, other in pairwise(at))
     assert {one.kept + one.undecided + one.below + one.unscored for one in at} == {33}
 
 
-@given(st.integers(2, 12), st.floats(-1, 1))
-def test_the_number_of_rungs_is_known_from_a_score_alone(n_rungs, unit):
+@given(st.integers(2, 12), st.floats(-1, 1), st.sampled_from((2, 3, 17)))
+def test_the_number_of_rungs_is_known_from_a_score_alone_also_where_it_is_rounded(n_rungs, unit, digits):
     raw = unit * paper_bound(n_rungs)
     value = float(rung_equivalent([raw], n_rungs)[0])
-    assert score_row_of(Row(1, row(score=value, raw=raw, unit=unit))).n_rungs == n_rungs
+    score, raw, unit = (round(number, digits) for number in (value, raw, unit))
+    assert scale_of(Scored(*read_score(Row(1, row(score=score, raw=raw, unit=unit)))), None) == n_rungs
 
 
 @pytest.mark.parametrize(
     "more", [{}, {"raw": 3.0}, *({"raw": r, "unit": u} for r, u in ((3, 0.9), (2.5, 0.25), (50, 1)))]
 )
 def test_another_score_is_on_no_scale_of_rungs(more):
-    assert score_row_of(Row(1, row(score=3.0, **more))).n_rungs is None
+    assert scale_of(Scored(*read_score(Row(1, row(score=3.0, **more)))), None) is None
+
+
+@pytest.mark.parametrize(
+    ("scoring", "n_rungs"),
+    [("scoring:paper", 5), ("scoring:paper,rung_values=1/2/3/4/9", None), ("method:length", None)],
+)
+def test_without_its_sum_a_score_is_on_the_scale_of_its_ladder_if_its_signature_says_so(tmp_path, scoring, n_rungs):
+    References([ladder("c")]).save(tmp_path / "ladders")
+    signature = f"task:summarization|attribute:coherence|references:1f|{scoring}"
+    run = read_run(a_run(tmp_path, [row("a", 3.1, signature=signature), row("b", 2.2, signature=signature)]))
+    assert groups(run)[0].n_rungs == n_rungs
+    assert len(ladder_views(run, groups(run))) == (n_rungs == 5)
 
 
 def test_anchored_scores_tell_their_scale_and_may_lie_beyond_it(tmp_path):
@@ -386,7 +388,7 @@ def test_a_threshold_in_rungs_is_for_scores_in_rungs(tmp_path):
 def test_verdicts_by_rung_are_those_of_a_slow_count(run):
     group = groups(run)[0]
     for found in group.by_rung:
-        at = [(row.id, v) for row in group.rows for v in row.verdicts if v.level == found.level]
+        at = [(score.id, v) for score, _ in group.rows for v in score.verdicts if v.level == found.level]
         assert found.n == len({text_id for text_id, _ in at})
         assert found.better == pytest.approx(np.mean([v.better for _, v in at]))
         assert found.worse == pytest.approx(np.mean([v.worse for _, v in at]))
@@ -468,9 +470,10 @@ def test_reasons_that_differ_only_in_names_are_one_and_a_row_may_have_several(tm
 def test_the_ladder_shown_is_whole_and_has_the_most_texts(run):
     [view] = ladder_views(run, groups(run))
     assert view.ladder.context_id != "c1"  # a rung of it failed
-    assert [r.value for r in view.rows] == sorted((r.value for r in view.rows), reverse=True)
+    values = [score.value for score, _ in view.rows]
+    assert values == sorted(values, reverse=True)
     assert len(view.rows) == 4
-    assert {r.context_id for r in view.rows} == {view.ladder.context_id}
+    assert {score.context_id for score, _ in view.rows} == {view.ladder.context_id}
 
 
 def test_a_ladder_whose_texts_are_all_scored_comes_before_one_with_more_texts(tmp_path):
@@ -494,6 +497,16 @@ def test_a_text_is_shown_on_the_ladder_of_its_own_task(tmp_path):
     assert [view.ladder.task for view in ladder_views(run, groups(run))] == ["dialogue"]
     undecided = read_run(a_run(tmp_path, [line | {"signature": "model:fake"}]))
     assert ladder_views(undecided, groups(undecided)) == []
+
+
+def test_a_text_without_a_signature_stands_with_the_others_of_its_context(tmp_path):
+    """An empty text is unscored before anything is known of it: it opens no second view of the same ladder."""
+    References([ladder("c")]).save(tmp_path / "ladders")
+    score = scored("t", "c", [verdict(3.0, level, False) for level in range(1, 6)])
+    whole = score_row(score, Signature.of(task="summarization", attribute="coherence"), verdicts=True)
+    run = read_run(a_run(tmp_path, [whole, row("empty", None, reason="text is ''")]))
+    [view] = ladder_views(run, groups(run), "c")
+    assert [score.id for score, _ in view.rows] == ["t", "empty"]
 
 
 def test_a_context_that_is_named_shows_its_ladders(run):
@@ -531,20 +544,14 @@ def first_figure(html, section):
 
 def test_the_page_says_in_short_what_it_shows(run_folder, run):
     shown = visible(page(run, min_score=3.5))
-    kept = [decide_row(r, 3.5) for r in run.scores["scores"]]
+    kept = [MinScore(3.5).decide(score)[0] for score, _ in run.scores["scores"]]
     assert "65 scores on 2 attributes: 56 whole, 0 partial, 9 unscored." in shown
     assert f"{kept.count('kept')} ({100 * kept.count('kept') / 65:.0f} %) reach 3.5" in shown
-    assert re.search(r"The judge gives the text that it is asked about \+4\.\d points", shown)
+    assert re.search(r"the text that the question is about is worth \+4\.\d points of P\(better\)", shown)
     assert "1 is as good as the worst rung and 5 as the best" in shown
-    assert "The files of synthscore filter hold: 23 dropped, 9 kept." in shown
     assert (
         "8 unscored rung 2 has no text: the model refused scores c1/careful, c1/plain, c1/hasty, c1/broken, …" in shown
     )
-
-
-def decide_row(r, threshold):
-    score = Score("t", "c", "a", r.value, r.stderr, r.low, r.high, status=r.status, reason=r.reason)
-    return MinScore(threshold).decide(score)[0]
 
 
 def test_the_numbers_behind_a_figure_can_be_read(tmp_path):
@@ -564,7 +571,7 @@ def test_the_numbers_behind_a_figure_can_be_read(tmp_path):
 def test_every_section_is_there_and_what_is_missing_is_named(run, tmp_path):
     whole = page(run)
     names = ["Scores", "One ladder", "Verdicts by rung", "Position bias", "Label mass", "Length", "What failed"]
-    names += ["Agreement with people", "Efficiency", "Signature", "What this is made of"]
+    names += ["Agreement with people", "Signature", "What this is made of"]
     assert re.findall(r"<h2 id=\"[a-z-]+\">(.*?)</h2>", whole) == names
     assert "Not in this report" not in whole
     assert "These are not the ladders" not in whole
@@ -572,8 +579,7 @@ def test_every_section_is_there_and_what_is_missing_is_named(run, tmp_path):
     assert re.findall(r"<h2 id=\"[a-z-]+\">(.*?)</h2>", bare) == ["Scores", "What this is made of"]
     for missing in (
         "No ladders in the run", "No verdicts in the run", "No verdicts in both orders", "No label mass", "No texts",
-        "Nothing failed", "No ratings in the run: agreement with people is not shown", "No efficiency curve",
-        "No signature",
+        "Nothing failed", "No ratings in the run: agreement with people is not shown", "No signature",
     ):  # fmt: skip
         assert missing in visible(bare)
 
@@ -605,7 +611,7 @@ def test_a_place_on_a_scale_is_linear_from_its_low_end():
 
     svg = dots([Dot("a", -1), Dot("b", 0), Dot("c", 1)], (-1, 1), [], label="", title="", class_="grid", cut=0.5)
     low, middle, high = (float(circle["cx"]) for circle in Elements(svg).of("circle"))
-    assert (low, high) == (14, 306)
+    assert (low, high) == (pytest.approx(20.8), 306)  # after a name of one letter, before the value
     assert middle - low == pytest.approx(high - middle)
     cut = float(re.search(r'd="M([\d.]+) [\d.]+V[\d.]+" class="cut"', svg)[1])
     assert cut == pytest.approx((middle + high) / 2, abs=0.06)
@@ -624,7 +630,7 @@ def test_answers_to_two_questions_that_sum_to_more_than_one_fill_the_bar(tmp_pat
     bars = Elements(first_figure(html, "verdicts")).of("rect")
     better, similar, worse = (float(bar["width"]) for bar in bars)
     assert (better / worse, similar) == (pytest.approx(1.5, abs=0.01), 0)
-    assert float(bars[0]["x"]) + better + worse == pytest.approx(350, abs=0.1)
+    assert float(bars[0]["x"]) + better + worse == pytest.approx(330, abs=0.1)
     assert "rung texts better similar worse ties 1 1 90 % 0 % 60 %" in visible(html)
 
 
@@ -642,14 +648,6 @@ def test_lengths_near_and_far_have_numbers_to_read(tmp_path, words, ticks):
     assert shown[-len(ticks) :] == ticks
 
 
-def test_a_line_goes_through_its_budgets_in_order(tmp_path):
-    curve = [{"method": "bt", "n_calls": k, "mean": k / 10, "low": 0.0, "high": 1.0} for k in (4, 2, 8)]
-    run = read_run(a_run(tmp_path, [row()], curve=curve))
-    [path] = re.findall(r'<path d="M([^"]*)" class="line s0">', first_figure(page(run), "curves"))
-    xs = [float(point.split()[0]) for point in path.split("L")]
-    assert xs == sorted(xs)
-
-
 def test_an_error_is_drawn_as_its_90_per_cent_interval(tmp_path):
     References([ladder("c")]).save(tmp_path / "ladders")
     said = [[level, False, 0.5, 0.4, 0.1] for level in range(1, 6)]
@@ -663,10 +661,11 @@ def test_a_text_stands_on_the_ladder_at_its_score_or_what_that_can_be(run, conte
     html = page(run, context_id=context_id, min_score=2.5)
     view = html[html.index('<div class="view">') :].partition("</svg>")[0]
     rungs = {
-        label: float(x) for x, label in re.findall(r'<text x="([\d.]+)" y="16" text-anchor="middle">(\d)</text>', view)
+        label: float(x)
+        for x, label in re.findall(r'<text x="([\d.]+)" y="[\d.]+" text-anchor="middle">(\d)</text>', view)
     }
     step = (rungs["5"] - rungs["1"]) / 4
-    found = ladder_views(run, groups(run), context_id)[0].rows
+    found = [score for score, _ in ladder_views(run, groups(run), context_id)[0].rows]
     assert [r.value is None for r in found] == [context_id == "c1"] * 4
     circles = [float(circle["cx"]) for circle in Elements(view).of("circle")]
     assert circles == pytest.approx([rungs["1"] + step * (r.value - 1) for r in found if r.value], abs=0.1)
@@ -687,14 +686,12 @@ def test_the_page_says_which_interval_the_line_of_a_text_is(run, tmp_path):
     shown = visible(page(run, context_id="c1"))
     assert "without an error goes from the least to the greatest score" in shown
     assert "90 % interval" not in shown
-    from synthscore.report.scores import _ends, _line_means
-
-    anchored = ScoreRow("t", "c", "a", 3.0, 1.0, 5.0, stderr=0.5)
-    assert _ends(anchored) == pytest.approx((3 - 1.6449 * 0.5, 3 + 1.6449 * 0.5), abs=1e-4)
-    untold = ScoreRow("t", "c", "a", 3.0, 2.9, 3.1)
-    assert [len(_line_means(rows)) for rows in ([anchored], [untold], [anchored, untold])] == [1, 1, 2]
-    assert _line_means([anchored]) == ["The line of a text is the 90 % interval of its score, by its error."]
-    assert _line_means([ScoreRow("t", "c", "a", 3.0)]) == []
+    anchored = Score("t", "c", "a", 3.0, 0.5, 1.0, 5.0)
+    assert ends(anchored) == pytest.approx((3 - 1.6449 * 0.5, 3 + 1.6449 * 0.5), abs=1e-4)
+    unreported = Score("t", "c", "a", 3.0, None, 2.9, 3.1)
+    assert [len(line_means(rows)) for rows in ([anchored], [unreported], [anchored, unreported])] == [1, 1, 2]
+    assert line_means([anchored]) == ["The line of a text is the 90 % interval of its score, by its error."]
+    assert line_means([Score("t", "c", "a", 3.0)]) == []
 
 
 def test_texts_and_rungs_are_in_one_order_the_best_first(run):
@@ -705,9 +702,9 @@ def test_texts_and_rungs_are_in_one_order_the_best_first(run):
 
 
 def test_the_columns_beside_a_text_are_its_verdicts_with_a_gap_for_a_rung_that_has_none(run):
-    found = ladder_views(run, groups(run), "c1")[0].rows[0]
+    found = ladder_views(run, groups(run), "c1")[0].rows[0].score
     html = page(run, context_id="c1")
-    columns = html[html.index('class="said"') :].partition("</svg>")[0]
+    columns = html[html.index('class="verdicts"') :].partition("</svg>")[0]
     bars = [
         {name: float(value) for name, value in bar.items() if name != "class"} for bar in Elements(columns).of("rect")
     ]
@@ -734,7 +731,7 @@ def test_agreement_is_that_of_the_library(run):
     shown = visible(page(run))
     ids = [text.id for text in run.ratings]
     for attribute in ("coherence", "fluency"):
-        values = {r.id: r.value for r in run.scores["scores"] if r.attribute == attribute}
+        values = {score.id: score.value for score, _ in run.scores["scores"] if score.attribute == attribute}
         column = [values[text_id] for text_id in ids]
         human = run.ratings.human(attribute)
         for level, n in (("per_context", 32), ("pooled", 32), ("system", 4)):
@@ -781,7 +778,7 @@ def test_the_best_method_comes_first_and_one_without_a_figure_last(tmp_path):
     of["methods"] |= evaluation("best", 0.9)["methods"] | evaluation("unknown", None)["methods"]
     (tmp_path / "evaluation.json").write_text(json.dumps(of))
     html = page(read_run(tmp_path))
-    assert re.findall(r'class="halo">(\w+)<', html) == ["best", "middling", "unknown"]
+    assert re.findall(r'class="name">(\w+)<', html) == ["best", "middling", "unknown"]
 
 
 def test_equal_runs_give_equal_pages(run_folder, run):
@@ -800,15 +797,10 @@ def test_nothing_scored_is_said_and_not_drawn(tmp_path):
     assert "1 unscored no answer scores a" in shown
 
 
-def test_a_constant_score_and_a_single_curve_point_are_drawn(tmp_path):
-    point = {"method": "bt", "n_calls": 4, "mean": 0.5, "low": None, "high": None}
-    gap = {"method": "bt", "n_calls": 8, "mean": None, "low": None, "high": None}
+def test_a_constant_score_is_drawn(tmp_path):
     texts = [{"id": f"t{i}", "context_id": "c", "text": "word"} for i in range(3)]
-    a_run(tmp_path, [row(f"t{i}", 2.0) for i in range(3)], targets=texts, curve=[point, gap])
-    shown = visible(page(read_run(tmp_path)))
-    assert "all texts –, inside contexts –" in shown
-    assert "4 0.500" in shown
-    assert "8 –" in shown
+    a_run(tmp_path, [row(f"t{i}", 2.0) for i in range(3)], targets=texts)
+    assert "all texts –, inside contexts –" in visible(page(read_run(tmp_path)))
 
 
 def test_a_long_run_stays_a_small_page_and_says_what_it_cuts(tmp_path):
@@ -822,7 +814,7 @@ def test_a_long_run_stays_a_small_page_and_says_what_it_cuts(tmp_path):
         texts.append({"id": f"t{i}", "context_id": "c", "text": "word " * int(rng.integers(1, 2000))})
     for i in range(30):
         reason = "why " + "very " * i
-        rows.append(row(f"u{i}", None, reason=reason))
+        rows.append(row(f"u{i}", None, reason=reason) | {"context_id": "other"})
     html = page(read_run(a_run(tmp_path, rows, targets=texts)))
     assert len(html) < 700_000
     assert html.count('<figure class="card">') == 24 + 24 + 1 + 24  # scores, verdicts, mass, length
@@ -850,8 +842,7 @@ def nasty_run(folder):
     rungs = tuple(Rung(level, (level - 1) / 4, f"{level} {NASTY}") for level in range(1, 5))
     rungs += (Rung(5, 1.0, "", "failed", NASTY),)
     References([Ladder(NASTY, "summarization", NASTY, rungs, Context(NASTY, NASTY))]).save(folder / "ladders")
-    point = {"method": NASTY, "n_calls": 4, "mean": 0.5, "low": 0.4, "high": 0.6}
-    a_run(folder, rows, targets=texts, curve=[point, point | {"n_calls": 8}])
+    a_run(folder, rows, targets=texts)
     write_rows([{"id": "c", "text": NASTY}], folder / "a<img src=x>b.jsonl")
     (folder / "broken<img src=x>.jsonl").write_text(NASTY)
     of = evaluation(NASTY)
@@ -867,7 +858,7 @@ def check_harmless(html):
     elements = Elements(html)
     assert not elements.of("script", "img", "iframe", "object", "embed", "b:", "base", "form", "image", "foreignobject")
     assert {attributes.get("href") for attributes in elements.of("a")} <= {
-        "#scores", "#ladder", "#verdicts", "#bias", "#mass", "#length", "#failures", "#agreement", "#curves",
+        "#scores", "#ladder", "#verdicts", "#bias", "#mass", "#length", "#failures", "#agreement",
         "#signature", "#made-of",
     }  # fmt: skip
     assert [attributes["href"] for attributes in elements.of("link")] == ["data:,"]
@@ -886,7 +877,7 @@ def test_everything_from_outside_is_escaped(tmp_path):
     assert shown.count("<script>alert(1)</script>") > 40
     assert "{{ 7 * 7 }}" in shown
     assert "&lt;b&gt;" in shown
-    for section in ("One ladder", "Position bias", "Length", "What failed", "Agreement with people", "Efficiency"):
+    for section in ("One ladder", "Position bias", "Length", "What failed", "Agreement with people"):
         assert f">{section}</h2>" in html
 
 
@@ -900,7 +891,7 @@ def test_the_command_writes_the_page_into_the_folder(run_folder, tmp_path, capsy
     assert main(["report", "run", "--title", "A & B", "--min-score", "3.5"]) == 0
     html = (folder / "report.html").read_text(encoding="utf-8")
     assert "<title>A &amp; B</title>" in html
-    assert re.search(r"run/report.html: \d+ kB, from 7 files", capsys.readouterr().err)
+    assert re.search(r"run/report.html: \d+ kB, from 6 files", capsys.readouterr().err)
     assert main(["report", "run", "--title", "A & B", "--min-score", "3.5", "-q"]) == 0  # over the one that is there
     assert (folder / "report.html").read_text(encoding="utf-8") == html
     assert capsys.readouterr().err == ""
@@ -929,14 +920,17 @@ def test_what_was_left_out_is_told_and_the_exit_code_says_so(tmp_path, capsys):
 
 def test_a_folder_without_results_is_an_error(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 1
-    assert "it holds no scores, curve or evaluation (seen: nothing)" in capsys.readouterr().err
+    assert "it holds no scores or evaluation (seen: nothing)" in capsys.readouterr().err
     assert not (tmp_path / "report.html").exists()
 
 
 def test_half_a_surrogate_pair_does_not_stop_the_page(tmp_path):
-    (tmp_path / "scores.jsonl").write_text('{"id": "\\ud800", "score": 1, "status": "ok", "label_mass": 1}\n')
-    assert main(["report", str(tmp_path)]) == 0
-    assert "\\ud800" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    lines = [json.dumps(row()), '{"id": "\\ud800", "score": 1, "status": "ok"}', json.dumps(row(reason="\ud800"))]
+    (tmp_path / "scores.jsonl").write_text("\n".join(lines))
+    assert main(["report", str(tmp_path)]) == 3
+    html = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "row 2: id is &#39;\\ud800&#39;" in html
+    assert "\\ud800" in html[html.index("What failed") :]
 
 
 def test_importing_the_command_line_imports_no_page():

@@ -2,8 +2,6 @@
 
 import json
 import math
-import re
-from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -13,10 +11,8 @@ from scipy import stats
 
 from synthscore.cli.app import main
 from synthscore.errors import CertificateError, InputError
-from synthscore.report import page, read_run
 from synthscore.signature import Signature
 from synthscore.thresholds.calibrate import (
-    At,
     by_chance,
     calibrate,
     counts_at,
@@ -562,52 +558,3 @@ def test_the_options_of_the_command_reach_the_calibration(tmp_path, capsys):
 def test_the_command_refuses_what_it_cannot_certify(more, code, said, labels_file, capsys):
     assert main(["calibrate", str(labels_file), *more]) == code
     assert said in capsys.readouterr().err
-
-
-# ------------------------------------------------------------------------------------------------- the report
-
-
-AT = [field.name for field in fields(At)]
-
-
-@pytest.fixture
-def run_folder(labels_file, tmp_path):
-    folder = tmp_path / "run"
-    assert (
-        main(["calibrate", str(labels_file), "--guarantee", "fpr<=0.1", "-q", "-o", str(folder / "calibration.json")])
-        == 0
-    )
-    (folder / "scores.jsonl").write_text(labels_file.read_text())
-    return folder
-
-
-def test_the_report_shows_the_promise_and_what_each_threshold_keeps(run_folder):
-    html = page(read_run(run_folder))
-    found = Certificate.load(run_folder / "calibration.json")
-    [row] = found.certified
-    assert "Thresholds with a guarantee" in html
-    assert f"{row.n_hit} of {row.n} bad texts are kept" in html
-    assert "Good texts by score" in html
-    for at in json.loads((run_folder / "calibration.json").read_text())["counts"]:
-        assert f"<td>{at['threshold']:g}</td>" in re.sub(r"<td[^>]*>", "<td>", html)
-    assert ">Reliability<" not in html
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"counts": [{"threshold": "<b>"}]},
-        {"good_by_score": [{"low": 1}]},
-        {"certificate": {}},
-        {"counts": 3},
-        {"good_by_score": []},
-        {"counts": [dict.fromkeys(AT, math.inf)]},
-    ],
-)
-def test_a_calibration_that_is_not_one_is_left_out_of_the_report_and_named(change, run_folder):
-    content = json.loads((run_folder / "calibration.json").read_text())
-    (run_folder / "calibration.json").write_text(json.dumps(content | change))
-    run = read_run(run_folder)
-    assert run.calibration is None
-    assert "cannot read calibration.json" in run.left_out[0]
-    assert "Thresholds with a guarantee" not in page(run)

@@ -7,63 +7,27 @@ asked at the same time is one call to the judge, about all contexts.
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ...engine import Engine
-from ...errors import InputError, RankingError
+from ...errors import InputError
 from ...io.scores import Scores
 from ...judging.asking import Asking
 from ...judging.templates import Templates
 from ...judging.verdicts import ProtocolName
+from ...ranking.methods import METHODS, method_of
+from ...ranking.selection import Selection
 from ...types import Context, Score, Task
 from ..ratings.types import Ratings
 from .base import ANSWERS, Kind, Method, MethodError, Tools, judge_of, scored, switch, task_of, why_not_asked
 
 if TYPE_CHECKING:  # SciPy is not imported before a method is called
-    from ...ranking import Comparisons, Ranking
-    from ...ranking.judge import Failure, Judge, Problem
-
-METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "win-ratio": ("share of comparisons won", ("decisions",)),
-    "average-probability": ("mean probability to win a comparison", ()),
-    "colley": ("share of comparisons won, minding against whom", ("decisions",)),
-    "bt": ("Bradley-Terry on who won", ("decisions", "prior")),
-    "poe-bt": ("Bradley-Terry on probabilities", ()),
-    "bt-ties": ("Bradley-Terry on probabilities, with ties", ()),
-    "poe-g": ("least squares on probabilities", ()),
-    "poe-g-hard": ("least squares on who won", ("decisions",)),
-    "likelihood": ("the order under which the answers are most probable", ()),
-}
-"""Methods of synthscore.ranking -> what they are, and their options here."""
-
-DEBIASING: Mapping[str, Sequence[str]] = {
-    "none": tuple(METHODS),
-    "median": tuple(METHODS),
-    "mean": tuple(METHODS),
-    "gamma": ("poe-bt", "poe-g"),
-    "mle": ("poe-bt",),
-}
-"""How a favour for the place is taken out -> the methods that can (docs/ranking.md)."""
-
-CHOICES: Mapping[str, Sequence[str]] = {
-    "method": tuple(METHODS),
-    "protocol": ("choose", "compare", "yes_no"),
-    "design": ("all", "random", "no-repeat", "symmetric", "greedy", "sequential"),
-    "orders": ("both", "one"),
-    "debias": tuple(DEBIASING),
-    "decisions": ("averaged", "per_call"),
-    "prior": ("all", "observed", "none"),
-}
-
-
-class Ranker(Protocol):
-    """Asks a judge about its problems, and ranks each or says why it cannot."""
-
-    def __call__(self, judge: Judge) -> list[Ranking | str]: ...
+    from ...ranking import Judge, Problem, Ranking
+    from ...ranking.sets import Group
 
 
 # ------------------------------------------------------------------------------------------------- methods
@@ -71,8 +35,10 @@ class Ranker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A method that compares texts with each other. about : what the signature says of the ranker
+    """A method that compares texts with each other: asks what is selected of each group, and ranks it.
 
+    method, debias, options : as in ranking.rank; bias and debiasing are estimated over the calls of all groups
+    about : what the signature says of this
     pool : all texts are one problem, and each is shown with its own context
     asking : of its template set, Tools.templates is taken
 
@@ -80,9 +46,12 @@ class Compared:
     no answer, or the ranking did not converge.
     """
 
-    rank: Ranker
+    selection: Selection
+    method: str
     about: Mapping[str, object]
     asking: Asking = Asking("choose")
+    debias: str = "none"
+    options: Mapping[str, Any] = field(default_factory=dict)
     pool: bool = False
 
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
@@ -91,17 +60,31 @@ class Compared:
 
     def scores(self, ratings: Ratings, attribute: str, engine: Engine, templates: Templates) -> Scores:
         """Of all texts, by questions of these templates."""
+        from ...ranking import ask_judge, rank
+
         groups, found = grouped(ratings, pool=self.pool)
         judge = self.judge(ratings, attribute, groups, engine, templates)
-        for k, (rows, ranking) in enumerate(zip(groups, self.rank(judge), strict=True)):
-            lost: dict[str, list[Failure]] = {ratings.texts[row].id: [] for row in rows}
-            for failure in judge.failures:
-                if failure.problem == k:
-                    lost[failure.first].append(failure)
-                    lost[failure.second].append(failure)
+        sets = ask_judge(judge, self.selection)
+        try:
+            rankings = rank(sets, self.method, debias=self.debias, seed=self.selection.seed, **self.options)
+        except InputError as error:
+            raise MethodError(
+                f"cannot take out the favour for a position with debias={self.debias}: {error}"
+            ) from error
+        refused = {each.names["id"]: each.reason for each in sets.left_out}
+        lost: dict[str, list[str]] = {}
+        first_lost: dict[Group, str] = {}
+        for failure in sets.failures:
+            first_lost.setdefault(failure.group, failure.reason)
+            for name in (failure.first, failure.second):
+                lost.setdefault(name, []).append(failure.reason)
+        for problem, rows in zip(judge.problems, groups, strict=True):
+            ranking = rankings.of.get(problem.group, refused.get(problem.ids[0], ""))
+            if isinstance(ranking, str) and problem.group in first_lost:
+                ranking = f"{ranking}: {first_lost[problem.group]}"
             for place, row in enumerate(rows):
                 text = ratings.texts[row]
-                found[row] = _score(text.id, text.context_id, attribute, ranking, place, lost[text.id])
+                found[row] = _score(text.id, text.context_id, attribute, ranking, place, lost.get(text.id, []))
         about = {
             "attribute": task_of(ratings, attribute)[1].name,
             **({"pool": "yes"} if self.pool else {}),
@@ -154,15 +137,15 @@ def _problem(ratings: Ratings, asked: str, rows: Sequence[int], task: Task, pool
 
 
 def _score(
-    name: str, context_id: str, attribute: str, ranking: Ranking | str, place: int, lost: Sequence[Failure]
+    name: str, context_id: str, attribute: str, ranking: Ranking | str, place: int, lost: Sequence[str]
 ) -> Score | str:
-    """One text's, or why it has none. lost : calls about it without an answer"""
+    """One text's, or why it has none. lost : why calls about it have no answer"""
     if isinstance(ranking, str):
         return ranking
     value, stderr = float(ranking.scores[place]), float(ranking.stderr[place])
     if math.isnan(value):
-        return lost[0].reason if lost else "it was not compared with any other text"
-    why = [f"no answer to {len(lost)} of the calls about it: {lost[0].reason}"] if lost else []
+        return lost[0] if lost else "it was not compared with any other text"
+    why = [f"no answer to {len(lost)} of the calls about it: {lost[0]}"] if lost else []
     if not ranking.converged:
         why.append(f"not converged: a derivative of {ranking.gradient:.2g} is left")
     return Score(
@@ -176,102 +159,6 @@ def _score(
         reason="; ".join(why),
         details={"rank": float(ranking.ranks[place])},
     )
-
-
-# ------------------------------------------------------------------------------------------------- rankers
-
-
-@dataclass(frozen=True, slots=True)
-class Pairwise:
-    """Asks the calls of a design, takes out a favour for the place, and ranks each problem.
-
-    design, calls, both_orders : as in ranking.selection; "sequential", in one order, as in ranking.asking
-    debias : estimated over the calls of all problems
-    """
-
-    method: str
-    design: str = "all"
-    calls: int | None = None
-    both_orders: bool = True
-    seed: int = 0
-    debias: str = "none"
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    def __call__(self, judge: Judge) -> list[Ranking | str]:
-        refused = self.ask(judge)
-        compared, options = self._debiased(judge.comparisons())
-        return [refused.get(k) or self._ranking(calls, options) for k, calls in enumerate(compared)]
-
-    def ask(self, judge: Judge) -> dict[int, str]:
-        """Asks; returns the problems that it could not ask about, with the reason."""
-        from ...ranking import ask_in_rounds, selection
-
-        refused, designs = {}, {}
-        name = "greedy" if self.design == "sequential" else self.design  # which begins like it
-        for k, problem in enumerate(judge.problems):
-            rng = problem.rng(self.seed)
-            try:
-                designs[k] = selection.design(name, len(problem.ids), self.calls, rng, both_orders=self.both_orders)
-            except InputError as error:
-                refused[k] = str(error)
-        if self.design != "sequential":
-            judge([(k, i, j) for k, calls in designs.items() for i, j in calls.tolist()])
-            return refused
-        asked = list(designs)
-        ask_in_rounds(
-            [judge.problems[k].ids for k in asked],
-            lambda calls: judge([(asked[k], i, j) for k, i, j in calls]),
-            [len(designs[k]) for k in asked],
-            [judge.problems[k].rng(self.seed) for k in asked],
-        )
-        return refused
-
-    def _debiased(self, compared: list[Comparisons]) -> tuple[list[Comparisons], Mapping[str, Any]]:
-        """The comparisons to rank, and options of the method."""
-        from ...ranking import mean_debiasing, median_debiasing, pool
-
-        if self.debias in ("none", "mle") or not any(map(len, compared)):
-            return compared, {**self.options, **({"bias": "mle"} if self.debias == "mle" else {})}
-        run = pool({str(k): calls for k, calls in enumerate(compared)})
-        try:
-            shift = (median_debiasing if self.debias == "median" else mean_debiasing)(run)
-            if self.debias == "gamma":
-                beta = 1 / (1 + math.exp(shift.shift))
-                return compared, {**self.options, "bias": beta if self.method == "poe-g" else shift.shift}
-            return [shift.apply(calls) for calls in compared], self.options
-        except InputError as error:
-            raise MethodError(f"cannot take out the favour for a place with debias={self.debias}: {error}") from error
-
-    def _ranking(self, calls: Comparisons, options: Mapping[str, Any]) -> Ranking | str:
-        from ...ranking import METHODS as METHODS_OF
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it did not converge is in the result
-            try:
-                return METHODS_OF[self.method](calls, **options)
-            except (RankingError, InputError) as error:
-                return str(error)
-
-
-@dataclass(frozen=True, slots=True)
-class Sort:
-    """PairS (ranking.pairs). gap 0 with beam 1: a merge sort. calibrate : ask in both orders and average"""
-
-    gap: float = 0.0
-    beam: int = 1
-    calibrate: bool = False
-    seed: int = 0
-
-    def __call__(self, judge: Judge) -> list[Ranking | str]:
-        from ...ranking import merge_sort
-
-        ids = [problem.ids for problem in judge.problems]
-        found: list[Ranking | str] = [
-            *merge_sort(ids, judge, gap=self.gap, beam_size=self.beam, calibrate=self.calibrate, seed=self.seed)
-        ]
-        for k, first, second, reason in judge.failures:
-            found[k] = f"the sort ended at {first!r} and {second!r}: {reason}"
-        return found
 
 
 # ------------------------------------------------------------------------------------------------- kinds
@@ -292,30 +179,16 @@ def pairwise(
     **answers: Any,
 ) -> Method:
     """Any method of ranking, over any design."""
-    said = {"method": method, "protocol": protocol, "design": design, "orders": orders, "debias": debias}
-    mine = {"decisions": decisions, "prior": prior}
-    mine = {name: value for name, value in mine.items() if value is not None}
-    _check(method, said | mine, seed)
-    design = design or ("all" if calls is None else "greedy")
-    wrong = {
-        f"{', '.join(mine)} does nothing with method={method}": bool(mine.keys() - METHODS[method][1]),
-        f"debias={debias} is for {', '.join(DEBIASING[debias])}": method not in DEBIASING[debias],
-        "design=all asks about all pairs: leave calls out": design == "all" and calls is not None,
-        f"design={design} needs a number of calls: calls=N": design != "all" and calls is None,
-        f"calls is {calls}, expected 1 or more": calls is not None and calls < 1,
-        f"design={design} decides the orders itself: leave orders out": orders and design not in ("all", "greedy"),
-    }
-    for what, holds in wrong.items():
-        if holds:
-            raise MethodError(f"cannot make {method}: {what}")
-    both = design == "symmetric" or (design in ("all", "greedy") and orders != "one")
-    selection = [design, *([f"calls={calls}"] if calls else []), "both-orders" if both else "one-order"]
-    return Compared(
-        Pairwise(method, design, calls, both, seed, debias, {**mine, "prior": None} if prior == "none" else mine),
-        {"selection": ",".join([*selection, f"seed={seed}"]), "method": method, **mine, "debias": debias},
-        Asking(protocol or ("compare" if method == "bt-ties" else "choose"), **answers),
-        pool,
-    )
+    mine = {name: value for name, value in {"decisions": decisions, "prior": prior}.items() if value is not None}
+    told = {name: None if value == "none" else value for name, value in mine.items()}
+    with _refusing(method):
+        asking = _asking(protocol or ("compare" if method == "bt-ties" else "choose"), answers)
+        if (of := method_of(method)).sorts:
+            raise MethodError(f"{method} asks as it goes. Take pairs-beam")
+        of.check(told, debias=debias)
+        selection = Selection(design or "", calls, orders, seed)
+    about = {"selection": selection, "method": method, **mine, "debias": debias}
+    return Compared(selection, method, about, asking, debias, told, pool)
 
 
 def pairs_beam(
@@ -329,24 +202,27 @@ def pairs_beam(
     **answers: Any,
 ) -> Method:
     """PairS."""
-    _check("pairs-beam", {"orders": orders, "protocol": protocol}, seed)
-    if not 0 <= gap <= 0.5 or beam < 1:
-        raise MethodError(f"cannot make pairs-beam: gap is {gap}, beam {beam}, expected gap 0 to 0.5, beam >= 1")
-    about = {"selection": f"pairs,{orders}-order{'s' * (orders == 'both')},seed={seed}", "method": "pairs"}
-    return Compared(
-        Sort(gap, beam, orders == "both", seed),
-        {**about, "gap": f"{gap:g}", "beam": beam},
-        Asking(protocol, **answers),
-        pool,
-    )
+    with _refusing("pairs-beam"):
+        asking = _asking(protocol, answers)
+        selection = Selection("sort", None, orders, seed, gap, beam)
+    about = {"selection": selection, "method": "pairs", "gap": f"{gap:g}", "beam": beam}
+    sort = {"gap": gap, "beam_size": beam, "both_orders": selection.both_orders}
+    return Compared(selection, "pairs", about, asking, options=sort, pool=pool)
 
 
-def _check(kind: str, said: Mapping[str, str | None], seed: int) -> None:
-    for name, value in said.items():
-        if value is not None and value not in CHOICES[name]:
-            raise MethodError(f"cannot make {kind}: {name} is {value!r}, expected one of {', '.join(CHOICES[name])}")
-    if seed < 0:
-        raise MethodError(f"cannot make {kind}: seed is {seed}, expected 0 or more")
+@contextmanager
+def _refusing(kind: str) -> Iterator[None]:
+    """raises : MethodError for options that are none"""
+    try:
+        yield
+    except (InputError, MethodError) as error:
+        raise MethodError(f"cannot make {kind}: {error}") from None
+
+
+def _asking(protocol: ProtocolName, answers: Mapping[str, Any]) -> Asking:
+    if protocol not in ("choose", "compare", "yes_no"):
+        raise InputError(f"protocol is {protocol!r}, expected one of choose, compare, yes_no")
+    return Asking(protocol, **answers)
 
 
 Parsers = Mapping[str, Callable[[str], object]]
@@ -362,8 +238,11 @@ KINDS: Mapping[str, Kind] = {
         {"method": str, "decisions": str, "prior": str, **_DESIGN},
     ),
     **{
-        name: Kind(partial(pairwise, method=name), summary, ("judge",), {**dict.fromkeys(options, str), **_DESIGN})
-        for name, (summary, options) in METHODS.items()
+        name: Kind(
+            partial(pairwise, method=name), of.summary, ("judge",), {**dict.fromkeys(of.options, str), **_DESIGN}
+        )
+        for name, of in METHODS.items()
+        if not of.sorts
     },
     "pairs-beam": Kind(
         pairs_beam, "PairS: a sort that asks as it goes", ("judge",), {"gap": float, "beam": int, **_ASKING}

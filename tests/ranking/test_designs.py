@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from synthscore.errors import InputError
-from synthscore.ranking import selection
-from synthscore.ranking.comparisons import Comparisons, Ranking
-from synthscore.ranking.selection import all_pairs, describe, greedy, next_pairs, no_repeat, random_calls, symmetric
+from synthscore.ranking import designs as selection
+from synthscore.ranking.comparisons import Comparisons
+from synthscore.ranking.designs import all_pairs, describe, greedy, next_pairs, no_repeat, random_calls, symmetric
+from synthscore.ranking.result import Ranking
 
 laplacian = selection._laplacian
 SEEDS = st.integers(0, 2**32 - 1)

@@ -9,19 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import InputError
-from synthscore.io.write import write_rows
 from synthscore.ranking.comparisons import Comparisons
-from synthscore.ranking.rows import comparison_rows, fingerprint, read_comparisons
+from synthscore.ranking.sets import ComparisonSets
 from synthscore.signature import Signature
 
 
 def read(*rows, **options):
-    return read_comparisons(rows, **options)
+    return ComparisonSets.load(rows, **options)
 
 
 def one(**answer):
     """The probabilities of first, second and tie that a single row is read as."""
-    (comparisons,) = read({"first": "x", "second": "y", **answer}).groups.values()
+    (comparisons,) = read({"first": "x", "second": "y", **answer}).sets.values()
     return np.exp(comparisons.log_probs[0]).tolist()
 
 
@@ -50,18 +49,18 @@ def test_each_way_of_saying_which_is_better_is_read(answer, expected):
 
 
 def test_the_first_column_is_the_text_that_was_shown_first():
-    (comparisons,) = read({"first": "b", "second": "a", "probability": 0.9}).groups.values()
+    (comparisons,) = read({"first": "b", "second": "a", "probability": 0.9}).sets.values()
     assert comparisons.ids == ("b", "a")
     assert (comparisons.first.tolist(), comparisons.second.tolist()) == ([0], [1])
 
 
 def test_a_candidate_may_be_called_tie():
-    (comparisons,) = read({"first": "tie", "second": "y", "winner": "tie"}).groups.values()
+    (comparisons,) = read({"first": "tie", "second": "y", "winner": "tie"}).sets.values()
     assert comparisons.decisions.tolist() == [1]
 
 
 def test_ids_may_be_whole_numbers_and_weights_say_how_often_a_row_counts():
-    (comparisons,) = read({"first": 1, "second": 2, "outcome": 1, "weight": "2.5"}).groups.values()
+    (comparisons,) = read({"first": 1, "second": 2, "outcome": 1, "weight": "2.5"}).sets.values()
     assert comparisons.ids == ("1", "2")
     assert comparisons.weights.tolist() == [2.5]
 
@@ -97,7 +96,7 @@ GOOD = {"first": "x", "second": "y", "probability": 0.5}
 )
 def test_a_broken_row_is_an_error_with_its_number_and_value_and_the_others_are_read(row, words):
     found = read(GOOD, row, {**GOOD, "probability": 0.7})
-    (comparisons,) = found.groups.values()
+    (comparisons,) = found.sets.values()
     assert comparisons.probabilities == pytest.approx([0.5, 0.7])
     (error,) = found.errors
     assert error.row == 2
@@ -118,9 +117,9 @@ def test_contexts_and_attributes_are_ranked_apart_where_there_are_such_columns()
     ]
     found = read(*rows)
     assert found.by == ("context_id", "attribute")
-    assert {group: len(c) for group, c in found.groups.items()} == {("1", "fluency"): 2, ("2", "fluency"): 1}
-    assert read(*rows, by=("attribute",)).groups.keys() == {("fluency",)}
-    assert read(*rows, by=()).groups.keys() == {()}
+    assert {group: len(c) for group, c in found.sets.items()} == {("1", "fluency"): 2, ("2", "fluency"): 1}
+    assert read(*rows, by=("attribute",)).sets.keys() == {("fluency",)}
+    assert read(*rows, by=()).sets.keys() == {()}
     assert read(GOOD).by == ()
 
 
@@ -130,16 +129,16 @@ def test_a_group_column_that_a_row_does_not_fill_is_an_error():
 
 
 def test_candidates_that_were_not_compared_are_kept_and_unknown_ones_refused():
-    everyone = {"1": ["z", "y", "x"]}
+    everyone = [{"id": name, "context_id": "1"} for name in "zyx"]
     rows = [{**GOOD, "context_id": "1"}, {**GOOD, "first": "w", "context_id": "1"}, {**GOOD, "context_id": "2"}]
-    found = read(*rows, candidates=lambda group: everyone.get(group["context_id"], ()))
-    assert found.groups["1",].ids == ("z", "y", "x")
+    found = read(*rows, candidates=everyone)
+    assert found.sets["1",].ids == ("z", "y", "x")
     assert "'w' is no candidate of 1, which are: 'z', 'y', 'x'" in str(found.errors[0])
     assert "'x' is no candidate of 2, which are: none" in str(found.errors[1])
 
 
 def test_a_signature_is_kept_where_all_rows_have_the_same():
-    (comparisons,) = read({**GOOD, "signature": "model:m|orders:1"}).groups.values()
+    (comparisons,) = read({**GOOD, "signature": "model:m|orders:1"}).sets.values()
     assert comparisons.signature == Signature.parse("model:m|orders:1")
 
 
@@ -156,9 +155,9 @@ def test_a_signature_is_kept_where_all_rows_have_the_same():
     ],
 )
 def test_comparisons_by_several_judges_are_signed_by_all_of_them(signatures, expected):
-    (comparisons,) = read(*({**GOOD, "signature": signature} for signature in signatures)).groups.values()
+    (comparisons,) = read(*({**GOOD, "signature": signature} for signature in signatures)).sets.values()
     assert str(comparisons.signature or "") == expected
-    back = read(*comparison_rows((), {(): comparisons})).groups[()]
+    back = read(*ComparisonSets((), {(): comparisons}).to_rows()).sets[()]
     assert back.signature == comparisons.signature
 
 
@@ -176,39 +175,40 @@ def test_comparisons_come_back_from_a_file_to_the_last_bit(tmp_path_factory, row
         ("a", "b"), np.arange(k) % 2, 1 - np.arange(k) % 2, log_probs, weights, Signature.of(model="m", orders=1)
     )
     path = tmp_path_factory.mktemp("rows") / f"c.{suffix}"
-    write_rows(comparison_rows(("context_id",), {("c1",): given_}), path)
-    found = read_comparisons(path)
-    back = found.groups["c1",]
+    sets = ComparisonSets(("context_id",), {("c1",): given_})
+    sets.save(str(path))
+    found = ComparisonSets.load(path)
+    back = found.sets["c1",]
     assert not found.errors
     assert (back.ids, back.signature) == (given_.ids, given_.signature)
     for name in ("first", "second", "log_probs", "weights"):
         np.testing.assert_array_equal(getattr(back, name), getattr(given_, name))
-    assert fingerprint(found.groups) == fingerprint({("c1",): given_})
+    assert found.fingerprint == sets.fingerprint
 
 
 def test_rows_of_a_file_are_what_people_would_write(tmp_path):
     path = tmp_path / "c.csv"
     path.write_text("first,second,better\na,b,0.75\nb,a,0.5\n")
-    found = read_comparisons(path, fields={"probability": "better"})
-    assert found.groups[()].probabilities == pytest.approx([0.75, 0.5])
+    found = ComparisonSets.load(path, fields={"probability": "better"})
+    assert found.sets[()].probabilities == pytest.approx([0.75, 0.5])
 
 
 def test_the_fingerprint_changes_with_any_answer_and_not_with_the_order_of_rows():
     rows = [GOOD, {**GOOD, "first": "y", "second": "x", "probability": 0.9}]
-    same = fingerprint(read(*rows).groups)
-    assert fingerprint(read(*rows[::-1]).groups) == same
+    same = read(*rows).fingerprint
+    assert read(*rows[::-1]).fingerprint == same
     changed = [
         [rows[0]],
         [rows[0], {**rows[1], "probability": 0.90000001}],
         [rows[0], {**rows[1], "weight": 2}],
         [{**rows[0], "first": "y", "second": "x"}, rows[1]],
     ]
-    hashes = [fingerprint(read(*some).groups) for some in changed]
-    hashes.append(fingerprint(read(*rows, candidates=lambda group: "xyz").groups))
-    hashes.append(fingerprint({("1",): read(*rows).groups[()]}))
+    hashes = [read(*some).fingerprint for some in changed]
+    hashes.append(read(*rows, candidates=[{"id": name} for name in "xyz"]).fingerprint)
+    hashes.append(ComparisonSets(("context_id",), {("1",): read(*rows).sets[()]}).fingerprint)
     assert len({same, *hashes}) == 7
 
 
 def test_written_rows_are_json_without_infinities():
-    rows = list(comparison_rows((), {(): Comparisons.of([("a", "b", 1.0)])}))
+    rows = list(ComparisonSets((), {(): Comparisons.of([("a", "b", 1.0)])}).to_rows())
     assert json.loads(json.dumps(rows[0], allow_nan=False))["log_p_second"] == "-inf"

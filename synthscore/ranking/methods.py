@@ -1,0 +1,211 @@
+"""Comparisons -> rankings: the one table of methods, and `rank`, which applies one of them to each set of comparisons.
+
+SciPy is loaded when a method is called, not when it is named.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib import import_module
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from .._version import __version__
+from ..errors import InputError, RankingError
+from ..signature import Signature
+from .bias import mean_debiasing, median_debiasing, pool, position_bias
+from .comparisons import Comparisons
+from .result import Ranking, Rankings
+from .sets import ComparisonSets, Group
+
+DEBIAS = ("none", "median", "mean", "gamma", "mle")
+"""How a judge's favour for the first or second position is taken out (see `rank`)."""
+
+STDERR = ("auto", "model", "sandwich", "bootstrap", "none")
+RESAMPLES = 200
+CHOICES: Mapping[str, tuple[str | None, ...]] = {
+    "decisions": ("averaged", "per_call"),
+    "prior": ("all", "observed", None),
+}
+"""Options of methods -> what they can be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A way to make a ranking of comparisons; called with them, and with options, it makes one.
+
+    name : in commands, signatures and Ranking.method. summary : one line for a list
+    function : module and name, in this package
+    reads : the judge's "probabilities", or its "decisions": who won, and no more
+    options : name -> default, of those that `rank` takes; "decisions": what a win is, as in counts.win_ratio
+    debias : how a favour for a position can be taken out. stderr : how standard errors can be found
+    sorts : it needs the answers to the questions that its search asks, which cannot be thinned
+    """
+
+    name: str
+    summary: str
+    function: str
+    reads: Literal["probabilities", "decisions"] = "probabilities"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    debias: tuple[str, ...] = ("none", "median", "mean")
+    stderr: tuple[str, ...] = ("bootstrap",)
+    sorts: bool = False
+
+    def __call__(self, comparisons: Comparisons, **options: Any) -> Ranking:
+        module, name = self.function.split(".")
+        ranking: Ranking = getattr(import_module(f"{__package__}.{module}"), name)(comparisons, **options)
+        return ranking
+
+    @property
+    def fast(self) -> Callable[..., Ranking]:
+        """The same without standard errors, where they would take time."""
+        return partial(self, stderr=None) if "model" in self.stderr else self
+
+    def check(self, options: Mapping[str, Any], *, debias: str = "none", stderr: str = "auto") -> None:
+        """raises : InputError for what this method does not offer"""
+        if unknown := sorted(options.keys() - self.options.keys()):
+            offered = f"It takes {', '.join(self.options)}" if self.options else "It takes no options"
+            raise InputError(f"{', '.join(unknown)} does nothing with method={self.name}. {offered}")
+        for name, value in options.items():
+            if value not in CHOICES.get(name, (value,)):
+                shown = ", ".join(choice or "none" for choice in CHOICES[name])
+                raise InputError(f"{name} is {value!r}, expected one of {shown}", value=value)
+        if debias not in self.debias:
+            able = ", ".join(name for name, method in METHODS.items() if debias in method.debias)
+            seen = f"debias={debias} is for {able}" if able else f"debias is {debias!r}"
+            raise InputError(f"{seen}, expected one of {', '.join(self.debias)} with {self.name}", value=debias)
+        if stderr not in ("auto", "none", *self.stderr):
+            expected = ", ".join(("auto", "none", *self.stderr))
+            raise InputError(f"stderr is {stderr!r}, expected one of {expected} with {self.name}", value=stderr)
+
+
+_HARD = {"decisions": "averaged"}
+_MODELS = ("model", "sandwich", "bootstrap")
+
+METHODS: Mapping[str, Method] = {
+    method.name: method
+    for method in (
+        Method("win-ratio", "share of comparisons won", "counts.win_ratio", "decisions", _HARD),
+        Method("average-probability", "mean probability to win a comparison", "counts.average_probability"),
+        Method("colley", "share of comparisons won, minding against whom", "counts.colley", "decisions", _HARD),
+        Method(
+            "bt", "Bradley-Terry on who won", "bradley_terry.bradley_terry", "decisions",
+            {**_HARD, "prior": "all"}, stderr=_MODELS,
+        ),
+        Method(
+            "poe-bt", "Bradley-Terry on probabilities", "bradley_terry.soft_bradley_terry",
+            debias=DEBIAS, stderr=_MODELS,
+        ),
+        Method(
+            "bt-ties", "Bradley-Terry on probabilities, with ties", "bradley_terry.bradley_terry_ties",
+            stderr=("model", "bootstrap"),
+        ),
+        Method(
+            "poe-g", "least squares on probabilities", "gaussian.gaussian",
+            debias=("none", "median", "mean", "gamma"), stderr=_MODELS,
+        ),
+        Method("poe-g-hard", "least squares on who won", "gaussian.hard_gaussian", "decisions", _HARD, stderr=_MODELS),
+        Method(
+            "likelihood", "the order under which the answers are most probable", "likelihood.likelihood_ranking"
+        ),
+        Method(
+            "pairs", "a merge sort that asks as it goes", "asking.stored_merge_sort", "probabilities",
+            {"gap": 0.0, "beam_size": 1, "both_orders": False}, debias=("none",), stderr=(), sorts=True,
+        ),
+    )
+}  # fmt: skip
+"""Methods by name."""
+
+
+def method_of(name: str) -> Method:
+    """raises : InputError for one that is not in the table"""
+    if name not in METHODS:
+        raise InputError(f"method is {name!r}, expected one of {', '.join(METHODS)}", value=name)
+    return METHODS[name]
+
+
+@overload
+def rank(comparisons: Comparisons, method: str = ..., **options: Any) -> Ranking: ...
+@overload
+def rank(comparisons: ComparisonSets, method: str = ..., **options: Any) -> Rankings: ...
+def rank(
+    comparisons: Comparisons | ComparisonSets,
+    method: str = "poe-bt",
+    *,
+    debias: str = "none",
+    stderr: str = "auto",
+    seed: int = 0,
+    **options: Any,
+) -> Ranking | Rankings:
+    """What a method makes of comparisons: of sets of them, each by itself, rankings or the reasons why there are none.
+
+    method : a name in METHODS. options : its own, as listed there
+    debias : takes out a favour for a position that is the same in all sets. "median", "mean": shifts all log-odds, by
+        what lets the first text win half of the calls, or by the logit of the mean probability; "gamma": gives poe-bt
+        or poe-g that mean as their bias; "mle": poe-bt estimates it with the scores
+    stderr : from the likelihood ("model") or its residuals ("sandwich", see uncertainty.standard_errors), from
+        RESAMPLES resamples of the pairs ("bootstrap"), "none"; "auto": "model" for up to 3,000 candidates
+    seed : of resamples, and of the order that a sort starts from
+    raises : InputError for what the method does not offer, or a bias that cannot be estimated; for a single set of
+        comparisons, what the method raises
+    """
+    of = method_of(method)
+    of.check(options, debias=debias, stderr=stderr)
+    sets = comparisons if isinstance(comparisons, ComparisonSets) else ComparisonSets((), {(): comparisons})
+    run = {**of.options, **options}
+    if of.sorts:
+        run["seed"] = seed
+    signature = (sets.signature or Signature.of(synthscore=__version__)).with_(
+        comparisons=sets.fingerprint, method=method, **run, debias=debias, stderr=stderr
+    )
+    bias, shift, shifted = None, None, sets.sets
+    if any(map(len, sets.sets.values())):
+        together = pool({"/".join(group) or "all": calls for group, calls in sets.sets.items()})
+        bias = position_bias(together)
+        if debias == "mle":
+            run["bias"] = "mle"
+        elif debias != "none":
+            shift = median_debiasing(together) if debias == "median" else mean_debiasing(together)
+            if debias == "gamma":
+                run["bias"] = 1 / (1 + math.exp(shift.shift)) if method == "poe-g" else shift.shift
+            else:
+                shifted = {group: shift.apply(calls) for group, calls in sets.sets.items()}
+
+    def ranked(calls: Comparisons) -> Ranking:
+        return replace(_with_errors(of, calls, run, stderr, seed), signature=signature)
+
+    if isinstance(comparisons, Comparisons):
+        return ranked(shifted[()])
+    found: dict[Group, Ranking | str] = {}
+    for group, calls in shifted.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it did not converge is in the result
+            try:
+                found[group] = ranked(calls)
+            except (RankingError, InputError) as error:
+                found[group] = str(error)
+    ids = {group: calls.ids for group, calls in sets.sets.items()}
+    return Rankings(sets.by, found, ids, signature, debias, bias, shift, sets.left_out)
+
+
+def _with_errors(method: Method, calls: Comparisons, options: Mapping[str, Any], stderr: str, seed: int) -> Ranking:
+    """raises : as the method; RankingError where a sort lacks an answer"""
+    if stderr in ("none", "bootstrap"):
+        found = method.fast(calls, **options)
+    else:
+        found = method(calls, **options, **({"stderr": stderr} if "model" in method.stderr else {}))
+    if failed := found.settings.get("failed"):
+        raise RankingError(f"the sort needs an answer about {failed[0]!r} and {failed[1]!r}, and there is none")
+    if stderr != "bootstrap":
+        return found
+    from .uncertainty import bootstrap
+
+    sample = bootstrap(partial(method.fast, **options), calls, RESAMPLES, np.random.default_rng(seed))
+    return replace(
+        found, stderr=sample.stderr, settings={**found.settings, "resamples": RESAMPLES - len(sample.failures)}
+    )

@@ -1,0 +1,121 @@
+"""What a ranking method found: the scores of one set of candidates, or of many. Pure NumPy: no files, no model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..signature import Signature
+from ..types import FloatArray, IntArray
+from .bias import Debiasing, PositionBias
+from .sets import Group, LeftOut
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranking:
+    """Scores of N candidates, in the order of `ids`; higher is better.
+
+    scores : float64, shape (N,). NaN for a candidate without comparisons where the method can say nothing of it.
+        Methods that know scores only up to a shift (Bradley-Terry, Gaussian, orders) return them with mean zero.
+    stderr : float64, shape (N,), of the score as it is returned; NaN where the method gives none
+    n_comparisons : float64, shape (N,); weight of the comparisons each candidate took part in
+    converged, iterations, gradient : whether the solver reached its tolerance; how often it went round; the largest
+        |derivative of the log-likelihood| that is left. A closed form has converged after 0 iterations.
+    log_likelihood : nats, of the comparisons under the scores; NaN where the method has no likelihood
+    settings : what the method was told and what it estimated (gamma, nu, tau, ...)
+    covariance : float64, shape (N, N), of the scores, where the method computed it
+    """
+
+    ids: tuple[str, ...]
+    scores: FloatArray
+    stderr: FloatArray
+    n_comparisons: FloatArray
+    method: str
+    converged: bool = True
+    iterations: int = 0
+    gradient: float = 0.0
+    log_likelihood: float = float("nan")
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    covariance: FloatArray | None = None
+    signature: Signature = field(default_factory=lambda: Signature(()))
+
+    def __post_init__(self) -> None:
+        n = len(self.ids)
+        for name in ("scores", "stderr", "n_comparisons"):
+            if getattr(self, name).shape != (n,):
+                raise InputError(f"{name} has shape {getattr(self, name).shape}, expected ({n},)")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def ranks(self) -> IntArray:
+        """1 is best; equal scores (to 9 decimals: rounding must not split ties) share the better rank; 0: unscored."""
+        scores = np.round(self.scores, 9)
+        known = np.sort(scores[~np.isnan(scores)])
+        better = len(known) - np.searchsorted(known, scores, side="right")
+        return np.where(np.isnan(scores), 0, better + 1).astype(np.int64)
+
+    @property
+    def order(self) -> IntArray:
+        """Indices, best first; equals in the order they were given, unscored last."""
+        scores = np.round(self.scores, 9)
+        return np.argsort(np.where(np.isnan(scores), np.inf, -scores), kind="stable")
+
+    def to_rows(self, names: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
+        """One for each candidate, as `synthscore rank` writes them. names : columns that all of them have"""
+        status, reason = "ok", ""
+        if not self.converged:
+            status, reason = "unconverged", f"stopped after {self.iterations} iterations"
+        columns = self.ids, self.scores.tolist(), self.stderr.tolist(), self.ranks.tolist(), self.n_comparisons.tolist()
+        for name, score, stderr, rank, n in zip(*columns, strict=True):
+            row = {"id": name, **(names or {})}
+            if math.isnan(score):
+                yield row | _unscored("it was not compared with any other", self.signature)
+                continue
+            numbers = {"score": score, "stderr": stderr, "rank": rank, "n_comparisons": round(n, 9)}
+            yield row | numbers | {"status": status, "reason": reason, "signature": str(self.signature)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rankings:
+    """What became of each set of comparisons.
+
+    by : the columns that tell sets apart. of : their values -> the set's ranking, or the reason why there is none
+    ids : their values -> the set's candidates
+    debias : how a favour for a position was taken out
+    bias : what the judge makes of the order of two texts, over all sets; None where there are no comparisons
+    shift : of log-odds, where one was estimated over all sets
+    left_out : candidates in no set, with the reason
+    """
+
+    by: tuple[str, ...]
+    of: Mapping[Group, Ranking | str]
+    ids: Mapping[Group, tuple[str, ...]]
+    signature: Signature
+    debias: str = "none"
+    bias: PositionBias | None = None
+    shift: Debiasing | None = None
+    left_out: tuple[LeftOut, ...] = ()
+
+    def to_rows(self) -> Iterator[dict[str, Any]]:
+        """One for each candidate, as `synthscore rank` writes them: a set that has no ranking is unscored."""
+        for group, ranking in self.of.items():
+            names = dict(zip(self.by, group, strict=True))
+            if isinstance(ranking, str):
+                for name in self.ids[group]:
+                    yield {"id": name, **names} | _unscored(ranking, self.signature)
+            else:
+                yield from ranking.to_rows(names)
+        for each in self.left_out:
+            yield dict(each.names) | _unscored(each.reason, self.signature)
+
+
+def _unscored(reason: str, signature: Signature) -> dict[str, Any]:
+    numbers = {"score": None, "stderr": None, "rank": None, "n_comparisons": 0.0}
+    return numbers | {"status": "unscored", "reason": reason, "signature": str(signature)}

@@ -1,0 +1,316 @@
+"""Sets of comparisons, from rows and back. An error names its row, what it held and what to do.
+
+A row names two texts and says, in one of these ways, which is better:
+
+    first, second    ids; which text was shown first and which second
+    log_p_first, log_p_second[, log_p_tie]   log-probabilities of the judge's labels, nats
+    log_odds         log P(first is better) - log P(second is better), nats
+    probability      P(first is better)
+    winner           the id of the better text, or tie
+    outcome          first, second or tie (win, loss, draw; A, B; 1, 0, 0.5)
+    weight           how many comparisons the row stands for (default: 1)
+
+Comparisons of one group that carry several signatures carry all of them: `model:a & b` (Signature.merged).
+Broken rows come back as `InputError`s beside the good ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import InputError
+from ..io.fields import Row, read_id, read_number, require_number, row_error, shorten
+from ..io.files import Source, read_rows
+from ..io.nouns import target_names
+from ..io.write import write_rows
+from ..signature import Signature, text_hash
+from .comparisons import Comparisons, joint_signature
+
+GROUPS = ("context_id", "attribute")
+"""Columns that tell rankings apart, where rows have them and nothing else is said."""
+
+Group = tuple[str, ...]
+"""The values of the columns that tell rankings apart."""
+
+_TIES = frozenset({"tie", "tied", "draw", "similar", "equal", "even"})
+_OUTCOMES: Mapping[str, float] = {  # P(first is better)
+    **dict.fromkeys(("first", "win", "a", "1"), 1.0),
+    **dict.fromkeys(("second", "loss", "b", "0"), 0.0),
+    **dict.fromkeys((*_TIES, "0.5"), 0.5),
+}
+_ANSWERS = ("log_p_first", "log_odds", "probability", "winner", "outcome")
+
+
+class LeftOut(NamedTuple):
+    """A candidate that is in no set. names : its id, context_id and attribute, as far as they are known"""
+
+    names: Mapping[str, str]
+    reason: str
+
+
+class Failure(NamedTuple):
+    """A question without an answer: the group, the ids of the two texts as shown, and why."""
+
+    group: Group
+    first: str
+    second: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ComparisonSets:
+    """Sets of comparisons, each of which is ranked by itself; sets and candidates in the order in which they came.
+
+    by : the columns that tell sets apart, such as ("context_id", "attribute"); () for one set of all
+    sets : the values of these columns -> comparisons
+    left_out : candidates that are in no set. failures : questions that a judge did not answer
+    errors : rows that hold no comparison, or no candidate
+    """
+
+    by: tuple[str, ...]
+    sets: Mapping[Group, Comparisons]
+    left_out: tuple[LeftOut, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    errors: tuple[InputError, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row was read, and every question answered."""
+        return not (self.left_out or self.failures or self.errors)
+
+    @property
+    def signature(self) -> Signature | None:
+        """Of all judges; None where nobody signed."""
+        return joint_signature(self.sets.values())
+
+    @property
+    def fingerprint(self) -> str:
+        """12 hex digits that change when any comparison does; their order, and that of candidates, does not matter."""
+        lines = []
+        for group, calls in self.sets.items():
+            names = [calls.ids[k] for k in calls.first], [calls.ids[k] for k in calls.second]
+            numbers = calls.log_probs.tolist(), calls.weights.tolist()
+            lines += [repr((group, *row)) for row in zip(*names, *numbers, strict=True)]
+            lines += [repr((group, name)) for name in calls.ids]  # one without comparisons counts, too: in priors
+        return text_hash(*sorted(lines))[:12]
+
+    @classmethod
+    def load(
+        cls,
+        source: Source,
+        *,
+        by: Sequence[str] | None = None,
+        candidates: Source | None = None,
+        encoding: str = "utf-8",
+        fields: Mapping[str, str] | None = None,
+    ) -> ComparisonSets:
+        """Comparisons of a file, or of mappings.
+
+        by : columns whose values tell sets apart; (): one set. Default: those of context_id and attribute that the
+            first row has
+        candidates : rows with ids, and context_ids if any, of all candidates, where some may not have been compared;
+            else those that the comparisons name
+        raises : InputError for a source without a single comparison, or that cannot be read at all
+        """
+        known = None if candidates is None else _ids_by_context(candidates, encoding)
+        columns = None if by is None else tuple(by)
+        found: dict[Group, _Calls] = {}
+        candidates_of: dict[Group, dict[str, None]] = {}
+        errors: list[InputError] = []
+        for row in read_rows(source, encoding=encoding, fields=fields):
+            try:
+                if isinstance(row, InputError):
+                    raise row
+                if columns is None:
+                    columns = tuple(name for name in GROUPS if name in row.values)
+                group = tuple(read_id(row, name) for name in columns)
+                first, second = (read_id(row, name) for name in ("first", "second"))
+                if first == second:
+                    seen = f"{first!r} is compared with itself"
+                    raise row_error(row, "second", second, seen, "Name two texts, or remove the row")
+                if known is not None:
+                    if group not in candidates_of:
+                        candidates_of[group] = dict.fromkeys(_candidates(known, columns, group))
+                    _require_known(row, group, (first, second), candidates_of[group])
+                log_probs, weight = _log_probs(row, first, second), _weight(row)
+            except InputError as error:
+                errors.append(error)
+                continue
+            found.setdefault(group, _Calls()).add(row, first, second, log_probs, weight)
+        if not found:
+            why = f", and the first row that has none says: {errors[0]}" if errors else ""
+            raise InputError(
+                f"{source if isinstance(source, str) else 'the source'} holds no comparisons, expected at least one "
+                f"row with first, second and one of {', '.join(_ANSWERS)}{why}"
+            )
+        columns = columns or ()
+        left_out = []
+        if known is not None and "context_id" in columns:
+            compared = {group[columns.index("context_id")] for group in found}
+            reason = "there are no comparisons of its context"
+            left_out = [
+                LeftOut({"id": name, "context_id": context_id}, reason)
+                for context_id, names in known.items()
+                if context_id not in compared
+                for name in names
+            ]
+        sets = {group: calls.comparisons(tuple(candidates_of.get(group, ()))) for group, calls in found.items()}
+        return cls(columns, sets, tuple(left_out), errors=tuple(errors))
+
+    def save(self, path: str | Path) -> None:
+        """Rows that `load` gives back to the last bit, in any format that rows can be written in."""
+        write_rows(self.to_rows(), str(path))
+
+    def to_rows(self) -> Iterator[dict[str, Any]]:
+        """A column in which an answer is impossible, "-inf", holds texts: JSON has no infinities, Parquet one type."""
+        labels = ("log_p_first", "log_p_second", "log_p_tie")
+        infinite = [any(np.isinf(calls.log_probs[:, k]).any() for calls in self.sets.values()) for k in range(3)]
+        for group, calls in self.sets.items():
+            names = dict(zip(self.by, group, strict=True))
+            signature = str(calls.signature or "")
+            columns = calls.first.tolist(), calls.second.tolist(), calls.log_probs.tolist(), calls.weights.tolist()
+            for first, second, answer, weight in zip(*columns, strict=True):
+                row = names | {"first": calls.ids[first], "second": calls.ids[second]}
+                row |= {name: repr(p) if text else p for name, p, text in zip(labels, answer, infinite, strict=True)}
+                yield row | {"weight": weight, "signature": signature}
+
+
+@dataclass(slots=True)
+class _Calls:
+    """What a group's rows hold."""
+
+    first: list[str] = field(default_factory=list)
+    second: list[str] = field(default_factory=list)
+    log_probs: list[tuple[float, float, float]] = field(default_factory=list)
+    weights: list[float] = field(default_factory=list)
+    signatures: set[str] = field(default_factory=set)
+
+    def add(self, row: Row, first: str, second: str, log_probs: tuple[float, float, float], weight: float) -> None:
+        self.first.append(first)
+        self.second.append(second)
+        self.log_probs.append(log_probs)
+        self.weights.append(weight)
+        self.signatures.add(str(row.values.get("signature") or ""))
+
+    def comparisons(self, ids: Sequence[str]) -> Comparisons:
+        """ids : of all candidates; (): those that are named"""
+        names = tuple(ids or dict.fromkeys(name for pair in zip(self.first, self.second, strict=True) for name in pair))
+        index = {name: k for k, name in enumerate(names)}
+        judges = {Signature.parse(line) if line else Signature(()) for line in self.signatures}
+        signature = judges.pop() if len(judges) == 1 else Signature.merged(judges)
+        return Comparisons(
+            names,
+            np.array([index[name] for name in self.first], dtype=np.int64),
+            np.array([index[name] for name in self.second], dtype=np.int64),
+            np.array(self.log_probs),
+            np.array(self.weights),
+            signature if signature.parts else None,
+        )
+
+
+def _ids_by_context(source: Source, encoding: str) -> dict[str, list[str]]:
+    """Context id ("" for none) -> the ids of its candidates, each once."""
+    names: dict[str, dict[str, None]] = {}
+    for row in read_rows(source, encoding=encoding):
+        if isinstance(row, InputError):
+            raise row
+        if not row.has("context_id"):
+            row = Row(row.number, {**row.values, "context_id": "all"}, row.source, row.fields)
+            names.setdefault("", {})[target_names(row)["id"]] = None
+        else:
+            known = target_names(row)
+            names.setdefault(known["context_id"], {})[known["id"]] = None
+    return {context_id: list(ids) for context_id, ids in names.items()}
+
+
+def _candidates(known: Mapping[str, Sequence[str]], by: Sequence[str], group: Group) -> Sequence[str]:
+    """Of a group: those of its context, or all."""
+    if "context_id" in by:
+        return known.get(group[by.index("context_id")], ())
+    return [name for names in known.values() for name in names]
+
+
+def _require_known(row: Row, group: Group, names: Sequence[str], known: Mapping[str, None]) -> None:
+    for name in names:
+        if name not in known:
+            there = ", ".join(map(repr, list(known)[:5])) or "none"
+            where = f" of {'/'.join(group)}" if group else ""
+            seen = f"{name!r} is no candidate{where}, which are: {there}"
+            raise row_error(row, "first", name, seen, "Add it to the candidates, or remove the row")
+
+
+def _log_probs(row: Row, first: str, second: str) -> tuple[float, float, float]:
+    """log P of first, second, tie; normalised."""
+    said = [name for name in _ANSWERS if row.has(name)]
+    if len(said) != 1:
+        seen = f"it says which text is better in {' and '.join(said)}" if said else "it does not say which is better"
+        remedy = f"Expected one of {', '.join(_ANSWERS)}; name the column with --field NAME=COLUMN"
+        raise row_error(row, "probability", None, seen, remedy)
+    name = said[0]
+    value = row.values[name]
+    if name == "log_p_first":
+        return _labels(row)
+    if name == "log_odds":
+        odds = require_number(row, name, "log-odds in nats", finite=False)
+        return -float(np.logaddexp(0, -odds)), -float(np.logaddexp(0, odds)), -math.inf
+    if name == "probability":
+        p = require_number(row, name, "a probability from 0 to 1")
+        if not 0 <= p <= 1:
+            raise row_error(row, name, p, f"probability is {p:g}, expected 0 to 1", "Mend or remove the row")
+        return _log(p), float(np.log1p(-p)) if p < 1 else -math.inf, -math.inf
+    if name == "winner":
+        winner = read_id(row, name)
+        if winner in (first, second):
+            return _hard(float(winner == first))
+        if winner.strip().lower() in _TIES:
+            return _hard(0.5)
+        seen = f"winner is {shorten(winner)}, expected {first!r}, {second!r} or tie"
+        raise row_error(row, name, winner, seen, "Mend or remove the row")
+    word = str(value).strip().lower()
+    with suppress(ValueError):
+        word = f"{float(word):g}"  # 1.0
+    if word not in _OUTCOMES:
+        seen = f"outcome is {shorten(value)}, expected first, second or tie (win, loss, draw; A, B; 1, 0, 0.5)"
+        raise row_error(row, name, value, seen, "Mend or remove the row")
+    return _hard(_OUTCOMES[word])
+
+
+def _labels(row: Row) -> tuple[float, float, float]:
+    names = ["log_p_first", "log_p_second"]
+    if row.has("log_p_tie"):
+        names.append("log_p_tie")
+    values = [require_number(row, name, "a log-probability in nats, at most 0", finite=False) for name in names]
+    values += [-math.inf] * (3 - len(values))
+    if max(values) > 1e-4 or max(values) == -math.inf:
+        seen = f"the log-probabilities are {values}, expected at most 0 and one that is not -inf"
+        raise row_error(row, "log_p_first", values, seen, "Natural logarithms go into these columns")
+    total = float(np.logaddexp.reduce(np.array(values)))
+    if abs(total) > 1e-9:  # of labels that do not cover all that could have been said
+        values = [value - total for value in values]
+    return values[0], values[1], values[2]
+
+
+def _hard(outcome: float) -> tuple[float, float, float]:
+    if outcome == 0.5:
+        return -math.inf, -math.inf, 0.0
+    return (0.0, -math.inf, -math.inf) if outcome == 1 else (-math.inf, 0.0, -math.inf)
+
+
+def _weight(row: Row) -> float:
+    weight = read_number(row, "weight", "a number above 0")
+    if weight is None:
+        return 1.0
+    if weight <= 0:
+        raise row_error(row, "weight", weight, f"weight is {weight:g}, expected above 0", "Mend or remove the row")
+    return weight
+
+
+def _log(p: float) -> float:
+    return math.log(p) if p > 0 else -math.inf
