@@ -45,7 +45,7 @@ exit codes:
   141  whoever read the output left early
 """
 
-VERBS = ("demo", "generate", "references", "calibrate", "report")
+VERBS = ("demo", "generate", "references", "calibrate", "evaluate", "report")
 """In the order of the help. Each is a function of this name in a module of this name."""
 
 GROUPS = ("references",)
