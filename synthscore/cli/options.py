@@ -31,7 +31,7 @@ class UsageError(SynthscoreError):
 
 
 def _rows_file(_: Any, text: str | None) -> None:
-    if text not in (None, "-") and not text.lower().endswith(ROWS_FILES):
+    if text is not None and text != "-" and not text.lower().endswith(ROWS_FILES):
         raise ValueError(f"cannot write {text!r}: expected a name that ends in {', '.join(ROWS_FILES)}.")
 
 
