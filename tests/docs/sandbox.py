@@ -1,0 +1,174 @@
+"""The folder that a page's commands run in: small files as a newcomer has them, and models that answer at once.
+
+`nano` is itself; what it answered is remembered for all pages of a run, below each page's own store. Every other
+model, on the hub or a server, is a stand-in.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from synthscore.engine import (
+    Answer,
+    Answers,
+    Engine,
+    Generation,
+    LabelAnswer,
+    Progress,
+    Question,
+)
+from synthscore.engines import open_engine
+from synthscore.ladders.references import References
+from synthscore.resources import resource
+from synthscore.signature import Signature
+
+from .shell import REPOSITORY, run
+
+BENCHMARKS = REPOSITORY.parent / "shared" / "benchmarks"
+PAIR = re.compile(r"\n[^\n]* [1A]:\n(.*)\n\n[^\n]* [2B]:\n(.*)\n\nVerdict:", re.DOTALL)
+VERDICTS = {"Better": 1, "Worse": -1, "Similar": 0, "Yes": 1, "No": -1, "A": -1, "B": 1}  # of the second text
+N_CONTEXTS = 4  # of twelve: nano reads no more in a few seconds
+ATTRIBUTES = ("coherence", "consistency")
+SENTENCE = "the ferry lost its power near an island and two tugs brought it home"
+QUALITY = {"careful": 4.5, "hasty": 3.0, "broken": 1.5}
+
+
+class Remembering:
+    """An engine that is asked each question once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.known: dict[Question, Answer] = {}
+
+    @property
+    def signature(self) -> Signature:
+        return self.engine.signature
+
+    def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
+        new = list(dict.fromkeys(question for question in questions if question not in self.known))
+        answers = self.engine.answer(new)
+        self.known |= dict(zip(new, answers.rows, strict=True))
+        if progress:
+            progress(len(questions))
+        return Answers([self.known[question] for question in questions], 0, 0)
+
+
+class StandIn:
+    """Answers like a model of this name, without it: it knows how good the texts are that it is shown.
+
+    quality : text -> on the rung scale; of any other text it is made up
+    """
+
+    def __init__(self, name: str, quality: Mapping[str, float]) -> None:
+        self.name, self.quality = name, quality
+
+    @property
+    def signature(self) -> Signature:
+        return Signature.of(model=f"{self.name}@stand-in", backend="stand-in")
+
+    def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
+        return Answers([self.answer_one(question) for question in questions])
+
+    def answer_one(self, question: Question) -> Answer:
+        """The same for the same question."""
+        draw = np.random.default_rng(list(question.key("")))
+        if question.kind == "tokens":
+            return np.array([-len(word) / 10 for word in (question.continuation or "").split()])
+        if question.kind == "text":
+            words = draw.permutation(SENTENCE.split())
+            return Generation(f"{' '.join(words).capitalize()}.", "stop", len(words))
+        pair = PAIR.search(question.prompt.text)
+        labels = tuple(label for label in VERDICTS if label in question.labels)
+        if pair is None or not labels:
+            return LabelAnswer(np.log(0.9 * draw.dirichlet(np.ones(len(question.labels)))).tolist())
+        first, second = (self.quality.get(text, 1 + 4 * draw.random()) for text in pair.groups())
+        odds = {label: sign * (second - first + draw.normal(0, 0.3)) / 2 for label, sign in VERDICTS.items()}
+        weights = np.exp([odds[label] for label in question.labels])
+        return LabelAnswer(np.log(0.9 * weights / weights.sum()).tolist())
+
+
+class Models:
+    """Opens models by name, each once; recorded answers and folders as they are."""
+
+    def __init__(self) -> None:
+        self.nano: Remembering | None = None
+        self.quality: dict[str, float] = {}
+
+    def open(self, name: str, **options: Any) -> Engine:
+        if name.startswith("recorded:") or Path(name).is_dir():
+            return open_engine(name, **options)
+        if name != "nano":
+            return StandIn(name, self.quality)
+        self.nano = self.nano or Remembering(open_engine("nano"))
+        return self.nano
+
+
+def fill(folder: Path, models: Models) -> None:
+    """Files as a newcomer has them, and ladders for them; in the working folder of this process."""
+    contexts = _demo_rows("summarization")
+    of = {row["id"]: row for row in contexts}
+    targets = [row for row in _demo_rows("targets") if row["context_id"] in of]
+    few = [row for row in targets if row["context_id"] in list(of)[:N_CONTEXTS]]
+    rated = [
+        {
+            **row,
+            "context": of[row["context_id"]]["text"],
+            "references": of[row["context_id"]]["references"],
+            "human": {name: QUALITY[row["system"]] - (at + k) % 4 / 4 for k, name in enumerate(ATTRIBUTES)},
+        }
+        for at, row in enumerate(targets)
+    ]
+    labelled = [{**row, "id": f"{row['id']}/{copy}"} for copy in range(3) for row in targets]
+    files: dict[str, Sequence[Mapping[str, Any]]] = {
+        "contexts": contexts,
+        "targets": few,
+        "candidates": [{**row, "context": of[row["context_id"]]["text"]} for row in few],
+        "labelled": labelled,
+        "labels": [{"id": row["id"], "label": row["system"] == "careful"} for row in labelled],
+        "ratings": rated,
+        "summeval": rated[: len(few)],
+    }
+    for name, rows in files.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    attributes = " ".join(f"-a {name}" for name in ATTRIBUTES)
+    code, printed = run(f"synthscore generate contexts.jsonl --task summarization {attributes} -o ladders/")
+    assert code in (0, 3), printed
+    rungs = [rung for ladder in References.load(folder / "ladders") for rung in ladder.usable]
+    models.quality |= {rung.text: float(rung.level) for rung in rungs if rung.text}
+    models.quality |= {row["text"]: QUALITY[row["system"]] for row in targets}
+
+
+def link_benchmarks(folder: Path, n_contexts: int | None) -> None:
+    """The benchmarks' files, and published answers; of each the first contexts alone, where so many are enough.
+
+    raises : FileNotFoundError, where they are not beside the repository
+    """
+    (folder / "benchmarks").mkdir()
+    for path in [*BENCHMARKS.glob("*.jsonl.gz"), *(BENCHMARKS / "judge_outputs").glob("*.jsonl.gz")]:
+        home = folder / "benchmarks" if path.parent == BENCHMARKS else folder
+        if n_contexts is None:
+            (home / path.name).symlink_to(path)
+        else:
+            with gzip.open(home / path.name, "wt", encoding="utf-8", compresslevel=1) as out:
+                out.writelines(_first_contexts(path, n_contexts))
+
+
+def _first_contexts(path: Path, n_contexts: int) -> Iterator[str]:
+    seen: dict[str, None] = {}
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            seen.setdefault(json.loads(line)["context_id"])
+            if json.loads(line)["context_id"] in list(seen)[:n_contexts]:
+                yield line
+
+
+def _demo_rows(name: str) -> list[dict[str, Any]]:
+    path = resource("data/demo") / f"{name}.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

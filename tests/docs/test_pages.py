@@ -1,0 +1,134 @@
+"""What README and docs show is what happens: every block of code runs, and prints what its page says."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .pages import Block, Step, blocks, indented_code, page_paths, parse, steps
+from .sandbox import BENCHMARKS, Models, fill, link_benchmarks
+from .shell import REPOSITORY, run
+
+PAGES = page_paths(REPOSITORY)
+FAST = ("README.md",)
+WHOLE_BENCHMARKS = ("evaluation.md",)  # of which the page shows real numbers; elsewhere a few contexts are enough
+N_CONTEXTS = 3
+NOT_YET = {path.name for path in PAGES}
+
+if len(PAGES) < 2:
+    pytest.skip(f"{REPOSITORY / 'docs'} is not there", allow_module_level=True)
+
+
+def named(path: Path):
+    return pytest.param(path, id=path.name, marks=() if path.name in FAST else pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def models() -> Models:
+    return Models()
+
+
+@pytest.fixture(scope="session")
+def beginning(tmp_path_factory, models) -> Path:
+    """The folder that every page begins with."""
+    folder = tmp_path_factory.mktemp("beginning")
+    with pytest.MonkeyPatch.context() as patch:
+        enter(folder, models, patch)
+        fill(folder, models)
+    return folder
+
+
+def enter(folder: Path, models: Models, patch: pytest.MonkeyPatch) -> None:
+    patch.chdir(folder)
+    patch.setenv("SYNTHSCORE_STORE", str(folder / ".answers.sqlite"))
+    patch.setenv("HF_HUB_OFFLINE", "1")
+    patch.setenv("COLUMNS", "120")
+    patch.setattr("synthscore.engines.open_engine", models.open)
+    patch.setattr("papers.__main__.open_engine", models.open)
+
+
+@pytest.fixture
+def sandbox(tmp_path, beginning, models, monkeypatch) -> Path:
+    folder = tmp_path / "here"
+    shutil.copytree(beginning, folder)
+    (folder / ".answers.sqlite").unlink(missing_ok=True)
+    enter(folder, models, monkeypatch)
+    return folder
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_every_block_of_a_page_has_a_language(path):
+    page = path.read_text(encoding="utf-8")
+    blocks(page)
+    assert not indented_code(page), "lines of indented code: put them between ```language and ```"
+
+
+@pytest.mark.parametrize("path", [named(path) for path in PAGES if path.name not in NOT_YET])
+def test_a_page_prints_what_it_says(path, sandbox):
+    left_out = follow(path, sandbox)
+    if left_out:
+        pytest.skip(f"all ran but {len(left_out)} of {path.name}: {BENCHMARKS} is not there ({', '.join(left_out)})")
+
+
+def follow(path: Path, folder: Path) -> list[str]:
+    """Do what the page says, from its first line to its last. What was left out for want of benchmarks."""
+    page = blocks(path.read_text(encoding="utf-8"))
+    if BENCHMARKS.is_dir():
+        link_benchmarks(folder, None if path.name in WHOLE_BENCHMARKS else N_CONTEXTS)
+    for block in page:
+        if block.title:
+            (folder / block.title).parent.mkdir(parents=True, exist_ok=True)
+            (folder / block.title).write_text(block.text + "\n", encoding="utf-8")
+    namespace: dict[str, object] = {}
+    left_out = []
+    for block, after in zip(page, [*page[1:], None], strict=True):
+        for step in todo(block, after):
+            if "benchmarks/" in step.source and not BENCHMARKS.is_dir():
+                left_out.append(f"line {step.line}")
+            elif block.language == "python":
+                compare(path, step, *run_python(path, step, namespace))
+            else:
+                compare(path, step, *run(step.source))
+    return left_out
+
+
+def todo(block: Block, after: Block | None) -> Iterator[Step]:
+    if block.language == "python":
+        shown = after is not None and after.follows and after.language == "text"
+        yield Step(block.line, block.text, after.text.rstrip() if shown else "")
+    elif block.language == "console":
+        yield from steps(block)
+    elif block.language != "text":
+        parse(block.language, block.text)
+
+
+def run_python(path: Path, step: Step, namespace: dict[str, object]) -> tuple[int, str]:
+    printed = io.StringIO()
+    code = compile("\n" * step.line + step.source, str(path), "exec")
+    with contextlib.redirect_stdout(printed):
+        exec(code, namespace)
+    return 0, printed.getvalue()
+
+
+def compare(path: Path, step: Step, code: int, printed: str) -> None:
+    got = "\n".join(line.rstrip() for line in printed.splitlines()).rstrip() + "\n"
+    want = got if step.prints is None else step.prints + "\n"
+    if SHOW:
+        print(f"$ {step.source}\n{got}(exit code {code})\n", file=sys.stderr)
+        return
+    if code != step.code or not doctest.OutputChecker().check_output(want, got, doctest.ELLIPSIS):
+        pytest.fail(
+            f"{path.name}, line {step.line}: {step.source}\n"
+            f"--- the page (exit code {step.code})\n{want}\n--- here (exit code {code})\n{got}",
+            pytrace=False,
+        )
+
+
+SHOW = False
