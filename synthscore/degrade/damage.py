@@ -184,10 +184,10 @@ def _plan(text: str, kinds: Sequence[str], rng: Generator, material: Material) -
         return tuple(path(text, kinds, GRADES))
     plan = tuple(path(text, small, GRADES))
     worst, original = plan[-1] if plan else text, word_pairs(text)
-    last = next(
-        (made for made in path(worst, whole, 1) if _distance(original, made) > _distance(original, worst)), None
-    )
-    return plan if last is None else (*plan, last)
+    for made in path(worst, whole, 1):
+        if _distance(original, made) > _distance(original, worst):
+            return (*plan, made)
+    return plan
 
 
 def _distance(original: Counter[tuple[str, str]], text: str) -> int:

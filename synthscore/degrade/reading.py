@@ -85,11 +85,8 @@ def like(sentence: str, text: str) -> str:
 @lru_cache(maxsize=4096)
 def content_words(text: str) -> tuple[str, ...]:
     """The words that carry the content, lower-cased, in order."""
-    return tuple(
-        word
-        for word in map(bare, text.replace("'s", "").split())
-        if len(word) > 2 and word not in word_set("stopwords")
-    )
+    words = map(bare, text.replace("'s", "").split())
+    return tuple(word for word in words if len(word) > 2 and word not in word_set("stopwords"))
 
 
 @lru_cache(maxsize=512)
@@ -184,8 +181,6 @@ def _name_kind(words: Sequence[str], start: int, end: int) -> str:
         return "people"
     return "place" if start and bare(words[start - 1]) in word_set("place_words") else "other"
 
-
-# ------------------------------------------------------------------------------------------- the look of a text
 
 _PTB = tuple(
     (re.compile(pattern), new)

@@ -23,9 +23,6 @@ def _known(material: Material) -> str:
     return text.replace("_", " ").replace(" | ", " , ").replace("\n", " . ") if "|" in text else text
 
 
-# ------------------------------------------------------------------------------------------------- names
-
-
 def _renamed(words: Sequence[str], name: Name, new: str) -> str:
     """The text with another name, or a pronoun, in place of this one; the marks around it stay."""
     first, last = words[name.start], words[name.end - 1]
@@ -122,9 +119,6 @@ def _pronoun(text: str) -> str:
     if not re.search(r" (?:he|she|his|her) ", low):
         return "it"
     return "she" if low.count(" she ") + low.count(" her ") > low.count(" he ") + low.count(" his ") else "he"
-
-
-# ------------------------------------------------------------------------------------------------- numbers and words
 
 
 @edit
