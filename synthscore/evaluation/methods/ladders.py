@@ -12,6 +12,7 @@ from ...io.scores import Scores
 from ...judging.asking import Asking
 from ...judging.verdicts import PROTOCOLS, ProtocolName
 from ...ladders.references import References
+from ...scoring.paper import Paper
 from ...scoring.scorer import Scorer
 from ...types import Context, Ladder, Score, Target
 from ..ratings.types import RatedText, Ratings
@@ -20,13 +21,13 @@ from .base import ANSWERS, Kind, Method, MethodError, Tools, judge_of, scored, s
 
 @dataclass(frozen=True, slots=True)
 class OnLadders:
-    """Scores texts against the ladders of `Tools.references`. options : of Scorer
+    """Scores texts against the ladders of `Tools.references`.
 
     n_rungs : takes the ladder of so many rungs out of each; None: the ladders as they are
     rung_values : instead of 1..N, worst rung first; one alone stands for all. The value is then the weighted sum
     """
 
-    options: Mapping[str, Any]
+    scoring: Paper = Paper()
     asking: Asking = Asking()
     n_rungs: int | None = None
     rung_values: tuple[float, ...] | None = None
@@ -50,8 +51,7 @@ class OnLadders:
             attribute=asked.name,
             task=task.name,
             asking=replace(self.asking, prompts=str(tools.templates)),
-            rung_values=self._values(ladders),
-            **self.options,
+            scoring=replace(self.scoring, rung_values=self._values(ladders)),
         )
         found: list[float | str | Score] = [_why_not(text, ratings, ladders.get(text.context_id)) for text in ratings]
         # By context: the prompts of one share their beginning.
@@ -121,8 +121,7 @@ def ladder(
     for what, holds in wrong.items():
         if holds:
             raise MethodError(f"cannot make ladder: {what}")
-    options = {"n_samples": samples, "seed": seed or 0}
-    return OnLadders(options, Asking(protocol, both_orders, **answers), n_rungs, rung_values)
+    return OnLadders(Paper(samples, seed or 0), Asking(protocol, both_orders, **answers), n_rungs, rung_values)
 
 
 def _numbers(text: str) -> tuple[float, ...]:
