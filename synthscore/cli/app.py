@@ -45,7 +45,7 @@ exit codes:
   141  whoever read the output left early
 """
 
-VERBS = ("demo", "calibrate", "report")
+VERBS = ("demo", "calibrate", "compare", "rank", "curve", "evaluate", "report")
 """In the order of the help. Each is a function of this name in a module of this name."""
 
 GONE = {
@@ -53,6 +53,12 @@ GONE = {
     "with --model http://HOST:PORT/v1 (docs/servers.md)"
 }
 """Verbs of former versions, and what to use instead."""
+
+MOVED = {
+    ("rank", "--curve"): "synthscore curve COMPARISONS",
+    ("rank", "--save-comparisons"): "synthscore compare CANDIDATES ... -o FILE, and synthscore rank --comparisons FILE",
+}
+"""Options of former versions, and what to use instead."""
 
 
 def build_app() -> App:
@@ -85,6 +91,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             return USAGE
         if argv[0] in GONE:
             raise UsageError(f"there is no `synthscore {argv[0]}` any more: {GONE[argv[0]]}")
+        for word in argv[1:]:
+            if new := MOVED.get((argv[0], word.partition("=")[0])):
+                raise UsageError(f"{word} is no option of synthscore {argv[0]} any more. Use: {new}")
         try:
             verb, given, _ = build_app().parse_args(argv, exit_on_error=False, print_error=False)
         except CycloptsError as error:

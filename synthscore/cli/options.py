@@ -30,8 +30,8 @@ class UsageError(SynthscoreError):
 # ------------------------------------------------------------------------------------------------- single options
 
 
-def _rows_file(_: Any, text: str) -> None:
-    if text != "-" and not text.lower().endswith(ROWS_FILES):
+def _rows_file(_: Any, text: str | None) -> None:
+    if text is not None and text != "-" and not text.lower().endswith(ROWS_FILES):
         raise ValueError(f"cannot write {text!r}: expected a name that ends in {', '.join(ROWS_FILES)}.")
 
 

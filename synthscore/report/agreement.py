@@ -13,8 +13,8 @@ import numpy as np
 
 from ..errors import InputError
 from ..evaluation.agreement import LEVELS, agreement, draw_contexts
-from ..evaluation.ratings import join
-from ..evaluation.ratings.types import Ratings
+from ..evaluation.join import join
+from ..evaluation.ratings import Ratings
 from ..io.scores import score_row
 from ..signature import Signature
 from ..types import Score

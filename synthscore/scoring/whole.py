@@ -14,9 +14,15 @@ from ..engine import Engine
 from ..signature import Signature
 from ..store.engine import StoredVerdicts
 from ..store.file import Store
-from ..types import Ladder, Score, Target
+from ..types import FloatArray, Ladder, Score, Target
 from .paper import paper_sum, rung_equivalent
 from .scorer import Scorer
+
+
+def paper_values(probs: FloatArray) -> FloatArray:
+    """Scores as Paper computes them. probs : of each rung in each order, shape (n_targets, n_rungs, n_orders, 3)"""
+    mean = probs.sum(axis=2) / probs.shape[2]
+    return rung_equivalent(paper_sum(mean[..., 0], mean[..., 1]), probs.shape[1])
 
 
 class Wanted(NamedTuple):
@@ -44,9 +50,7 @@ class WholeTexts:
             hits = [index for index, key in keys.items() if key in verdicts]
             if not hits:
                 continue
-            probs = np.stack([verdicts[keys[index]] for index in hits])  # (n_hits, n_rungs, n_orders, 3)
-            mean = probs.sum(axis=2) / probs.shape[2]
-            values = rung_equivalent(paper_sum(mean[..., 0], mean[..., 1]), n_rungs)
+            values = paper_values(np.stack([verdicts[keys[index]] for index in hits]))
             for index, value in zip(hits, values.tolist(), strict=True):
                 target = wanted[index].target
                 score = Score(target.id, target.context_id, scorer.attribute, value, n_comparisons=n_rungs)

@@ -121,7 +121,7 @@ COMMANDS = {" ".join(path): parser for path, parser in parsers(build_parser())}
 
 def test_the_commands_are_those_that_were_promised():
     assert set(COMMANDS) == {
-        *("calibrate", "compare", "curve", "demo", "doctor", "evaluate", "filter", "generate", "rank", "references"),
+        *("calibrate", "demo", "doctor", "evaluate", "filter", "generate", "references"),
         *("report", "score", "store", "verify"),
         *(f"references {action}" for action in ("card", "check", "diff", "list", "repair", "show", "verify")),
         *(f"store {action}" for action in ("info", "merge", "prune", "salvage", "show")),

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,10 +27,10 @@ from synthscore.io.outputs import Outputs
 from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task
 from synthscore.ladders.references import References
-from synthscore.scoring.rows import RowScorer, read_item
+from synthscore.scoring.rows import RowScorer
 from synthscore.scoring.scorer import Scorer
 from synthscore.store.answers import Stored
-from synthscore.store.engine import StoredEngine, StoredVerdicts
+from synthscore.store.engine import StoredVerdicts
 from synthscore.store.file import Store
 from synthscore.thresholds import filter as filtering
 from synthscore.types import Context, Ladder, Rung
@@ -138,8 +137,8 @@ def test_the_size_of_a_batch_changes_nothing(engine, monkeypatch, capsys, size):
 
 def test_no_more_than_a_batch_of_rows_is_in_memory(engine, small, monkeypatch):
     sizes = []
-    whole = RowScorer.score
-    monkeypatch.setattr(RowScorer, "score", lambda self, items: sizes.append(len(items)) or whole(self, items))
+    whole = RowScorer.plan
+    monkeypatch.setattr(RowScorer, "plan", lambda self, items: sizes.append(len(items)) or whole(self, items))
     write("targets.jsonl", rows(20))
     assert keep() == 0
     assert sizes == [7, 7, 6]
@@ -279,7 +278,7 @@ def broken_rows(n):
 
 def interrupted(monkeypatch, after, *argv, targets="targets.jsonl", out="kept.jsonl"):
     """Run, and break off before batch number `after`, counted from 0."""
-    whole, count = RowScorer.score, itertools.count()
+    whole, count = RowScorer.plan, itertools.count()
 
     def stop(self, items):
         if next(count) == after:
@@ -287,7 +286,7 @@ def interrupted(monkeypatch, after, *argv, targets="targets.jsonl", out="kept.js
         return whole(self, items)
 
     with monkeypatch.context() as patched:
-        patched.setattr(RowScorer, "score", stop)
+        patched.setattr(RowScorer, "plan", stop)
         assert keep(*argv, targets=targets, out=out) == 130
 
 
@@ -363,12 +362,12 @@ from tests.fakes import FakeEngine
 from tests.thresholds.test_filter import judge
 engines.open_engine = lambda name, **options: FakeEngine(judge)
 filter.BATCH = 16
-whole = RowScorer.score
+whole = RowScorer.plan
 def slow(self, items):
     print("batch", flush=True)
     time.sleep(0.002)
     return whole(self, items)
-RowScorer.score = slow
+RowScorer.plan = slow
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -424,14 +423,14 @@ def test_scores_from_stored_verdicts_are_those_of_the_scorer_to_the_last_bit(eng
         score.id: score.value
         for score in scorer.score([{k: r[k] for k in ("id", "context_id", "text")} for r in rows(40)])
     }
-    n_asked, whole = engine.n_judged, Scorer.plan
+    n_asked, whole = engine.n_judged, Scorer.score
 
-    def never(self, targets):
+    def never(self, targets, progress=None):
         assert not targets
-        return whole(self, targets)
+        return whole(self, targets, progress)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Scorer, "plan", never)
+        patched.setattr(Scorer, "score", never)
         assert keep(*argv) == 0
     assert engine.n_judged == n_asked
     assert [Path(name).read_bytes() for name in ("kept.jsonl", "dropped.jsonl")] == files
@@ -444,16 +443,16 @@ def test_scores_from_stored_verdicts_are_those_of_the_scorer_to_the_last_bit(eng
 @given(st.lists(st.lists(st.floats(-20, 0), min_size=15, max_size=15), min_size=1, max_size=4))
 @settings(max_examples=30, deadline=None)
 def test_any_verdicts_give_the_same_score_from_the_store(log_probs):
+    from synthscore.ladders.references import References
+    from synthscore.scoring.whole import paper_values
+
     numbers = iter(itertools.cycle(itertools.chain.from_iterable(log_probs)))
     engine = FakeEngine(lambda prompt, labels: [next(numbers) - math.log(3) for _ in labels])
+    scorer = Scorer(References((ladder("c0"),)), engine, asking=Asking(min_mass=0.0))
     texts = [{"id": str(i), "context_id": "c0", "text": f"Text {i}, quality 1."} for i in range(len(log_probs))]
-    with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "a.sqlite") as store:
-        references = References((ladder("c0"),))
-        scorer = RowScorer(references, StoredEngine(engine, store), asking=Asking(min_mass=0.0), store=store)
-        items = list(map(read_item, read_rows(texts)))
-        first, second = scorer.score(items), scorer.score(items)
-        assert all(score.details and not again.details for (score, _), (again, _) in zip(first, second, strict=True))
-        assert [score.value for score, _ in first] == [score.value for score, _ in second]
+    for score in scorer.score(texts):
+        said = np.array([[[(v.better, v.worse, v.similar)] for v in score.verdicts]])
+        assert paper_values(said).tolist() == [score.value]
 
 
 def kinds():
@@ -569,8 +568,8 @@ def test_on_a_scale_rows_stream_and_alone_they_are_read_at_once(engine, small, m
     anchored = ["--scoring", "anchored", "--dropped", "dropped.jsonl"]
     assert keep(*anchored, "--save-scale", "scale.json") == 0
     sizes = []
-    whole = RowScorer.score
-    monkeypatch.setattr(RowScorer, "score", lambda self, items: sizes.append(len(items)) or whole(self, items))
+    whole = RowScorer.plan
+    monkeypatch.setattr(RowScorer, "plan", lambda self, items: sizes.append(len(items)) or whole(self, items))
     assert keep(*anchored) == 0
     assert sizes == [30]
     assert keep(*anchored, "--scale", "scale.json") == 0
