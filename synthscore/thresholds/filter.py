@@ -191,10 +191,12 @@ def check(
         return
     anchored = isinstance(scoring, Anchored)
     if isinstance(rule, AtLeast) and not anchored:
-        message = (
-            "alpha needs the error of each score, and paper scores have none. Use anchored scoring, or leave out alpha"
+        raise InputError(
+            "alpha needs the error of each score, which paper scores have not. Use anchored scoring (--scoring "
+            "anchored), or leave alpha out",
+            field="alpha",
+            value=rule.alpha,
         )
-        raise InputError(seen, field="alpha", value=rule.alpha)
     sizes = sorted({ladder.n_rungs for ladder in references if ladder.attribute in held.get(ladder.task, ())})
     if len(sizes) > 1:
         lengths = ", ".join(map(str, sizes))
