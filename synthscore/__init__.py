@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from .engines import open_engine
     from .errors import SynthscoreError
     from .evaluation import evaluate
-    from .evaluation.benchmarks import load_benchmark
     from .evaluation.methods import Tools, method
     from .evaluation.ratings import Ratings
     from .io.scores import Scores
@@ -34,7 +33,8 @@ if TYPE_CHECKING:
     from .ladders.prompted import PromptedWriter
     from .ladders.references import References
     from .ladders.write import generate_ladders
-    from .scoring.anchored import Scale, load_scales, save_scales
+    from .scoring.anchored import Anchored, Scale, load_scales, save_scales
+    from .scoring.paper import Paper
     from .scoring.scorer import Scorer
     from .signature import Signature
     from .store.engine import StoredEngine
@@ -52,7 +52,6 @@ _HOMES = {
     "errors": ("SynthscoreError",),
     "evaluation": ("evaluate",),
     "evaluation.methods": ("Tools", "method"),
-    "evaluation.benchmarks": ("load_benchmark",),
     "evaluation.ratings": ("Ratings",),
     "judging.tasks": ("load_task", "task_names"),
     "judging.templates": ("Templates",),
@@ -62,7 +61,8 @@ _HOMES = {
     "ladders.degraded": ("DegradedWriter",),
     "ladders.prompted": ("PromptedWriter",),
     "ladders.write": ("generate_ladders",),
-    "scoring.anchored": ("Scale", "load_scales", "save_scales"),
+    "scoring.paper": ("Paper",),
+    "scoring.anchored": ("Anchored", "Scale", "load_scales", "save_scales"),
     "scoring.scorer": ("Scorer",),
     "signature": ("Signature",),
     "store.engine": ("StoredEngine",),
@@ -76,6 +76,7 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Anchored",
     "Asking",
     "AtLeast",
     "Attribute",
@@ -87,6 +88,7 @@ __all__ = [
     "Ladder",
     "MinScore",
     "Pair",
+    "Paper",
     "PromptedWriter",
     "Ratings",
     "References",
@@ -110,7 +112,6 @@ __all__ = [
     "calibrate",
     "evaluate",
     "generate_ladders",
-    "load_benchmark",
     "load_scales",
     "load_task",
     "method",
