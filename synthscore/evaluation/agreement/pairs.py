@@ -43,10 +43,7 @@ def pair_accuracy(
     draws: Draws | None = None,
     confidence: float = 0.95,
 ) -> PairAccuracy:
-    """Of all pairs of all contexts, each pair counting the same; arguments as for agreement().
-
-    For single calls of a judge: ranking.pairwise_accuracy.
-    """
+    """Of all pairs of all contexts, each pair counting the same; arguments as for agreement()."""
     points = points_of(values, human, contexts)
     # Of each context: pairs that people order, those in the same order, those with equal scores, pairs that they tie.
     ordered, right, tied, tied_ratings = np.zeros((4, points.n_contexts))
