@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .errors import SynthscoreError
     from .evaluation import evaluate
     from .evaluation.methods import Tools, method
-    from .evaluation.ratings import Ratings, load_benchmark, read_ratings
+    from .evaluation.ratings import Ratings
     from .io.scores import Scores
     from .judging.asking import Asking, ask
     from .judging.tasks import load_task, task_names
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from .ladders.prompted import PromptedWriter
     from .ladders.references import References
     from .ladders.write import generate_ladders
-    from .scoring.anchored import Scale, load_scales, save_scales
+    from .scoring.anchored import Anchored, Scale, load_scales, save_scales
+    from .scoring.paper import Paper
     from .scoring.scorer import Scorer
     from .signature import Signature
     from .store.engine import StoredEngine
@@ -51,7 +52,7 @@ _HOMES = {
     "errors": ("SynthscoreError",),
     "evaluation": ("evaluate",),
     "evaluation.methods": ("Tools", "method"),
-    "evaluation.ratings": ("Ratings", "load_benchmark", "read_ratings"),
+    "evaluation.ratings": ("Ratings",),
     "judging.tasks": ("load_task", "task_names"),
     "judging.templates": ("Templates",),
     "judging.asking": ("Asking", "ask"),
@@ -60,7 +61,8 @@ _HOMES = {
     "ladders.degraded": ("DegradedWriter",),
     "ladders.prompted": ("PromptedWriter",),
     "ladders.write": ("generate_ladders",),
-    "scoring.anchored": ("Scale", "load_scales", "save_scales"),
+    "scoring.paper": ("Paper",),
+    "scoring.anchored": ("Anchored", "Scale", "load_scales", "save_scales"),
     "scoring.scorer": ("Scorer",),
     "signature": ("Signature",),
     "store.engine": ("StoredEngine",),
@@ -74,6 +76,7 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Anchored",
     "Asking",
     "AtLeast",
     "Attribute",
@@ -85,6 +88,7 @@ __all__ = [
     "Ladder",
     "MinScore",
     "Pair",
+    "Paper",
     "PromptedWriter",
     "Ratings",
     "References",
@@ -108,13 +112,11 @@ __all__ = [
     "calibrate",
     "evaluate",
     "generate_ladders",
-    "load_benchmark",
     "load_scales",
     "load_task",
     "method",
     "open_engine",
     "ranking",
-    "read_ratings",
     "save_scales",
     "task_names",
 ]

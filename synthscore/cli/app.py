@@ -45,8 +45,11 @@ exit codes:
   141  whoever read the output left early
 """
 
-VERBS = ("demo", "calibrate", "compare", "rank", "curve", "report")
+VERBS = ("demo", "generate", "references", "calibrate", "compare", "rank", "curve", "evaluate", "report")
 """In the order of the help. Each is a function of this name in a module of this name."""
+
+GROUPS = ("references",)
+"""Verbs that have actions: an App of this name in a module of this name."""
 
 GONE = {
     "serve": "synthscore asks servers and is none. Start vLLM (vllm serve MODEL), SGLang or llama.cpp, and name it "
@@ -73,7 +76,8 @@ def build_app() -> App:
         default_parameter=Parameter(negative=(), show_default=lambda value: value if value else None),
     )
     for name in VERBS:
-        app.command(f"{__package__}.{name}:{name}", name=name, help_epilogue="")
+        settings = {} if name in GROUPS else {"name": name, "help_epilogue": ""}
+        app.command(f"{__package__}.{name}:{name}", **settings)
     return app
 
 

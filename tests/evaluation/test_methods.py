@@ -31,6 +31,7 @@ from synthscore.judging.templates import Templates
 from synthscore.ranking import METHODS, bradley_terry
 from synthscore.ranking.designs import all_pairs, greedy
 from synthscore.ranking.judge import Judge, Problem
+from synthscore.scoring.paper import Paper
 from synthscore.scoring.scorer import Scorer
 from synthscore.signature import Signature
 from synthscore.store.engine import StoredEngine
@@ -202,8 +203,7 @@ def test_ladder_is_the_scorer_with_its_options(options):
     found = scores(spec.rstrip(":"))
     same = {
         "asking": Asking(options.get("protocol", "compare"), options.get("both_orders") == "yes"),
-        "n_samples": int(options["samples"]) if "samples" in options else None,
-        "seed": int(options.get("seed", 0)),
+        "scoring": Paper(int(options["samples"]) if "samples" in options else None, int(options.get("seed", 0))),
     }
     targets = [Target(text.id, text.context_id, text.text) for text in rated()]
     assert found == Scorer(ladders(), FakeEngine(reading_judge()), **same).score(targets)
@@ -286,9 +286,9 @@ def test_references_without_a_ladder_for_the_attribute_say_what_they_hold():
     ("spec", "message"),
     [
         ("ladder:protocol=chose", r"protocol is 'chose', expected one of compare, yes_no"),
-        ("ladder:samples=0", r"samples is 0, expected 1 or more"),
-        ("ladder:seed=1", r"seed is 1, expected 0 or more, with samples=N"),
-        ("ladder:n_rungs=1", r"n_rungs is 1, expected 2 or more"),
+        ("ladder:samples=0", r"samples is '0', expected a whole number of 1 or more"),
+        ("ladder:seed=1", r"seed is 1, expected with samples=N"),
+        ("ladder:n_rungs=1", r"n_rungs is '1', expected a whole number of 2 or more"),
     ],
 )
 def test_options_of_ladder_that_mean_nothing_are_refused(spec, message):

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from papers.benchmarks import BENCHMARKS
 from papers.published import Published, _table, published, table_ids
 from synthscore.errors import InputError
 from synthscore.evaluation.methods import method
-from synthscore.evaluation.ratings.benchmarks import BENCHMARKS
 
 SIZES = {  # rows, columns
     "ds1": (13, 13), "ds2": (11, 1), "ds3": (8, 3), "ds5": (4, 4), "ds6": (4, 4),
