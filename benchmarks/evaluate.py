@@ -28,8 +28,9 @@ from pathlib import Path
 import numpy as np
 
 from synthscore.engine import Answers, LabelAnswer, Progress, Question
+from synthscore.evaluation.benchmarks import load_benchmark
 from synthscore.evaluation.methods import Tools, method
-from synthscore.evaluation.ratings import Ratings, load_benchmark
+from synthscore.evaluation.ratings import Ratings
 from synthscore.ladders.references import References
 from synthscore.signature import Signature
 from synthscore.store.engine import StoredEngine

@@ -20,10 +20,10 @@ import numpy as np
 
 from synthscore.engines import open_engine
 from synthscore.evaluation.agreement import agreement, draw_contexts
+from synthscore.evaluation.benchmarks import load_benchmark
 from synthscore.evaluation.methods import method
 from synthscore.evaluation.methods.base import Tools
-from synthscore.evaluation.ratings import load_benchmark
-from synthscore.evaluation.ratings.types import Ratings
+from synthscore.evaluation.ratings import Ratings
 
 JUDGES = ("model:GPT-4o|prompt:theirs/0", "model:Qwen2.5-72B-Instruct|prompt:theirs/0")
 DRAWS = (1, 3, 10, 100, 1000)

@@ -10,8 +10,8 @@ with it.
 Importing it registers its methods and files with synthscore.
 """
 
+from synthscore.evaluation.benchmarks import register_forms
 from synthscore.evaluation.methods import register
-from synthscore.evaluation.ratings.benchmarks import register_forms
 
 from .methods import bertscore, gptscore, meteor, unieval, zepo
 from .official import FORMS

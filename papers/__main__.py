@@ -12,11 +12,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from synthscore import cli
+from synthscore.cli.app import main as run_verb
 from synthscore.engines import open_engine
 from synthscore.errors import BenchmarkError, SynthscoreError
+from synthscore.evaluation.benchmarks import BENCHMARKS, load_benchmark
 from synthscore.evaluation.methods import Tools
-from synthscore.evaluation.ratings import BENCHMARKS, Ratings, load_benchmark
+from synthscore.evaluation.ratings import Ratings
 from synthscore.io.write import replacing
 from synthscore.ladders.references import References
 from synthscore.signature import Signature
@@ -47,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(sys.modules["papers"].__doc__)
         return OK
     else:
-        return cli.main(argv)
+        return run_verb(argv)
     try:
         return run(args)
     except (SynthscoreError, OSError) as error:

@@ -20,7 +20,7 @@ from typing import Any
 
 from synthscore.engine import LabelAnswer, Prompt, Question
 from synthscore.errors import InputError
-from synthscore.evaluation.ratings.types import RatedText, Ratings
+from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.io.fields import Row, check_number, read_id, require_number, row_error, shorten
 from synthscore.io.files import Source, read_rows
 from synthscore.io.write import plain

@@ -26,7 +26,7 @@ from synthscore.evaluation.agreement.levels import measure
 from synthscore.evaluation.methods import KINDS, Tools, method
 from synthscore.evaluation.methods.base import judge_of, task_of
 from synthscore.evaluation.methods.comparing import Compared, grouped
-from synthscore.evaluation.ratings.types import Ratings
+from synthscore.evaluation.ratings import Ratings
 from synthscore.io.scores import Scores
 from synthscore.judging.templates import Templates
 from synthscore.ladders.references import References
@@ -259,7 +259,7 @@ def _spec(ask: Ask) -> str:
     kind = KINDS.get(spec.partition(":")[0])
     if "debias" in ask:
         spec = with_options(spec, debias=ask["debias"])
-    if ask["level"] == "pooled" and kind and "pool" in (kind.options or {}):
+    if ask["level"] == "pooled" and kind and "pool" in kind.options:
         spec = with_options(spec, pool="yes")
     return spec
 

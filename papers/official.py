@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from synthscore.errors import BenchmarkError, InputError
-from synthscore.evaluation.ratings.benchmarks import BENCHMARKS, Form, OurRow, facts
+from synthscore.evaluation.benchmarks import BENCHMARKS, Form, OurRow, facts
 from synthscore.io.fields import shorten
 from synthscore.io.files import read_rows
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from synthscore.errors import InputError, SynthscoreError
 from synthscore.evaluation.methods.base import Tools
-from synthscore.evaluation.ratings.types import Ratings
+from synthscore.evaluation.ratings import Ratings
 from synthscore.ladders.references import References
 
 from .layout import Cell, Line, Table

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from .engines import open_engine
     from .errors import SynthscoreError
     from .evaluation import evaluate
+    from .evaluation.benchmarks import load_benchmark
     from .evaluation.methods import Tools, method
-    from .evaluation.ratings import Ratings, load_benchmark, read_ratings
+    from .evaluation.ratings import Ratings
     from .io.scores import Scores
     from .judging.asking import Asking, ask
     from .judging.tasks import load_task, task_names
@@ -51,7 +52,8 @@ _HOMES = {
     "errors": ("SynthscoreError",),
     "evaluation": ("evaluate",),
     "evaluation.methods": ("Tools", "method"),
-    "evaluation.ratings": ("Ratings", "load_benchmark", "read_ratings"),
+    "evaluation.benchmarks": ("load_benchmark",),
+    "evaluation.ratings": ("Ratings",),
     "judging.tasks": ("load_task", "task_names"),
     "judging.templates": ("Templates",),
     "judging.asking": ("Asking", "ask"),
@@ -114,7 +116,6 @@ __all__ = [
     "method",
     "open_engine",
     "ranking",
-    "read_ratings",
     "save_scales",
     "task_names",
 ]

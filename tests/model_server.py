@@ -1,11 +1,9 @@
-"""A thin OpenAI-compatible server around one CausalEngine: HTTP in threads, one thread that asks the model.
+"""A thin server around one CausalEngine that speaks as vLLM does: HTTP in threads, one thread that asks the model.
 
 Requests that wait while the model is busy are asked of it together, so that prompts which begin alike share their
 beginnings. No streaming, no tools, no keys: a judge for programs on the same machine or a trusted network.
 
-    GET  /health, /v1/models
-    POST /v1/label_log_probs     exact log P(label | prompt), over the whole vocabulary: what synthscore asks for
-    POST /v1/token_log_probs     log P of each token of a text behind a prompt
+    GET  /health, /version, /v1/models
     POST /v1/chat/completions    one user message, maybe the beginning of the answer; texts, or one token's log-probs
     POST /v1/completions         text or token ids, no chat template; also logprob_token_ids, as vLLM has it
     POST /tokenize
@@ -14,7 +12,6 @@ beginnings. No streaming, no tools, no keys: a judge for programs on the same ma
 from __future__ import annotations
 
 import json
-import math
 import queue
 import sys
 import threading
@@ -28,18 +25,27 @@ from typing import Any
 import numpy as np
 import torch
 
-from synthscore._version import __version__
-from synthscore.engine import Generation, Prompt, Sampling, generate, label_log_probs, token_log_probs
+from synthscore.engine import Generation, Prompt, Sampling, generate
 from synthscore.engines import open_engine
 from synthscore.engines.tree.causal import CausalEngine
 from synthscore.errors import EngineError, LabelError
 
 _MOST_BYTES = 64 << 20  # of a request
 _OWN = {"model", "max_tokens", "max_completion_tokens", "temperature", "top_p", "seed", "logprobs", "user"}
-_TEXT = _OWN | {"prompt", "logprob_token_ids", "return_tokens_as_token_ids"}
+_TEXT = _OWN | {"prompt", "stop", "logprob_token_ids", "return_tokens_as_token_ids"}
 _TEMPLATE = {"add_generation_prompt", "continue_final_message", "chat_template_kwargs"}
 _CHAT = _OWN | _TEMPLATE | {"messages", "stop", "top_logprobs"}
-_NEUTRAL = {"n": 1, "stream": False, "stop": None, "echo": False, "frequency_penalty": 0, "presence_penalty": 0}
+_NEUTRAL = {
+    "n": 1,
+    "stream": False,
+    "stop": None,
+    "echo": False,
+    "frequency_penalty": 0,
+    "presence_penalty": 0,
+    "top_k": -1,
+    "min_p": 0,
+    "repetition_penalty": 1,
+}
 
 
 class Refused(Exception):
@@ -112,11 +118,12 @@ class _ModelThread:
 class ModelServer:
     """A CausalEngine behind HTTP. `serve_forever` blocks; `close` ends it.
 
+    root : where the model's tokenizer is
     host, port : where; port 0 takes a free one, which `url` then names
     """
 
-    def __init__(self, engine: CausalEngine, *, host: str = "127.0.0.1", port: int = 8000) -> None:
-        self.engine = engine
+    def __init__(self, engine: CausalEngine, root: str, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.engine, self.root = engine, root
         self._model = _ModelThread()
         service = self
 
@@ -139,14 +146,14 @@ class ModelServer:
     def get(self, path: str) -> dict[str, Any]:
         if path == "/health":
             return {"status": "ok"}
+        if path == "/version":
+            return {"version": "0.0"}
         if path == "/v1/models":
             return {"object": "list", "data": [self._entry()]}
         raise Refused(404, f"there is no {path} here", "NotFoundError")
 
     def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         paths = {
-            "/v1/label_log_probs": self._label_log_probs,
-            "/v1/token_log_probs": self._token_log_probs,
             "/v1/chat/completions": self._chat,
             "/v1/completions": self._complete,
             "/tokenize": self._tokenize,
@@ -162,51 +169,10 @@ class ModelServer:
         return {
             "id": self.engine.name,
             "object": "model",
-            "owned_by": "synthscore",
-            "version": __version__,
+            "owned_by": "vllm",
+            "root": self.root,
             "max_model_len": self.engine.prompts.max_length,
-            "signature": str(self.engine.signature),
         }
-
-    def _label_log_probs(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        asked, labels = _prompts(body), body.get("labels")
-        if not isinstance(labels, list) or not labels or not all(isinstance(label, str) for label in labels):
-            raise Refused(400, "labels: expected a list of words")
-        return {"rows": self._model.ask(("labels", *labels), asked, lambda items: self._rows(items, labels))}
-
-    def _rows(self, prompts: list[Prompt], labels: list[str]) -> list[dict[str, Any]]:
-        told = label_log_probs(self.engine, prompts, labels)
-        rows: list[dict[str, Any]] = []
-        answered = [row for row in range(len(prompts)) if row not in told.failures]
-        # What prompts share belongs to no one of them: all that were asked together have equal parts of the tokens.
-        naive, computed = (_parts(n, answered) for n in (told.tokens_naive, told.tokens_computed))
-        for row in range(len(prompts)):
-            if row in told.failures:
-                rows.append({"error": told.failures[row]})
-                continue
-            other = told.other_tokens[row]
-            rows.append(
-                {
-                    "log_probs": _in_json(told.log_probs[row].tolist()),
-                    "rival": {"token": other.token, "log_prob": other.log_prob} if other else None,
-                    "n_tokens": naive[row],
-                    "n_computed": computed[row],
-                }
-            )
-        return rows
-
-    def _token_log_probs(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        asked, texts = _prompts(body), body.get("continuations")
-        if not isinstance(texts, list) or [type(text) for text in texts] != [str] * len(asked):
-            raise Refused(400, f"continuations: expected a list of {len(asked)} texts, one a prompt")
-        return {"rows": self._model.ask(("tokens",), list(zip(asked, texts, strict=True)), self._read)}
-
-    def _read(self, items: list[tuple[Prompt, str]]) -> list[dict[str, Any]]:
-        found = token_log_probs(self.engine, [prompt for prompt, _ in items], [text for _, text in items])
-        return [
-            {"error": str(row)} if isinstance(row, Exception) else {"log_probs": _in_json(row.tolist())}
-            for row in found
-        ]
 
     def _chat(self, body: Mapping[str, Any]) -> dict[str, Any]:
         _check(body, _CHAT)
@@ -324,22 +290,6 @@ def _check_first_token(sampling: Sampling) -> None:
         raise Refused(400, "logprobs are told of the first token only. Set max_tokens 1 and temperature 0")
 
 
-def _prompts(body: Mapping[str, Any]) -> list[Prompt]:
-    prompts = body.get("prompts")
-    if not isinstance(prompts, list) or not all(_is_prompt(prompt) for prompt in prompts):
-        raise Refused(400, 'prompts: expected a list of {"text": ..., "prefill": ...}')
-    return [Prompt(prompt["text"], prompt.get("prefill", "")) for prompt in prompts]
-
-
-def _is_prompt(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("text"), str) and isinstance(value.get("prefill", ""), str)
-
-
-def _in_json(log_probs: list[float]) -> list[float | None]:
-    """JSON has no infinity: what is impossible is null."""
-    return [value if math.isfinite(value) else None for value in log_probs]
-
-
 def _prompt(body: Mapping[str, Any]) -> Prompt:
     """One message of the user's, and maybe the beginning of the answer to go on with."""
     messages = body.get("messages")
@@ -373,11 +323,6 @@ def _seed(body: Mapping[str, Any]) -> int:
     if type(seed) is not int:
         raise Refused(400, f"seed: {seed!r}, expected a whole number")
     return seed
-
-
-def _parts(total: int, rows: Sequence[int]) -> dict[int, int]:
-    """Whole numbers, as equal as can be, that add up to the total."""
-    return {row: total // len(rows) + (place < total % len(rows)) for place, row in enumerate(rows)}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -434,6 +379,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    server = ModelServer(open_engine(sys.argv[1]), port=0)
+    server = ModelServer(open_engine(sys.argv[1]), sys.argv[1])
     print(server.url, flush=True)
     server.serve_forever()

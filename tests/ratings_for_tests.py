@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from synthscore.evaluation.ratings.types import RatedText, Ratings
+from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.ladders.references import References
 from synthscore.types import Context, Ladder, Rung
 

@@ -31,7 +31,7 @@ from synthscore.engine import Engine
 from synthscore.engines import open_engine
 from synthscore.errors import DegradeError
 from synthscore.evaluation.agreement import agreement, difference, draw_contexts
-from synthscore.evaluation.methods.combine import z_scores
+from synthscore.evaluation.methods.derived import z_scores
 from synthscore.evaluation.methods.floors import source_overlap
 from synthscore.judging.asking import Asking, ask
 from synthscore.judging.tasks import load_task

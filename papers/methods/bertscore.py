@@ -9,14 +9,13 @@ wholly as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from synthscore._version import __version__
-from synthscore.evaluation.methods.base import Kind, Method, MethodError, Tools, scored, switch
-from synthscore.evaluation.methods.overlap_metrics import reference_texts
-from synthscore.evaluation.ratings.types import Ratings
+from synthscore.evaluation.methods.base import Kind, MethodError, Tools, scored, signed
+from synthscore.evaluation.methods.overlap_metrics import Which, reference_texts
+from synthscore.evaluation.ratings import Ratings
 from synthscore.io.scores import Scores
 from synthscore.signature import Signature, text_hash
 from synthscore.types import Score
@@ -30,7 +29,7 @@ Found = tuple[float, dict[str, float]] | str
 """Value and details, or why there is none."""
 
 
-@dataclass(slots=True)
+@dataclass
 class BERTScore:
     """F of each text against its reference; of several, the reference with the highest F counts.
 
@@ -42,14 +41,21 @@ class BERTScore:
     The attribute changes nothing: all is computed once for the ratings last asked about.
     """
 
-    model: str
+    model: str = ""
     revision: str | None = None
     layer: int | None = None
-    references: str = "first"
+    references: Which = "first"
     system: str = ""
     own: bool = False
-    _encoder: Encoder | None = None
-    _last: tuple[Ratings, list[Found]] | None = None
+
+    def __post_init__(self) -> None:
+        self._encoder: Encoder | None = None
+        self._last: tuple[Ratings, list[Found]] | None = None
+        if not self.model:
+            raise MethodError(
+                "cannot make bertscore: it names no encoder. Expected a folder or hub id, such as "
+                "bertscore:model=bert-base-uncased"
+            )
 
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
         if self._encoder is None:
@@ -80,7 +86,7 @@ class BERTScore:
         return found
 
     def _signed(self, encoder: Encoder) -> Signature:
-        signature = Signature.of(synthscore=__version__, method="bertscore").with_(
+        signature = signed(method="bertscore").with_(
             **dict(encoder.signature.parts),
             references=f"system {self.system}" if self.system else self.references,
             **({"own": "yes"} if self.own else {}),
@@ -115,25 +121,4 @@ def match(text: Embedded, reference: Embedded) -> tuple[float, float, float]:
     return precision, recall, 2 * precision * recall / total if total else 0.0
 
 
-def bertscore(*, model: str = "", **options: Any) -> Method:
-    """F of the greedy match of token vectors."""
-    if not model:
-        raise MethodError(
-            "cannot make bertscore: it names no encoder. Expected a folder or hub id, such as "
-            "bertscore:model=bert-base-uncased"
-        )
-    return BERTScore(model, **options)
-
-
-_OPTIONS: Mapping[str, Callable[[str], object]] = {
-    "model": str,
-    "revision": str,
-    "layer": int,
-    "references": str,
-    "system": str,
-    "own": switch,
-}
-
-KINDS: Mapping[str, Kind] = {
-    "bertscore": Kind(bertscore, "match of token vectors with those of a reference", options=_OPTIONS)
-}
+KINDS: Mapping[str, Kind] = {"bertscore": Kind(BERTScore, "match of token vectors with those of a reference")}

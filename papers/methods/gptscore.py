@@ -17,32 +17,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from synthscore._version import __version__
 from synthscore.engine import Prompt, token_log_probs
 from synthscore.evaluation.methods.base import (
     Kind,
-    Method,
     MethodError,
     Tools,
+    by_context,
     judge_of,
     scored,
-    switch,
+    signed,
     task_of,
     why_not_asked,
 )
-from synthscore.evaluation.methods.overlap_metrics import reference_texts
-from synthscore.evaluation.ratings.types import Ratings
+from synthscore.evaluation.methods.overlap_metrics import Which, reference_texts
+from synthscore.evaluation.ratings import Ratings
 from synthscore.io.scores import Scores
 from synthscore.judging.templates import Templates
-from synthscore.signature import Signature
 from synthscore.types import Context, FloatArray, Score
 
+Direction = Literal["source-to-text", "text-to-reference", "reference-to-text", "f", "harmonic"]
 SOURCE, RECALL, PRECISION = "source-to-text", "text-to-reference", "reference-to-text"
 DIRECTIONS: Mapping[str, tuple[str, ...]] = {
     SOURCE: (SOURCE,),
@@ -69,14 +67,21 @@ class Likelihood:
     """
 
     instructed: bool
-    direction: str = SOURCE
-    references: str = "first"
+    direction: Direction = "source-to-text"
+    references: Which = "first"
     system: str = ""
     own: bool = False
 
+    def __post_init__(self) -> None:
+        if self.direction == SOURCE and (self.references != "first" or self.system or self.own):
+            raise MethodError(
+                f"cannot read {SOURCE} with references, system or own: it compares no text with a reference. Leave "
+                f"them out, or name another direction: {', '.join(list(DIRECTIONS)[1:])}"
+            )
+
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
         judge = judge_of(tools)
-        ask, signed = self._asking(ratings, attribute, tools)
+        ask, said = self._asking(ratings, attribute, tools)
         found: list[float | str | Score] = [""] * len(ratings)
         readings: dict[int, list[Reading]] = {}
         for row, wanted in enumerate(self._readings(ratings)):
@@ -84,8 +89,7 @@ class Likelihood:
                 found[row] = wanted
             else:
                 readings[row] = wanted
-        # By context: the prompts of one share their beginning.
-        rows = sorted(readings, key=lambda row: ratings.texts[row].context_id)
+        rows = by_context(ratings, readings)
         contexts = [ratings.contexts[ratings.texts[row].context_id] for row in rows for _ in readings[row]]
         asked = [reading for row in rows for reading in readings[row]]
         prompts = [ask(context, given) for context, (given, _) in zip(contexts, asked, strict=True)]
@@ -96,7 +100,7 @@ class Likelihood:
         how = f"{'gptscore' if self.instructed else 'bartscore'},{self.direction}"
         if self.direction != SOURCE:
             how += f",references={f'system {self.system}' if self.system else self.references}"
-        signature = Signature.of(synthscore=__version__, **dict(judge.signature.parts)).with_(**signed, scoring=how)
+        signature = signed(judge, **said, scoring=how)
         return scored(ratings, attribute, found, signature)
 
     def _asking(
@@ -161,33 +165,11 @@ class Likelihood:
         return {"value": float(values[best]), "details": details}
 
 
-def likelihood(instructed: bool, *, direction: str = SOURCE, **against: Any) -> Method:
-    """How probable the text is, given its context, or text and reference, given each other."""
-    if direction not in DIRECTIONS:
-        raise MethodError(
-            f"cannot read in the direction {direction!r}, expected one of {', '.join(DIRECTIONS)}", direction=direction
-        )
-    if direction == SOURCE and against:
-        raise MethodError(
-            f"cannot read {direction} with {', '.join(against)}: it holds no text against a reference. Leave that out, "
-            f"or name another direction: {', '.join(list(DIRECTIONS)[1:])}"
-        )
-    return Likelihood(instructed, direction, **against)
+def _kind(summary: str, instructed: bool) -> Kind:
+    return Kind(Likelihood, summary, ("judge",), fixed={"instructed": instructed})
 
-
-_OPTIONS: Mapping[str, Callable[[str], object]] = {"direction": str, "references": str, "system": str, "own": switch}
 
 KINDS: Mapping[str, Kind] = {
-    "gptscore": Kind(
-        partial(likelihood, True),
-        "mean log-probability of the text's tokens, behind an instruction",
-        ("judge",),
-        _OPTIONS,
-    ),
-    "bartscore": Kind(
-        partial(likelihood, False),
-        "mean log-probability of the text's tokens, behind the bare context",
-        ("judge",),
-        _OPTIONS,
-    ),
+    "gptscore": _kind("mean log-probability of the text's tokens, behind an instruction", True),
+    "bartscore": _kind("mean log-probability of the text's tokens, behind the bare context", False),
 }

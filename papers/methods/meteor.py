@@ -8,10 +8,10 @@ from typing import Any
 
 from synthscore.degrade.reading import sentences
 from synthscore.evaluation.methods.base import Kind, Method
-from synthscore.evaluation.methods.overlap_metrics import REFERENCES, against_references, package
+from synthscore.evaluation.methods.overlap_metrics import Which, against_references, package
 
 
-def meteor(references: str = "first", system: str = "", own: bool = False) -> Method:
+def meteor(references: Which = "first", system: str = "", own: bool = False) -> Method:
     """METEOR of nltk, 0 to 1: words matched as written, by stem and, where nltk's WordNet is there, by synonym.
 
     Without it the signature says synonyms:none. Several references: the best.
@@ -41,4 +41,4 @@ class NoSynonyms:
         return ()
 
 
-KINDS: Mapping[str, Kind] = {"meteor": Kind(meteor, "METEOR against references by people", options=REFERENCES)}
+KINDS: Mapping[str, Kind] = {"meteor": Kind(meteor, "METEOR against references by people")}

@@ -13,15 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from synthscore._version import __version__
 from synthscore.degrade.reading import sentences
 from synthscore.engine import Prompt, label_log_probs
-from synthscore.evaluation.methods.base import ANSWERS, Kind, Method, Tools, judge_of, scored, task_of, why_not_asked
-from synthscore.evaluation.ratings.types import RatedText, Ratings
+from synthscore.evaluation.methods.base import (
+    Kind,
+    Share,
+    Tools,
+    by_context,
+    judge_of,
+    scored,
+    signed,
+    task_of,
+    why_not_asked,
+)
+from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.io.scores import Scores
-from synthscore.judging.asking import Asking
 from synthscore.judging.templates import Templates
-from synthscore.signature import Signature
+from synthscore.judging.verdicts import unanswered
 from synthscore.types import Attribute, FloatArray, Score
 
 LABELS = ("Yes", "No")
@@ -58,13 +66,14 @@ LAYOUTS: Mapping[tuple[str, str], Layout] = {
 
 @dataclass(frozen=True, slots=True)
 class YesNo:
-    """Asks about all pieces in one call. answers : what counts as one
+    """Asks about all pieces in one call. min_mass, max_unreported : what counts as an answer, as in Asking
 
     A text of which one piece has no answer is unscored. `details` hold n_pieces and label_mass, the least over them.
     Where a server did not tell both labels, `low` and `high` are the least and the greatest that the value can be.
     """
 
-    answers: Asking = Asking()
+    min_mass: Share = 0.01
+    max_unreported: Share = 0.02
 
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
         judge = judge_of(tools)
@@ -74,8 +83,7 @@ class YesNo:
         found: list[float | str | Score] = [*why_not_asked(ratings)]
         prompts: list[Prompt] = []
         pieces: dict[int, slice] = {}  # of each text that can be asked about: its prompts
-        # By context: the prompts of one share their beginning.
-        for row in sorted(range(len(ratings)), key=lambda row: ratings.texts[row].context_id):
+        for row in by_context(ratings, range(len(ratings))):
             if not found[row]:
                 made = _prompts(ratings.texts[row], ratings, templates, asked, layout)
                 if isinstance(made, str):
@@ -84,7 +92,7 @@ class YesNo:
                     pieces[row] = slice(len(prompts), len(prompts) + len(made))
                     prompts += made
         answers = label_log_probs(judge, prompts, LABELS)
-        failures = self.answers.unanswered(answers)
+        failures = unanswered(answers, self.min_mass, self.max_unreported)
         yes, slack, mass = answers.probs[:, 0], answers.unreported, answers.label_mass
         for row, places in pieces.items():
             text = ratings.texts[row]
@@ -96,7 +104,8 @@ class YesNo:
             details = {"n_pieces": float(places.stop - places.start), "label_mass": float(mass[places].min())}
             found[row] = Score(text.id, text.context_id, attribute, **answer, details=details)
         pieces_are = f"{layout.total} of sentences" if layout.by_sentence else "text"
-        signature = Signature.of(synthscore=__version__, **dict(judge.signature.parts)).with_(
+        signature = signed(
+            judge,
             template=f"{templates.name}/boolean@{templates.hash('boolean')}",
             labels=",".join(LABELS),
             task=task.name,
@@ -128,17 +137,9 @@ def _total(layout: Layout, yes: FloatArray, slack: FloatArray) -> dict[str, Any]
     found: dict[str, Any] = {"value": float(total(yes))}
     if slack.any():
         low, high = np.maximum(yes - slack, 0), np.minimum(yes + slack, 1)
-        found |= {
-            "low": float(total(low)),
-            "high": float(total(high)),
-            "reason": "the server did not report all labels",
-        }
+        found |= {"low": float(total(low)), "high": float(total(high))}
+        found["reason"] = "the server did not report all labels"
     return found
 
 
-def unieval(**answers: Any) -> Method:
-    """P(Yes); options are what counts as an answer."""
-    return YesNo(Asking(**answers))
-
-
-KINDS: Mapping[str, Kind] = {"unieval": Kind(unieval, "P(Yes) to a question about the text", ("judge",), ANSWERS)}
+KINDS: Mapping[str, Kind] = {"unieval": Kind(YesNo, "P(Yes) to a question about the text", ("judge",))}

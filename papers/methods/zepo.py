@@ -8,17 +8,28 @@ Source: arXiv:2406.11370.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from synthscore.engine import Generation, Prompt, Sampling, generate
-from synthscore.evaluation.methods.base import ANSWERS, Kind, Method, MethodError, Tools, judge_of, task_of
+from synthscore.evaluation.methods.base import (
+    Count,
+    Kind,
+    Method,
+    MethodError,
+    Seed,
+    Share,
+    Tools,
+    judge_of,
+    require,
+    task_of,
+)
 from synthscore.evaluation.methods.comparing import Compared, grouped
-from synthscore.evaluation.ratings.types import Ratings
+from synthscore.evaluation.ratings import Ratings
 from synthscore.io.scores import Scores
 from synthscore.judging.asking import Asking
 from synthscore.judging.templates import Templates
@@ -164,41 +175,27 @@ def zepo(
     *,
     method: str = "pairs",
     templates: Path | None = None,
-    rounds: int | None = None,
-    paraphrases: int | None = None,
-    contexts: int = 10,
-    calls: int | None = None,
-    seed: int = 0,
-    **answers: Any,
+    rounds: Count | None = None,
+    paraphrases: Count | None = None,
+    contexts: Count = 10,
+    calls: Count | None = None,
+    seed: Seed = 0,
+    min_mass: Share = 0.01,
+    max_unreported: Share = 0.02,
 ) -> Method:
     """Greedy PairS, or a method of ranking over all pairs, with the fairest wording."""
-    counts = {"rounds": rounds, "paraphrases": paraphrases, "contexts": contexts, "calls": calls}
     wrong = {
         f"method is {method!r}, expected one of {', '.join(METHODS)}": method not in METHODS,
         "rounds and paraphrases do nothing with templates=FOLDER: leave them out": templates
         and (rounds or paraphrases),
-        f"seed is {seed}, expected 0 or more": seed < 0,
-        **{f"{name} is {n}, expected 1 or more": n is not None and n < 1 for name, n in counts.items()},
     }
-    for what, holds in wrong.items():
-        if holds:
-            raise MethodError(f"cannot make zepo: {what}")
+    require("zepo", wrong)
     selection = Selection("sort" if method == "pairs" else "all", seed=seed)
-    compare = Compared(selection, method, {"selection": selection, "method": method}, Asking("choose", **answers))
+    asking = Asking("choose", min_mass=min_mass, max_unreported=max_unreported)
+    compare = Compared(selection, method, {"selection": selection, "method": method}, asking)
     return Zepo(compare, templates, rounds or 5, paraphrases or 5, contexts, calls, seed)
 
 
-_OPTIONS: Mapping[str, Callable[[str], object]] = {
-    "method": str,
-    "templates": Path,
-    "rounds": int,
-    "paraphrases": int,
-    "contexts": int,
-    "calls": int,
-    "seed": int,
-    **ANSWERS,
-}
-
 KINDS: Mapping[str, Kind] = {
-    "zepo": Kind(zepo, "PairS or a ranking, with the wording under which no place is preferred", ("judge",), _OPTIONS)
+    "zepo": Kind(zepo, "PairS or a ranking, with the wording under which no place is preferred", ("judge",))
 }

@@ -1,274 +1,188 @@
-"""Ladders with findings -> ladders with fewer: rungs at fault are written again, by their own writer.
-
-A new text is taken only if what was wrong with the old one is gone and nothing else of the ladder has become worse.
-What was replaced, and what was written and not taken, stays in the rung's provenance under "history". Knows nothing of
-files: `save` is told of the ladders that have changed after each round, so that a killed repair goes on where it was.
-"""
+"""A folder of ladders -> the same with fewer faults, saved after every round: who finds them, and who writes again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from ..errors import LadderError
-from ..ladders.write import Job, Step, Writer, now, schedule
-from ..types import Context, Ladder, Rung, Task
+from ..engine import Engine, Sampling
+from ..errors import LadderError, ReferencesError, SynthscoreError
+from ..judging.asking import Asking
+from ..ladders.compare import verify
+from ..ladders.degraded import DegradedWriter
+from ..ladders.prompted import PromptedWriter
+from ..ladders.references import References
+from ..ladders.release import DATA
+from ..ladders.write import Writer
+from ..signature import Signature
+from ..types import Ladder, Rung
+from .check import by_task, check
 from .findings import Finding, flagged
+from .mending import Repair, mend
+from .rungs import BOTH_ORDERS
 
-Check = Callable[[Sequence[Ladder]], Sequence[Sequence[Finding]]]
-"""What is wrong with each ladder."""
-
-WriterOf = Callable[[Ladder, Rung], "Writer | str"]
-"""Who wrote this rung and can write it again, or why nobody can."""
+ENOUGH = 5  # ladders by which a judge that sees none of them rise is known for it
+_WRITTEN_WITH = ("model", "templates", "max_new_tokens", "temperature", "top_p", "seed")
 
 
 @dataclass(frozen=True, slots=True)
-class Repair:
-    """One attempt to write a rung again.
+class RepairReport:
+    """What was tried, what is still flagged, and what the folder holds now."""
 
-    also : levels of the rungs that are written from it, which were written again with it
-    why : what was wrong. refused : why the new text was not taken; "" where it was
-    """
-
-    task: str
-    context_id: str
-    attribute: str
-    level: int
-    also: tuple[int, ...]
-    why: str
-    refused: str = ""
+    repairs: tuple[Repair, ...]
+    left: tuple[Finding, ...]
+    n_ladders: int
+    references: References
+    warnings: tuple[str, ...] = ()
 
 
 def repair(
-    ladders: Sequence[Ladder],
-    task: Task,
-    check: Check,
-    writer_of: WriterOf,
+    folder: str | os.PathLike[str],
+    judge: Engine | None,
+    open_writer: Callable[[str], Engine],
+    asking: Asking = BOTH_ORDERS,
     *,
+    writer_model: str | None = None,
+    adjacent: bool = False,
+    task: str | None = None,
+    attribute: str | None = None,
     attempts: int = 3,
-    contexts: Iterable[Context] = (),
-    save: Callable[[Sequence[Ladder]], None] | None = None,
-) -> tuple[list[Ladder], list[Repair]]:
-    """The ladders, in their order, with what could be mended, and what was tried.
+) -> RepairReport:
+    """Have every rung at fault written again by its own writer, and save after each round.
 
-    ladders : of the task, each with its context; one that does not carry it is left as it is
-    attempts : how often a rung is written again, at most; what earlier calls have tried is not tried again
-    contexts : others of the same set, from which a degrading writer may borrow
-    raises : whatever check, writers and save raise; what was saved before stays
+    judge : None: what the texts alone show is mended. asking, adjacent, task : as of `check`
+    open_writer : name -> the model that wrote, opened. writer_model : one to write instead
+    attempts : how often a rung is written again, at most
+    raises : ReferencesError for a folder that is not what its hashes say; LadderError where a writer cannot be opened
     """
-    cases = [_Case(ladder) for ladder in ladders]
-    for case, findings in zip(cases, check(ladders), strict=True):
-        case.findings = flagged(findings)
-    done: list[Repair] = []
-    known = {context.id: context for context in contexts}
-    while trials := [trial for case in cases if (trial := _next(case, writer_of, attempts, done))]:
-        _write(trials, task, known)
-        _judge(trials, check)
-        for trial in trials:
-            trial.case.tried[trial.level] = trial.case.tried.get(trial.level, 0) + 1
-            done.append(trial.settled())
-        if save:
-            save([trial.case.ladder for trial in trials])
-    return [case.ladder for case in cases], done
+    warnings = _mended_manifest(folder)
+    everything = References.load(folder)
+    chosen = everything.select(task=task, attribute=attribute)
+    writers = Writers(open_writer, writer_model)
+    repairs: list[Repair] = []
+    left: list[Finding] = []
+    for own, ladders in by_task(chosen.ladders, task):
+
+        def found(some: Sequence[Ladder], judge: Engine | None = judge) -> list[list[Finding]]:
+            report = check(some, judge, asking, adjacent=adjacent, task=task, place=False)
+            return [each.findings for each in report.ladders]
+
+        blind: set[tuple[str, int]] = set()
+        for scale in (each.scale for each in check(ladders, judge, asking, adjacent=adjacent, task=task).placed):
+            if not scale.judge.rungs_rise and len(scale.ladders) >= ENOUGH:
+                blind.add((scale.attribute, scale.n_rungs))
+                warnings.append(
+                    f"the judge does not see the ladders of {own.name}/{scale.attribute} ({scale.n_rungs} rungs) rise: "
+                    "they are mended only where their texts alone show a fault. Take another judge"
+                )
+
+        def to_mend(some: Sequence[Ladder], blind: set[tuple[str, int]] = blind) -> list[list[Finding]]:
+            """A judge that sees no ladder of an attribute rise is no judge of single rungs either."""
+            trusted = [(ladder.attribute, ladder.n_rungs) not in blind for ladder in some]
+            judged = iter(found([ladder for ladder, yes in zip(some, trusted, strict=True) if yes]))
+            return [
+                next(judged) if yes else found([ladder], None)[0] for ladder, yes in zip(some, trusted, strict=True)
+            ]
+
+        contexts = {each.context.id: each.context for each in everything if each.context and each.task == own.name}
+        mended, tried = mend(
+            ladders,
+            own,
+            to_mend,
+            writers,
+            attempts=attempts,
+            contexts=contexts.values(),
+            save=lambda changed: References(tuple(changed)).save(folder, merge=True),
+        )
+        repairs += tried
+        left += [finding for findings in found(mended) for finding in flagged(findings)]
+    return RepairReport(tuple(repairs), tuple(left), len(chosen), References.load(folder), tuple(warnings))
 
 
-@dataclass(slots=True)
-class _Case:
-    ladder: Ladder
-    findings: Sequence[Finding] = ()
-    tried: dict[int, int] = field(default_factory=dict)
-    hopeless: set[int] = field(default_factory=set)
+def _mended_manifest(folder: str | os.PathLike[str]) -> list[str]:
+    """What was wrong with the manifest and is written anew. Texts that are not what their hashes say are not signed.
 
-    @property
-    def steps(self) -> list[Step]:
-        return [step for wave in schedule(self.ladder.n_rungs) for step in wave]
-
-    def why(self, level: int) -> list[Finding]:
-        return [finding for finding in self.findings if level in finding.rewrite]
-
-
-@dataclass(slots=True)
-class _Trial:
-    """A rung of a ladder, and what is written from it, written again."""
-
-    case: _Case
-    level: int
-    levels: tuple[int, ...]  # all that are written again, in the order of writing
-    writer: Writer
-    rungs: dict[int, Rung]  # as far as they are written
-    refused: str = ""
-    ladder: Ladder | None = None
-    findings: Sequence[Finding] = ()
-
-    def settled(self) -> Repair:
-        """Take the new rungs, or refuse them; either way the history says so."""
-        old, why = self.case.ladder, self.case.why(self.level)
-        self.refused = self.refused or _worse(self.case.findings, why, self.findings)
-        said = "; ".join(map(str, why))
-        if self.refused:
-            rung, new = old.rungs[self.level - 1], self.rungs[self.level]
-            entry = _entry(new, "not taken", f"{said}; not taken: {self.refused}")
-            kept = replace(rung, provenance={**rung.provenance, "history": [*_history(rung), entry]})
-            self.case.ladder = _with(old, {self.level: kept})
-        else:
-            taken = {}
-            for level in self.levels:
-                rung, new = old.rungs[level - 1], self.rungs[level]
-                reason = said if level == self.level else f"written from rung {self.level}, which was written again"
-                history = [*_history(rung), _entry(rung, "replaced", reason)]
-                taken[level] = replace(new, provenance={**new.provenance, "history": history})
-            self.case.ladder, self.case.findings = _with(old, taken), self.findings
-        also = tuple(level for level in self.levels if level != self.level)
-        return Repair(old.task, old.context_id, old.attribute, self.level, also, said, self.refused)
+    raises : ReferencesError
+    """
+    name = str(folder)
+    if not (Path(folder) / DATA).exists():
+        raise ReferencesError(
+            f"cannot repair {name}: it is no references folder here, which repair would write to. Download it "
+            "first, or name the folder",
+            source=name,
+        )
+    problems = verify(folder)
+    # A run that is killed between two files has changed texts, and neither their number nor what a manifest is.
+    stale = [problem for problem in problems if problem.startswith(f"sha256 of {DATA} is")]
+    if len(stale) < len(problems):
+        other = next(problem for problem in problems if problem not in stale)
+        raise ReferencesError(
+            f"cannot repair {name}: it is not what its hashes say (problems: {len(problems)}, such as: {other}). "
+            f"See all of them: synthscore references verify {name}",
+            source=name,
+        )
+    if stale:
+        References(()).save(folder, merge=True)
+    return [
+        f"{name}: {problem}. An earlier run was killed while it saved: the manifest is written anew"
+        for problem in stale[:1]
+    ]
 
 
-def _next(case: _Case, writer_of: WriterOf, attempts: int, done: list[Repair]) -> _Trial | None:
-    """The rung at fault that comes first in the order of writing, while there are attempts left."""
-    ladder = case.ladder
-    for step in case.steps:
-        level, rung = step.level, ladder.rungs[step.level - 1]
-        why = case.why(level)
-        if not why or level in case.hopeless or case.tried.get(level, 0) >= attempts:
-            continue
-        writer = _able(ladder, rung, writer_of)
-        if not isinstance(writer, str):
-            levels = _from(case.steps, level) if writer.needs_parents else (level,)
-            rungs = {rung.level: rung for rung in ladder.rungs if rung.level not in levels}
-            parents = [rungs[parent].text for parent in step.parents] if writer.needs_parents else []
-            refused = _others_text(ladder, rung, levels[1:])
-            if not refused and all(parents):
-                return _Trial(case, level, levels, writer, rungs)
-            writer = refused or "a rung that it is written from failed"
-        case.hopeless.add(level)
-        said = "; ".join(map(str, why))
-        done.append(Repair(ladder.task, ladder.context_id, ladder.attribute, level, (), said, writer))
-    return None
+@dataclass
+class Writers:
+    """Who wrote a rung, opened when first needed: ladder, rung -> its writer, or why nobody can write it again.
 
+    open : name -> the model of this name. instead : one that writes whatever a model wrote
+    """
 
-def _able(ladder: Ladder, rung: Rung, writer_of: WriterOf) -> Writer | str:
-    if ladder.context is None:
-        return "the ladder does not carry its context's text"
-    if rung.provenance.get("temperature") == 0:
-        return "it was decoded greedily (temperature 0) and would come out the same: generate with a temperature"
-    return writer_of(ladder, rung)
+    open: Callable[[str], Engine]
+    instead: str | None = None
+    _engines: dict[str, Engine] = field(default_factory=dict)
+    _made: dict[str, Writer] = field(default_factory=dict)
 
-
-def _others_text(ladder: Ladder, rung: Rung, levels: Sequence[int]) -> str:
-    """Why these rungs must not be lost with the one that they are written from: one has a text by another writer."""
-    own = rung.provenance.get("writer")
-    for level in levels:
-        writer = ladder.rungs[level - 1].provenance.get("writer")
-        if ladder.rungs[level - 1].status == "ok" and writer != own:
-            return (
-                f"rung {level} would be written again with it, and its writer is {str(writer or 'not known')!r}: "
-                "edit the text by hand"
+    def __call__(self, ladder: Ladder, rung: Rung) -> Writer | str:
+        """raises : LadderError where the model that wrote does not open"""
+        name = rung.provenance.get("writer")
+        same = (each.provenance for each in (rung, *ladder.rungs) if each.provenance.get("writer") == name)
+        with_ = next((provenance for provenance in same if provenance.get("model")), rung.provenance)
+        if name == "degrade":
+            if rung.fraction == 1:
+                return "it is the good text itself, which no seed changes: give the context another reference"
+            seed = int(with_.get("seed") or 0)
+            return self._made.setdefault(f"degrade {seed}", DegradedWriter(seed=seed))
+        if name != "prompt":
+            return f"its writer is {str(name or 'not known')!r}: edit the text by hand"
+        if missing := [part for part in _WRITTEN_WITH if with_.get(part) is None]:
+            return f"nothing says with what {', '.join(missing)} it was written"
+        key = " ".join(str(with_[part]) for part in _WRITTEN_WITH)
+        if key not in self._made:
+            self._made[key] = PromptedWriter(
+                self._engine(str(with_["model"])),
+                templates=with_["templates"],
+                sampling=Sampling(with_["max_new_tokens"], with_["temperature"], with_["top_p"]),
+                seed=with_["seed"],
             )
-    return ""
+        return self._made[key]
 
-
-def _from(steps: Sequence[Step], level: int) -> tuple[int, ...]:
-    """The level and all that are written from it, directly or not, in the order of writing."""
-    found = [level]
-    for step in steps:
-        if any(parent in found for parent in step.parents):
-            found.append(step.level)
-    return tuple(found)
-
-
-def _write(trials: Sequence[_Trial], task: Task, contexts: dict[str, Context]) -> None:
-    """Fill in the rungs of all trials, one call for each writer and wave."""
-    waves = max(len(schedule(trial.case.ladder.n_rungs)) for trial in trials)
-    for wave in range(waves):
-        calls: dict[int, tuple[Writer, list[tuple[_Trial, Job]]]] = {}
-        for trial in trials:
-            steps = schedule(trial.case.ladder.n_rungs)
-            for step in steps[wave] if wave < len(steps) else ():
-                if step.level in trial.levels:
-                    job = _job(trial, step, task)
-                    if isinstance(job, Rung):
-                        trial.rungs[step.level] = job
-                    else:
-                        calls.setdefault(id(trial.writer), (trial.writer, []))[1].append((trial, job))
-        for writer, asked in calls.values():
-            jobs = [job for _, job in asked]
-            here = {job.context.id for job in jobs}
-            if not writer.needs_parents:  # a degrading writer borrows from the other contexts of its call
-                like = jobs[0]
-                others = [context for name, context in contexts.items() if name not in here]
-                jobs += [Job(context, like.attribute, like.n_rungs, like.n_rungs) for context in others]
-            for (trial, job), rung in zip(asked, writer.write(task, jobs), strict=False):
-                trial.rungs[job.level] = rung
-
-
-def _job(trial: _Trial, step: Step, task: Task) -> Job | Rung:
-    """What is asked for; a failed rung where a parent has failed."""
-    ladder = trial.case.ladder
-    assert ladder.context is not None
-    old = ladder.rungs[step.level - 1]
-    others = tuple(rung.text for rung in trial.rungs.values() if rung.text)
-    attempt = 1
-    if step.level == trial.level:
-        others += (old.text,) if old.text else ()
-        attempt = 1 + max(int(each.get("attempt") or 1) for each in (old.provenance, *_history(old)))
-    job = Job(ladder.context, task.attribute(ladder.attribute), step.level, ladder.n_rungs, others=others)
-    if not trial.writer.needs_parents or not step.parents:
-        return replace(job, attempt=attempt)
-    worse, better = (trial.rungs[parent].text for parent in step.parents)
-    if not (worse and better):
-        return job.failed("a rung that it is written from failed", {"writer": trial.writer.name})
-    return replace(job, worse=worse, better=better, attempt=attempt)
-
-
-def _judge(trials: Sequence[_Trial], check: Check) -> None:
-    """Fill in the findings of each trial's ladder; or why there is no use in asking."""
-    for trial in trials:
-        old = trial.case.ladder
-        lost = [level for level in trial.levels if trial.rungs[level].status == "failed"]
-        lost = [level for level in lost if level == trial.level or old.rungs[level - 1].status == "ok"]
-        if lost:
-            trial.refused = f"rung {lost[0]} failed: {trial.rungs[lost[0]].reason}"
-            continue
-        try:
-            trial.ladder = _with(old, {level: trial.rungs[level] for level in trial.levels})
-        except LadderError as error:  # a writer that gives a text twice
-            trial.refused = str(error)
-    asked = [trial for trial in trials if trial.ladder]
-    found = check([trial.ladder for trial in asked if trial.ladder]) if asked else []
-    for trial, findings in zip(asked, found, strict=True):
-        trial.findings = flagged(findings)
-
-
-def _worse(old: Sequence[Finding], why: Sequence[Finding], new: Sequence[Finding]) -> str:
-    """Why the new ladder is not to be taken: a finding that should be gone, or that was not there, or not as bad."""
-    should_go = {(finding.kind, finding.levels) for finding in why}
-    before = {(finding.kind, finding.levels): finding.amount for finding in old}
-    for finding in new:
-        key = (finding.kind, finding.levels)
-        if key in should_go:
-            return f"still {finding}"
-        if key not in before or finding.amount > before[key] + 1e-9:
-            return f"{'worse' if key in before else 'new'}: {finding}"
-    return ""
-
-
-def _with(ladder: Ladder, rungs: dict[int, Rung]) -> Ladder:
-    return replace(ladder, rungs=tuple(rungs.get(rung.level, rung) for rung in ladder.rungs))
-
-
-def _history(rung: Rung) -> list[dict[str, Any]]:
-    return list(rung.provenance.get("history") or ())
-
-
-def _entry(rung: Rung, what: str, why: str) -> dict[str, Any]:
-    """A text that is not in the ladder (any more), with all that it takes to make it again."""
-    provenance = {key: value for key, value in rung.provenance.items() if key != "history"}
-    return {
-        "what": what,
-        "why": why,
-        "at": now(),
-        "text": rung.text,
-        "reason": rung.reason,
-        "attempt": int(provenance.get("attempt") or 1),
-        "provenance": provenance,
-    }
+    def _engine(self, wrote: str) -> Engine:
+        """The model with this signature, or the one that writes instead."""
+        written_by = dict(Signature.parse(wrote).parts).get("model", "")
+        name = self.instead or written_by.partition("@")[0]
+        if name not in self._engines:
+            try:
+                self._engines[name] = self.open(name)
+            except SynthscoreError as error:
+                raise LadderError(
+                    f"cannot write rungs again: they are by {written_by!r}, and {name!r} does not open: {error}. "
+                    "Say where it is with --writer-model (a folder, or http://HOST:PORT/v1#MODEL)"
+                ) from error
+        opened = dict(self._engines[name].signature.parts).get("model", "")
+        if not self.instead and opened != written_by:
+            raise LadderError(
+                f"cannot write rungs again: they are by {written_by!r}, and what opens as {name!r} is {opened!r}, "
+                "expected the same. Name a model with --writer-model to have it write instead"
+            )
+        return self._engines[name]

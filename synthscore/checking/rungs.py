@@ -1,4 +1,4 @@
-"""Ladders + judge -> is each ladder rising? Rungs are compared with each other. Pure, given the engine.
+"""Ladders + judge -> what it makes of their rungs, compared with each other. Pure, given the engine.
 
 A ladder's order is what its writer intended. Whether a judge sees that order too decides whether scores against the
 ladder mean anything under that judge; this module asks, and keeps the numbers.
@@ -20,26 +20,23 @@ from ..judging.templates import Templates
 from ..judging.verdicts import Pair, Verdicts
 from ..types import IntArray, Ladder
 
+BOTH_ORDERS = Asking(both_orders=True)
+"""A judge that favours the text asked about would see every ladder rise."""
+
 
 @dataclass(frozen=True, slots=True)
 class LadderCheck:
-    """What a judge says of one ladder.
+    """What a judge makes of one ladder.
 
     levels : the levels that have a text, worst first; a failed rung is stepped over
     margins : p(Better) - p(Worse) of each of them against the one before, in [-1, 1]; one fewer than `levels`.
         Positive: the judge sees the ladder rise here. NaN where the judge could not be asked; `reason` says why.
-    lengths : words of the text at each of `levels`: a judge that likes long texts sees a ladder of lengths rise
     pairs : (lower level, higher level) -> margin of the higher against the lower, of all that the judge answered
     n_unanswered : pairs that it was asked about and did not answer
     """
 
-    context_id: str
-    task: str
-    attribute: str
     levels: tuple[int, ...]
     margins: tuple[float, ...]
-    lengths: tuple[int, ...]
-    n_failed: int
     reason: str = ""
     pairs: Mapping[tuple[int, int], float] = field(default_factory=dict)
     n_unanswered: int = 0
@@ -69,14 +66,13 @@ class LadderCheck:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RungVerdicts:
-    """What a judge said of rungs held against each other.
+    """What a judge made of rungs compared with each other.
 
-    places : int64, shape (n_pairs, 3); ladder, the higher rung, the lower one, by places from 0. The verdicts are said
-        of the higher
+    indices : int64, shape (n_pairs, 3); ladder, the higher rung, the lower one, from 0. The verdicts are on the higher
     """
 
     ladders: tuple[Ladder, ...]
-    places: IntArray
+    indices: IntArray
     verdicts: Verdicts
 
     def checks(self) -> list[LadderCheck]:
@@ -84,7 +80,7 @@ class RungVerdicts:
         pairs: list[dict[tuple[int, int], float]] = [{} for _ in self.ladders]
         reasons, n_unanswered = ["" for _ in self.ladders], [0 for _ in self.ladders]
         margins = (self.verdicts.better - self.verdicts.worse).tolist()
-        for row, (ladder, higher, lower) in enumerate(self.places.tolist()):
+        for row, (ladder, higher, lower) in enumerate(self.indices.tolist()):
             if math.isnan(margins[row]):
                 reasons[ladder] = reasons[ladder] or self.verdicts.failures.get(row, "")
                 n_unanswered[ladder] += 1
@@ -92,18 +88,13 @@ class RungVerdicts:
                 pairs[ladder][lower + 1, higher + 1] = margins[row]
         return [
             LadderCheck(
-                context_id=ladder.context_id,
-                task=ladder.task,
-                attribute=ladder.attribute,
                 levels=tuple(rung.level for rung in ladder.usable),
-                margins=tuple(said.get((a.level, b.level), math.nan) for a, b in pairwise(ladder.usable)),
-                lengths=tuple(len(rung.text.split()) for rung in ladder.usable),
-                n_failed=ladder.n_rungs - len(ladder.usable),
+                margins=tuple(found.get((a.level, b.level), math.nan) for a, b in pairwise(ladder.usable)),
                 reason=reason,
-                pairs=said,
+                pairs=found,
                 n_unanswered=missing,
             )
-            for ladder, said, reason, missing in zip(self.ladders, pairs, reasons, n_unanswered, strict=True)
+            for ladder, found, reason, missing in zip(self.ladders, pairs, reasons, n_unanswered, strict=True)
         ]
 
 
@@ -111,19 +102,17 @@ def ask_rungs(
     ladders: Sequence[Ladder],
     judge: Engine,
     templates: Templates,
-    asking: Asking = Asking(both_orders=True),
+    asking: Asking = BOTH_ORDERS,
     *,
     adjacent: bool = False,
     progress: Progress | None = None,
 ) -> RungVerdicts:
     """Ask the judge about every pair of rungs of each ladder.
 
-    ladders : of the templates' task, each with its context
-    asking : in both orders by default, since a judge that favours the text asked about would see every ladder rise
-    adjacent : ask about neighbours alone
+    ladders : of the templates' task, each with its context. adjacent : ask about neighbours alone
     raises : LadderError for a ladder of another task or without its context; TemplateError, TaskError, LabelError
     """
-    pairs, places = [], []
+    pairs, indices = [], []
     for index, ladder in enumerate(ladders):
         name = f"ladder {ladder.context_id}/{ladder.attribute}"
         if ladder.task != templates.task.name:
@@ -134,6 +123,6 @@ def ask_rungs(
             )
         for lower, higher in pairwise(ladder.usable) if adjacent else combinations(ladder.usable, 2):
             pairs.append(Pair(ladder.context, ladder.attribute, target=higher.text, reference=lower.text))
-            places.append((index, higher.level - 1, lower.level - 1))
+            indices.append((index, higher.level - 1, lower.level - 1))
     verdicts = ask(pairs, judge, templates, asking, progress)
-    return RungVerdicts(tuple(ladders), np.array(places, dtype=np.int64).reshape(-1, 3), verdicts)
+    return RungVerdicts(tuple(ladders), np.array(indices, dtype=np.int64).reshape(-1, 3), verdicts)

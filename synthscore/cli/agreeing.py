@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from ..evaluation.agreement import ALIASES, NAN_POLICIES, Agreement
 from ..evaluation.result import Evaluation, Place
-from .common import clip, counted, reasons
+from ..signature import Signature
+from .talk import clip, counted, reasons
 
 WIDTH = 100  # of a table that is not shown in a terminal
 _MOST = 120
@@ -33,8 +34,9 @@ def lines(evaluation: Evaluation, levels: Sequence[str], statistics: Sequence[st
 
 
 def _lines(e: Evaluation, levels: Sequence[str], statistics: Sequence[str], width: int) -> Iterator[str]:
-    systems = f" by {counted(e.n_systems, 'system')}" if e.n_systems else ""
-    yield f"{e.name}: {counted(e.n_texts, 'text')} of {counted(e.n_contexts, 'context')}{systems}"
+    n_systems = len(set(e.ratings.systems) - {""})
+    systems = f" by {counted(n_systems, 'system')}" if n_systems else ""
+    yield f"{e.ratings.name}: {counted(len(e.ratings), 'text')} of {_contexts(e)}{systems}"
     for level in levels:
         for statistic in statistics:
             yield ""
@@ -61,7 +63,7 @@ def _heading(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
     if names:
         yield "  called " + "; ".join(f"{name} in {', '.join(papers)}" for name, papers in names.items())
     if e.settings.n_resamples:
-        yield f"  [95 % interval, from {e.settings.n_resamples} draws of {counted(e.n_contexts, 'context')}]"
+        yield f"  [95 % interval, from {e.settings.n_resamples} draws of {_contexts(e)}]"
 
 
 def _table(e: Evaluation, level: str, statistic: str, width: int) -> Iterator[str]:
@@ -109,7 +111,7 @@ def _notes(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
     seen: dict[str, dict[str, list[str]]] = {}  # what -> attribute -> methods
     for method in e.methods:
         for attribute in e.attributes:
-            if e.columns[method, attribute].n_scored:
+            if e.scores[method, attribute].n_unscored < len(e.ratings):
                 for text in _left_out(e, e.at(method, attribute, level, statistic), level):
                     seen.setdefault(text, {}).setdefault(attribute, []).append(method)
     for what, places in seen.items():
@@ -125,7 +127,7 @@ def _notes(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
 def _left_out(e: Evaluation, found: Agreement, level: str) -> Iterator[str]:
     policy = NAN_POLICIES[e.settings.nan_policy]
     sides = {"all ratings": policy.equal_ratings, "all scores": policy.equal_scores}
-    of = f"of {counted(e.n_contexts, 'context')}"
+    of = f"of {_contexts(e)}"
     if equal := found.n_skipped - found.n_short:
         skipped = " or ".join(side for side, counts_as in sides.items() if counts_as is None)
         yield f"{equal} {of} skipped, where {skipped} are equal"
@@ -164,25 +166,26 @@ def _contrasts(e: Evaluation, level: str, statistic: str, width: int) -> Iterato
 
 
 def _unscored(e: Evaluation) -> Iterator[str]:
-    if any(column.n_unscored or column.n_partial for column in e.columns.values()):
+    if any(score.status != "ok" for scores in e.scores.values() for score in scores):
         yield ""
+    n = len(e.attributes) * len(e.ratings)
     for method in e.methods:
-        columns = [e.columns[method, attribute] for attribute in e.attributes]
-        why = [reason for column in columns for reason in column.reasons]
-        if n_partial := sum(column.n_partial for column in columns):
-            yield f"{method}: {counted(n_partial, 'score')} of {len(columns) * e.n_texts} partial"
+        found = [score for attribute in e.attributes for score in e.scores[method, attribute]]
+        why = [score.reason for score in found if score.status == "unscored"]
+        if n_partial := sum(score.status == "partial" for score in found):
+            yield f"{method}: {counted(n_partial, 'score')} of {n} partial"
         if why:
-            yield f"{method}: {counted(len(why), 'score')} of {len(columns) * e.n_texts} missing"
+            yield f"{method}: {counted(len(why), 'score')} of {n} missing"
             yield from reasons(why)
 
 
+def _contexts(e: Evaluation) -> str:
+    return counted(len(set(e.ratings.context_ids)), "context")
+
+
 def signatures(e: Evaluation) -> Iterator[str]:
-    """A line a method; where attributes differ in a part, its values are listed."""
+    """A line a method; where attributes differ in a part, all its values are there."""
     for method in e.methods:
-        found = dict.fromkeys(filter(None, (e.columns[method, attribute].signature for attribute in e.attributes)))
-        parts: dict[str, dict[str, None]] = {}
-        for part in "|".join(found).split("|") if len(found) > 1 else ():
-            name, _, value = part.partition(":")
-            parts.setdefault(name, {})[value] = None
-        merged = "|".join(f"{name}:{','.join(values)}" for name, values in parts.items())
-        yield f"{method}: {merged or next(iter(found), 'no signature')}"
+        found = {e.scores[method, attribute].signature for attribute in e.attributes}
+        merged = Signature.merged(signature for signature in found if signature.parts)
+        yield f"{method}: {merged if merged.parts else 'no signature'}"

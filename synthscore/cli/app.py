@@ -45,14 +45,23 @@ exit codes:
   141  whoever read the output left early
 """
 
-VERBS = ("demo", "calibrate", "report")
+VERBS = ("demo", "generate", "references", "calibrate", "compare", "rank", "curve", "evaluate", "report")
 """In the order of the help. Each is a function of this name in a module of this name."""
+
+GROUPS = ("references",)
+"""Verbs that have actions: an App of this name in a module of this name."""
 
 GONE = {
     "serve": "synthscore asks servers and is none. Start vLLM (vllm serve MODEL), SGLang or llama.cpp, and name it "
     "with --model http://HOST:PORT/v1 (docs/servers.md)"
 }
 """Verbs of former versions, and what to use instead."""
+
+MOVED = {
+    ("rank", "--curve"): "synthscore curve COMPARISONS",
+    ("rank", "--save-comparisons"): "synthscore compare CANDIDATES ... -o FILE, and synthscore rank --comparisons FILE",
+}
+"""Options of former versions, and what to use instead."""
 
 
 def build_app() -> App:
@@ -67,7 +76,8 @@ def build_app() -> App:
         default_parameter=Parameter(negative=(), show_default=lambda value: value if value else None),
     )
     for name in VERBS:
-        app.command(f"{__package__}.{name}:{name}", name=name, help_epilogue="")
+        settings = {} if name in GROUPS else {"name": name, "help_epilogue": ""}
+        app.command(f"{__package__}.{name}:{name}", **settings)
     return app
 
 
@@ -85,6 +95,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             return USAGE
         if argv[0] in GONE:
             raise UsageError(f"there is no `synthscore {argv[0]}` any more: {GONE[argv[0]]}")
+        for word in argv[1:]:
+            if new := MOVED.get((argv[0], word.partition("=")[0])):
+                raise UsageError(f"{word} is no option of synthscore {argv[0]} any more. Use: {new}")
         try:
             verb, given, _ = build_app().parse_args(argv, exit_on_error=False, print_error=False)
         except CycloptsError as error:

@@ -2,113 +2,112 @@
 
 from __future__ import annotations
 
-import argparse
-import json
+import json as json_
 from pathlib import Path
+from typing import Literal
 
-from ..errors import InputError
-from ..io.write import replacing, write_rows
-from .common import (
-    INCOMPLETE,
-    OK,
-    Commands,
-    UsageError,
-    add_command,
-    add_input,
-    add_messages,
-    counted,
-    note,
-    rows_file,
-    table,
-    whole,
-)
-from .rank import add_groups, human_fields, stored
-
-TEXT = """
-Examples:
-  $ synthscore curve comparisons.jsonl --human ratings.jsonl --plot curve.svg
-
-How much is lost with fewer questions? Thins a full set of comparisons (both orders of every pair, as `synthscore
-compare` asks without --budget), ranks what is left, and prints Spearman's correlation with people's ratings inside each
-context, by the number of calls: mean and standard deviation over draws, which are the same for every method. Without
---human each method is compared with what it says of the full set. The exit code is 3 where something could not be
-ranked, or read.
-"""
+from .compare import Seed, checked
+from .messages import Messages
+from .options import INCOMPLETE, OK, Attributes, Input, RowsIn, RowsOut, UsageError
+from .rank import By, Human, load, load_human
+from .talk import counted, table
 
 
-def add(commands: Commands) -> None:
-    parser = add_command(
-        commands, "curve", run, "curve COMPARISONS [--human RATINGS] [options]",
-        "a full set of comparisons -> agreement by budget", TEXT,
-    )  # fmt: skip
-    parser.add_argument("comparisons", metavar="COMPARISONS", help="all pairs, in both orders")
-    parser.add_argument("-o", "--output", type=rows_file, metavar="FILE", help="a row for each method and budget")
-    parser.add_argument("-a", "--attribute", action="append", metavar="A", help="of --human, where there are several")
-    add_groups(parser)
-    parser.add_argument("--methods", metavar="M,M", help="(default: those of docs/ranking.md that are quick)")
-    parser.add_argument(
-        "--selection",
-        choices=("symmetric", "greedy", "random", "no-repeat"),
-        default="symmetric",
-        help="how calls are drawn (default: symmetric)",
-    )
-    parser.add_argument("--draws", type=whole(2), default=100, metavar="N", help="for each budget (default: 100)")
-    parser.add_argument("--budgets", metavar="K,K", help="calls in a context (default: 2 N to all, in steps of N)")
-    parser.add_argument("--seed", type=whole(0), default=0, metavar="N", help="of the draws (default: 0)")
-    parser.add_argument("--plot", metavar="FILE.svg", help="draw it")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    add_input(parser)
-    add_messages(parser)
+def curve(
+    comparisons: RowsIn,
+    /,
+    *,
+    output: RowsOut | None = None,
+    human: Human = None,
+    attribute: Attributes = None,
+    by: By = None,
+    methods: str | None = None,
+    selection: Literal["symmetric", "greedy", "random", "no-repeat"] = "symmetric",
+    budgets: str | None = None,
+    draws: int = 100,
+    seed: Seed = 0,
+    plot: str | None = None,
+    json: bool = False,
+    input: Input = Input(),
+    messages: Messages = Messages(),
+) -> int:
+    """A full set of comparisons -> agreement by budget.
 
+    Examples:
+      $ synthscore curve comparisons.jsonl --human ratings.jsonl --plot curve.svg
+      $ synthscore curve comparisons.jsonl --methods poe-bt,bt --budgets 48,96 -o curve.jsonl
 
-def run(args: argparse.Namespace) -> int:
-    from ..evaluation.curves import METHODS, efficiency_curves
-    from ..evaluation.rankings import CandidateRatings
+    How much is lost with fewer questions? Thins a full set of comparisons (both orders of every
+    pair, as `synthscore compare` asks without --budget), ranks what is left, and prints
+    Spearman's correlation with people's ratings inside each context, by the number of calls: mean
+    and standard deviation over draws, which are the same for every method. Without --human each
+    method is compared with what it says of the full set. The exit code is 3 where something could
+    not be ranked, or read.
 
-    if args.json and args.output == "-":
+    Parameters
+    ----------
+    comparisons
+        file with all pairs, in both orders
+    output
+        file of rows, one for each method and budget
+    attribute
+        which of the attributes that --human rates, where the comparisons name none
+    methods
+        with commas between (default: win-ratio, average-probability, bt, poe-g-hard, poe-bt, poe-g)
+    selection
+        how calls are drawn
+    budgets
+        calls in a context, with commas between (default: 2 N to all, in steps of N)
+    draws
+        for each budget
+    plot
+        SVG file to draw it in
+    json
+        print JSON instead of a table
+    """
+    from ..evaluation.curves import METHODS, efficiency_curves, thinnable
+    from ..io.write import replacing, write_rows
+
+    if json and output == "-":
         raise UsageError("--json and -o - both write to stdout. Leave one out")
-    budgets = _budgets(args.budgets) if args.budgets else None
-    sets, lines = stored(args, args.comparisons, None)
-    human, truth = None, "what the same method says of the full set"
-    if args.human:
-        ratings = CandidateRatings.load(args.human, encoding=args.encoding, fields=human_fields(args))
-        attribute = (args.attribute or [None])[0]
-        human = [ratings.of(calls.ids, sets.by, group, attribute) for group, calls in sets.sets.items()]
-        truth = f"the ratings of {args.human}"
-    try:
-        methods = args.methods.split(",") if args.methods else METHODS
-        curves = efficiency_curves(
-            list(sets.sets.values()), methods, human=human, budgets=budgets, n_draws=args.draws,
-            design=args.selection, seed=args.seed,
-        )  # fmt: skip
-    except InputError as error:
-        raise UsageError(str(error)) from None
-    rows = [row for curve in curves for row in curve.to_rows()]
-    if args.output:
-        write_rows(rows, args.output)
-    if args.plot:
+    with checked():
+        chosen = thinnable(methods.split(",") if methods else METHODS)
+    ends = _budgets(budgets) if budgets else None
+    sets, lines = load(comparisons, by, input, messages)
+    truth, ratings = "what the same method says of the full set", None
+    if human:
+        of = load_human(human, input)
+        one = attribute[0] if attribute else None
+        ratings = [of.of(calls.ids, sets.by, group, one) for group, calls in sets.sets.items()]
+        truth = f"the ratings of {human}"
+    curves = efficiency_curves(
+        list(sets.sets.values()), chosen, human=ratings, budgets=ends, n_draws=draws, design=selection, seed=seed
+    )
+    rows = [row for each in curves for row in each.to_rows()]
+    if output:
+        write_rows(rows, output)
+    if plot:
         from ..report.figures import Line, Panel, draw_curves
 
         shown = [
-            Line(curve.method, curve.n_calls.tolist(), curve.mean.tolist(), *curve.interval().T.tolist())
-            for curve in curves
+            Line(each.method, each.n_calls.tolist(), each.mean.tolist(), *each.interval().T.tolist()) for each in curves
         ]
-        panel = Panel(f"{args.selection} selection", shown, "calls in a context", "Spearman")
-        with replacing(Path(args.plot)) as file:
+        panel = Panel(f"{selection} selection", shown, "calls in a context", "Spearman")
+        with replacing(Path(plot)) as file:
             file.write(draw_curves([panel]).encode())
-    if args.json:
-        print(json.dumps(rows, allow_nan=False))
-    elif args.output != "-":
+    if json:
+        print(json_.dumps(rows, allow_nan=False))
+    elif output != "-":
         cells = [
-            (int(k), *(f"{curve.mean[row]:.3f} ± {curve.sd[row]:.3f}" for curve in curves))
+            (int(k), *(f"{each.mean[row]:.3f} ± {each.sd[row]:.3f}" for each in curves))
             for row, k in enumerate(curves[0].n_calls)
         ]
-        print(table(cells, ("calls", *(curve.method for curve in curves)), width=200))
-    failed = {curve.method: int(curve.n_failed.sum()) for curve in curves if curve.n_failed.any()}
+        print(table(cells, ("calls", *(each.method for each in curves)), width=200))
+    failed = {each.method: int(each.n_failed.sum()) for each in curves if each.n_failed.any()}
     n_contexts = counted(curves[0].n_contexts, "context")
-    lines.append(f"Spearman with {truth}, mean over {n_contexts}; mean and sd of {args.draws} draws")
+    lines.append(f"Spearman with {truth}, mean over {n_contexts}; mean and sd of {draws} draws")
     lines += [f"{name} could not rank {counted(count, 'context')} (of all draws)" for name, count in failed.items()]
-    note(args, *lines)
+    messages.note(*lines)
     return OK if sets.complete and not failed else INCOMPLETE
 
 

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 
 from .._version import __version__
 from ..errors import SynthscoreError
-from . import compare, curve, doctor, evaluate, filter, generate, rank, references, score, store, verify
+from . import doctor, filter, score, store, verify
 from .common import BROKEN_PIPE, ERROR, INTERRUPTED, USAGE, Help, UsageError
 from .messages import STEP
 
-COMMANDS = (generate, score, filter, compare, rank, curve, evaluate, references, doctor, store, verify)
+COMMANDS = (score, filter, doctor, store, verify)
 
 TEXT = """
 Examples:

@@ -30,8 +30,8 @@ class UsageError(SynthscoreError):
 # ------------------------------------------------------------------------------------------------- single options
 
 
-def _rows_file(_: Any, text: str) -> None:
-    if text != "-" and not text.lower().endswith(ROWS_FILES):
+def _rows_file(_: Any, text: str | None) -> None:
+    if text is not None and text != "-" and not text.lower().endswith(ROWS_FILES):
         raise ValueError(f"cannot write {text!r}: expected a name that ends in {', '.join(ROWS_FILES)}.")
 
 
@@ -41,11 +41,23 @@ RowsIn = Annotated[str, Parameter(allow_leading_hyphen=True)]
 RowsOut = Annotated[str, Parameter(name=["--output", "-o"], validator=_rows_file, allow_leading_hyphen=True)]
 """A file that rows are written to, checked before anything is asked."""
 
+Ladders = Annotated[str, Parameter(help="references folder, or id of a hub dataset")]
+Revision = Annotated[str | None, Parameter(help="commit, tag or branch of a hub dataset")]
+OneAttribute = Annotated[str | None, Parameter(name=["--attribute", "-a"], help="only this one (default: all)")]
+OneTask = Annotated[str | None, Parameter(help="only this one; a folder with a task.toml for a task of your own")]
+"""Which ladders."""
+
 Attributes = Annotated[list[str] | None, Parameter(name=["--attribute", "-a"])]
 """Attributes by name; the option may be repeated."""
 
 
 # ------------------------------------------------------------------------------------------------- groups
+
+
+def given(group: Any) -> list[str]:
+    """The options of a group that are not at their defaults, as they are typed."""
+    changed = (each.name for each in fields(group) if getattr(group, each.name) != each.default)
+    return [f"--{name.replace('_', '-')}" for name in changed]
 
 
 @Parameter(name="*", group="input")

@@ -2,206 +2,171 @@
 
 from __future__ import annotations
 
-import argparse
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from ..errors import InputError
+from cyclopts import Parameter
+
 from ..io.write import write_rows
-from .common import (
-    ERROR,
-    INCOMPLETE,
-    JUDGE,
-    OK,
-    Commands,
-    UsageError,
-    add_command,
-    add_input,
-    add_messages,
-    add_model,
-    counted,
-    note,
-    reasons,
-    rows_file,
-    spaced,
-    warn,
-    whole,
-)
-from .compare import add_judging, add_sorting, chosen, judged
+from ..ranking import METHODS, ComparisonSets, Rankings
+from ..ranking import rank as rank_sets
+from ..ranking.methods import DEBIAS, RESAMPLES, STDERR, method_of
+from .compare import Judging, Model, Seed, checked
+from .messages import Messages
+from .options import ERROR, INCOMPLETE, OK, Input, Opening, RowsIn, RowsOut, UsageError
+from .talk import counted, reasons, spaced
 
-if TYPE_CHECKING:  # SciPy takes a while to load, and --help does not need it
-    from ..ranking import ComparisonSets, Rankings
+if TYPE_CHECKING:
+    from ..evaluation.rankings import CandidateRatings
 
-TEXT = """
-Examples:
-  $ synthscore rank --comparisons comparisons.csv
-  $ synthscore rank --comparisons comparisons.csv --method bt-ties -o ranking.jsonl
-  $ synthscore rank candidates.jsonl --task summarization -a coherence --budget 48 -o ranking.jsonl
-
-Ranks texts by comparing them with each other. Comparisons come from a file: a row has first and second
-(ids, in the order shown), one of probability (that the first is better), log_odds, log_p_first with
-log_p_second and log_p_tie, winner (an id, or tie) or outcome (first, second, tie), and maybe weight,
-context_id and attribute: each of these is ranked apart. Or a judge is asked about candidates, as
-`synthscore compare` does.
-
-Writes one row for each candidate: id, score (higher is better; its scale is the method's), stderr, rank
-(1 is best), n_comparisons, status (ok, unconverged or unscored), reason, signature. What was estimated
-goes to stderr. Nothing is debiased unless --debias asks for it. The exit code is 3 where a row could
-not be read or scored, a call was not answered, or a method did not converge.
-"""
-
-JUDGING = ("task", "contexts", "protocol", "selection", "budget", "min_mass", "prompts", "model", "store")
-MOVED = {
-    "--curve": "`synthscore curve COMPARISONS` draws efficiency curves",
-    "--save-comparisons": "`synthscore compare CANDIDATES ... -o FILE` writes them, and `synthscore rank "
-    "--comparisons FILE` ranks from them",
-}
-
-
-def add(commands: Commands) -> None:
-    from ..ranking.methods import DEBIAS, METHODS, RESAMPLES, STDERR
-
-    parser = add_command(
-        commands,
-        "rank",
-        run,
-        "rank CANDIDATES --task T -a A [options]\n       synthscore rank --comparisons FILE [options]",
-        "texts compared with each other -> an order",
-        TEXT,
-    )
-    parser.add_argument(
-        "candidates",
-        metavar="CANDIDATES",
-        nargs="?",
-        help="the texts: .jsonl, .json, .csv, .tsv, .parquet, a datasets folder, or - for JSONL on stdin; with "
-        "--comparisons: who else there is (only ids are read)",
-    )
-    parser.add_argument("-o", "--output", type=rows_file, metavar="FILE", help="rows (default: JSONL on stdout)")
-    parser.add_argument("--comparisons", metavar="FILE", help="rank from these; no model is asked")
-    add_groups(parser)
-    group = parser.add_argument_group("method")
-    group.add_argument("--method", choices=tuple(METHODS), default="poe-bt", help="(default: poe-bt; docs/ranking.md)")
-    group.add_argument(
-        "--debias",
-        choices=DEBIAS,
-        default="none",
-        help="take out the favour for a position: median or mean, by shifting all log-odds of the run; gamma, by the "
-        "run's mean inside poe-bt or poe-g; mle, estimated with poe-bt's scores (default: none)",
-    )
-    group.add_argument(
-        "--decisions",
-        choices=("averaged", "per_call"),
-        help="of hard methods: a pair is won by its mean answer, or each call by itself (default: averaged)",
-    )
-    group.add_argument("--prior", choices=("all", "observed", "none"), help="of bt: pseudo-wins (default: all)")
-    add_sorting(group)
-    group.add_argument(
-        "--stderr",
-        choices=STDERR,
-        default="auto",
-        help=f"from the likelihood, the residuals, or {RESAMPLES} resamples of the pairs (default: auto: the "
-        "likelihood, for up to 3 000 candidates)",
-    )
-    group.add_argument("--seed", type=whole(0), metavar="N", help="of whatever is drawn (default: 0)")
-    add_judging(parser)
-    add_model(parser, None, JUDGE)
-    add_input(parser)
-    add_messages(parser)
-    for option, new in MOVED.items():
-        parser.add_argument(option, nargs="*", action=Moved, help=argparse.SUPPRESS, metavar=new)
-
-
-class Moved(argparse.Action):
-    """An option that another command has now."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *seen: Any) -> None:
-        parser.error(f"{self.option_strings[0]} is no option of rank any more: {self.metavar}")
-
-
-def add_groups(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--by",
-        action="append",
-        metavar="COLUMN",
+By = Annotated[
+    list[str] | None,
+    Parameter(
         help="rank each value of this column of the comparisons apart; may be repeated; none: all together (default: "
-        "context_id and attribute, where there are such columns)",
-    )
-    parser.add_argument(
-        "--human", metavar="FILE", help="people's ratings, to print agreement with: rows with id, context_id, human"
-    )
+        "context_id and attribute, where there are such columns)"
+    ),
+]
+Human = Annotated[
+    str | None, Parameter(help="people's ratings, to measure agreement with: rows with id, context_id, human")
+]
 
 
-def run(args: argparse.Namespace) -> int:
-    from ..ranking.methods import METHODS, rank
+def rank(
+    candidates: RowsIn | None = None,
+    /,
+    *,
+    comparisons: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    output: RowsOut = "-",
+    by: By = None,
+    human: Human = None,
+    method: Annotated[str, Parameter(group="method", help=f"{', '.join(METHODS)}: docs/ranking.md")] = "poe-bt",
+    debias: Annotated[
+        str,
+        Parameter(
+            group="method",
+            help=f"take out the favour for a position: {', '.join(DEBIAS)}. median, mean: by shifting all log-odds "
+            "of the run; gamma: by the run's mean inside poe-bt or poe-g; mle: estimated with poe-bt's scores",
+        ),
+    ] = "none",
+    decisions: Annotated[
+        Literal["averaged", "per_call"] | None,
+        Parameter(
+            group="method",
+            help="of hard methods: a pair is won by its mean answer, or each call by itself (default: averaged)",
+        ),
+    ] = None,
+    prior: Annotated[
+        Literal["all", "observed", "none"] | None,
+        Parameter(group="method", help="of bt: pseudo-wins (default: all)"),
+    ] = None,
+    stderr: Annotated[
+        str,
+        Parameter(
+            group="method",
+            help=f"{', '.join(STDERR)}: from the likelihood, the residuals, or {RESAMPLES} resamples of the pairs; "
+            "auto: the likelihood, for up to 3 000 candidates",
+        ),
+    ] = "auto",
+    seed: Seed = 0,
+    judging: Judging = Judging(),
+    model: Model = None,
+    opening: Opening = Opening(),
+    input: Input = Input(),
+    messages: Messages = Messages(),
+) -> int:
+    """Texts compared with each other -> an order.
 
-    options = options_of(args)
-    try:
-        METHODS[args.method].check(options, debias=args.debias, stderr=args.stderr)
-    except InputError as error:
-        raise UsageError(str(error)) from None
-    if args.comparisons:
-        for name in JUDGING:
-            if getattr(args, name) not in (None, "default"):
-                raise UsageError(f"--{name.replace('_', '-')} is for a judge: --comparisons asks none. Leave one out")
-        sets, lines = stored(args, args.comparisons, args.candidates)
-    elif not args.candidates:
+    Examples:
+      $ synthscore rank --comparisons comparisons.csv
+      $ synthscore rank --comparisons comparisons.csv --method bt-ties -o ranking.jsonl
+      $ synthscore rank candidates.jsonl --task summarization -a coherence --budget 48 -o ranking.jsonl
+
+    Ranks texts by comparing them with each other. Comparisons come from a file: a row has first
+    and second (ids, in the order shown), one of probability (that the first is better), log_odds,
+    log_p_first with log_p_second and log_p_tie, winner (an id, or tie) or outcome (first, second,
+    tie), and maybe weight, context_id and attribute: each of these is ranked apart. Or a judge is
+    asked about candidates, as `synthscore compare` does.
+
+    Writes one row for each candidate: id, score (higher is better; its scale is the method's),
+    stderr, rank (1 is best), n_comparisons, status (ok, unconverged or unscored), reason,
+    signature. What was estimated goes to stderr. Nothing is debiased unless --debias asks for it.
+    The exit code is 3 where a row could not be read or scored, a call was not answered, or a
+    method did not converge.
+
+    Parameters
+    ----------
+    candidates
+        file of the texts, or - for JSONL on stdin; with --comparisons: who else there is (only ids are read)
+    comparisons
+        file to rank from; no model is asked
+    output
+        file of rows (default: JSONL on stdout)
+    """
+    stored, sorts = comparisons is not None, method == "pairs"
+    told: dict[str, Any] = {"decisions": decisions, "prior": prior}
+    if sorts or stored:
+        told |= {"gap": judging.gap or None, "beam_size": judging.beam_size if judging.beam_size > 1 else None}
+        told |= {"both_orders": None if judging.orders is None else judging.orders == "both"}
+    options = {name: None if value == "none" else value for name, value in told.items() if value is not None}
+    with checked():
+        method_of(method).check(options, debias=debias, stderr=stderr)
+    if comparisons is not None:
+        judging.require_none()
+        if model is not None or opening != Opening():
+            raise UsageError("options of a model do nothing with --comparisons, which asks none. Leave them out")
+        sets, lines = load(comparisons, by, input, messages, candidates)
+    elif candidates is None:
         raise UsageError("there is nothing to rank. Name a file of candidates, or one with --comparisons")
-    elif args.by:
+    elif by:
         raise UsageError("--by is for --comparisons: of candidates, each context and attribute is ranked by itself")
     else:
-        design = args.selection or ("sort" if args.method == "pairs" else "")
-        protocol = args.protocol or ("compare" if args.method == "bt-ties" else "choose")
-        sets, lines = judged(args, chosen(args, design), protocol)
-    rankings = rank(sets, args.method, debias=args.debias, stderr=args.stderr, seed=args.seed or 0, **options)
+        judging = replace(
+            judging,
+            selection=judging.selection or ("sort" if sorts else ""),
+            protocol=judging.protocol or ("compare" if method == "bt-ties" else "choose"),
+        )
+        sets, lines = judging.ask(candidates, model, seed, opening, input, messages)
+    rankings = rank_sets(sets, method, debias=debias, stderr=stderr, seed=seed, **options)
     rows = list(rankings.to_rows())
-    write_rows(rows, args.output or "-")
-    note(args, *lines, *about_bias(rankings), *summary(rankings, args.method), *agreement(args, rankings),
-         signature=str(rankings.signature))  # fmt: skip
+    write_rows(rows, output)
+    lines += [*about_bias(rankings), *summary(rankings, method)]
+    if human:
+        lines += agreement(human, input, rankings, judging.attribute)
+    messages.note(*lines, signature=str(rankings.signature))
     for group, ranking in rankings.of.items():
         if not isinstance(ranking, str) and not ranking.converged:
             left = f"{ranking.iterations} iterations leave a derivative of {ranking.gradient:.2g}"
             of = f" for {'/'.join(group)}" if group else ""
-            warn(f"{args.method} did not converge{of}: {left}. Its scores are not final")
+            messages.warn(f"{method} did not converge{of}: {left}. Its scores are not final")
     statuses = {row["status"] for row in rows}
     if statuses <= {"unscored"}:
-        warn("nothing could be ranked")
+        messages.warn("nothing could be ranked")
         return ERROR
     return OK if statuses == {"ok"} and sets.complete else INCOMPLETE
 
 
-def options_of(args: argparse.Namespace) -> dict[str, Any]:
-    """What was said about the method."""
-    names = ("decisions", "prior", *(("gap", "beam_size") if args.comparisons or args.method == "pairs" else ()))
-    options = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-    if options.get("prior") == "none":
-        options["prior"] = None
-    if args.orders and (args.comparisons or args.method == "pairs"):
-        options["both_orders"] = args.orders == "both"
-    return options
-
-
-def stored(args: argparse.Namespace, comparisons: str, candidates: str | None) -> tuple[ComparisonSets, list[str]]:
+def load(
+    comparisons: str, by: Sequence[str] | None, input: Input, messages: Messages, candidates: str | None = None
+) -> tuple[ComparisonSets, list[str]]:
     """The comparisons of a file; and in words, what it holds."""
-    from ..ranking import ComparisonSets
-
     sets = ComparisonSets.load(
         comparisons,
-        by=None if args.by is None else tuple(name for name in args.by if name != "none"),
+        by=None if by is None else tuple(name for name in by if name != "none"),
         candidates=candidates,
-        encoding=args.encoding,
-        fields={name: column for name, column in args.field if name != "human"},
+        encoding=input.encoding,
+        fields={name: column for name, column in input.fields.items() if name != "human"},
     )
     if sets.signature and sets.signature.mixed:
         differ = ", ".join(f"{name} ({values})" for name, values in sets.signature.mixed)
-        warn(
+        messages.warn(
             f"the comparisons are not all by one judge: they differ in {differ}, and so does the signature of what is "
             "made of them. For an order by each judge, keep a file for each"
         )
-    n_calls, n_texts = (sum(map(count, sets.sets.values())) for count in (len, lambda calls: calls.n_candidates))
-    lines = [
-        f"{counted(n_calls, 'comparison')} of {counted(n_texts, 'candidate')} in {counted(len(sets.sets), 'group')}"
-    ]
+    n_calls = counted(sum(map(len, sets.sets.values())), "comparison")
+    n_texts = counted(sum(calls.n_candidates for calls in sets.sets.values()), "candidate")
+    lines = [f"{n_calls} of {n_texts} in {counted(len(sets.sets), 'group')}"]
     if sets.errors:
         lines += [f"{counted(len(sets.errors), 'row')} left out:", *reasons(map(str, sets.errors))]
     return sets, lines
@@ -264,20 +229,21 @@ def _range(values: list[Any]) -> str:
     return f"{low:.6g}" if low == high else f"{low:.4g} to {high:.4g}"
 
 
-def human_fields(args: argparse.Namespace) -> dict[str, str]:
-    """Columns of --human; the others are those of what is ranked."""
-    return {name: column for name, column in args.field if name == "human"}
-
-
-def agreement(args: argparse.Namespace, rankings: Rankings) -> Iterator[str]:
+def agreement(human: str, input: Input, rankings: Rankings, attributes: Sequence[str] | None) -> Iterator[str]:
     """With people, inside each group."""
-    if not args.human:
-        return
-    from ..evaluation.rankings import CandidateRatings, agreement_with_people
+    from ..evaluation.rankings import agreement_with_people
 
-    ratings = CandidateRatings.load(args.human, encoding=args.encoding, fields=human_fields(args))
-    for name, found in agreement_with_people(rankings, ratings, (args.attribute or [None])[0]).items():
+    attribute = attributes[0] if attributes else None
+    for name, found in agreement_with_people(rankings, load_human(human, input), attribute).items():
         text = f"agreement with people{f', {name}' if name else ''}: Spearman {found.value:.3f}"
         text += f" ± {found.stderr:.3f}" if found.n_contexts > 1 else ""
         text += f", {counted(found.n_contexts, 'group')}"
         yield text + (f", {found.n_skipped} skipped" if found.n_skipped else "")
+
+
+def load_human(source: str, input: Input) -> CandidateRatings:
+    """--field human=COLUMN is about these ratings; other fields are those of what is ranked."""
+    from ..evaluation.rankings import CandidateRatings
+
+    fields = {name: column for name, column in input.fields.items() if name == "human"}
+    return CandidateRatings.load(source, encoding=input.encoding, fields=fields)

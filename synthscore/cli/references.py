@@ -2,142 +2,97 @@
 
 from __future__ import annotations
 
-import argparse
 import textwrap
 from collections import Counter
 
-from ..ladders.compare import diff, verify
-from ..ladders.references import References
-from ..types import Ladder
-from . import references_check, references_repair
-from .common import ERROR, OK, Commands, add_command, add_messages, counted, note, table
-from .references_check import chosen_ladders
+from cyclopts import App
 
-TEXT = """
-Examples:
+from .messages import Messages
+from .options import ERROR, OK, Ladders, OneAttribute, OneTask, Revision
+from .references_check import check
+from .references_repair import repair
+from .talk import counted, table
+
+HELP = """
+Look at ladders, check them.
+
+For example:
   $ synthscore references list ladders/
   $ synthscore references show ladders/ news-7 --attribute coherence
   $ synthscore references check ladders/ --model nano
   $ synthscore references repair ladders/ --model nano
-
-Looks at ladders: list counts them, show prints one to read, check looks for what is wrong with them,
-repair has the rungs at fault written again, verify compares them with their hashes, diff compares two
-folders, card prints the dataset card. Each has a --help of its own.
 """
 
-LIST = """
-Example:
-  $ synthscore references list ladders/
-
-Prints a table: how many ladders and rungs there are for each task and attribute, how many rungs failed,
-and who wrote them.
-"""
-
-SHOW = """
-Examples:
-  $ synthscore references show ladders/ news-7
-  $ synthscore references show ladders/ news-7 --attribute coherence
-
-Prints the ladders of one context to read, the worst rung first. A failed rung is shown with its reason.
-"""
-
-VERIFY = """
-Example:
-  $ synthscore references verify ladders/
-
-Compares every text with its hash, the files with the manifest, and every ladder with the rules for
-ladders. Prints the problems, one a line; the exit code is then 1.
-"""
-
-DIFF = """
-Example:
-  $ synthscore references diff ladders/ ladders-2/
-
-Prints how the ladders of B differ from those of A. The exit code is 0 whether they do or not.
-"""
-
-CARD = """
-Example:
-  $ synthscore references card ladders/ > README.md
-
-Prints the dataset card: what the ladders are, how they were made, how to read them.
-"""
+references = App(name="references", help=HELP, help_epilogue="")
+references.command(check, help_epilogue="")
+references.command(repair, help_epilogue="")
 
 
-def add(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "references",
-        run_list,
-        "references list|show|check|repair|verify|diff|card ...",
-        "look at ladders, check them",
-        TEXT,
-    )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+@references.command(name="list")
+def list_(
+    source: Ladders, /, *, revision: Revision = None, contexts: bool = False, messages: Messages = Messages()
+) -> int:
+    """A table of the ladders.
 
-    add_command(actions, "list", run_list, "references list REFERENCES", "a table of the ladders", LIST)
-    show = add_command(
-        actions, "show", run_show, "references show REFERENCES CONTEXT_ID", "print ladders to read", SHOW
-    )
-    references_check.add(actions)
-    references_repair.add(actions)
-    check = add_command(
-        actions, "verify", run_verify, "references verify REFERENCES", "compare ladders with their hashes", VERIFY
-    )
-    difference = add_command(actions, "diff", run_diff, "references diff A B", "compare two sets of ladders", DIFF)
-    add_command(actions, "card", run_card, "references card REFERENCES", "print the dataset card", CARD)
-    for name, action in actions.choices.items():
-        if name not in ("diff", "repair", "verify"):
-            action.add_argument("references", metavar="REFERENCES", help="references folder, or id of a hub dataset")
-            action.add_argument("--revision", metavar="R", help="commit, tag or branch of a hub dataset")
-    for action in (check, actions.choices["repair"]):
-        action.add_argument("references", metavar="REFERENCES", help="references folder")
-    difference.add_argument("a", metavar="A", help="references folder, or id of a hub dataset")
-    difference.add_argument("b", metavar="B", help="another")
+    For example:
+      $ synthscore references list ladders/
 
-    show.add_argument("context_id", metavar="CONTEXT_ID", help="whose ladders; `references list --contexts` names them")
-    show.add_argument("--history", action="store_true", help="also what `references repair` replaced or did not take")
-    actions.choices["list"].add_argument("--contexts", action="store_true", help="name the contexts too")
-    for action in (show, actions.choices["check"], actions.choices["repair"]):
-        action.add_argument("-a", "--attribute", metavar="A", help="only this one (default: all)")
-        action.add_argument(
-            "--task", metavar="T", help="only this one; a folder with a task.toml for a task of your own"
-        )
-    for action in actions.choices.values():
-        add_messages(action)
+    Prints how many ladders and rungs there are for each task and attribute, how many rungs failed, and who wrote
+    them.
 
+    Parameters
+    ----------
+    contexts
+        name the contexts too
+    """
+    from ..ladders.references import References
 
-def run_list(args: argparse.Namespace) -> int:
-    references = References.load(args.references, revision=args.revision)
-    groups: dict[tuple[str, str], list[Ladder]] = {}
-    for ladder in references:
-        groups.setdefault((ladder.task, ladder.attribute), []).append(ladder)
+    found = References.load(source, revision=revision)
     rows = []
-    for (task, attribute), ladders in groups.items():
+    for key in dict.fromkeys((ladder.task, ladder.attribute) for ladder in found):
+        ladders = [ladder for ladder in found if (ladder.task, ladder.attribute) == key]
         rungs = [rung for ladder in ladders for rung in ladder.rungs]
-        sizes = sorted({ladder.n_rungs for ladder in ladders})
+        sizes = "/".join(map(str, sorted({ladder.n_rungs for ladder in ladders})))
         writers = Counter(str(rung.provenance.get("writer", "unknown")) for rung in rungs)
-        rows.append(
-            (
-                task,
-                attribute,
-                len(ladders),
-                "/".join(map(str, sizes)),
-                sum(rung.status == "failed" for rung in rungs),
-                ", ".join(writers),
-            )
-        )
+        rows.append((*key, len(ladders), sizes, sum(rung.status == "failed" for rung in rungs), ", ".join(writers)))
     print(table(rows, ("task", "attribute", "ladders", "rungs each", "failed rungs", "written by")))
-    if args.contexts:
-        for task in references.tasks:
-            ids = dict.fromkeys(ladder.context_id for ladder in references if ladder.task == task)
-            print(f"\n{task}: {', '.join(ids)}")
-    note(args, counted(len(references), "ladder"), signature=f"references:{references.hash[:12]}")
+    for task in found.tasks if contexts else ():
+        ids = dict.fromkeys(ladder.context_id for ladder in found if ladder.task == task)
+        print(f"\n{task}: {', '.join(ids)}")
+    messages.note(counted(len(found), "ladder"), signature=f"references:{found.hash[:12]}")
     return OK
 
 
-def run_show(args: argparse.Namespace) -> int:
-    chosen = chosen_ladders(args, args.context_id)
+@references.command
+def show(
+    source: Ladders,
+    context_id: str,
+    /,
+    *,
+    revision: Revision = None,
+    history: bool = False,
+    attribute: OneAttribute = None,
+    task: OneTask = None,
+    messages: Messages = Messages(),
+) -> int:
+    """Print ladders to read.
+
+    For example:
+      $ synthscore references show ladders/ news-7
+      $ synthscore references show ladders/ news-7 --attribute coherence
+
+    Prints the ladders of one context, the worst rung first. A failed rung is shown with its reason.
+
+    Parameters
+    ----------
+    context_id
+        whose ladders; `references list --contexts` names them
+    history
+        also what `references repair` replaced or did not take
+    """
+    from ..ladders.references import References
+
+    chosen = References.load(source, revision=revision).select(task=task, attribute=attribute, context_id=context_id)
     for number, ladder in enumerate(chosen):
         print("\n" * bool(number) + f"{ladder.task} / {ladder.context_id} / {ladder.attribute}")
         if number == 0 and ladder.context:
@@ -147,30 +102,62 @@ def run_show(args: argparse.Namespace) -> int:
             print(f"\n  {rung.level}{best}" + (f" failed: {rung.reason}" if rung.status == "failed" else ""))
             if rung.text:
                 print(_indented(rung.text, "     "))
-            for entry in rung.provenance.get("history", ()) if args.history else ():
+            for entry in rung.provenance.get("history", ()) if history else ():
                 print("\n" + _indented(f"{entry['what']} {entry['at']}: {entry['why']}", "     "))
                 print(_indented(entry["text"] or f"(failed: {entry['reason']})", "       "))
     return OK
 
 
-def run_verify(args: argparse.Namespace) -> int:
-    problems = verify(args.references)
+@references.command
+def verify(source: Ladders, /, *, messages: Messages = Messages()) -> int:
+    """Compare ladders with their hashes.
+
+    For example:
+      $ synthscore references verify ladders/
+
+    Compares every text with its hash, the files with the manifest, and every ladder with the rules for
+    ladders. Prints the problems, one a line; the exit code is then 1.
+    """
+    from ..ladders.compare import verify as find_problems
+
+    problems = find_problems(source)
     for problem in problems:
         print(problem)
-    note(args, f"{args.references}: {counted(len(problems), 'problem')}")
+    messages.note(f"{source}: {counted(len(problems), 'problem')}")
     return ERROR if problems else OK
 
 
-def run_diff(args: argparse.Namespace) -> int:
-    changes = diff(References.load(args.a), References.load(args.b))
+@references.command
+def diff(a: Ladders, b: Ladders, /, *, messages: Messages = Messages()) -> int:
+    """Compare two sets of ladders.
+
+    For example:
+      $ synthscore references diff ladders/ ladders-2/
+
+    Prints how the ladders of B differ from those of A. The exit code is 0 whether they do or not.
+    """
+    from ..ladders.compare import diff as find_changes
+    from ..ladders.references import References
+
+    changes = find_changes(References.load(a), References.load(b))
     for change in changes:
         print(change)
-    note(args, counted(len(changes), "difference"))
+    messages.note(counted(len(changes), "difference"))
     return OK
 
 
-def run_card(args: argparse.Namespace) -> int:
-    print(References.load(args.references, revision=args.revision).card())
+@references.command
+def card(source: Ladders, /, *, revision: Revision = None, messages: Messages = Messages()) -> int:
+    """Print the dataset card.
+
+    For example:
+      $ synthscore references card ladders/ > README.md
+
+    The card says what the ladders are, how they were made, how to read them.
+    """
+    from ..ladders.references import References
+
+    print(References.load(source, revision=revision).card())
     return OK
 
 

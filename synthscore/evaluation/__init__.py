@@ -1,4 +1,4 @@
-"""Methods held against people's ratings: what each says, and how far it agrees.
+"""Methods compared with people's ratings: what each says, and how far it agrees.
 
 >>> from synthscore.evaluation.methods import Tools, method
 >>> from synthscore.evaluation import evaluate
@@ -6,18 +6,7 @@
 >>> found.at("g-eval", "coherence").value
 """
 
-from .folder import RunFolder
-from .result import Column, Contrast, Evaluation, Mean, Place, Settings
-from .run import evaluate, evaluate_columns
+from .result import Contrast, Evaluation, Mean, Place, Settings
+from .run import evaluate, evaluate_scores
 
-__all__ = [
-    "Column",
-    "Contrast",
-    "Evaluation",
-    "Mean",
-    "Place",
-    "RunFolder",
-    "Settings",
-    "evaluate",
-    "evaluate_columns",
-]
+__all__ = ["Contrast", "Evaluation", "Mean", "Place", "Settings", "evaluate", "evaluate_scores"]

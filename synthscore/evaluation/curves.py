@@ -111,7 +111,7 @@ def efficiency_curves(
     raises : InputError for a set that is not full, a budget that a context cannot have, or a method that asks as it
         goes; RankingError where a method cannot rank a full set that is to be its truth
     """
-    methods = methods if isinstance(methods, Mapping) else {name: _thinnable(name) for name in methods}
+    methods = methods if isinstance(methods, Mapping) else thinnable(methods)
     if n_draws < 2:
         raise InputError(f"cannot tell a spread from {n_draws} draws, expected at least 2", value=n_draws)
     if human is not None and len(human) != len(contexts):
@@ -141,11 +141,15 @@ def efficiency_curves(
     return [Curve(name, ends, values[name], n_contexts[name], failed[name]) for name in methods]
 
 
-def _thinnable(name: str) -> Callable[[Comparisons], Ranking]:
-    method = method_of(name)
-    if method.sorts:
-        raise InputError(f"{name} chooses its calls itself, which cannot be thinned. Leave it out", value=name)
-    return method.fast
+def thinnable(names: Sequence[str]) -> dict[str, Callable[[Comparisons], Ranking]]:
+    """Methods of ranking by their names, without standard errors, which no curve shows.
+
+    raises : InputError for names of none, and methods that choose their calls themselves
+    """
+    methods = {name: method_of(name) for name in names}
+    if sorting := [name for name, method in methods.items() if method.sorts]:
+        raise InputError(f"{sorting[0]} chooses its calls itself, which cannot be thinned. Leave it out", value=sorting)
+    return {name: method.fast for name, method in methods.items()}
 
 
 def default_budgets(sizes: Sequence[int], design: Selection = "symmetric") -> list[int]:

@@ -1,17 +1,22 @@
-"""What an evaluation found: how far each method agrees with people. Nouns and their JSON; no files, no models."""
+"""What an evaluation found: how far each method agrees with people. Nouns, their JSON, and the folder of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..errors import InputError
-from ..io.write import plain
-from ..types import FloatArray
+from ..io.scores import Scores, score_row
+from ..io.write import plain, replacing, write_rows
+from ..signature import text_hash
 from .agreement import LEVELS, NAN_POLICIES, STATISTICS, Agreement, Difference, Reliability
+from .ratings import Ratings
 
 
 class Place(NamedTuple):
@@ -23,39 +28,13 @@ class Place(NamedTuple):
     statistic: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Column:
-    """What a method says of each text on one attribute.
-
-    values : shape (n_texts,), in the order of the ratings' texts; NaN where unscored
-    signature : of the scores; "" where the method could score nothing
-    n_partial : texts scored only in part
-    reasons : why texts are unscored, one for each that is
-    """
-
-    method: str
-    attribute: str
-    values: FloatArray
-    signature: str = ""
-    n_partial: int = 0
-    reasons: tuple[str, ...] = ()
-
-    @property
-    def n_scored(self) -> int:
-        return int((~np.isnan(self.values)).sum())
-
-    @property
-    def n_unscored(self) -> int:
-        return len(self.values) - self.n_scored
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Which figures are computed, and how.
 
     against : the method that all others are contrasted with; "" for none
     n_resamples : of contexts, the same for all figures; 0: no intervals
-    raises : ValueError for a level, statistic or policy that is not there, and for contrasts without resamples
+    raises : InputError for a level, statistic or policy that is not there, and for contrasts without resamples
     """
 
     levels: Sequence[str] = LEVELS
@@ -72,9 +51,18 @@ class Settings:
             ("nan_policy", (self.nan_policy,), NAN_POLICIES),
         ):
             if not names or not set(names) <= set(known):
-                raise ValueError(f"{what} is {getattr(self, what)!r}, expected of {', '.join(known)}")
+                value = getattr(self, what)
+                raise InputError(f"{what} is {value!r}, expected of {', '.join(known)}. Name some of them", value=value)
         if self.n_resamples < (1 if self.against else 0):
-            raise ValueError(f"n_resamples is {self.n_resamples}, expected 0 or more, and 1 or more with `against`")
+            raise InputError(
+                f"n_resamples is {self.n_resamples}, expected 0 or more, and 1 or more with `against`. Raise it",
+                value=self.n_resamples,
+            )
+
+    @property
+    def kinds(self) -> list[tuple[str, str]]:
+        """Each level with each statistic."""
+        return [(level, statistic) for level in self.levels for statistic in self.statistics]
 
 
 class Mean(NamedTuple):
@@ -102,10 +90,9 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """Methods held against people's ratings.
+    """Methods compared with people's ratings.
 
-    name, source : of the ratings. hash : of their texts and numbers
-    columns : (method, attribute) -> what the method said
+    scores : (method, attribute) -> scores of all texts, in the order of ratings.texts
     agreements : place -> agreement with people, with its interval
     means : (method, level, statistic) -> mean over attributes
     contrasts : of each method with settings.against
@@ -114,24 +101,47 @@ class Evaluation:
     left_out : what was left out before anything was measured; one line a reason, with a count
     """
 
-    name: str
-    source: str
-    hash: str
-    n_texts: int
-    n_contexts: int
-    n_systems: int
-    methods: tuple[str, ...]
-    attributes: tuple[str, ...]
+    ratings: Ratings
+    scores: Mapping[tuple[str, str], Scores]
     settings: Settings
-    columns: Mapping[tuple[str, str], Column]
     agreements: Mapping[Place, Agreement]
     means: Mapping[tuple[str, str, str], Mean] = field(default_factory=dict)
     contrasts: tuple[Contrast, ...] = ()
     people: Mapping[tuple[str, str, str], Reliability] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
 
+    @property
+    def methods(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(method for method, _ in self.scores))
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(attribute for _, attribute in self.scores))
+
     def at(self, method: str, attribute: str, level: str = "per_context", statistic: str = "spearman") -> Agreement:
         return self.agreements[Place(method, attribute, level, statistic)]
+
+    # --------------------------------------------------------------------------------------------- the folder
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """scores/METHOD.jsonl, ratings.jsonl and evaluation.json, of which `synthscore report` makes a page."""
+        self.ratings.save(Path(folder) / "ratings.jsonl")
+        for method in self.methods:
+            write_rows(self._rows(method), Path(folder) / "scores" / _file_name(method))
+        text = json.dumps(self.to_json(), indent=1, ensure_ascii=False, allow_nan=False)
+        with replacing(Path(folder) / "evaluation.json") as file:
+            file.write(text.encode() + b"\n")
+
+    def _rows(self, method: str) -> Iterator[dict[str, Any]]:
+        """Rows of scores as `synthscore score` writes them, with the method and the system."""
+        for attribute in self.attributes:
+            scores = self.scores[method, attribute]
+            for score, text in zip(scores, self.ratings, strict=True):
+                row = score_row(score, scores.signature, verdicts=bool(score.verdicts))
+                whose = {"method": method, "id": row.pop("id"), "context_id": text.context_id, "system": text.system}
+                yield whose | row
+
+    # --------------------------------------------------------------------------------------------- JSON
 
     def to_json(self) -> dict[str, Any]:
         """{"methods": {METHOD: {"attributes": {ATTRIBUTE: {LEVEL: {STATISTIC: {value, low, high, n, skipped, ...}}}},
@@ -151,47 +161,52 @@ class Evaluation:
         return {**self._figures(method), "about": {"method": method, **self._more(method), **self._rest()}}
 
     def _figures(self, method: str) -> dict[str, Any]:
-        return {
-            attribute: {
-                level: {
-                    statistic: _figure(self.at(method, attribute, level, statistic))
-                    for statistic in self.settings.statistics
-                }
-                for level in self.settings.levels
-            }
-            for attribute in self.attributes
-        }
+        return {attribute: self._by_kind(partial(self._figure, method, attribute)) for attribute in self.attributes}
+
+    def _figure(self, *place: str) -> dict[str, Any]:
+        figure: dict[str, Any] = dict.fromkeys(("value", "low", "high", "n"))
+        found = plain(asdict(self.at(*place)))
+        return figure | {_SHORT.get(name, name): value for name, value in found.items()}
+
+    def _by_kind(self, of: Any) -> dict[str, Any]:
+        statistics = self.settings.statistics
+        return {level: {statistic: of(level, statistic) for statistic in statistics} for level in self.settings.levels}
 
     def _more(self, method: str) -> dict[str, Any]:
-        columns = {attribute: self.columns[method, attribute] for attribute in self.attributes}
-        means = {
-            level: {
-                statistic: plain(self.means[method, level, statistic]._asdict())
-                for statistic in self.settings.statistics
+        counts = {}
+        for attribute in self.attributes:
+            status = [score.status for score in self.scores[method, attribute]]
+            n_scored = len(status) - status.count("unscored")
+            counts[attribute] = {
+                "scored": n_scored,
+                "partial": status.count("partial"),
+                "unscored": status.count("unscored"),
             }
-            for level in self.settings.levels
-        }
         return {
-            "mean": means,
-            "counts": {
-                attribute: {"scored": column.n_scored, "partial": column.n_partial, "unscored": column.n_unscored}
-                for attribute, column in columns.items()
-            },
-            "signature": {attribute: column.signature for attribute, column in columns.items()},
+            "mean": self._by_kind(lambda level, statistic: plain(self.means[method, level, statistic]._asdict())),
+            "counts": counts,
+            "signature": {attribute: str(self.scores[method, attribute].signature) for attribute in self.attributes},
         }
 
     def _rest(self) -> dict[str, Any]:
         people: dict[str, Any] = {}
         for (attribute, level, statistic), found in self.people.items():
             people.setdefault(attribute, {}).setdefault(level, {})[statistic] = plain(asdict(found))
-        ratings = ("name", "source", "hash", "n_texts", "n_contexts", "n_systems")
+        ratings = self.ratings
         return {
             "people": people,
             "contrasts": [
                 {**each.place._asdict(), **plain(asdict(each.found) | {"p_holm": each.p_holm, "p_bh": each.p_bh})}
                 for each in self.contrasts
             ],
-            "ratings": {name: getattr(self, name) for name in ratings},
+            "ratings": {
+                "name": ratings.name,
+                "source": ratings.source,
+                "hash": ratings.hash,
+                "n_texts": len(ratings),
+                "n_contexts": len(set(ratings.context_ids)),
+                "n_systems": len(set(ratings.systems) - {""}),
+            },
             "settings": plain(asdict(self.settings)),
             "left_out": list(self.left_out),
         }
@@ -200,7 +215,7 @@ class Evaluation:
 _SHORT = {"n_skipped": "skipped", "n_constant": "constant", "n_unscored": "unscored", "n_unrated": "unrated"}
 
 
-def _figure(found: Agreement) -> dict[str, Any]:
-    first = dict.fromkeys(("value", "low", "high", "n"))
-    figure: dict[str, Any] = first | {_SHORT.get(name, name): value for name, value in plain(asdict(found)).items()}
-    return figure
+def _file_name(method: str) -> str:
+    """Named after the method; a name that is no file's name on every system gets a hash besides."""
+    name = re.sub(r"[^\w.,+-]+", "_", method)[:100]
+    return f"{name}.jsonl" if name == method else f"{name}-{text_hash(method)[:6]}.jsonl"

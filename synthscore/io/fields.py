@@ -68,13 +68,13 @@ def row_error(row: Row, name: str, value: object, seen: str, remedy: str, **data
     )  # fmt: skip
 
 
-def require_column(row: Row, name: str, remedy: str = "", **data: object) -> None:
+def require_column(row: Row, name: str, remedy: str = "", data: Mapping[str, object] | None = None) -> None:
     """raises : InputError where the row has no such column at all"""
     if name not in row.values:
         column = row.fields.get(name, name)
         seen = f"there is no {column!r}, but {', '.join(map(repr, row.values)) or 'nothing at all'}"
         remedy = remedy or f"Add it, or say which column holds it: {name}=COLUMN"
-        raise row_error(row, name, None, seen, remedy, **data)
+        raise row_error(row, name, None, seen, remedy, **(data or {}))
 
 
 def read_id(row: Row, name: str, column: str | None = None) -> str:
@@ -107,7 +107,7 @@ def read_names(row: Row) -> Names:
 
 def read_text(row: Row, name: str, **data: object) -> str:
     """The text in the column. data : further attributes of the error"""
-    require_column(row, name, **data)
+    require_column(row, name, data=data)
     value, column = row.values[name], row.fields.get(name, name)
     if not isinstance(value, str) or not value.strip():
         seen = f"{column} is {shorten(value)}, expected a text that is not empty"

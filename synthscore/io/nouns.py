@@ -49,35 +49,11 @@ def read_contexts(
     return list(contexts.values()), errors
 
 
-def read_targets(
-    source: Source, *, encoding: str = "utf-8", fields: Mapping[str, str] | None = None
-) -> tuple[list[Target], list[InputError]]:
-    """Targets in the order of the source, all ids different, and the rows that hold none.
-
-    Columns: context_id, text; system and id if any. id defaults to "<context_id>/<system>", or, without a system,
-    to "<context_id>/<row number>"; what is drawn for such a text depends on its words, not on its row.
-    """
-    targets: dict[str, Target] = {}
-    rows: dict[str, int] = {}
-    errors: list[InputError] = []
-    for row in read_rows(source, encoding=encoding, fields=fields):
-        try:
-            row = _good(row)
-            target = target_from_row(row)
-            if target.id in targets:
-                seen = f"target id {target.id!r} was already used by row {rows[target.id]}"
-                remedy = "Give each target an id of its own in a column named id"
-                raise row_error(row, "id", target.id, seen, remedy, **target_names(row))
-            targets[target.id] = target
-            rows[target.id] = row.number
-        except InputError as error:
-            errors.append(error)
-    return list(targets.values()), errors
-
-
 def as_targets(rows: Source | Iterable[Target]) -> list[Target]:
     """Targets of whatever holds them: Targets, mappings, a pandas DataFrame, a datasets.Dataset, a file of rows.
 
+    Columns: context_id, text; system and id if any. id defaults to "<context_id>/<system>", or, without a system,
+    to "<context_id>/<row number>"; what is drawn for such a text depends on its words, not on its row.
     raises : InputError for the first row that holds none
     """
     if isinstance(rows, str | os.PathLike):

@@ -6,19 +6,19 @@ answered is in the store. Knows nothing of what rows mean.
 
 from __future__ import annotations
 
-import gzip
 import itertools
 import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
 from ..errors import InputError
-from .write import arrow_column, replacing, write_cells
+from .write import TABLES, gzipped, replacing, write_groups, write_stdout, write_tables
 
 try:
     import fcntl
@@ -26,7 +26,6 @@ except ImportError:  # Windows: nothing keeps a second process from the same fil
     fcntl = None  # type: ignore[assignment]
 
 _ROWS = 4096  # that are converted at once
-_GROUP = 1 << 25  # bytes of a Parquet row group, uncompressed
 
 
 class Outputs:
@@ -52,11 +51,9 @@ class Outputs:
         """To one of the outputs: lines of JSON or, for all of an output, messages of an Arrow stream."""
         if name in self._files:
             self._files[name].write(data)
-        elif (buffer := getattr(sys.stdout, "buffer", None)) is not None:
-            buffer.write(data)
-            buffer.flush()
         else:
-            sys.stdout.write(data.decode())
+            write_stdout(data)
+            sys.stdout.flush()
 
     def arrow(
         self, name: str, batch: Any, rows: Sequence[int], more: tuple[str, Mapping[str, type], Sequence[Any]] | None
@@ -145,19 +142,16 @@ def _give_name(partial: Path, target: Path) -> None:
 
 def _convert(partial: Path, name: str, file: IO[bytes]) -> None:
     """name : whose ending says the format"""
-    if name.endswith(".parquet"):
-        _to_parquet(partial, file)
-    elif name.endswith((".csv", ".tsv")):
-        columns = dict.fromkeys(column for table in _tables(partial) for row in table for column in row)
-        rows = (row for table in _tables(partial) for row in table)
-        write_cells(rows, list(columns), file, "," if name.endswith(".csv") else "\t")
-    else:
-        with partial.open("rb") as lines:
-            if name.endswith(".gz"):
-                with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed:  # no name, no time
-                    shutil.copyfileobj(lines, compressed)
-            else:
-                shutil.copyfileobj(lines, file)
+    with partial.open("rb") as data:
+        arrow = data.read(1) == b"\xff"  # as no JSON begins
+        data.seek(0)
+        if arrow:
+            _to_parquet(data, file)
+        elif name.endswith(TABLES):
+            write_tables(lambda: _tables(partial), name, file)
+        else:
+            with gzipped(file) if name.endswith(".gz") else nullcontext(file) as stream:
+                shutil.copyfileobj(data, stream)
 
 
 def _tables(partial: Path) -> Iterator[list[dict[str, Any]]]:
@@ -167,40 +161,9 @@ def _tables(partial: Path) -> Iterator[list[dict[str, Any]]]:
             yield table
 
 
-def _to_parquet(partial: Path, file: IO[bytes]) -> None:
+def _to_parquet(data: IO[bytes], file: IO[bytes]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with partial.open("rb") as data:
-        arrow = data.read(1) == b"\xff"  # as no JSON begins
-        data.seek(0)
-        if arrow:
-            with pa.ipc.open_stream(data) as stream, pq.ParquetWriter(file, stream.schema) as writer:
-                _write_groups(writer, (pa.Table.from_batches([batch]) for batch in stream))
-            return
-    schema = pa.schema([])
-    for table in _tables(partial):
-        for column in dict.fromkeys(column for row in table for column in row):
-            found = pa.schema([(column, arrow_column(column, table).type)])
-            try:
-                schema = pa.unify_schemas([schema, found], promote_options="permissive")
-            except pa.ArrowException as error:
-                message = f"cannot write column {column!r} as Parquet: {error}. Give it one type, or write .jsonl"
-                raise InputError(message, field=column) from error
-    with pq.ParquetWriter(file, schema) as writer:
-        made = ([arrow_column(field.name, table, field.type) for field in schema] for table in _tables(partial))
-        _write_groups(writer, (pa.table(columns, schema=schema) for columns in made))
-
-
-def _write_groups(writer: Any, tables: Iterable[Any]) -> None:
-    """Tables, joined into row groups that are worth their name."""
-    import pyarrow as pa
-
-    waiting: list[Any] = []
-    for table in tables:
-        waiting.append(table)
-        if sum(each.nbytes for each in waiting) >= _GROUP:
-            writer.write_table(pa.concat_tables(waiting))
-            waiting = []
-    if waiting:
-        writer.write_table(pa.concat_tables(waiting))
+    with pa.ipc.open_stream(data) as stream, pq.ParquetWriter(file, stream.schema) as writer:
+        write_groups(writer, (pa.Table.from_batches([batch]) for batch in stream))

@@ -11,7 +11,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,6 +20,8 @@ import numpy as np
 from ..errors import InputError
 from .fields import encodable
 
+GROUP = 1 << 25  # bytes of a Parquet row group, uncompressed
+
 
 def write_rows(rows: Iterable[Mapping[str, Any]], out: str | os.PathLike[str]) -> int:
     """Write rows as .jsonl (or .jsonl.gz), .csv, .tsv or .parquet by suffix, or as JSONL to stdout ("-"). How many.
@@ -27,24 +29,32 @@ def write_rows(rows: Iterable[Mapping[str, Any]], out: str | os.PathLike[str]) -
     A file appears whole or not at all. NaN becomes null; floats keep full precision. JSONL is written as rows come.
     """
     if str(out) == "-":
-        return _write_jsonl(rows, getattr(sys.stdout, "buffer", None) or _TextOnly())
-    path = Path(out)
-    suffix = Path(str(path).removesuffix(".gz")).suffix.lower()
-    writers: dict[str, Callable[[Iterable[Mapping[str, Any]], IO[bytes]], int]] = {
-        ".jsonl": _write_jsonl,
-        ".ndjson": _write_jsonl,
-        ".csv": lambda rows, file: _write_csv(rows, file, ","),
-        ".tsv": lambda rows, file: _write_csv(rows, file, "\t"),
-        ".parquet": _write_parquet,
-    }
-    if suffix not in writers or (path.suffix == ".gz" and suffix not in (".jsonl", ".ndjson")):
-        message = f"cannot write {path}: its format is unknown, expected .jsonl, .jsonl.gz, .csv, .tsv or .parquet"
-        raise InputError(message, source=str(path))
-    with replacing(path) as file:
-        if path.suffix != ".gz":
-            return writers[suffix](rows, file)
-        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed:  # no name, no time: equal rows, equal bytes
-            return _write_jsonl(rows, compressed)
+        n_rows = sum(write_stdout(json_line(row)) for row in rows)
+        sys.stdout.flush()
+        return n_rows
+    name = Path(out).name.lower()
+    lines, table = name.endswith((".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")), name.endswith(TABLES)
+    if not lines and not table:
+        message = f"cannot write {out}: its format is unknown, expected .jsonl, .jsonl.gz, .csv, .tsv or .parquet"
+        raise InputError(message, source=str(out))
+    with replacing(out) as file:
+        if table:
+            whole = [plain(row) for row in rows]
+            write_tables(lambda: [whole], name, file)
+            return len(whole)
+        with gzipped(file) if name.endswith(".gz") else nullcontext(file) as stream:
+            return sum(bool(stream.write(json_line(row))) for row in rows)
+
+
+def write_stdout(data: bytes) -> bool:
+    """To stdout, which in a notebook takes only text."""
+    buffer = getattr(sys.stdout, "buffer", None)
+    sys.stdout.write(data.decode()) if buffer is None else buffer.write(data)
+    return True
+
+
+def gzipped(file: IO[bytes]) -> gzip.GzipFile:
+    return gzip.GzipFile("", "wb", fileobj=file, mtime=0)  # no name, no time: equal rows, equal bytes
 
 
 @contextmanager
@@ -67,16 +77,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         temporary.unlink(missing_ok=True)
 
 
-class _TextOnly:
-    """A stdout without bytes below it, as in a notebook."""
-
-    def write(self, data: bytes) -> int:
-        return sys.stdout.write(data.decode())
-
-    def flush(self) -> None:
-        sys.stdout.flush()
-
-
 def plain(value: Any) -> Any:
     """The value in JSON's own types: NaN and infinities, which JSON does not have, as null."""
     if isinstance(value, float | np.floating):
@@ -92,15 +92,6 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, os.PathLike) else value
 
 
-def _write_jsonl(rows: Iterable[Mapping[str, Any]], file: Any) -> int:
-    count = 0
-    for row in rows:
-        file.write(json_line(row))
-        count += 1
-    file.flush()
-    return count
-
-
 def json_line(row: Mapping[str, Any]) -> bytes:
     """A row as a line of JSONL, with its end."""
     values = plain(row)
@@ -110,51 +101,82 @@ def json_line(row: Mapping[str, Any]) -> bytes:
     return line.encode() + b"\n"
 
 
-def _columns(rows: Iterable[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
-    table: list[dict[str, Any]] = [plain(row) for row in rows]
-    return table, list(dict.fromkeys(name for row in table for name in row))
+TABLES = (".csv", ".tsv", ".parquet")
+"""Formats that need to know all columns before their first row is written."""
+
+Tables = Callable[[], Iterable[Sequence[Mapping[str, Any]]]]
+"""Rows of JSON's own types, some at a time, as often as they are called for."""
 
 
-def _write_csv(rows: Iterable[Mapping[str, Any]], file: IO[bytes], delimiter: str) -> int:
-    table, columns = _columns(rows)
-    write_cells(table, columns, file, delimiter)
-    return len(table)
+def write_tables(tables: Tables, name: str, file: IO[bytes]) -> None:
+    """Rows as CSV, TSV or Parquet. name : whose ending says which
 
-
-def write_cells(table: Iterable[Mapping[str, Any]], columns: Sequence[str], file: IO[bytes], delimiter: str) -> None:
-    """Rows of JSON's own types as CSV under these columns."""
+    raises : InputError for a column of several types in Parquet, and for half a surrogate pair
+    """
+    if name.endswith(".parquet"):
+        _write_parquet(tables, file)
+        return
 
     def cell(value: Any) -> Any:
         return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
+    columns = list(dict.fromkeys(column for table in tables() for row in table for column in row))
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    writer = csv.writer(text, delimiter=delimiter)  # lines end in \r\n, so that a lone \r in a text is quoted as well
+    # lines end in \r\n, so that a lone \r in a text is quoted as well
+    writer = csv.writer(text, delimiter="\t" if name.endswith(".tsv") else ",")
     try:
         if columns:
             writer.writerow(columns)
-        writer.writerows([cell(row.get(column)) for column in columns] for row in table)
+        writer.writerows([cell(row.get(column)) for column in columns] for table in tables() for row in table)
     except UnicodeEncodeError as error:
         raise InputError(f"cannot write CSV: {error}. Write the text again as UTF-8, or write .jsonl") from error
     finally:
         text.detach()
 
 
-def _write_parquet(rows: Iterable[Mapping[str, Any]], file: IO[bytes]) -> int:
+def _write_parquet(tables: Tables, file: IO[bytes]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table, columns = _columns(rows)
-    arrays = [arrow_column(column, table) for column in columns]
-    pq.write_table(pa.table(arrays, names=columns), file)
-    return len(table)
+    schema = pa.schema([])
+    for table in tables():
+        for column in dict.fromkeys(column for row in table for column in row):
+            with _column_errors(column):
+                found = pa.schema([(column, pa.array([row.get(column) for row in table]).type)])
+                schema = pa.unify_schemas([schema, found], promote_options="permissive")
+
+    def arrow() -> Iterator[Any]:
+        for table in tables():
+            columns = []
+            for field in schema:
+                with _column_errors(field.name):
+                    columns.append(pa.array([row.get(field.name) for row in table], field.type))
+            yield pa.table(columns, schema=schema)
+
+    with pq.ParquetWriter(file, schema) as writer:
+        write_groups(writer, arrow())
 
 
-def arrow_column(column: str, table: Sequence[Mapping[str, Any]], type_: Any = None) -> Any:
-    """The column of rows of JSON's own types; type_ : what it must be, rather than what its values are."""
+@contextmanager
+def _column_errors(column: str) -> Iterator[None]:
     import pyarrow as pa
 
     try:
-        return pa.array([row.get(column) for row in table], type_)
+        yield
     except (pa.ArrowException, UnicodeEncodeError) as error:
         message = f"cannot write column {column!r} as Parquet: {error}. Give it one type, or write .jsonl"
         raise InputError(message, field=column) from error
+
+
+def write_groups(writer: Any, tables: Iterable[Any]) -> None:
+    """Arrow tables, joined into row groups that are worth their name."""
+    import pyarrow as pa
+
+    waiting: list[Any] = []
+    for table in tables:
+        waiting.append(table)
+        if sum(each.nbytes for each in waiting) >= GROUP:
+            writer.write_table(pa.concat_tables(waiting))
+            waiting = []
+    if waiting:
+        writer.write_table(pa.concat_tables(waiting))

@@ -20,6 +20,7 @@ from typing import Any
 
 from ..errors import LadderError, ReferencesError
 from ..io.write import replacing
+from ..judging.tasks import load_task
 from ..signature import text_hash
 from ..types import Context, Ladder
 from .card import card_text
@@ -139,6 +140,24 @@ class References:
             and (wanted is None or ladder.context_id in wanted)
         )
         return References(tuple(kept), self.source)
+
+    def select(
+        self, *, task: str | None = None, attribute: str | None = None, context_id: str | None = None
+    ) -> References:
+        """As `filter`; task may be a folder with a task.toml. raises : LadderError where there are none"""
+        named = load_task(task).name if task else None
+        chosen = self.filter(task=named, attribute=attribute, context_ids=None if context_id is None else [context_id])
+        if len(chosen):
+            return chosen
+        if context_id is not None and attribute:
+            self.find(context_id, attribute, named)  # raises, naming the nearest
+        wanted = {"context": context_id, "attribute": attribute, "task": task}
+        names = ", ".join(f"{name} {value!r}" for name, value in wanted.items() if value) or "any kind"
+        ids = self._context_ids
+        raise LadderError(
+            f"{self.source} holds no ladder of {names}. It has the tasks {', '.join(self.tasks)}, the attributes "
+            f"{', '.join(self.attributes)}, and {len(ids)} contexts: {', '.join(ids[:8])}{', ...' * (len(ids) > 8)}"
+        )
 
     # --------------------------------------------------------------------------------------------- load and save
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, Protocol
 
@@ -121,45 +121,98 @@ def generate_ladders(
         does not have; LadderError for n_rungs < 2; whatever the engine raises for a whole call. A single rung that
         cannot be written raises nothing: it is a failed rung with a reason, and so are the rungs that need it.
     """
-    waves = schedule(n_rungs)
-    if not writer.needs_parents:  # one wave, still coarse to fine: of two equal texts the one on fewer ladders fails
-        waves = (tuple(step for wave in waves for step in sorted(wave, key=lambda step: -step.level)),)
+    if n_rungs < 2:
+        schedule(n_rungs)  # raises
     names = [attributes] if isinstance(attributes, str) else attributes
     chosen = [task.attribute(name) for name in dict.fromkeys(names)]
     if not chosen:
         raise InputError(f"no attribute to write ladders for. Task {task.name!r} has: {', '.join(task.attributes)}")
-    pairs = [(context, attribute) for context in _unique(contexts) for attribute in chosen]
-    made: dict[tuple[str, str], dict[int, Rung]] = {(context.id, attribute.name): {} for context, attribute in pairs}
-    for wave in waves:
-        jobs = []
-        for context, attribute in pairs:
-            rungs = made[context.id, attribute.name]
-            others = tuple(rung.text for rung in rungs.values() if rung.status == "ok")
-            for step in wave:
-                job = Job(context, attribute, step.level, n_rungs, others=others)
-                parents = [rungs[level] for level in step.parents] if writer.needs_parents else []
-                if any(parent.status == "failed" for parent in parents):
-                    rungs[step.level] = _orphan(job, parents, writer)
-                    if progress:
-                        progress(1)
-                elif parents:
-                    jobs.append(replace(job, worse=parents[0].text, better=parents[1].text))
-                else:
-                    jobs.append(job)
-        written = writer.write(task, jobs, progress) if jobs else []
-        for job, rung in zip(jobs, written, strict=True):
-            made[job.context.id, job.attribute.name][job.level] = rung
     levels = range(1, n_rungs + 1)
+    drafts = [Draft(context, attribute, n_rungs, levels) for context in _unique(contexts) for attribute in chosen]
+    write_rungs(task, drafts, writer, progress)
     return [
         Ladder(
-            context_id=context.id,
+            context_id=draft.context.id,
             task=task.name,
-            attribute=attribute.name,
-            rungs=tuple(made[context.id, attribute.name][level] for level in levels),
-            context=context,
+            attribute=draft.attribute.name,
+            rungs=tuple(draft.rungs[level] for level in levels),
+            context=draft.context,
         )
-        for context, attribute in pairs
+        for draft in drafts
     ]
+
+
+@dataclass(slots=True)
+class Draft:
+    """A ladder of which some rungs are to be written.
+
+    levels : of these rungs. rungs : level -> rung, of those that are there; `write_rungs` adds the others
+    again : the text and the attempt that the first of the levels is to be unlike, where it is written again
+    """
+
+    context: Context
+    attribute: Attribute
+    n_rungs: int
+    levels: Sequence[int]
+    rungs: dict[int, Rung] = field(default_factory=dict)
+    again: tuple[str, int] | None = None
+
+    def jobs(self, steps: Sequence[Step], writer: Writer) -> list[Job]:
+        """Those of the steps that are to be written; one whose parents failed is a failed rung at once."""
+        jobs = []
+        others = tuple(rung.text for rung in self.rungs.values() if rung.text)
+        for step in steps:
+            if step.level not in self.levels:
+                continue
+            job = Job(self.context, self.attribute, step.level, self.n_rungs, others=others)
+            if self.again and step.level == self.levels[0]:
+                text, attempt = self.again
+                job = replace(job, others=(*others, text) if text else others, attempt=attempt + 1)
+            parents = [self.rungs[level] for level in step.parents] if writer.needs_parents else []
+            if failed := " and ".join(f"rung {parent.level}" for parent in parents if parent.status == "failed"):
+                provenance = {"writer": writer.name, "context_sha256": text_hash(self.context.text)}
+                self.rungs[step.level] = job.failed(f"it is written from {failed}, which failed", provenance)
+            else:
+                jobs.append(replace(job, worse=parents[0].text, better=parents[1].text) if parents else job)
+        return jobs
+
+
+def write_rungs(
+    task: Task,
+    drafts: Sequence[Draft],
+    writer: Writer,
+    progress: Progress | None = None,
+    lenders: Iterable[Context] = (),
+) -> None:
+    """Write what is missing of all drafts, wave by wave. lenders : more contexts, which damage may borrow from"""
+    waves = [_waves(draft.n_rungs, writer) for draft in drafts]
+    for number in range(max(map(len, waves), default=0)):
+        jobs: list[Job] = []
+        owners: list[Draft | None] = []
+        for draft, own in zip(drafts, waves, strict=True):
+            steps = own[number] if number < len(own) else ()
+            found = draft.jobs(steps, writer)
+            jobs, owners = jobs + found, owners + [draft] * len(found)
+            n_orphans = sum(step.level in draft.levels for step in steps) - len(found)
+            if progress and n_orphans:
+                progress(n_orphans)
+        if jobs and not writer.needs_parents:  # the best rungs of the lenders, which nobody keeps
+            here, like = {job.context.id for job in jobs}, jobs[0]
+            more = [context for context in lenders if context.id not in here]
+            jobs += [Job(context, like.attribute, like.n_rungs, like.n_rungs) for context in more]
+            owners += [None] * len(more)
+        written = writer.write(task, jobs, progress) if jobs else []
+        for owner, job, rung in zip(owners, jobs, written, strict=True):
+            if owner:
+                owner.rungs[job.level] = rung
+
+
+def _waves(n_rungs: int, writer: Writer) -> tuple[tuple[Step, ...], ...]:
+    waves = schedule(n_rungs)
+    if writer.needs_parents:
+        return waves
+    # One wave, still coarse to fine: of two equal texts the one on fewer ladders fails.
+    return (tuple(step for wave in waves for step in sorted(wave, key=lambda step: -step.level)),)
 
 
 def _unique(contexts: Sequence[Context]) -> list[Context]:
@@ -173,12 +226,6 @@ def _unique(contexts: Sequence[Context]) -> list[Context]:
                 value=context.id,
             )
     return list(unique.values())
-
-
-def _orphan(job: Job, parents: Sequence[Rung], writer: Writer) -> Rung:
-    failed = " and ".join(f"rung {parent.level}" for parent in parents if parent.status == "failed")
-    provenance = {"writer": writer.name, "context_sha256": text_hash(job.context.text)}
-    return job.failed(f"it is written from {failed}, which failed", provenance)
 
 
 # ------------------------------------------------------------------------------------------------- keys and seeds

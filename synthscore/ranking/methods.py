@@ -156,6 +156,8 @@ def rank(
     """
     of = method_of(method)
     of.check(options, debias=debias, stderr=stderr)
+    if seed < 0:
+        raise InputError(f"seed is {seed}, expected 0 or more", value=seed)
     sets = comparisons if isinstance(comparisons, ComparisonSets) else ComparisonSets((), {(): comparisons})
     run = {**of.options, **options}
     if of.sorts:

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..errors import InputError
 from ..evaluation.agreement import LEVELS, agreement, draw_contexts
-from ..evaluation.ratings import join
-from ..evaluation.ratings.types import Ratings
+from ..evaluation.join import join
+from ..evaluation.ratings import Ratings
 from ..io.scores import score_row
 from ..signature import Signature
 from ..types import Score
@@ -59,8 +59,9 @@ def agreements(ratings: Ratings, scores: Mapping[str, Iterable[tuple[Score, Sign
             human = ratings.human(attribute)
             for level in LEVELS:
                 of = agreement(values, human, ratings.context_ids, ratings.systems, level=level, draws=draws)
-                ends = (_number(end) for end in (of.value, of.low, of.high))
-                found.figures.append(Figure(name, attribute, level, "spearman", *ends, of.n, of.n_skipped))
+                value, low, high = (_number(end) for end in (of.value, of.low, of.high))
+                place = (name, attribute, level, "spearman")
+                found.figures.append(Figure(*place, value, low, high, of.n, of.n_skipped))
     return found
 
 
@@ -78,9 +79,10 @@ def read_evaluation(path: Path) -> Agreements:
             methods = {rest["method"]: {name: levels for name, levels in content.items() if name != "about"}}
         found = Agreements(lines=[str(line) for line in rest.get("left_out", ())])
         for method, attributes in methods.items():
-            for *place, figure in _leaves(attributes):
-                ends = (_number(figure[name]) for name in ("value", "low", "high"))
-                found.figures.append(Figure(method, *place, *ends, int(figure["n"]), int(figure["skipped"])))
+            for attribute, level, statistic, figure in _leaves(attributes):
+                value, low, high = (_number(figure[name]) for name in ("value", "low", "high"))
+                n, skipped = int(figure["n"]), int(figure["skipped"])
+                found.figures.append(Figure(method, attribute, level, statistic, value, low, high, n, skipped))
         for attribute, level, statistic, people in _leaves(rest.get("people", {})):
             found.ceilings[attribute, level, statistic] = _number(people["ceiling"])
         return found

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from ..types import FloatArray, Verdict
-from .layout import clip, clip_middle, percent, spaced
+from .words import clip, clip_middle, percent, spaced
 
 WIDTH = 360
 LEFT, RIGHT = 40, WIDTH - 10
@@ -129,14 +129,9 @@ def histogram(
             base += count
     if cut is not None and low <= cut <= high:
         parts += [_path(f"M{across(cut):.1f} {top - 8}V{bottom}", "cut")]
-        parts += [_text(across(cut), top - 11, f"{cut:g}", "strong", _anchor(across(cut)))]
+        parts += [_text(across(cut), top - 11, f"{cut:g}", "strong", "middle")]
     described = f"{len(whole) + len(partial)} values from {low:.3g} to {high:.3g}; the highest bar is {most}."
     return _svg(bottom + 40, title, described, *parts, *_axis(across, marks, bottom, label))
-
-
-def _anchor(x: float) -> str:
-    """Where a word at x starts, so that it stays inside the figure."""
-    return "start" if x < LEFT + 30 else "end" if x > RIGHT - 30 else "middle"
 
 
 class Dot(NamedTuple):
@@ -225,13 +220,14 @@ def _dot(x: float, class_: str = "fill-a") -> Markup:
 
 
 def _rows(
-    rows: Sequence[Markup], across: Scale, marks: Iterable[Mark], bottom: float, class_: str, label: str, title: str,
+    rows: Sequence[Markup], across: Scale, marks: Sequence[Mark], bottom: float, class_: str, label: str, title: str,
     described: str,
 ) -> Markup:  # fmt: skip
     """Rows over lines of class_ at the marks, which are named below."""
     lines = [_path(f"M{across(mark.at):.1f} 0V{bottom}", class_) for mark in marks]
     names = [_text(across(mark.at), bottom + 16, mark.label, anchor="middle") for mark in marks if mark.label]
-    below = _text(WIDTH / 2, bottom + 34, label, "soft", "middle")
+    middle = (across(marks[0].at) + across(marks[-1].at)) / 2 if marks else WIDTH / 2
+    below = _text(middle, bottom + 34, label, "soft", "middle")
     return _svg(bottom + 40, title, described, *lines, *rows, *names, below)
 
 

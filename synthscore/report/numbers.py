@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -17,9 +17,24 @@ import numpy as np
 
 from ..errors import alike
 from ..evaluation.agreement import per_context, spearman
+from ..thresholds.calibrate import expected_counts
 from ..thresholds.rules import MinScore, limits
-from ..types import BoolArray, FloatArray, IntArray, Ladder, Target
+from ..types import BoolArray, FloatArray, IntArray, Ladder, Score, Target
 from .read import Run, Scored
+from .verdicts import RungVerdicts, verdicts_by_rung
+
+
+class Decisions(NamedTuple):
+    """What a threshold does: texts that reach it, that may or may not, that do not, and that have no score.
+
+    An unscored text that its limits decide is kept or below.
+    """
+
+    threshold: float
+    kept: int
+    undecided: int
+    below: int
+    unscored: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +53,12 @@ class Group:
     @cached_property
     def values(self) -> FloatArray:
         """Shape (n,), NaN where unscored."""
-        return _floats(score.value for score, _ in self.rows)
+        return floats(score.value for score, _ in self.rows)
 
     @cached_property
     def stderr(self) -> FloatArray:
         """Shape (n,), NaN where a score has none."""
-        return _floats(score.stderr for score, _ in self.rows)
+        return floats(score.stderr for score, _ in self.rows)
 
     @cached_property
     def partial(self) -> BoolArray:
@@ -61,11 +76,13 @@ class Group:
     @cached_property
     def by_rung(self) -> list[RungVerdicts]:
         """Verdicts against each level, worst first; empty without verdicts."""
-        return _by_rung(self.rows)
+        return verdicts_by_rung(self.rows)
 
-    @property
-    def median(self) -> float:
-        return float(np.median(self.values[self.scored])) if self.scored.any() else math.nan
+    @cached_property
+    def quarters(self) -> list[float]:
+        """What a quarter of the scores is below, half of them, and three quarters; NaN without scores."""
+        known = self.values[self.scored]
+        return np.quantile(known, (0.25, 0.5, 0.75)).tolist() if len(known) else [math.nan] * 3
 
     @property
     def span(self) -> tuple[float, float]:
@@ -76,12 +93,16 @@ class Group:
 
     def decide(self, threshold: float) -> Decisions:
         """As `synthscore filter --min-score` does, but that what is undecided and has no score is unscored."""
-        low, high = (_floats(getattr(score, end) for score, _ in self.rows) for end in ("low", "high"))
+        low, high = (floats(getattr(score, end) for score, _ in self.rows) for end in ("low", "high"))
         least, most = limits(self.values, self.stderr, low, high, self.partial)
         decided = MinScore(threshold).decide_many(self.values, self.stderr, least, most)
         kept, unsure, below = (decided == name for name in ("kept", "unsure", "dropped"))
         numbers = (kept, unsure & self.scored, below, unsure & ~self.scored)
         return Decisions(threshold, *(int(rows.sum()) for rows in numbers))
+
+    @cached_property
+    def chosen(self) -> Decisions | None:
+        return None if self.min_score is None else self.decide(self.min_score)
 
     @cached_property
     def thresholds(self) -> list[Decisions]:
@@ -94,18 +115,13 @@ class Group:
         own = set() if self.min_score is None else {self.min_score}
         return [self.decide(threshold) for threshold in sorted({*at.tolist(), *own})]
 
-
-class Decisions(NamedTuple):
-    """What a threshold does: texts that reach it, that may or may not, that do not, and that have no score.
-
-    An unscored text that its limits decide is kept or below.
-    """
-
-    threshold: float
-    kept: int
-    undecided: int
-    below: int
-    unscored: int
+    @property
+    def expected(self) -> list[float]:
+        """At each of the thresholds, how many texts are expected to be that good; empty where scores have no errors."""
+        if np.isnan(self.stderr[self.scored]).any():
+            return []
+        at = [one.threshold for one in self.thresholds]
+        return [one.n_expected for one in expected_counts(self.values, self.stderr, at)]
 
 
 def rung_top(n_rungs: int) -> float:
@@ -152,69 +168,18 @@ def scale_of(row: Scored, ladder: Ladder | None) -> int | None:
     return None
 
 
-# ------------------------------------------------------------------------------------------------- verdicts
+# ------------------------------------------------------------------------------------------------- mass, length
 
 
-class RungVerdicts(NamedTuple):
-    """Verdicts on texts against the rungs of one level: mean probabilities.
-
-    n, better, worse, similar : over both orders where both were asked. ties : share of answers with Similar on top
-    as_asked, swapped : P(better), in each order, over the n_both texts answered in both; NaN without
-    changed : share of these whose verdict (better or worse, by margin) is another in the other order
-    """
-
-    level: int
-    n: int
-    better: float
-    worse: float
-    similar: float
-    ties: float
-    n_both: int
-    as_asked: float
-    swapped: float
-    changed: float
-
-    @property
-    def favour(self) -> float:
-        """By how many points the judge prefers the text that it is asked about, whichever that is."""
-        return 50 * (self.as_asked - self.swapped)
-
-
-def _by_rung(rows: Sequence[Scored]) -> list[RungVerdicts]:
-    table = np.array(
-        [
-            (index, v.level, v.swapped, v.better, v.worse, v.similar)
-            for index, (score, _) in enumerate(rows)
-            for v in score.verdicts
-        ]
-    ).reshape(-1, 6)
-    found = []
-    for level in np.unique(table[:, 1]).tolist():
-        at = table[table[:, 1] == level]
-        better, worse, similar = at[:, 3:].mean(axis=0).tolist()
-        ties = float((at[:, 5] > at[:, 3:5].max(axis=1)).mean())
-        one, other = (at[at[:, 2] == swapped] for swapped in (0, 1))
-        _, first, second = np.intersect1d(one[:, 0], other[:, 0], return_indices=True)
-        asked, swapped = one[first, 3:], other[second, 3:]
-        both = (math.nan,) * 3
-        if len(asked):
-            changed = ((asked[:, 0] > asked[:, 1]) != (swapped[:, 0] > swapped[:, 1])).mean()
-            both = float(asked[:, 0].mean()), float(swapped[:, 0].mean()), float(changed)
-        n = len(np.unique(at[:, 0]))
-        found.append(RungVerdicts(int(level), n, better, worse, similar, ties, len(asked), *both))
-    return found
-
-
-def overall(by_rung: Sequence[RungVerdicts]) -> tuple[float, float]:
-    """Mean favour in points, and the share of pairs that get another verdict in the other order; NaN without both."""
-    both = [rung for rung in by_rung if rung.n_both]
-    if not both:
-        return math.nan, math.nan
-    means = np.average([(rung.favour, rung.changed) for rung in both], axis=0, weights=[rung.n_both for rung in both])
-    return float(means[0]), float(means[1])
-
-
-# ------------------------------------------------------------------------------------------------- length
+def masses(run: Run) -> list[tuple[float, str, Score]]:
+    """Label mass, file or method, and score, of each that has a mass; the lowest first."""
+    known = [
+        (mass, name, score)
+        for name, rows in run.scores.items()
+        for score, _ in rows
+        if (mass := score.details.get("label_mass")) is not None
+    ]
+    return sorted(known, key=lambda one: one[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -240,7 +205,7 @@ def length_effect(group: Group, texts: Mapping[str, Target], most: int) -> Lengt
     if len(known) < 3:
         return None
     words = np.array([len(texts[score.id].text.split()) for score in known])
-    values = _floats(score.value for score in known)
+    values = floats(score.value for score in known)
     edges = np.quantile(words, np.linspace(0, 1, max(1, min(8, len(known) // 5)) + 1)[1:-1])
     part = np.searchsorted(edges, words)  # equal lengths stay together
     bins = [(float(np.median(words[part == k])), float(np.median(values[part == k]))) for k in np.unique(part)]
@@ -282,43 +247,5 @@ def failures(run: Run) -> list[Failure]:
     return sorted(listed, key=lambda failure: -failure.n)
 
 
-# ------------------------------------------------------------------------------------------------- one ladder
-
-
-@dataclass(frozen=True, slots=True)
-class LadderView:
-    """A ladder, and the texts that were scored on it, best first."""
-
-    name: str
-    ladder: Ladder
-    rows: tuple[Scored, ...]
-
-
-def ladder_views(run: Run, found: Sequence[Group], context_id: str | None = None, most: int = 4) -> list[LadderView]:
-    """The ladders of one context: the one with the most texts, all of them scored; or those of the context named.
-
-    Empty without ladders, or where none of them is a scored text's. most : views of a named context
-    """
-    views = []
-    for group in found:
-        on: dict[tuple[str, str, str], tuple[Ladder, list[Scored]]] = {}
-        for row in group.rows:
-            ladder = run.ladder(row) if context_id in (None, row.score.context_id) else None
-            if ladder and ladder.n_rungs == group.n_rungs:
-                on.setdefault((ladder.task, ladder.context_id, ladder.attribute), (ladder, []))[1].append(row)
-        for ladder, rows in on.values():
-            rows.sort(key=lambda row: -math.inf if row.score.value is None else row.score.value, reverse=True)
-            views.append(LadderView(group.name, ladder, tuple(rows)))
-    return sorted(views, key=_instructive, reverse=True)[: 1 if context_id is None else most]
-
-
-def _instructive(view: LadderView) -> tuple[bool, bool, bool, int, float]:
-    """All scored, all rungs there, verdicts to see, many texts, far apart."""
-    whole = all(score.status == "ok" for score, _ in view.rows)
-    spread = float(np.ptp(_floats(score.value for score, _ in view.rows))) if whole else 0.0
-    full = len(view.ladder.usable) == view.ladder.n_rungs
-    return whole, full, any(score.verdicts for score, _ in view.rows), len(view.rows), spread
-
-
-def _floats(values: Iterable[float | None]) -> FloatArray:
+def floats(values: Iterable[float | None]) -> FloatArray:
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)

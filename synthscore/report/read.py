@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ..errors import InputError, SynthscoreError
-from ..evaluation.ratings.types import Ratings
+from ..evaluation.ratings import Ratings
 from ..io.fields import Row
 from ..io.files import read_rows
 from ..io.nouns import target_from_row
@@ -212,12 +212,10 @@ def _take_texts(run: Run, name: str, rows: Iterable[Row], errors: list[InputErro
 
 
 def _read_ratings(run: Run, source: str, name: str) -> None:
-    from ..evaluation.ratings.read import read_ratings
-
     if run.ratings is not None:
         run.unused.append(name)
         return
-    run.ratings = read_ratings(source)
+    run.ratings = Ratings.load(source)
     for text in run.ratings:
         if text.text.strip():
             run.texts.setdefault(text.id, Target(text.id, text.context_id, text.text, text.system or None))

@@ -38,7 +38,7 @@ class Filtered:
     """What became of the rows.
 
     n_open : unscored rows that their low and high do not decide. unsure, unscored : reasons
-    signatures : of what was scored
+    signatures : of what was compared
     kept, dropped, unsure : the rows, where no file was named for any
     """
 
@@ -76,7 +76,7 @@ class Filtered:
 
 
 def filter_rows(
-    batches: Iterable[RowBatch], score_rows: ScoreRows, rule: Rule, paths: Mapping[Decision, str | os.PathLike[str]]
+    batches: Iterable[RowBatch], score_rows: ScoreRows, rule: Rule, paths: Mapping[str, str | os.PathLike[str]]
 ) -> Filtered:
     """Sort rows into files by what a rule makes of their scores.
 
@@ -89,7 +89,7 @@ def filter_rows(
     with Outputs({name: str(path) for name, path in paths.items()}) as outputs:
         for batch in batches:
             scored = score_rows(batch.rows)
-            used = {id(signature): signature for score, signature in scored if score.status != "unscored"}
+            used = {id(signature): signature for score, signature in scored if score.n_comparisons}
             for signature in dict.fromkeys(used.values()):
                 rule.check(signature)
                 found.signatures[signature] = None

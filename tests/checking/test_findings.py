@@ -10,17 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synthscore.checking.findings import (
-    MEANING,
-    Finding,
-    Kind,
-    information,
-    judged_findings,
-    last_written,
-    place_rungs,
-    text_findings,
-)
+from synthscore.checking.findings import MEANING, Finding, Kind, judged_findings, last_written
+from synthscore.checking.positions import information, place_rungs
 from synthscore.checking.rungs import ask_rungs
+from synthscore.checking.texts import text_findings
 from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates

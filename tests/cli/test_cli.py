@@ -25,6 +25,7 @@ from synthscore.resources import resource
 from synthscore.signature import Signature
 from synthscore.thresholds.certificate import Certificate, Certified, Guarantee
 from synthscore.types import Context, Ladder, Rung
+from tests.cli.test_app import COMMANDS as VERBS_OF_THE_FRAME
 from tests.fakes import FakeEngine
 
 CONTEXTS = {f"c{i}": f"Article {i}. It has a second sentence, and that is about something else." for i in (1, 2, 3)}
@@ -120,9 +121,9 @@ COMMANDS = {" ".join(path): parser for path, parser in parsers(build_parser())}
 
 
 def test_the_commands_are_those_that_were_promised():
-    assert set(COMMANDS) == {
-        *("calibrate", "compare", "curve", "demo", "doctor", "evaluate", "filter", "generate", "rank", "references"),
-        *("report", "score", "store", "verify"),
+    assert {*COMMANDS, *VERBS_OF_THE_FRAME} - {"store import"} == {
+        *("calibrate", "compare", "curve", "demo", "doctor", "evaluate", "filter", "generate", "rank", "report"),
+        *("score", "store", "verify"),
         *(f"references {action}" for action in ("card", "check", "diff", "list", "repair", "show", "verify")),
         *(f"store {action}" for action in ("info", "merge", "prune", "salvage", "show")),
     }
@@ -720,8 +721,8 @@ def reference(context_id):
     return sentence.format(context_id) + "Work begins in May and will take a year, says the mayor."
 
 
-def generate(*argv, source="contexts.jsonl", attribute="coherence"):
-    return main(["generate", source, "--task", "summarization", "-a", attribute, "-o", "ladders", *argv])
+def generate(*argv, source="contexts.jsonl", attribute="coherence", task="summarization", output="ladders"):
+    return main(["generate", source, "--task", task, "-a", attribute, "-o", output, *argv])
 
 
 def test_generate_writes_ladders_that_score_can_read(engine, damage, capsys):
@@ -873,15 +874,15 @@ def test_rows_that_hold_no_context_are_left_out_and_named(damage, capsys):
 
 
 @pytest.mark.parametrize(
-    ("argv", "words"),
+    ("options", "words"),
     [
-        (["-a", "wit"], ["TaskError", "'wit'", "coherence, consistency"]),
-        (["--task", "cooking"], ["TaskError", "'cooking'", "story"]),
+        ({"attribute": "wit"}, ["TaskError", "'wit'", "coherence, consistency"]),
+        ({"task": "cooking"}, ["TaskError", "'cooking'", "story"]),
     ],
 )
-def test_an_unknown_task_or_attribute_is_named_with_those_that_there_are(capsys, argv, words):
+def test_an_unknown_task_or_attribute_is_named_with_those_that_there_are(capsys, options, words):
     contexts("c1")
-    assert generate(*argv) == 1
+    assert generate(**options) == 1
     shown(capsys.readouterr().err, *words)
     assert not Path("ladders").exists()
 
@@ -894,7 +895,7 @@ def test_a_folder_that_holds_something_else_is_refused_before_anything_is_asked(
     Path("other").mkdir()
     Path("other/thesis.tex").touch()
     asked = engine.n_written
-    assert generate("--model", "fake", "--seed", "1", "-o", "other") == 1
+    assert generate("--model", "fake", "--seed", "1", output="other") == 1
     shown(capsys.readouterr().err, "ReferencesError", "other")
     assert engine.n_written == asked
 
@@ -1050,7 +1051,7 @@ def test_a_judge_that_answers_nothing_makes_no_scale(engine, references, capsys)
     assert main(["references", "check", "ladders", "--positions", "scale.json"]) == 1
     out, err = capsys.readouterr()
     shown(out, "summarization coherence - - - - -", "answered nothing", "3 x unanswered")
-    shown(err, "scale.json", "summarization/coherence", "answered nothing")
+    shown(err, "no positions", "summarization/coherence", "answered nothing")
     assert not Path("scale.json").exists()
 
 

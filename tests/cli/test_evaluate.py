@@ -14,7 +14,7 @@ from synthscore import engines
 from synthscore.cli import agreeing
 from synthscore.cli.app import main
 from synthscore.evaluation.agreement import agreement
-from synthscore.evaluation.ratings import load_benchmark
+from synthscore.evaluation.benchmarks import load_benchmark
 from synthscore.io.write import write_rows
 from synthscore.ladders.references import References
 from tests.fakes import FakeEngine
@@ -351,8 +351,8 @@ def test_a_benchmark_with_a_row_short_says_which_context(folder, capsys):
         (["--human", "r", "--resamples", "0", "--against", "length"], "--against needs resamples"),
         (["a/length.jsonl", "--human", "r", "--methods", "length"], "are both called length"),
         (["--table", "ds1", "--data", "d"], "say: python -m papers ds1 --data DIR --model M"),
-        (["--human", "r", "--level", "text"], "invalid choice"),
-        (["--human", "r", "--benchmark", "none"], "invalid choice"),
+        (["--human", "r", "--level", "text"], "Choose from"),
+        (["--human", "r", "--resamples", "-1"], "at least 0"),
     ],
 )
 def test_options_that_make_no_sense_together_give_2(argv, why, capsys):
@@ -406,8 +406,8 @@ def test_the_parts_in_which_signatures_of_attributes_differ_are_listed(files, ca
     rows = [row | {"signature": f"model:m|attribute:{row['attribute']}"} for row in score_rows()]
     write("scores.jsonl", rows)
     assert evaluate(*FILES) == 0
-    assert capsys.readouterr().err == "scores: model:m|attribute:coherence,fluency\n"
-    for signature in ("by hand", None):
+    assert capsys.readouterr().err == "scores: model:m|attribute:coherence & fluency\n"
+    for signature in ("by:hand", None):
         write("scores.jsonl", [row | {"signature": signature} for row in score_rows()])
         assert evaluate(*FILES) == 0
         assert capsys.readouterr().err == f"scores: {signature or 'no signature'}\n"
@@ -451,15 +451,12 @@ def test_several_models_are_told_apart_and_methods_that_ask_none_run_once(files,
     assert list(found["methods"]) == ["length", "direct (a)", "direct (b)"]
 
 
-def test_a_folder_holds_scores_ratings_and_figures_and_the_run_goes_on_from_it(files, engine, capsys):
+def test_a_folder_holds_scores_ratings_and_figures(files, engine, capsys):
     first = said(capsys, *JUDGED, "g-eval,length", "-o", "run", "--store", "none")
     assert {str(path.relative_to("run")) for path in Path("run").rglob("*.json*")} == {
         "evaluation.json", "ratings.jsonl", "scores/g-eval.jsonl", "scores/length.jsonl",
     }  # fmt: skip
     assert json.loads(Path("run/evaluation.json").read_text(encoding="utf-8")) == first
-    n_judged = engine.n_judged
-    assert said(capsys, *JUDGED, "g-eval,length", "-o", "run", "--store", "none") == first
-    assert engine.n_judged == n_judged
 
 
 def test_an_interrupted_run_keeps_what_was_answered(files, engine, capsys):
@@ -477,7 +474,6 @@ def test_an_interrupted_run_keeps_what_was_answered(files, engine, capsys):
     engine.judge = stop
     assert evaluate(*JUDGED, "g-eval,poe-bt", "-o", "run") == 130
     assert "Run the same command again" in capsys.readouterr().err
-    assert Path("run/scores/g-eval.jsonl").exists()
     engine.judge, before = good, engine.n_judged
     assert evaluate(*JUDGED, "g-eval,poe-bt", "-o", "run") == 0
     assert engine.n_judged - before == 36  # no text is graded a second time

@@ -7,9 +7,10 @@ import time
 import numpy as np
 import pytest
 
-from synthscore.engine import Answers, Generation, LabelAnswer, Prompt, Sampling, generate, label_log_probs
+from synthscore.engine import Generation, LabelAnswer, Prompt, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.engines.servers.pool import Retry, ServerPool
+from synthscore.engines.servers.server import Told
 from synthscore.errors import EngineError, LabelError, ServerError, SynthscoreWarning
 from synthscore.judging.asking import Asking, ask
 from synthscore.judging.tasks import load_task
@@ -47,20 +48,27 @@ FAULTS = {
     "overloaded": lambda: refusal(503, "try later", Retry_After="0"),
     "cut off": lambda: "cut",
     "garbage": lambda: "<html>",
-    "half of it": lambda: '{"rows": [',
-    "no rows": lambda: {"rows": []},
-    "nothing in time": lambda: time.sleep(0.6) or {"rows": []},
+    "half of it": lambda: '{"choices": [',
+    "no choices": lambda: {"choices": []},
+    "nothing in time": lambda: time.sleep(0.6) or {"choices": []},
 }
 
 
 class Faulty:
-    """The server at url, with a fault in place of the answers to the first n requests for each prompt."""
+    """The server at url, with a fault in place of the answers to the first n requests about prompts."""
 
     def __init__(self, url, fault, n):
-        self.url, self.fault, self.n_left = url, fault, n
+        self.url, self.fault, self.n_left, self.begun = url, fault, n, False
+
+    def opened(self, server, **options):
+        """A pool of this server, whose faults begin now."""
+        engine = open_engine(server.url, retry=FAST, **options)
+        self.begun = True
+        server.asked.clear()
+        return engine
 
     def __call__(self, method, path, body):
-        if path == "/v1/label_log_probs" and len(body["prompts"]) > 1 and self.n_left:
+        if path == "/v1/completions" and self.begun and self.n_left:
             self.n_left -= 1
             return self.fault()
         return forward(self.url, method, path, body)
@@ -68,18 +76,18 @@ class Faulty:
 
 @pytest.mark.parametrize("what", FAULTS)
 def test_a_fault_that_passes_costs_a_try_and_changes_no_number(what, url, truth):
-    with Liar(Faulty(url, FAULTS[what], 2)) as server:
-        engine = open_engine(server.url, retry=FAST, timeout_s=0.3)
+    with Liar(faulty := Faulty(url, FAULTS[what], 2)) as server:
+        engine = faulty.opened(server, timeout_s=0.3)
         told = label_log_probs(engine, [*PROMPTS[:4]] * 2, LABELS)
         assert not told.failures
         np.testing.assert_allclose(told.log_probs, np.tile(truth[:4], (2, 1)), atol=1e-6)
-        assert sum(len(body["prompts"]) > 1 for _, body in server.asked) > 2
+        assert faulty.n_left == 0
 
 
 @pytest.mark.parametrize("what", ["busy", "an error inside", "garbage"])
 def test_a_fault_that_stays_fails_its_rows_with_the_servers_words_and_no_number(what, url):
-    with Liar(Faulty(url, FAULTS[what], 10**9)) as server:
-        told = label_log_probs(open_engine(server.url, retry=FAST), PROMPTS[:2] * 2, LABELS)
+    with Liar(faulty := Faulty(url, FAULTS[what], 10**9)) as server:
+        told = label_log_probs(faulty.opened(server), PROMPTS[:2] * 2, LABELS)
     assert sorted(told.failures) == [0, 1, 2, 3]
     assert np.isnan(told.log_probs).all()
     words = {"busy": "429: too many", "an error inside": "500: it broke", "garbage": "no JSON"}[what]
@@ -88,18 +96,18 @@ def test_a_fault_that_stays_fails_its_rows_with_the_servers_words_and_no_number(
 
 
 def test_a_bad_request_is_not_tried_again(url):
-    with Liar(Faulty(url, lambda: refusal(400, "this prompt offends"), 10**9)) as server:
-        told = label_log_probs(open_engine(server.url, retry=FAST), [PROMPTS[0]] * 2, LABELS)
+    with Liar(faulty := Faulty(url, lambda: refusal(400, "this prompt offends"), 10**9)) as server:
+        told = label_log_probs(faulty.opened(server), [PROMPTS[0]], LABELS)
         assert "this prompt offends" in told.failures[0]
-        assert sum(len(body["prompts"]) > 1 for _, body in server.asked) == 1
+        assert len(server.asked) == 1
 
 
 def test_a_server_that_loses_its_model_is_given_up_at_once(url):
-    with Liar(Faulty(url, lambda: refusal(404, "no model tiny"), 10**9)) as server:
-        engine = open_engine(server.url, retry=FAST)
+    with Liar(faulty := Faulty(url, lambda: refusal(404, "no model tiny"), 10**9)) as server:
+        engine = faulty.opened(server)
         with pytest.raises(EngineError, match=r"no server is left, and nothing was answered.*no model tiny"):
-            label_log_probs(engine, [PROMPTS[0]] * 2, LABELS)
-        assert sum(len(body["prompts"]) > 1 for _, body in server.asked) == 1
+            label_log_probs(engine, [PROMPTS[0]], LABELS)
+        assert len(server.asked) == 1
 
 
 def test_when_one_server_dies_for_good_the_other_answers_the_rest(url, folder, truth):
@@ -150,18 +158,18 @@ def test_verdicts_through_a_server_are_those_of_the_model_here(url, folder):
 class Pretended:
     """A server whose `act(n, rows)` is called for its n-th request: it returns, or raises."""
 
-    def __init__(self, name, act=lambda n, prompts: None, check=lambda: None, model="m", max_rows=1):
-        self.url, self.act, self.health, self.max_rows = f"http://{name}/v1", act, check, max_rows
+    def __init__(self, name, act=lambda n, prompts: None, check=lambda: None, model="m"):
+        self.url, self.act, self.health = f"http://{name}/v1", act, check
         self.signature = Signature.of(model=model)
         self.can_continue = True
         self.prompts, self.n_checks, self.n_asked = [], 0, 0
         self.n_now = self.n_most = 0
         self.lock = threading.Lock()
 
-    def answer(self, questions):
-        if questions[0].sampling is not None:
-            return self.write(questions[0])
-        prompts = [question.prompt for question in questions]
+    def answer(self, question):
+        if question.sampling is not None:
+            return self.write(question)
+        prompts = [question.prompt]
         with self.lock:
             self.n_asked += 1
             self.n_now += 1
@@ -173,13 +181,12 @@ class Pretended:
             with self.lock:
                 self.n_now -= 1
         self.prompts += prompts
-        log_probs = [-float(len(prompts[0].text))] * len(questions[0].labels)
-        return Answers([LabelAnswer(log_probs) for _ in prompts], 3 * len(prompts), 2 * len(prompts))
+        return Told(LabelAnswer([-float(len(question.prompt.text))] * len(question.labels)), 3, 2)
 
     def write(self, question):
         if question.seed == 13:
             raise EngineError("filtered")
-        return Answers([Generation(f"{question.prompt.text} {question.seed}", "stop", 1)])
+        return Told(Generation(f"{question.prompt.text} {question.seed}", "stop", 1))
 
     def check(self):
         self.n_checks += 1
@@ -275,13 +282,6 @@ def test_no_server_has_more_requests_than_the_limit():
     server = Pretended("a", lambda n, prompts: time.sleep(0.005))
     label_log_probs(ServerPool([server], in_flight=3, retry=FAST), contexts(15, 1), ("A",))
     assert server.n_most == 3
-
-
-def test_rows_that_begin_alike_share_a_request_where_the_server_takes_several():
-    server = Pretended("a", max_rows=4)
-    label_log_probs(ServerPool([server], retry=FAST), contexts(2, 6), ("A",))
-    assert server.n_asked == 4  # 4 + 2 rows of each context
-    assert len(server.prompts) == 12
 
 
 def test_waits_grow_are_random_and_honour_retry_after_up_to_a_limit():

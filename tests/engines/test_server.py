@@ -17,7 +17,6 @@ from synthscore.engines.servers.server import Server
 from synthscore.engines.servers.steps import Step, known_from_ids, known_from_text
 from synthscore.engines.tokens import LabelForms
 from synthscore.errors import EngineError, LabelError, ServerError, SynthscoreWarning
-from synthscore.signature import Signature
 
 from ..servers_for_tests import LABELS, PROMPTS, Liar, forward, refusal, save_model, served
 
@@ -198,7 +197,7 @@ def test_a_label_with_no_floor_can_be_anything_down_to_nothing():
 # ------------------------------------------------------------------------------------------------- our own server
 
 
-@pytest.mark.parametrize("method", ["exact", "ids", "topk"])
+@pytest.mark.parametrize("method", ["ids", "topk"])
 def test_a_server_tells_what_the_model_here_does(method, url, folder, local):
     engine = open_engine(url, method=method, tokenizer=folder, top_k=400)
     there, here = label_log_probs(engine, PROMPTS, LABELS), label_log_probs(local, PROMPTS, LABELS)
@@ -238,29 +237,26 @@ def test_prompts_reach_a_server_as_they_are_through_its_template(url, local):
 
 def test_plain_text_is_asked_without_a_template(url):
     server = Server(url, method="text", top_k=427)
-    (known,) = server.answer([Question(Prompt("Is it", " better? "), ("A", "B"))]).rows
-    (moved,) = server.answer([Question(Prompt("Is it better? "), ("A", "B"))]).rows
+    known = server.answer(Question(Prompt("Is it", " better? "), ("A", "B"))).answer
+    moved = server.answer(Question(Prompt("Is it better? "), ("A", "B"))).answer
     assert known.log_probs == pytest.approx(moved.log_probs)
-    (other,) = server.answer([Question(Prompt("Is it better?"), ("A", "B"))]).rows
+    other = server.answer(Question(Prompt("Is it better?"), ("A", "B"))).answer
     assert other.log_probs != pytest.approx(known.log_probs)
 
 
 def test_a_signature_names_model_method_and_software_but_no_address(url, folder, local):
-    exact = open_engine(url).signature
-    assert dict(exact.parts)["model"] == dict(local.signature.parts)["model"]
-    assert dict(exact.parts)["backend"] == f"server-exact/{local.backend}"
-    ids = dict(open_engine(url, method="ids", tokenizer=folder).signature.parts)
-    assert ids == {
+    found = open_engine(url).signature
+    assert dict(found.parts) == {
         "model": "tiny",
         "backend": "server-ids",
         "chat": local.prompts.template_hash,
-        "server": "synthscore/0.1.0",
+        "server": "vllm/0.0",
     }
     assert dict(Server(url, method="chat", top_k=7).signature.parts)["backend"] == "server-chat7"
-    assert "127.0.0.1" not in f"{exact}"
+    assert "127.0.0.1" not in f"{found}"
 
 
-@pytest.mark.parametrize("method", ["exact", "ids"])
+@pytest.mark.parametrize("method", ["ids", "topk"])
 def test_a_prompt_that_is_too_long_fails_alone(method, url, folder):
     asked = [PROMPTS[0], Prompt("storm " * 300), PROMPTS[2]]
     there = label_log_probs(open_engine(url, method=method, tokenizer=folder), asked, LABELS)
@@ -313,7 +309,7 @@ def test_vllm_is_asked_for_chosen_tokens_by_the_tokenizer_that_it_names(url, fol
             f"chat:{local.prompts.template_hash}",
             "server:vllm/0.12",
         ]
-        (told,) = server.answer([Question(PROMPTS[0], LABELS)]).rows
+        told = server.answer(Question(PROMPTS[0], LABELS)).answer
         assert told.log_probs == pytest.approx(label_log_probs(local, PROMPTS[:1], LABELS).log_probs[0], abs=SAME)
 
 
@@ -449,14 +445,6 @@ def test_a_model_that_the_server_does_not_have_is_refused_with_those_it_has(url)
         open_engine(f"{url}#tony")
 
 
-def test_a_server_says_what_signs_its_model_whatever_its_name_and_is_believed_if_it_is_ours(url, folder):
-    signed = str(Signature.of(model="a|b", backend="forward"))
-    with Liar(Kind(url, "synthscore", signature=signed)) as ours:
-        assert dict(Server(ours.url).signature.parts)["model"] == "a|b"
-    with Liar(Kind(url, "vllm", signature="not signed", root=folder, max_model_len=256)) as other:
-        assert dict(Server(other.url).signature.parts)["model"] == "tiny"
-
-
 def test_a_server_of_several_models_wants_a_name():
     several = {"data": [{"id": "one", "owned_by": "x"}, {"id": "two", "owned_by": "x"}]}
     with Liar(lambda *asked: several) as server, pytest.raises(EngineError, match=r"several models; it has: one, two"):
@@ -544,31 +532,9 @@ def test_garbage_is_a_failed_try_and_never_a_number(what):
         client = Server(server.url, method="chat")
         said["now"] = GARBAGE[what]
         with pytest.raises(ServerError) as caught:
-            client.answer([Question(Prompt("Is ice cold?"), ("Yes", "No"))])
+            client.answer(Question(Prompt("Is ice cold?"), ("Yes", "No")))
     assert caught.value.retryable
     assert not caught.value.fatal
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [],
-        [{"log_probs": [-1.0], "rival": None, "n_tokens": 1, "n_computed": 1}],
-        [{"log_probs": [-0.1, -0.1], "rival": None, "n_tokens": 1, "n_computed": 1}],
-        [{"log_probs": [0.5, -3.0], "rival": None, "n_tokens": 1, "n_computed": 1}],
-        [{"rival": None, "n_tokens": 1, "n_computed": 1}],
-    ],
-)
-def test_garbage_from_our_own_server_is_no_number_either(rows):
-    good = [{"log_probs": [-1.0, None], "rival": None, "n_tokens": 1, "n_computed": 1}]
-    said = {"rows": good}
-    with Liar(lambda method, path, body: models("synthscore") if method == "GET" else said) as server:
-        client = Server(server.url)
-        (answer,) = client.answer([Question(Prompt("?"), ("Yes", "No"))]).rows
-        assert answer.log_probs == [-1.0, -math.inf]
-        said["rows"] = rows
-        with pytest.raises(ServerError, match="unusable answer"):
-            client.answer([Question(Prompt("?"), ("Yes", "No"))])
 
 
 @pytest.mark.parametrize(
@@ -580,7 +546,7 @@ def test_what_can_succeed_later_is_told_from_what_cannot(status, retryable, fata
     with Liar(lambda method, path, body: models("x") if method == "GET" else replies.pop(0)) as server:
         client = Server(server.url, method="chat")
         with pytest.raises(ServerError, match="these are its words") as caught:
-            client.answer([Question(Prompt("?"), ("Yes", "No"))])
+            client.answer(Question(Prompt("?"), ("Yes", "No")))
     error = caught.value
     assert (error.status, error.retryable, error.fatal, error.retry_after) == (status, retryable, fatal, 7.0)
 
@@ -606,7 +572,7 @@ def test_a_key_is_sent_to_the_server_and_shown_to_nobody(names, monkeypatch):
         assert KEY not in str(client.signature)
         for _ in range(3):
             with pytest.raises(ServerError) as caught:
-                client.answer([Question(Prompt("?"), ("Yes", "No"))])
+                client.answer(Question(Prompt("?"), ("Yes", "No")))
             assert KEY not in str(caught.value)
             assert caught.value.__cause__ is None
             assert caught.value.__suppress_context__

@@ -9,13 +9,11 @@ import urllib.error
 import urllib.request
 from urllib.parse import urlsplit
 
-import numpy as np
 import pytest
 
 from synthscore.cli.app import main
 from synthscore.engine import Prompt, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
-from tests import model_server
 from tests.model_server import ModelServer, _ModelThread
 
 from ..servers_for_tests import LABELS, PROMPTS, save_model
@@ -28,7 +26,7 @@ def engine(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def url(engine):
-    server = ModelServer(engine, port=0)
+    server = ModelServer(engine, "nowhere")
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield server.url
@@ -60,31 +58,7 @@ def asked(prompts=PROMPTS):
 def test_a_server_says_that_it_is_well_and_what_it_serves(url, engine):
     assert get(url.removesuffix("/v1") + "/health") == {"status": "ok"}
     (entry,) = get(url + "/models")["data"]
-    assert (entry["id"], entry["owned_by"], entry["max_model_len"]) == ("tiny", "synthscore", 256)
-    assert entry["signature"] == str(engine.signature)
-
-
-def test_label_log_probs_are_the_engines(url, engine):
-    rows = post(url, "/label_log_probs", prompts=asked(), labels=LABELS)["rows"]
-    here = label_log_probs(engine, PROMPTS, LABELS)
-    np.testing.assert_allclose([row["log_probs"] for row in rows], here.log_probs, atol=1e-6)
-    assert sum(row["n_tokens"] for row in rows) == here.tokens_naive
-    assert sum(row["n_computed"] for row in rows) == here.tokens_computed
-    assert rows[0]["rival"]["token"] == here.other_tokens[0].token
-
-
-def test_a_row_that_cannot_be_asked_has_an_error_beside_those_that_can(url):
-    rows = post(url, "/label_log_probs", prompts=asked([PROMPTS[0], Prompt("storm " * 300)]), labels=LABELS)["rows"]
-    assert "log_probs" in rows[0]
-    assert "the model takes 256" in rows[1]["error"]
-
-
-def test_an_impossible_label_is_null_in_json(url, engine, monkeypatch):
-    here = label_log_probs(engine, PROMPTS[:1], LABELS)
-    here.log_probs[0, 1] = -math.inf
-    monkeypatch.setattr(model_server, "label_log_probs", lambda engine, prompts, labels: here)
-    (row,) = post(url, "/label_log_probs", prompts=asked(PROMPTS[:1]), labels=LABELS)["rows"]
-    assert row["log_probs"][1] is None
+    assert (entry["id"], entry["owned_by"], entry["max_model_len"]) == ("tiny", "vllm", 256)
 
 
 def test_requests_that_wait_are_asked_together():
@@ -196,7 +170,7 @@ def test_chosen_tokens_are_told_beside_the_most_probable_one(url):
 USER = {"messages": [{"role": "user", "content": "x"}]}
 REFUSED = {
     "another model": ("/completions", {"model": "other", "prompt": "x"}, 404, "is not here"),
-    "another path": ("/embeddings", {}, 404, "There are: /v1/label_log_probs"),
+    "another path": ("/embeddings", {}, 404, "There are: /v1/chat/completions"),
     "streams": ("/chat/completions", USER | {"stream": True}, 400, "stream is True"),
     "several texts": ("/chat/completions", USER | {"n": 2}, 400, "n is 2"),
     "tools": ("/chat/completions", USER | {"tools": []}, 400, "tools is"),
@@ -224,12 +198,9 @@ REFUSED = {
         400,
         "expected a number from 0 to 427",
     ),
-    "stop strings of a completion": ("/completions", {"prompt": "x", "stop": ["y"]}, 400, "stop is"),
     "no tokens": ("/completions", {"prompt": "x", "max_tokens": 0}, 400, "max_new_tokens >= 1"),
     "a seed in words": ("/completions", {"prompt": "x", "seed": "one"}, 400, "whole number"),
     "too long": ("/completions", {"prompt": "storm " * 300}, 400, "the model takes 256"),
-    "prompts in one": ("/label_log_probs", {"prompts": "x", "labels": ["A"]}, 400, "prompts: expected"),
-    "no labels": ("/label_log_probs", {"prompts": [], "labels": []}, 400, "labels: expected"),
 }
 
 

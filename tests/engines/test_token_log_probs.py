@@ -28,7 +28,6 @@ from synthscore.store.answers import pack, unpack
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.store.recorded import RecordedEngine
-from tests import model_server
 from tests.model_server import ModelServer
 
 from ..fakes import FakeEngine
@@ -37,7 +36,6 @@ from ..tokenizers_for_tests import byte_level, metaspace
 from . import test_causal, test_seq2seq
 from .test_causal import SAME, llama, one_thread  # noqa: F401
 from .test_seq2seq import t5
-from .test_serving import post
 
 TEXTS = ["The storm closed the harbour.", "The storm closed a school, said the mayor.", "Nobody was hurt </s>", "A"]
 PROMPTS = [
@@ -430,41 +428,13 @@ def local(folder):
 
 
 @pytest.fixture(scope="module")
-def url(local):
-    server = ModelServer(local, port=0)
+def url(local, folder):
+    server = ModelServer(local, folder)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield server.url
     server.close()
     thread.join()
-
-
-def test_our_own_server_reads_what_the_model_reads(url, local):
-    pairs, told = [*PAIRS, (PROMPTS[0], "")] * 3, []
-    found = read(open_engine(url), pairs, told.append)
-    for there, here in zip(found, read(local, pairs), strict=True):
-        if isinstance(here, Exception):
-            assert isinstance(there, EngineError)
-            assert "has no tokens" in str(there)
-        else:
-            np.testing.assert_allclose(there, here, atol=SAME, rtol=0)
-    assert sum(told) == len(pairs)
-
-
-def test_impossible_tokens_are_null_in_json(url, local, monkeypatch):
-    told = [np.array([-1.0, -math.inf])]
-    monkeypatch.setattr(model_server, "token_log_probs", lambda engine, prompts, texts: told * len(texts))
-    asked = {"prompts": [{"text": "a"}], "continuations": ["b"]}
-    assert post(url, "/token_log_probs", **asked) == {"rows": [{"log_probs": [-1.0, None]}]}
-    (found,) = read(open_engine(url), PAIRS[:1])
-    np.testing.assert_array_equal(found, [-1.0, -math.inf])
-
-
-@pytest.mark.parametrize("texts", [None, "b", ["b", "c"], [1], []])
-def test_our_own_server_wants_a_text_for_each_prompt(url, texts):
-    status, message = post(url, "/token_log_probs", prompts=[{"text": "a"}], continuations=texts)
-    assert status == 400
-    assert "a list of 1 texts" in message
 
 
 class VLLM:
@@ -541,7 +511,7 @@ def test_what_vllm_calls_impossible_is_impossible(local, folder):
 @pytest.mark.parametrize(("change", "words"), [(of_other_tokens, "other tokens"), (too_probable, "at most 0")])
 def test_garbage_is_never_a_number(change, words, local, folder):
     with Liar(VLLM(local, folder, change)) as liar, pytest.raises(EngineError, match=words):
-        Server(liar.url).answer([Question(PROMPTS[0], continuation=TEXTS[0])])
+        Server(liar.url).answer(Question(PROMPTS[0], continuation=TEXTS[0]))
 
 
 @pytest.mark.parametrize("how", ["chat", "no echo"])

@@ -19,7 +19,6 @@ from synthscore.evaluation.agreement import (
     agreement,
     correlation,
     kendall,
-    pair_accuracy,
     pearson,
     per_context,
     spearman,
@@ -321,51 +320,6 @@ def test_every_level_names_its_aliases():
     assert set(ALIASES) == set(LEVELS)
     assert (ALIASES["per_context"]["DS"], ALIASES["pooled"]["DS"]) == ("sample-level", "summary-level")
     assert (ALIASES["per_context"]["UniEval"], ALIASES["pooled"]["UniEval"]) == ("summary level", "sample level")
-
-
-# ------------------------------------------------------------------------------------------------- pairs
-
-
-def test_pair_accuracy_counts_ties_of_scores_half_and_leaves_out_ties_of_people():
-    found = pair_accuracy([1, 2, 2, 5, 4, None], [1, 2, 3, 3, 1, 2], list("aaaabb"))
-    # a: 5 pairs that people order, 4 right and (2, 3) tied; (3, 4) tied by people. b: one text is unscored.
-    assert (found.value, found.n, found.n_tied, found.n_tied_ratings) == (4.5 / 5, 5, 1, 1)
-    assert (found.n_unscored, found.n_unrated) == (1, 0)
-
-
-@FEW
-@given(tables(missing=False))
-def test_a_perfect_scorer_orders_all_pairs_and_its_opposite_none(table):
-    _, human, contexts, _ = table
-    perfect, reversed_ = (pair_accuracy(sign * np.array(human), human, contexts) for sign in (1, -1))
-    if perfect.n:
-        assert (perfect.value, reversed_.value) == (1, 0)
-    else:
-        assert np.isnan(perfect.value)
-        assert perfect.note == "no context has two texts with scores and different ratings"
-
-
-@FEW
-@given(tables())
-def test_pair_accuracy_is_the_slow_one(table):
-    values, human, contexts, _ = table
-    credits_, tied, tied_ratings = [], 0, 0
-    for i in range(len(values)):
-        for j in range(i):
-            gap, rated = values[i] - values[j], human[i] - human[j]
-            if contexts[i] != contexts[j] or np.isnan(gap) or np.isnan(rated):
-                continue
-            tied_ratings += rated == 0
-            if rated:
-                credits_.append(0.5 if gap == 0 else float(gap * rated > 0))
-                tied += gap == 0
-    found = pair_accuracy(values, human, contexts)
-    assert found.value == pytest.approx(np.mean(credits_) if credits_ else np.nan, nan_ok=True)
-    assert (found.n, found.n_tied, found.n_tied_ratings) == (len(credits_), tied, tied_ratings)
-
-
-def test_means_of_ratings_that_differ_by_rounding_are_tied():
-    assert pair_accuracy([1, 2], [(0.1 + 0.2 + 0.3) / 3, (0.3 + 0.2 + 0.1) / 3], "aa").n_tied_ratings == 1
 
 
 # ------------------------------------------------------------------------------------------------- published data

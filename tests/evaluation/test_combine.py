@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from synthscore.errors import InputError
 from synthscore.evaluation.methods import MethodError, Tools, method
 from synthscore.evaluation.methods.base import scored
-from synthscore.evaluation.methods.combine import SUMS, Sum, combined, mid_ranks, z_scores
-from synthscore.evaluation.ratings.types import RatedText, Ratings
+from synthscore.evaluation.methods.derived import SUMS, Sum, mid_ranks, z_scores
+from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.io.scores import score_row
 from synthscore.io.write import write_rows
 from synthscore.signature import Signature
@@ -124,11 +124,11 @@ def test_specs_make_sums_with_weights_inside_sums():
 
 def test_a_sum_of_nothing_or_of_an_unknown_kind_is_refused():
     with pytest.raises(MethodError, match="expected one of zsum, ranksum"):
-        combined("product", ["length"])
-    with pytest.raises(MethodError, match="a method or more"):
-        combined("zsum", [])
+        method("product(length)")
+    with pytest.raises(MethodError, match="a name is empty"):
+        method("zsum()")
     with pytest.raises(MethodError, match="there is no method 'lenght'"):
-        combined("zsum", ["2*lenght"])
+        method("zsum(2*lenght)")
 
 
 # ------------------------------------------------------------------------------------------------ columns
@@ -192,10 +192,8 @@ def test_what_does_not_match_is_unscored_and_counted_in_the_reason(tmp_path):
     found = said(path)
     assert [row.value for row in found] == [1, None, None, None, None, None]
     assert found[1].reason == "no score"
-    assert (
-        "no row of a.jsonl is about this text; 1 are about none that was rated, such as row 3, other" in found[2].reason
-    )
-    assert "2 hold no score, such as: " in found[2].reason
+    assert "it has no row of scores; 1 scores of texts that nobody rated: row 3, other" in found[2].reason
+    assert "2 rows that hold no score, such as: " in found[2].reason
 
 
 def test_two_scores_of_one_text_are_an_error_that_names_both_rows(tmp_path):

@@ -286,9 +286,9 @@ def test_references_without_a_ladder_for_the_attribute_say_what_they_hold():
     ("spec", "message"),
     [
         ("ladder:protocol=chose", r"protocol is 'chose', expected one of compare, yes_no"),
-        ("ladder:samples=0", r"samples is 0, expected 1 or more"),
-        ("ladder:seed=1", r"seed is 1, expected 0 or more, with samples=N"),
-        ("ladder:n_rungs=1", r"n_rungs is 1, expected 2 or more"),
+        ("ladder:samples=0", r"samples is '0', expected a whole number of 1 or more"),
+        ("ladder:seed=1", r"seed is 1, expected with samples=N"),
+        ("ladder:n_rungs=1", r"n_rungs is '1', expected a whole number of 2 or more"),
     ],
 )
 def test_options_of_ladder_that_mean_nothing_are_refused(spec, message):

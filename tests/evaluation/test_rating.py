@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from synthscore.errors import EngineError, LabelError
 from synthscore.evaluation.methods import MethodError, Tools, method
 from synthscore.evaluation.methods.rating import first_number
-from synthscore.evaluation.ratings.types import RatedText, Ratings
+from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
 from synthscore.store.engine import StoredEngine
@@ -249,7 +249,7 @@ def test_numbers_that_begin_with_each_other_are_refused_not_guessed():
 
     engine = FakeEngine()
     engine.answer = refuse
-    with pytest.raises(MethodError, match=r"from 1 to 10 .*'1' and '10' cannot be told apart; such as scale=1-9"):
+    with pytest.raises(MethodError, match=r"from 1-10 .*'1' and '10' cannot be told apart; such as scale=1-9"):
         scores("prompt-scoring:score_mode=argmax", engine=engine)
 
 
@@ -281,17 +281,17 @@ def test_in_the_default_set_all_that_is_constant_stands_before_the_text():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("g-eval:scale=5", r"scale is '5', expected LOW-HIGH, such as 1-5"),
+        ("g-eval:scale=5", r"scale is '5', expected two whole numbers such as 1-5"),
         ("g-eval:scale=5-1", r"scale is '5-1'"),
-        ("g-eval:samples=0", r"samples is 0.*expected samples >= 1"),
+        ("g-eval:samples=0", r"samples is '0', expected a whole number of 1 or more"),
         ("g-eval:samples=many", r"samples is 'many', expected a whole number"),
-        ("g-eval:samples=3,seed=-1", r"seed -1, expected"),
+        ("g-eval:samples=3,seed=-1", r"seed is '-1', expected"),
         ("g-eval:seed=1", r"seed=1 does nothing where nothing is drawn"),
         ("g-eval:min_mass=nan", r"min_mass is 'nan', expected a number from 0 to 1"),
         ("g-eval:max_unreported=2", r"max_unreported is '2', expected a number from 0 to 1"),
-        ("direct:score_mode=expectation", r"score_mode is 'expectation', expected one of argmax, text"),
-        ("prompt-scoring:min_mass=0.1", r"min_mass does nothing with score_mode=text"),
-        ("direct:samples=3", r"it says 'samples=3'.*out of: scale, template"),
+        ("direct:score_mode=mean", r"score_mode is 'mean', expected one of argmax, expectation, text"),
+        ("prompt-scoring:min_mass=0.1", r"min_mass and max_unreported do nothing with score_mode=text"),
+        ("direct:samples=3", r"samples are drawn with score_mode=expectation"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(spec, message):

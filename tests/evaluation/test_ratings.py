@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import InputError
-from synthscore.evaluation.ratings import RatedText, Ratings, join, read_ratings
+from synthscore.evaluation.join import join
+from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.io.scores import score_row
 from synthscore.io.write import write_rows
 from synthscore.signature import Signature
@@ -25,7 +26,7 @@ RATED = [
 
 
 def test_an_object_of_ratings_is_read_with_means_that_are_not_rounded():
-    ratings = read_ratings(RATED)
+    ratings = Ratings.load(RATED)
     assert [text.id for text in ratings] == ["c1/a", "c1/b"]
     assert ratings.attributes == ("coherence", "fluency")
     assert ratings.texts[0].human == {"coherence": 14 / 3, "fluency": 3.0}
@@ -50,7 +51,7 @@ def test_columns_of_ratings_read_as_the_object_does(tmp_path, end, column):
         for row in RATED
     ]
     write_rows(rows, file)
-    ratings, expected = read_ratings(file), read_ratings(RATED)
+    ratings, expected = Ratings.load(file), Ratings.load(RATED)
     assert ratings.name == "mine"
     assert [text.human for text in ratings] == [text.human for text in expected]
     assert ratings.source.startswith(f"mine{end}@")
@@ -62,8 +63,8 @@ def test_long_rows_read_as_wide_ones_do():
         for row in RATED
         for name, value in row["human"].items()
     ]
-    assert read_ratings(long).texts == read_ratings(RATED).texts
-    assert read_ratings(long).source == read_ratings(RATED).source
+    assert Ratings.load(long).texts == Ratings.load(RATED).texts
+    assert Ratings.load(long).source == Ratings.load(RATED).source
 
 
 def test_long_rows_may_hold_the_text_once():
@@ -71,33 +72,33 @@ def test_long_rows_may_hold_the_text_once():
         {"id": "1", "attribute": "fluency", "human": 1},
         {"id": "1", "attribute": "coherence", "human": 2, "text": "One."},
     ]
-    assert read_ratings(rows).texts == (RatedText("1", "", "", "One.", {"fluency": 1.0, "coherence": 2.0}),)
+    assert Ratings.load(rows).texts == (RatedText("1", "", "", "One.", {"fluency": 1.0, "coherence": 2.0}),)
 
 
 def test_a_single_column_needs_to_be_told_its_attribute():
     rows = [{"id": "1", "human": 3}]
-    assert read_ratings(rows, attribute="overall").texts[0].human == {"overall": 3.0}
+    assert Ratings.load(rows, attribute="overall").texts[0].human == {"overall": 3.0}
     with pytest.raises(InputError, match="nothing says of which attribute"):
-        read_ratings(rows)
+        Ratings.load(rows)
 
 
 def test_columns_go_by_the_names_that_are_said():
     rows = [{"item": "1", "expert": 3, "score": 0.2}]
-    ratings = read_ratings(rows, fields={"id": "item", "human.coherence": "expert"})
+    ratings = Ratings.load(rows, fields={"id": "item", "human.coherence": "expert"})
     assert ratings.texts[0].id == "1"
     assert ratings.texts[0].human == {"coherence": 3.0}
 
 
 def test_scores_in_the_same_file_are_no_ratings():
-    (text,) = read_ratings([{"id": "1", "human": {"coherence": 3}, "score": 5, "coherence": 1, "reason": "x"}])
+    (text,) = Ratings.load([{"id": "1", "human": {"coherence": 3}, "score": 5, "coherence": 1, "reason": "x"}])
     assert text.human == {"coherence": 3.0}
     with pytest.raises(InputError, match="there is no 'human'"):
-        read_ratings([{"id": "1", "score": 5, "coherence": 1}])
+        Ratings.load([{"id": "1", "score": 5, "coherence": 1}])
 
 
 def test_ratings_of_single_people_may_lie_beside_their_mean():
     row = {"id": "1", "human": {"coherence": 3.6666666667}, "human_raw": {"coherence": [3, 4, 4], "fluency": [1, None]}}
-    ratings = read_ratings([row])
+    ratings = Ratings.load([row])
     assert ratings.texts[0].human == {"coherence": 11 / 3, "fluency": 1.0}
     assert ratings.texts[0].annotators["fluency"] == (1.0,)
     assert ratings.left_out == ("1 ratings of single people: null",)
@@ -105,17 +106,17 @@ def test_ratings_of_single_people_may_lie_beside_their_mean():
 
 def test_a_mean_that_is_not_that_of_its_ratings_is_an_error():
     rows = [{"id": "1", "human": {"c": 3.5}, "human_raw": {"c": [3, 3]}}, {"id": "2", "human": {"c": 1}}]
-    ratings = read_ratings(rows)
+    ratings = Ratings.load(rows)
     assert [text.id for text in ratings] == ["2"]
     assert "c is 3.5, but the mean of [3.0, 3.0] is 3" in ratings.left_out[0]
 
 
 def test_contexts_come_along():
     row = {"context_id": "c", "context": "Article.", "references": ["R."], "facts": "F.", "system": "a", "human.c": 1}
-    context = read_ratings([row]).contexts["c"]
+    context = Ratings.load([row]).contexts["c"]
     assert (context.text, context.references, context.facts) == ("Article.", ("R.",), "F.")
     other = row | {"system": "b", "context": "Another."}
-    assert "context 'c' has another text" in read_ratings([row, other]).left_out[0]
+    assert "context 'c' has another text" in Ratings.load([row, other]).left_out[0]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_contexts_come_along():
     ],
 )
 def test_a_broken_row_is_counted_with_its_reason_and_the_others_are_read(row, said):
-    ratings = read_ratings([{"id": "good", "human": {"c": 5}}, row], scales={"c": (1, 5)})
+    ratings = Ratings.load([{"id": "good", "human": {"c": 5}}, row], scales={"c": (1, 5)})
     assert [text.id for text in ratings] == ["good"]
     (line,) = ratings.left_out
     assert line.startswith("1 of 2 rows (")
@@ -146,7 +147,7 @@ def test_a_broken_row_is_counted_with_its_reason_and_the_others_are_read(row, sa
 
 def test_broken_rows_are_grouped_by_what_is_wrong():
     rows = [{"id": str(k), "human": {"c": "x" if k else 1}} for k in range(4)]
-    assert read_ratings([*rows, {"human": {"c": 1}}]).left_out == (
+    assert Ratings.load([*rows, {"human": {"c": 1}}]).left_out == (
         "3 of 5 rows (human): rows row 2: c is 'x', expected a number, or a list of numbers. Mend it, or write null "
         "where nobody rated",
         "1 of 5 rows (id): rows row 5: nothing says which text it is about: its columns are 'human'. Add id, or "
@@ -157,11 +158,11 @@ def test_broken_rows_are_grouped_by_what_is_wrong():
 def test_the_source_changes_with_every_text_and_rating():
     row = {"id": "1", "context_id": "c", "system": "s", "text": "T.", "human": {"c": [1, 2]}}
     changes = ({}, {"id": "2"}, {"context_id": "d"}, {"system": "t"}, {"text": "U."}, {"human": {"c": [0, 3]}})
-    assert len({read_ratings([row | change]).source for change in (*changes, {"human": {"d": [1, 2]}})}) == 7
+    assert len({Ratings.load([row | change]).source for change in (*changes, {"human": {"d": [1, 2]}})}) == 7
 
 
 def test_texts_that_nobody_rated_are_left_out_and_named():
-    ratings = read_ratings([{"id": "1", "human": {"c": None}}, {"id": "2", "human": {"c": 1}}])
+    ratings = Ratings.load([{"id": "1", "human": {"c": None}}, {"id": "2", "human": {"c": 1}}])
     assert [text.id for text in ratings] == ["2"]
     assert ratings.left_out == ("1 texts: nobody rated them, such as '1'",)
 
@@ -176,21 +177,21 @@ def test_texts_that_nobody_rated_are_left_out_and_named():
 )
 def test_a_second_row_of_a_text_that_contradicts_the_first_is_an_error(second, said):
     with pytest.raises(InputError, match=said) as caught:
-        read_ratings([{"id": "1", "text": "One.", "human": {"c": 1}}, second])
+        Ratings.load([{"id": "1", "text": "One.", "human": {"c": 1}}, second])
     assert caught.value.row == 2
 
 
 def test_a_source_without_ratings_is_an_error():
     with pytest.raises(InputError, match="holds no ratings"):
-        read_ratings([])
+        Ratings.load([])
     with pytest.raises(InputError, match="the first row that has none says"):
-        read_ratings([{"id": "1", "text": "One."}])
+        Ratings.load([{"id": "1", "text": "One."}])
 
 
 @settings(max_examples=50)
 @given(st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=5), min_size=1, max_size=8))
 def test_the_mean_is_that_of_the_list(lists):
-    ratings = read_ratings([{"id": str(k), "human": {"c": values}} for k, values in enumerate(lists)])
+    ratings = Ratings.load([{"id": str(k), "human": {"c": values}} for k, values in enumerate(lists)])
     assert ratings.human("c").tolist() == [sum(values) / len(values) for values in lists]
     assert [list(text.annotators["c"]) for text in ratings] == lists
 
@@ -218,10 +219,9 @@ def test_scores_are_joined_in_the_order_of_the_texts_and_what_is_not_there_is_na
     rows = [scored("c2/a", 3.0), scored("c1/a", None, reason="too long"), scored("c9/a", 1.0)]
     joined = join(THREE, rows)
     np.testing.assert_array_equal(joined.values["coherence"], [np.nan, np.nan, 3.0])
-    assert joined.unscored == {"coherence": {"c1/a": "too long"}}
-    assert joined.without_score == {"coherence": ("c1/b",)}
-    assert joined.unmatched_scores == ("row 3, c9/a/coherence",)
-    assert joined.signatures == {"coherence": (str(SIGNATURE),)}
+    assert [score.reason for score in joined.scores["coherence"]] == ["too long", "it has no row of scores", ""]
+    assert joined.unmatched == ("row 3, c9/a/coherence",)
+    assert joined.scores["coherence"].signature == SIGNATURE
     assert joined.lines == [
         "coherence: 1 rated texts without a score: c1/b",
         "coherence: 1 unscored: c1/a",
@@ -235,7 +235,7 @@ def test_a_file_of_scores_joins_as_its_rows_do(tmp_path, end):
     write_rows(rows, tmp_path / f"scores{end}")
     joined = join(THREE, tmp_path / f"scores{end}")
     np.testing.assert_array_equal(joined.values["coherence"], [1.5, np.nan, np.nan])
-    assert joined.unscored == {"coherence": {"c1/b": "empty"}}
+    assert joined.scores["coherence"][1].reason == "empty"
 
 
 def test_a_row_is_matched_by_its_id_or_else_by_context_and_system():
@@ -267,7 +267,7 @@ def test_a_system_that_wrote_two_texts_for_a_context_identifies_neither():
     ]
     joined = join(Ratings("mine", texts, ("coherence",)), rows)
     np.testing.assert_array_equal(joined.values["coherence"], [np.nan, 1])
-    assert len(joined.unmatched_scores) == 1
+    assert len(joined.unmatched) == 1
 
 
 def test_the_tasks_name_of_an_attribute_is_understood_unless_the_ratings_use_it_for_another():
@@ -290,7 +290,7 @@ def test_rows_without_an_attribute_are_about_the_one_that_is_said():
     rows = [{"id": "c1/a", "score": 1}, {"id": "c1/b", "score": 2, "attribute": "fluency"}]
     joined = join(THREE, rows, attribute="coherence")
     np.testing.assert_array_equal(joined.values["coherence"], [1, np.nan, np.nan])
-    assert joined.unmatched_scores == ("row 2, c1/b/fluency",)
+    assert joined.unmatched == ("row 2, c1/b/fluency",)
 
 
 def test_two_scores_of_one_text_are_an_error_that_names_both_rows():

@@ -1,4 +1,4 @@
-"""Methods held against people: figures, contrasts, JSON, and the folder that a run goes on from."""
+"""Methods held against people: figures, contrasts, JSON, and the folder of a run."""
 
 import json
 from dataclasses import replace
@@ -9,17 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import InputError, TemplateError
-from synthscore.evaluation import Place, RunFolder, Settings, evaluate, folder
+from synthscore.evaluation import Place, Settings, evaluate
 from synthscore.evaluation.agreement import agreement, draw_contexts, reliability
-from synthscore.evaluation.folder import ratings_hash
-from synthscore.evaluation.methods import MethodError, Tools
-from synthscore.evaluation.ratings import read_ratings
-from synthscore.evaluation.ratings.types import RatedText, Ratings
+from synthscore.evaluation.methods import MethodError
+from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.io.scores import Scores
 from synthscore.signature import Signature
 from synthscore.types import Context, Score, Verdict
-from tests.fakes import FakeEngine
-from tests.ratings_for_tests import ladders
 
 N_CONTEXTS, N_SYSTEMS = 6, 5
 ATTRIBUTES = ("coherence", "fluency")
@@ -194,7 +190,7 @@ def test_an_increasing_map_of_the_scores_changes_no_rank_correlation(seed, scale
     ],
 )
 def test_settings_that_make_no_sense_are_refused_before_anything_is_run(how, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message):
         Settings(**how)
 
 
@@ -211,9 +207,9 @@ def test_a_method_that_can_score_nothing_says_why_and_the_others_go_on():
         raise TemplateError("there is no template") if attribute == "fluency" else MethodError("there is no judge")
 
     found = evaluate(made_up(), {"bad": refuse, **made(good=perfect)}, n_resamples=20, against="good")
-    column = found.columns["bad", "fluency"]
-    assert (column.n_scored, column.n_unscored) == (0, 30)
-    assert set(column.reasons) == {"there is no template"}
+    column = found.scores["bad", "fluency"]
+    assert column.n_unscored == len(column) == 30
+    assert {score.reason for score in column} == {"there is no template"}
     assert np.isnan(found.at("bad", "fluency").value)
     assert found.at("bad", "fluency").n_unscored == 30
     assert found.at("good", "fluency").value == pytest.approx(1)
@@ -231,8 +227,8 @@ def test_other_errors_stop_the_run():
 def test_texts_without_a_score_are_counted_and_their_reasons_kept():
     methods = made(some=lambda text, a: "it is empty" if text.system == "s0" else perfect(text, a))
     found = evaluate(made_up(), methods, n_resamples=0)
-    column = found.columns["some", "coherence"]
-    assert (column.n_scored, column.n_unscored, column.reasons) == (24, 6, ("it is empty",) * 6)
+    column = found.scores["some", "coherence"]
+    assert (column.n_unscored, {score.reason for score in column}) == (6, {"it is empty", ""})
     assert np.isnan(column.values).sum() == 6
     assert found.at("some", "coherence").n == 24
     assert found.to_json()["methods"]["some"]["counts"]["coherence"] == {"scored": 24, "partial": 0, "unscored": 6}
@@ -312,159 +308,29 @@ def test_the_mean_over_attributes_of_one_context_has_no_interval():
 # ------------------------------------------------------------------------------------------------- the folder of a run
 
 
-def test_a_second_run_reads_the_scores_back_and_finds_the_same(tmp_path):
-    methods = made(hash=by_hash, good=perfect)
-    first = evaluate(made_up(), methods, folder=tmp_path, n_resamples=20)
-    again = made(hash=by_hash, good=perfect)
-    second = evaluate(made_up(), again, folder=tmp_path, n_resamples=20)
-    assert not again["hash"].calls
-    assert not again["good"].calls
-    assert second.to_json() == first.to_json()
-    assert json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8")) == first.to_json()
+def saved(methods, tmp_path, ratings=None, **how):
+    evaluate(ratings or made_up(), methods, n_resamples=0, **how).save(tmp_path)
 
 
-def test_a_run_that_was_interrupted_goes_on_where_it_stopped(tmp_path):
-    def stop_at_fluency(text, attribute):
-        if attribute == "fluency":
-            raise KeyboardInterrupt
-        return by_hash(text, attribute)
-
-    with pytest.raises(KeyboardInterrupt):
-        evaluate(made_up(), made(good=perfect, hash=stop_at_fluency), folder=tmp_path)
-    methods = made(good=perfect, hash=by_hash)
-    found = evaluate(made_up(), methods, folder=tmp_path, n_resamples=0)
-    assert (methods["good"].calls, methods["hash"].calls) == ([], ["fluency"])
-    fresh = evaluate(made_up(), made(good=perfect, hash=by_hash), n_resamples=0)
-    assert found.agreements == fresh.agreements
-
-
-def changed(what, tmp_path):
-    """Ratings and tools, of which one thing is another than in the first run."""
-    ratings, tools = made_up(), Tools(FakeEngine(), ladders(), str(tmp_path / "templates"))
-    if what == "text":
-        ratings = replace(ratings, texts=(replace(ratings.texts[0], text="Another."), *ratings.texts[1:]))
-    elif what == "rating":
-        human = dict(ratings.texts[0].human) | {"coherence": 1.25}
-        ratings = replace(ratings, texts=(replace(ratings.texts[0], human=human), *ratings.texts[1:]))
-    elif what == "context":
-        ratings = replace(ratings, contexts=dict(ratings.contexts) | {"c0": Context("c0", "Another article.")})
-    elif what == "task":
-        ratings = replace(ratings, task="dialogue")
-    elif what == "judge":
-        tools = replace(tools, judge=FakeEngine(name="another"))
-    elif what == "no judge":
-        tools = replace(tools, judge=None)
-    elif what == "ladders":
-        tools = replace(tools, references=ladders(3))
-    elif what == "wording":
-        (tmp_path / "templates" / "rate.jinja").write_text("Rate it again.", encoding="utf-8")
-    elif what == "templates":
-        tools = replace(tools, templates="paper")
-    elif what == "facts":
-        ratings = replace(
-            ratings, contexts=dict(ratings.contexts) | {"c0": Context("c0", "An article, c0.", "A fact.")}
-        )
-    elif what == "references":
-        context = Context("c0", "An article, c0.", references=("A text.",))
-        ratings = replace(ratings, contexts=dict(ratings.contexts) | {"c0": context})
-    return ratings, tools
-
-
-CHANGES = [
-    "text",
-    "rating",
-    "context",
-    "task",
-    "judge",
-    "no judge",
-    "ladders",
-    "wording",
-    "templates",
-    "facts",
-    "references",
-]
-
-
-@pytest.mark.parametrize("what", ["nothing", *CHANGES])
-def test_scores_are_read_back_only_where_nothing_that_they_depend_on_has_changed(what, tmp_path):
-    (tmp_path / "templates").mkdir()
-    (tmp_path / "templates" / "rate.jinja").write_text("Rate it.", encoding="utf-8")
-    ratings, tools = changed("nothing", tmp_path)
-    evaluate(ratings, made(hash=by_hash), tools, folder=tmp_path / "run", n_resamples=0)
-    ratings, tools = changed(what, tmp_path)
-    methods = made(hash=by_hash)
-    evaluate(ratings, methods, tools, folder=tmp_path / "run", n_resamples=0)
-    assert methods["hash"].calls == ([] if what == "nothing" else [*ATTRIBUTES])
-
-
-def test_scores_are_not_read_back_where_the_users_own_task_has_changed(tmp_path):
-    task = tmp_path / "task"
-    task.mkdir()
-    for wording, calls in (("one", [*ATTRIBUTES]), ("one", []), ("another", [*ATTRIBUTES])):
-        (task / "task.toml").write_text(wording, encoding="utf-8")
-        methods = made(hash=by_hash)
-        evaluate(made_up(task=str(task)), methods, folder=str(tmp_path / "run"), n_resamples=0)
-        assert methods["hash"].calls == calls
-
-
-@pytest.mark.parametrize("what", ["template set", "version"])
-def test_scores_are_not_read_back_from_another_template_set_or_version(what, tmp_path, monkeypatch):
-    evaluate(made_up(), made(hash=by_hash), Tools(), folder=tmp_path, n_resamples=0)
-    methods, tools = made(hash=by_hash), Tools()
-    if what == "version":
-        monkeypatch.setattr(folder, "__version__", "99")
-    else:
-        tools = Tools(templates="paper")
-    evaluate(made_up(), methods, tools, folder=tmp_path, n_resamples=0)
-    assert methods["hash"].calls == [*ATTRIBUTES]
-
-
-def test_what_failed_is_tried_again(tmp_path):
-    methods = made(some=lambda text, a: "the server is down" if text.id == "c0/s0" else perfect(text, a))
-    evaluate(made_up(), methods, folder=tmp_path, n_resamples=0)
-    again = made(some=perfect)
-    found = evaluate(made_up(), again, folder=tmp_path, n_resamples=0)
-    assert again["some"].calls == [*ATTRIBUTES]
-    assert found.columns["some", "fluency"].n_unscored == 0
-
-
-def test_scores_out_of_a_file_are_read_from_it_each_time(tmp_path):
-    for _ in range(2):
-        methods = {"zsum(a,file:x.jsonl)": Made(by_hash)}
-        evaluate(made_up(), methods, folder=tmp_path, n_resamples=0)
-        assert methods["zsum(a,file:x.jsonl)"].calls == [*ATTRIBUTES]
-
-
-def test_attributes_of_another_run_stay_in_the_file(tmp_path):
-    evaluate(made_up(), made(hash=by_hash), attributes=["coherence"], folder=tmp_path, n_resamples=0)
-    evaluate(made_up(), made(hash=by_hash), attributes=["fluency"], folder=tmp_path, n_resamples=0)
-    methods = made(hash=by_hash)
-    evaluate(made_up(), methods, folder=tmp_path, n_resamples=0)
-    assert not methods["hash"].calls
+def test_the_folder_holds_the_figures_and_what_is_there_already_is_replaced(tmp_path):
+    saved(made(some=lambda text, a: "the server is down" if text.id == "c0/s0" else perfect(text, a)), tmp_path)
+    again = evaluate(made_up(), made(some=perfect), n_resamples=20)
+    again.save(tmp_path)
+    assert json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8")) == again.to_json()
+    assert '"unscored"' not in (tmp_path / "scores" / "some.jsonl").read_text(encoding="utf-8")
 
 
 def test_methods_whose_names_are_no_file_names_have_files_of_their_own(tmp_path):
     names = ["g-eval:samples=2", "g-eval:samples:2", "zsum(a,b)", "file:a/b.jsonl", "x" * 300, "x" * 301]
-    evaluate(made_up(), {name: Made(by_hash) for name in names}, folder=tmp_path, n_resamples=0)
+    saved({name: Made(by_hash) for name in names}, tmp_path)
     files = list((tmp_path / "scores").iterdir())
     assert len(files) == len(names)
     rows = [json.loads(file.read_text(encoding="utf-8").splitlines()[0]) for file in files]
     assert {row["method"] for row in rows} == set(names)
 
 
-def test_a_file_of_scores_that_is_broken_is_made_again(tmp_path):
-    evaluate(made_up(), made(hash=by_hash), folder=tmp_path, n_resamples=0)
-    file = tmp_path / "scores" / "hash.jsonl"
-    whole = file.read_bytes()
-    file.write_bytes(whole[: len(whole) // 4])
-    methods = made(hash=by_hash)
-    evaluate(made_up(), methods, folder=tmp_path, n_resamples=0)
-    assert methods["hash"].calls == [*ATTRIBUTES]
-    assert file.read_bytes() == whole
-
-
 def test_rows_of_scores_say_method_system_and_signature(tmp_path):
-    evaluate(made_up(), made(hash=by_hash), folder=tmp_path, n_resamples=0)
+    saved(made(hash=by_hash), tmp_path)
     rows = [json.loads(line) for line in (tmp_path / "scores" / "hash.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(rows) == 60
     row = rows[31]
@@ -478,28 +344,22 @@ def test_verdicts_are_in_the_file_so_that_a_report_can_show_them(tmp_path):
         verdicts = (Verdict(1, False, 0.5, 0.25, 0.25),)
         return Score(text.id, text.context_id, attribute, perfect(text, attribute), verdicts=verdicts)
 
-    evaluate(made_up(), made(judged=judged), folder=tmp_path, n_resamples=0)
+    saved(made(judged=judged), tmp_path)
     row = json.loads((tmp_path / "scores" / "judged.jsonl").read_text(encoding="utf-8").splitlines()[0])
     assert row["verdicts"] == [[1, False, 0.5, 0.25, 0.25]]
 
 
 def test_the_ratings_of_a_run_can_be_read_again(tmp_path):
-    ratings = made_up()
-    RunFolder(tmp_path, ratings)
-    again = read_ratings(tmp_path / "ratings.jsonl")
-    assert [(t.id, t.context_id, t.system, t.text, t.human) for t in again] == [
-        (t.id, t.context_id, t.system, t.text, t.human) for t in ratings
-    ]
-
-
-def test_the_single_ratings_of_a_run_can_be_read_again(tmp_path):
-    ratings = made_up()
-    RunFolder(tmp_path, ratings)
-    assert [t.annotators for t in read_ratings(tmp_path / "ratings.jsonl")] == [t.annotators for t in ratings]
+    context = Context("c0", "An article.", "A fact.", ("A reference.",))
+    ratings = replace(made_up(), contexts={"c0": context})
+    saved(made(hash=by_hash), tmp_path, ratings)
+    again = Ratings.load(tmp_path / "ratings.jsonl", task="summarization")
+    assert (again.texts, again.attributes, again.contexts) == (ratings.texts, ratings.attributes, ratings.contexts)
+    assert again.hash == ratings.hash
 
 
 def test_the_hash_of_ratings_changes_with_single_ratings_and_with_the_attribute_that_is_asked():
     ratings = made_up()
     first = replace(ratings.texts[0], annotators={"coherence": (1.0, 2.0)})
     others = [replace(ratings, texts=(first, *ratings.texts[1:])), replace(ratings, asked_as={"fluency": "coherence"})]
-    assert len({ratings_hash(each) for each in (ratings, *others)}) == 3
+    assert len({each.hash for each in (ratings, *others)}) == 3

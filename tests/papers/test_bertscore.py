@@ -15,7 +15,7 @@ from papers.methods.bertscore import _best, match
 from synthscore.errors import EngineError
 from synthscore.evaluation.methods import Tools, method
 from synthscore.evaluation.methods.base import MethodError
-from synthscore.evaluation.ratings.types import RatedText, Ratings
+from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.types import Context
 
 from ..engines.test_causal import SIZES, one_thread, wide  # noqa: F401

@@ -12,7 +12,7 @@ from synthscore.engines.tree.causal import CausalEngine
 from synthscore.errors import EngineError, TaskError
 from synthscore.evaluation.methods import Tools, method
 from synthscore.evaluation.methods.base import MethodError
-from synthscore.evaluation.ratings.types import RatedText, Ratings
+from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
 from synthscore.store.engine import StoredEngine
@@ -220,8 +220,8 @@ def test_a_context_without_references_leaves_its_texts_unscored():
     ("spec", "words"),
     [
         ("gptscore:direction=both", "'both', expected one of source-to-text, text-to-reference"),
-        ("gptscore:references=all", "with references: it holds no text against a reference"),
-        ("bartscore:system=x", "with system: it holds no text against a reference"),
+        ("gptscore:references=all", "with references, system or own"),
+        ("bartscore:system=x", "with references, system or own"),
         ("gptscore:mean=yes", "out of: direction, references"),
     ],
 )

@@ -9,8 +9,8 @@ import pytest
 
 import papers.__main__ as commands
 from papers.__main__ import main
+from synthscore.evaluation.benchmarks import BENCHMARKS as TABLE
 from synthscore.evaluation.methods import KINDS
-from synthscore.evaluation.ratings import BENCHMARKS as TABLE
 from synthscore.ladders.references import References
 from tests.fakes import FakeEngine
 from tests.ratings_for_tests import ladders, reading_judge

@@ -14,7 +14,7 @@ import pytest
 
 from papers.official import _USR, FORMS
 from synthscore.errors import BenchmarkError
-from synthscore.evaluation.ratings import BENCHMARKS, load_benchmark
+from synthscore.evaluation.benchmarks import BENCHMARKS, load_benchmark
 from synthscore.judging.tasks import load_task
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"

@@ -8,8 +8,8 @@ import pytest
 
 from papers.published import Published, _table, published, table_ids
 from synthscore.errors import InputError
+from synthscore.evaluation.benchmarks import BENCHMARKS
 from synthscore.evaluation.methods import method
-from synthscore.evaluation.ratings.benchmarks import BENCHMARKS
 
 SIZES = {  # rows, columns
     "ds1": (13, 13), "ds2": (11, 1), "ds3": (8, 3), "ds5": (4, 4), "ds6": (4, 4),

@@ -21,7 +21,7 @@ from papers.thinning import connecting, thinned
 from synthscore.errors import InputError
 from synthscore.evaluation.agreement import agreement
 from synthscore.evaluation.methods import MethodError, Tools, method
-from synthscore.evaluation.ratings.types import RatedText, Ratings
+from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.ladders.references import References
 from synthscore.ranking import Comparisons
 from synthscore.ranking import designs as selection
@@ -427,7 +427,7 @@ def test_texts_without_a_score_are_counted():
     assert made.cell("G-Eval/FlanT5-3B", "COH").left_out == {"texts without a score": 2}
 
 
-def test_texts_scored_only_in_part_are_counted():
+def test_texts_without_a_verdict_on_some_rung_have_no_score_and_are_counted():
     ratings = {"summeval": made_up("summeval")}
 
     def sometimes(prompt, labels):
@@ -437,7 +437,10 @@ def test_texts_scored_only_in_part_are_counted():
 
     tools = Tools(FakeEngine(sometimes), ladders(ratings, 5))
     made = make_table("ds3", ratings, {"Llama-3-8B": tools}, n_resamples=10)
-    assert made.cell("Judge/Llama-3-8B", "Ours").left_out == {"a part of the score of texts": 4 * N_SYSTEMS}
+    assert made.cell("Judge/Llama-3-8B", "Ours").left_out == {
+        "contexts without two different ratings, or scores": 4,
+        "texts without a score": 4 * N_SYSTEMS,
+    }
 
 
 def test_a_context_without_any_answer_takes_no_part_in_a_share():

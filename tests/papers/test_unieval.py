@@ -9,7 +9,7 @@ from synthscore.engine import Prompt
 from synthscore.engines.seq2seq.engine import Seq2SeqEngine
 from synthscore.evaluation.methods import Tools, method
 from synthscore.evaluation.methods.base import MethodError
-from synthscore.evaluation.ratings.types import RatedText, Ratings
+from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.judging.tasks import load_task
 from synthscore.types import Context
 

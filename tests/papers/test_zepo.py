@@ -190,11 +190,11 @@ def test_texts_are_then_sorted_or_compared(how, tmp_path):
     ("spec", "message"),
     [
         ("zepo:method=elo", r"method is 'elo', expected one of win-ratio"),
-        ("zepo:rounds=0", r"rounds is 0, expected 1 or more"),
-        ("zepo:paraphrases=0", r"paraphrases is 0"),
-        ("zepo:contexts=0", r"contexts is 0"),
-        ("zepo:calls=0", r"calls is 0"),
-        ("zepo:seed=-1", r"seed is -1"),
+        ("zepo:rounds=0", r"rounds is '0', expected a whole number of 1 or more"),
+        ("zepo:paraphrases=0", r"paraphrases is '0'"),
+        ("zepo:contexts=0", r"contexts is '0'"),
+        ("zepo:calls=0", r"calls is '0'"),
+        ("zepo:seed=-1", r"seed is '-1'"),
         ("zepo:templates=x,rounds=2", r"do nothing with templates=FOLDER"),
     ],
 )

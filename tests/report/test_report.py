@@ -24,9 +24,11 @@ from synthscore.io.scores import read_score, score_row
 from synthscore.io.write import write_rows
 from synthscore.ladders.references import References
 from synthscore.report import page, read_run
-from synthscore.report.numbers import Group, failures, groups, ladder_views, length_effect, overall, scale_of
-from synthscore.report.read import Run, Scored
-from synthscore.report.scores import ends, line_means, scores
+from synthscore.report.ladders import interval, ladder_views
+from synthscore.report.numbers import Group, failures, groups, length_effect, scale_of
+from synthscore.report.page import line_means
+from synthscore.report.read import Scored
+from synthscore.report.verdicts import overall
 from synthscore.scoring.paper import paper_bound, paper_sum, rung_equivalent
 from synthscore.signature import Signature
 from synthscore.thresholds.rules import MinScore
@@ -316,14 +318,17 @@ def group_of(*rows):
 def test_scores_with_errors_tell_how_many_texts_are_expected_to_be_that_good():
     rows = [Score(str(i), "c", "a", 2.0 + i, stderr=error) for i, error in enumerate((0.5, 0.0, 1.0))]
     group = group_of(*rows, Score("x", "c", "a", None, status="unscored", reason="why"))
-    section = scores(Run("run", {"scores": list(group.rows)}), [group])
-    table = section.cards[0].table
-    assert table.headers[-1] == "expected"
-    expected = {shown[0]: float(shown[-1]) for shown in table.rows}
+    expected = {at.threshold: n for at, n in zip(group.thresholds, group.expected, strict=True)}
     # Phi((2 - 3) / 0.5) + 1 + Phi((4 - 3) / 1) = 0.023 + 1 + 0.841
-    assert expected["3"] == pytest.approx(1.9)
-    without = group_of(*rows, Score("y", "c", "a", 3.0))
-    assert scores(Run("run", {"scores": list(without.rows)}), [without]).cards[0].table.headers[-1] == "below"
+    assert expected[3] == pytest.approx(1.8641, abs=1e-4)
+    assert group_of(*rows, Score("y", "c", "a", 3.0)).expected == []
+
+
+def test_the_page_shows_how_many_are_expected_only_of_scores_with_errors(tmp_path):
+    rows = [row(str(i), 2.0 + i, stderr=error, n_rungs=5) for i, error in enumerate((0.5, 0.0, 1.0))]
+    assert "below expected 0.5 3 100 % 0 0 3.0" in visible(page(read_run(a_run(tmp_path / "a", rows))))
+    rows.append(row("y", 3.0, n_rungs=5))
+    assert "expected" not in visible(page(read_run(a_run(tmp_path / "b", rows))))
 
 
 def test_thresholds_are_every_half_rung_and_keep_ever_fewer(run):
@@ -470,10 +475,10 @@ def test_reasons_that_differ_only_in_names_are_one_and_a_row_may_have_several(tm
 def test_the_ladder_shown_is_whole_and_has_the_most_texts(run):
     [view] = ladder_views(run, groups(run))
     assert view.ladder.context_id != "c1"  # a rung of it failed
-    values = [score.value for score, _ in view.rows]
+    values = [score.value for score in view.scores]
     assert values == sorted(values, reverse=True)
-    assert len(view.rows) == 4
-    assert {score.context_id for score, _ in view.rows} == {view.ladder.context_id}
+    assert len(view.scores) == 4
+    assert {score.context_id for score in view.scores} == {view.ladder.context_id}
 
 
 def test_a_ladder_whose_texts_are_all_scored_comes_before_one_with_more_texts(tmp_path):
@@ -506,7 +511,7 @@ def test_a_text_without_a_signature_stands_with_the_others_of_its_context(tmp_pa
     whole = score_row(score, Signature.of(task="summarization", attribute="coherence"), verdicts=True)
     run = read_run(a_run(tmp_path, [whole, row("empty", None, reason="text is ''")]))
     [view] = ladder_views(run, groups(run), "c")
-    assert [score.id for score, _ in view.rows] == ["t", "empty"]
+    assert [score.id for score in view.scores] == ["t", "empty"]
 
 
 def test_a_context_that_is_named_shows_its_ladders(run):
@@ -665,7 +670,7 @@ def test_a_text_stands_on_the_ladder_at_its_score_or_what_that_can_be(run, conte
         for x, label in re.findall(r'<text x="([\d.]+)" y="[\d.]+" text-anchor="middle">(\d)</text>', view)
     }
     step = (rungs["5"] - rungs["1"]) / 4
-    found = [score for score, _ in ladder_views(run, groups(run), context_id)[0].rows]
+    found = ladder_views(run, groups(run), context_id)[0].scores
     assert [r.value is None for r in found] == [context_id == "c1"] * 4
     circles = [float(circle["cx"]) for circle in Elements(view).of("circle")]
     assert circles == pytest.approx([rungs["1"] + step * (r.value - 1) for r in found if r.value], abs=0.1)
@@ -687,7 +692,7 @@ def test_the_page_says_which_interval_the_line_of_a_text_is(run, tmp_path):
     assert "without an error goes from the least to the greatest score" in shown
     assert "90 % interval" not in shown
     anchored = Score("t", "c", "a", 3.0, 0.5, 1.0, 5.0)
-    assert ends(anchored) == pytest.approx((3 - 1.6449 * 0.5, 3 + 1.6449 * 0.5), abs=1e-4)
+    assert interval(anchored)[:2] == pytest.approx((3 - 1.6449 * 0.5, 3 + 1.6449 * 0.5), abs=1e-4)
     unreported = Score("t", "c", "a", 3.0, None, 2.9, 3.1)
     assert [len(line_means(rows)) for rows in ([anchored], [unreported], [anchored, unreported])] == [1, 1, 2]
     assert line_means([anchored]) == ["The line of a text is the 90 % interval of its score, by its error."]
@@ -702,7 +707,7 @@ def test_texts_and_rungs_are_in_one_order_the_best_first(run):
 
 
 def test_the_columns_beside_a_text_are_its_verdicts_with_a_gap_for_a_rung_that_has_none(run):
-    found = ladder_views(run, groups(run), "c1")[0].rows[0].score
+    found = ladder_views(run, groups(run), "c1")[0].scores[0]
     html = page(run, context_id="c1")
     columns = html[html.index('class="verdicts"') :].partition("</svg>")[0]
     bars = [

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from synthscore.errors import InputError, LadderError, TaskError
-from synthscore.io.nouns import read_targets
+from synthscore.io.nouns import as_targets
 from synthscore.judging.verdicts import PROTOCOLS
 from synthscore.ladders.references import References
 from synthscore.scoring.scorer import Scorer, _open
@@ -172,8 +172,7 @@ def test_a_sampled_score_does_not_depend_on_its_neighbours():
 
 def sampled(*rows):
     """Text -> its score from three samples, of rows as a file holds them."""
-    targets, errors = read_targets([{"context_id": "c1", **row} for row in rows])
-    assert not errors
+    targets = as_targets([{"context_id": "c1", **row} for row in rows])
     values = scorer(soft_judge, n_samples=3).score(targets).values.tolist()
     return dict(zip((target.text for target in targets), values, strict=True))
 

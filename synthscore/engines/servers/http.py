@@ -13,7 +13,7 @@ from time import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...errors import EngineError, LabelError, ServerError
+from ...errors import EngineError, ServerError
 
 KEYS = ("SYNTHSCORE_API_KEY", "OPENAI_API_KEY")
 """Where a key is taken from, the first that is set. It is sent to the server that is asked, and nowhere else."""
@@ -77,12 +77,10 @@ class Http:
             raise self._error(f"it answers with {reply!r:.100}, expected a JSON object", retryable=True)
         return reply
 
-    def _refused(self, error: Any) -> ServerError | LabelError:
+    def _refused(self, error: Any) -> ServerError:
         body = error.body if isinstance(error.body, dict) else {}
         words = str(body.get("message") or error.body or error.message)
         status: int = error.status_code
-        if body.get("type") == "LabelError":  # our own server's
-            return LabelError(self._clean(words))
         return self._error(
             f"HTTP {status}: {words:.500}",
             status=status,
@@ -125,10 +123,4 @@ def number(value: Any) -> float:
 def whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"{value!r}, expected a whole number")
-    return value
-
-
-def items(value: Any, length: int) -> list[Any]:
-    if not isinstance(value, list) or len(value) != length:
-        raise ValueError(f"{value!r:.100}, expected {length} items")
     return value

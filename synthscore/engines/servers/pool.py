@@ -16,10 +16,10 @@ import warnings
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
-from ...engine import Answers, Progress, Question
-from ...errors import EngineError, ServerError, SynthscoreWarning
+from ...engine import Answer, Answers, Progress, Question
+from ...errors import EngineError, LabelError, ServerError, SynthscoreWarning
 from ...signature import Signature
 from .server import Server
 
@@ -68,10 +68,10 @@ class _Member:
 
 @dataclass(eq=False, slots=True)
 class _Job:
-    """Rows that are asked in one request."""
+    """A question, by its row. start : hash of how its prompt begins"""
 
-    rows: list[int]
-    key: bytes
+    row: int
+    start: bytes
     n_failed: int = 0
 
 
@@ -131,19 +131,13 @@ class ServerPool:
         return cls(servers, in_flight=in_flight, retry=retry)
 
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
-        """As far as the servers report. Of texts, and where a server reads one prompt at a time, a request each.
+        """As far as the servers report, a request at least for each question.
 
         raises : EngineError, where no server is left and nothing was answered; LabelError
         """
         self._check_prefill(questions)
-        alike: dict[tuple[object, ...], list[int]] = {}
-        for row, question in enumerate(questions):
-            start = hashlib.sha256(question.prompt.text[:_ROUTE_CHARS].encode()).digest()
-            alike.setdefault((start, question.kind, question.labels or question.sampling), []).append(row)
-        jobs = []
-        for (start, kind, _), rows in alike.items():
-            n_rows = 1 if kind == "text" else self._members[0].server.max_rows
-            jobs += [_Job(rows[i : i + n_rows], cast(bytes, start)) for i in range(0, len(rows), n_rows)]
+        starts = [hashlib.sha256(question.prompt.text[:_ROUTE_CHARS].encode()).digest() for question in questions]
+        jobs = [_Job(row, start) for row, start in enumerate(starts)]
         answers = _Run(self._members, self._retry, questions).of(jobs, self._in_flight, progress)
         gone = [f"{member.gone}" for member in self._members if member.gone]
         if questions and len(gone) == len(self._members) and all(isinstance(r, EngineError) for r in answers.rows):
@@ -186,7 +180,7 @@ class _Run:
 
     def of(self, jobs: Sequence[_Job], in_flight: int, progress: Progress | None) -> Answers:
         with self._changed:
-            self._n_open = self._n_told = sum(len(job.rows) for job in jobs)
+            self._n_open = self._n_told = len(jobs)
             for job in jobs:
                 self._route(job)
         # Threads that do not keep the process: an interrupt need not wait for requests that are on their way.
@@ -217,9 +211,7 @@ class _Run:
         while (job := self._take(member)) is not None:
             try:
                 if isinstance(job, _Job):
-                    answers = member.server.answer([self._questions[row] for row in job.rows])
-                    if len(answers.rows) != len(job.rows):
-                        raise AssertionError(f"{len(answers.rows)} answers of {len(job.rows)} rows")
+                    found = member.server.answer(self._questions[job.row])
                 else:
                     member.server.check()
             except Exception as error:
@@ -234,7 +226,11 @@ class _Run:
                     member.failures = member.checks = 0
                     if not self._over.is_set():
                         if isinstance(job, _Job):
-                            self._done(job, answers)
+                            self._naive, self._computed = (
+                                self._naive + found.n_tokens,
+                                self._computed + found.n_computed,
+                            )
+                            self._done(job, found.answer)
                         else:
                             member.aside_until, member.checking = 0.0, False
                             self._route_all()
@@ -256,11 +252,9 @@ class _Run:
                         return _NO_JOB
                 self._changed.wait(wait)
 
-    def _done(self, job: _Job, answers: Answers) -> None:
-        for row, answer in zip(job.rows, answers.rows, strict=True):
-            self._rows[row] = answer
-        self._naive, self._computed = self._naive + answers.tokens_naive, self._computed + answers.tokens_computed
-        self._n_open -= len(job.rows)
+    def _done(self, job: _Job, answer: Answer) -> None:
+        self._rows[job.row] = answer
+        self._n_open -= 1
 
     def _failed(self, member: _Member, job: _Job | None, error: Exception) -> None:
         """What a failure means for the server; and for the job, unless it is to be tried again."""
@@ -281,8 +275,8 @@ class _Run:
             member.failures += 1
             if member.failures >= self._retry.aside_after and member.well:
                 self._set_aside(member)
-        elif type(error) in (EngineError, ServerError):  # this row cannot be asked
-            self._done(job, Answers([error] * len(job.rows)))
+        elif isinstance(error, EngineError) and not isinstance(error, LabelError):  # this question cannot be asked
+            self._done(job, error)
         else:  # labels that cannot be asked of any row, or our own mistake
             self._broken = error
             self._over.set()
@@ -296,7 +290,7 @@ class _Run:
             if self._over.is_set():
                 return
             if last:
-                self._done(job, Answers([EngineError(f"{error} (tried {job.n_failed} times)")] * len(job.rows)))
+                self._done(job, EngineError(f"{error} (tried {job.n_failed} times)"))
             else:
                 self._route(job)
             self._changed.notify_all()
@@ -321,7 +315,7 @@ class _Run:
         left = [member for member in self._members if not member.gone]
         if not left:
             reasons = "; ".join(member.gone for member in self._members)
-            self._done(job, Answers([EngineError(f"no server is left: {reasons}")] * len(job.rows)))
+            self._done(job, EngineError(f"no server is left: {reasons}"))
             return
-        order = sorted(left, key=lambda m: hashlib.sha256(job.key + m.server.url.encode()).digest())
+        order = sorted(left, key=lambda m: hashlib.sha256(job.start + m.server.url.encode()).digest())
         self._queues[next((member for member in order if member.well), order[0])].append(job)

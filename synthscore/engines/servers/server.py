@@ -2,7 +2,6 @@
 
 A server tells what it can; the first of these that it does is taken, and the signature says which:
 
-- exact: our own endpoint. All labels, over its whole vocabulary.
 - ids (vLLM): log-probabilities of chosen tokens behind a prompt of token ids, `logprob_token_ids` of /v1/completions.
   https://github.com/vllm-project/vllm/pull/43463
 - generate (SGLang): the same by `token_ids_logprob` of its /generate. Not /v1/score, which joins query and item with a
@@ -21,23 +20,31 @@ import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ...engine import Answer, Answers, Generation, LabelAnswer, OtherToken, Prompt, Question, Sampling
-from ...errors import EngineError, LabelError, PromptTooLongError, ServerError, SynthscoreWarning
+from ...engine import Answer, Generation, LabelAnswer, OtherToken, Prompt, Question, Sampling
+from ...errors import EngineError, LabelError, ServerError, SynthscoreWarning
 from ...signature import Signature
 from ...types import FloatArray
 from ..tokens import Boundary, Ids, PromptTokenizer
-from .http import Http, items, number, root_of, whole
+from .http import Http, number, root_of, whole
 from .steps import Step, known_from_ids, known_from_text, next_tokens
 
-Method = Literal["exact", "ids", "generate", "topk", "chat", "text"]
-METHODS: tuple[Method, ...] = ("exact", "ids", "generate", "topk", "chat", "text")
-_CONTINUES = {"synthscore", "vllm", "sglang", "llamacpp"}  # go on with an answer that the request began
+Method = Literal["ids", "generate", "topk", "chat", "text"]
+METHODS: tuple[Method, ...] = ("ids", "generate", "topk", "chat", "text")
+_CONTINUES = {"vllm", "sglang", "llamacpp"}  # go on with an answer that the request began
 _TOKEN_ID = re.compile(r"token_id:(\d+)")
 _PROBE = Prompt("Is ice cold? Answer with one word: Yes or No.")
+
+
+class Told(NamedTuple):
+    """An answer; and of one about labels, as far as the server says: tokens of the prompt, and tokens run over."""
+
+    answer: Answer
+    n_tokens: int = 0
+    n_computed: int = 0
 
 
 class Server:
@@ -67,10 +74,8 @@ class Server:
         self.model = str(entry["id"])
         owner = str(entry.get("owned_by", ""))
         self.kind = owner if owner in _CONTINUES else "unknown"
-        self.version = self._version(entry)
+        self.version = self._version()
         self.top_k, self._limit = top_k, "max_tokens"
-        signed = str(entry.get("signature", "")) if self.kind == "synthscore" else ""
-        self._remote = dict(Signature.parse(signed).parts) if signed else {}
         max_length = entry.get("max_model_len")
         self._max_length = max_length if isinstance(max_length, int) else 1_000_000
         self.tokens: PromptTokenizer | None = None
@@ -80,9 +85,6 @@ class Server:
     def signature(self) -> Signature:
         """The same for servers that are interchangeable: no address in it."""
         software = f"{self.kind}/{self.version}" if self.version else self.kind
-        if self.method == "exact":
-            parts = self._remote | {"backend": f"server-exact/{self._remote.get('backend', 'unknown')}"}
-            return Signature.of(**parts).with_(server=software)
         how = f"server-{self.method}" + ("" if self.method in ("ids", "generate") else f"{self.top_k}")
         chat = self.tokens.template_hash if self.tokens else "none" if self.method == "text" else "server"
         boundary = {"boundary": "separate"} if self.tokens and self.tokens.boundary == "separate" else {}
@@ -93,44 +95,27 @@ class Server:
         """Whether an answer can begin with a given text (Prompt.prefill)."""
         return self.tokens is not None or self.method == "text" or self.kind in _CONTINUES
 
-    @property
-    def max_rows(self) -> int:
-        """Questions in one request."""
-        return 64 if self.method == "exact" else 1
-
     def check(self) -> None:
         """raises : ServerError, unless the server answers and has the model."""
         self._find_model(self.model)
 
     # -------------------------------------------------------------------------------------------- asking
 
-    def answer(self, questions: Sequence[Question]) -> Answers:
-        """Of questions of one kind, with the same labels or sampling. One that cannot be asked has its error.
-
-        A text is drawn with its seed as the server sees fit: some promise to draw the same again, none to draw what
+    def answer(self, question: Question) -> Told:
+        """A text is drawn with its seed as the server sees fit: some promise to draw the same again, none to draw what
         another would.
-        raises : ServerError, when the request failed as a whole; EngineError where this server cannot be asked so;
-            LabelError
+        raises : ServerError, when the request failed; EngineError where this server cannot be asked so; LabelError
         """
-        kind = questions[0].kind
-        if self.method == "exact" and kind != "text":
-            return self._ask_exact(questions) if kind == "labels" else Answers(self._read_exact(questions))
         used = _Used()
-        rows: list[Answer] = []
-        for question in questions:
-            try:
-                if question.sampling is not None:
-                    rows.append(self._write(question.prompt, question.sampling, question.seed))
-                elif question.continuation is not None:
-                    rows.append(self._read(question.prompt, question.continuation))
-                else:
-                    rows.append(self._ask(question.prompt, question.labels, used))
-            except PromptTooLongError as error:
-                rows.append(error)
-        return Answers(rows, used.naive, used.computed)
+        if question.sampling is not None:
+            answer: Answer = self._write(question.prompt, question.sampling, question.seed)
+        elif question.continuation is not None:
+            answer = self._read(question.prompt, question.continuation)
+        else:
+            answer = self._ask(question.prompt, question.labels, used)
+        return Told(answer, used.first, used.computed)
 
     def _ask(self, prompt: Prompt, labels: Sequence[str], used: _Used) -> LabelAnswer:
-        used.next()
         if self.tokens is None:
             known = known_from_text(
                 labels, lambda start: self._text_step(prompt, start, used), can_continue=self.can_continue
@@ -149,28 +134,6 @@ class Server:
         if not censored.any():
             return LabelAnswer(known.most.tolist(), other)
         return LabelAnswer(known.most.tolist(), other, censored.tolist(), known.least.tolist())
-
-    def _ask_exact(self, questions: Sequence[Question]) -> Answers:
-        labels = questions[0].labels
-        asked = [{"text": question.prompt.text, "prefill": question.prompt.prefill} for question in questions]
-        reply = self._http.post("/label_log_probs", {"model": self.model, "prompts": asked, "labels": list(labels)})
-        answers: list[Answer] = []
-        naive = computed = 0
-        with self._http.reading(reply):
-            for row in items(reply["rows"], len(questions)):
-                if "error" in row:
-                    answers.append(EngineError(str(row["error"])))
-                    continue
-                values = items(row["log_probs"], len(labels))
-                told = [-math.inf if value is None else number(value) for value in values]  # JSON has no infinity
-                if max(told) > 1e-4 or math.fsum(map(math.exp, told)) > 1.01:
-                    raise ValueError(f"log-probabilities {told} of {list(labels)}, expected at most 1 together")
-                other = row["rival"]
-                if other:
-                    other = OtherToken(str(other["token"]), number(other["log_prob"]))
-                answers.append(LabelAnswer(told, other or None))
-                naive, computed = naive + int(row["n_tokens"]), computed + int(row["n_computed"])
-        return Answers(answers, naive, computed)
 
     def _ids_step(self, ids: Ids, wanted: Sequence[int], used: _Used) -> Step[int]:
         """What is told of the token after ids. wanted : the tokens that matter."""
@@ -191,7 +154,7 @@ class Server:
                 told = {whole(token): number(log_prob) for log_prob, token, *_ in triples}
                 return _chosen(told, wanted)
         asked = {"model": self.model, "prompt": list(ids), "max_tokens": 1, "temperature": 0, "logprobs": self.top_k}
-        if self.kind in ("vllm", "synthscore", "unknown"):
+        if self.kind in ("vllm", "unknown"):
             asked |= {"return_tokens_as_token_ids": True}
         if self.method == "ids":
             asked |= {"logprobs": 1, "logprob_token_ids": list(wanted)}
@@ -218,16 +181,6 @@ class Server:
                 raise ValueError("log-probabilities of other tokens than were asked for")
             # vLLM writes -9999 for what is impossible, because JSON has no infinity
             return _read_log_probs([None if v == -9999 else v for v in log_probs[len(start) : len(ids)]])
-
-    def _read_exact(self, questions: Sequence[Question]) -> list[Answer]:
-        asked = [{"text": question.prompt.text, "prefill": question.prompt.prefill} for question in questions]
-        body = {"model": self.model, "prompts": asked, "continuations": [q.continuation for q in questions]}
-        reply = self._http.post("/token_log_probs", body)
-        with self._http.reading(reply):
-            return [
-                EngineError(str(row["error"])) if "error" in row else _read_log_probs(row["log_probs"])
-                for row in items(reply["rows"], len(questions))
-            ]
 
     def _no_reading(self) -> EngineError:
         return EngineError(
@@ -293,7 +246,7 @@ class Server:
         """The messages that make the server's chat template end where the rest of the answer begins."""
         messages = [{"role": "user", "content": prompt.text}]
         chat: dict[str, Any] = {"messages": messages}
-        if self.kind in ("vllm", "sglang", "synthscore"):
+        if self.kind in ("vllm", "sglang"):
             chat["chat_template_kwargs"] = {"enable_thinking": False}
         if begun := prompt.prefill + start:
             if not self.can_continue:
@@ -325,10 +278,8 @@ class Server:
             )
         return dict(entries[wanted])
 
-    def _version(self, entry: Mapping[str, Any]) -> str:
+    def _version(self) -> str:
         """The server software's version, as far as it tells; "" if it does not."""
-        if self.kind == "synthscore":
-            return str(entry.get("version", ""))
         place = {"vllm": "/version", "sglang": "/get_server_info", "llamacpp": "/props"}.get(self.kind)
         if place is None:
             return ""
@@ -340,8 +291,6 @@ class Server:
 
     def _choose(self, wanted: Method | Literal["auto"], tokenizer: str | None, root: str) -> Method:
         """The best of what the server turns out to offer. raises : EngineError, with what each lacked."""
-        if wanted == "auto" and self.kind == "synthscore" and tokenizer is None:
-            return "exact"
         lacks: dict[str, str] = {}
         if wanted in ("auto", "ids", "generate", "topk"):
             try:
@@ -351,11 +300,11 @@ class Server:
                 if tokenizer or wanted != "auto":
                     raise
                 warnings.warn(f"{error} Until then only its most probable tokens", SynthscoreWarning, stacklevel=4)
-        tried = METHODS[1:] if wanted == "auto" else (wanted,)
+        tried = METHODS if wanted == "auto" else (wanted,)
         for method in tried:
             if method in ("chat", "text"):
                 self.tokens = None
-            elif method != "exact" and self.tokens is None:
+            elif self.tokens is None:
                 continue
             if lack := self._lack(method):
                 lacks[method] = lack
@@ -372,7 +321,7 @@ class Server:
         self.method = method
         for _ in range(3):
             try:
-                self.answer([Question(_PROBE, ("Yes", "No"))])
+                self.answer(Question(_PROBE, ("Yes", "No")))
             except LabelError:
                 raise
             except ServerError as error:
@@ -423,19 +372,14 @@ class Server:
 
 
 class _Used:
-    """Tokens of the first request about each row, and those that all its requests ran over."""
+    """Tokens of the first request about a prompt, and those that all requests about it ran over."""
 
     def __init__(self) -> None:
-        self.naive = self.computed = 0
-        self._first = True
-
-    def next(self) -> None:
-        self._first = True
+        self.first, self.computed = 0, 0
 
     def add(self, n_prompt: Any, n_cached: Any) -> None:
         n_prompt = n_prompt if isinstance(n_prompt, int) else 0
-        self.naive += n_prompt * self._first
-        self._first = self._first and not n_prompt
+        self.first = self.first or n_prompt
         self.computed += n_prompt - (n_cached if isinstance(n_cached, int) else 0)
 
 

@@ -23,8 +23,7 @@ from .levels import (
     difference,
     per_context,
 )
-from .pairs import PairAccuracy, pair_accuracy
-from .people import Reliability, axis_correlations, krippendorff_alpha, reliability
+from .people import Reliability, krippendorff_alpha, reliability
 
 __all__ = [
     "ALIASES",
@@ -38,17 +37,14 @@ __all__ = [
     "Draws",
     "Level",
     "NanPolicy",
-    "PairAccuracy",
     "Reliability",
     "Statistic",
     "adjusted",
     "agreement",
-    "axis_correlations",
     "difference",
     "draw_contexts",
     "kendall",
     "krippendorff_alpha",
-    "pair_accuracy",
     "pearson",
     "per_context",
     "reliability",

@@ -127,7 +127,6 @@ def agreement(
     statistic: Statistic = "spearman",
     nan_policy: str = "zero",
     draws: Draws | None = None,
-    confidence: float = 0.95,
 ) -> Agreement:
     """Correlation of scores with people's ratings.
 
@@ -138,14 +137,7 @@ def agreement(
     raises : InputError for an infinite score or rating. ValueError for columns of different length, an unknown name,
         draws of other contexts
     """
-    found, of_counts = measure(values, human, contexts, systems, level, statistic, nan_policy)
-    if draws is None:
-        return found
-    note = found.note or no_interval(found.n_contexts)
-    ends = None if note else interval(replicates(of_counts, draws, contexts), confidence)
-    if ends is None:
-        return replace(found, note=note or "no resample has a value")
-    return replace(found, low=ends.low, high=ends.high, n_resamples=ends.n)
+    return measure(values, human, contexts, systems, level, statistic, nan_policy).drawn(draws, contexts)[0]
 
 
 def per_context(values: npt.ArrayLike, human: npt.ArrayLike, contexts: Sequence[str]) -> Agreement:
@@ -168,7 +160,6 @@ def difference(
     level: Level = "per_context",
     statistic: Statistic = "spearman",
     nan_policy: str = "zero",
-    confidence: float = 0.95,
 ) -> Difference:
     """Agreement of one method minus that of another, over the texts that both score; arguments as for agreement()."""
     one, other, human = (np.asarray(column, dtype=np.float64) for column in (one, other, human))
@@ -186,7 +177,7 @@ def difference(
     if note:
         return replace(found, note=note)
     gaps = replicates(first.of_counts, draws, contexts) - replicates(second.of_counts, draws, contexts)
-    ends = interval(gaps, confidence)
+    ends = interval(gaps)
     if ends is None:
         return replace(found, note="no resample has a value")
     return replace(found, low=ends.low, high=ends.high, p=p_value(gaps), n_resamples=ends.n)
@@ -212,6 +203,19 @@ class Measured(NamedTuple):
 
     agreement: Agreement
     of_counts: Callable[[FloatArray], FloatArray]
+
+    def drawn(self, draws: Draws | None, contexts: Sequence[str]) -> tuple[Agreement, FloatArray]:
+        """With its interval; and its value in each resample, none where there is no interval."""
+        found, again = self.agreement, np.empty(0)
+        if draws is None:
+            return found, again
+        note = found.note or no_interval(found.n_contexts)
+        if not note:
+            again = replicates(self.of_counts, draws, contexts)
+        ends = interval(again)
+        if ends is None:
+            return replace(found, note=note or "no resample has a value"), again
+        return replace(found, low=ends.low, high=ends.high, n_resamples=ends.n), again
 
 
 def measure(

@@ -1,10 +1,8 @@
-"""Ratings of single people -> how reliable their means are, and how far that lets any method agree with them. Also: how
-far the attributes of a benchmark are rated alike. NumPy.
-"""
+"""Ratings of single people -> how reliable their means are, and how far that lets any method agree with them. NumPy."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -13,10 +11,10 @@ import numpy as np
 
 from ...errors import InputError
 from ...types import BoolArray, FloatArray
-from ..ratings.types import Ratings
+from ..ratings import Ratings
 from .bootstrap import Draws, index, interval, no_interval, replicates
 from .correlation import Statistic
-from .levels import Agreement, Level, Measured, agreement, measure
+from .levels import Agreement, Level, Measured, measure
 
 Scale = Literal["interval", "ordinal"]
 
@@ -56,7 +54,6 @@ def reliability(
     level: Level = "per_context",
     statistic: Statistic = "spearman",
     draws: Draws | None = None,
-    confidence: float = 0.95,
 ) -> Reliability:
     """How far the people who rated an attribute agree with each other.
 
@@ -113,7 +110,7 @@ def reliability(
             return mean
 
         note = note or no_interval(n_contexts)
-        ends = None if note else interval(replicates(of_counts, draws, contexts), confidence)
+        ends = None if note else interval(replicates(of_counts, draws, contexts))
         if ends is not None:
             low, high = limits(max(ends.low, 0.0))[1], limits(max(ends.high, 0.0))[1]
     reliability_of_all, ceiling = limits(r)
@@ -230,34 +227,3 @@ def krippendorff_alpha(single: FloatArray, scale: Scale = "interval") -> float:
     within = ((values - means) ** 2 * (n[text] / (n[text] - 1))).sum() / len(values)
     overall = ((values - values.mean()) ** 2).sum() / (len(values) - 1)
     return float(1 - within / overall)
-
-
-def axis_correlations(
-    ratings: Ratings,
-    *,
-    level: Level = "per_context",
-    statistic: Statistic = "spearman",
-    nan_policy: str = "zero",
-    draws: Draws | None = None,
-    confidence: float = 0.95,
-) -> Mapping[tuple[str, str], Agreement]:
-    """(attribute, other attribute) -> agreement of the first's mean ratings, taken for scores, with the other's.
-
-    Both orders are there: policies that treat scores and ratings differently tell them apart.
-    """
-    return {
-        (one, other): agreement(
-            ratings.human(one),
-            ratings.human(other),
-            ratings.context_ids,
-            ratings.systems,
-            level=level,
-            statistic=statistic,
-            nan_policy=nan_policy,
-            draws=draws,
-            confidence=confidence,
-        )
-        for one in ratings.attributes
-        for other in ratings.attributes
-        if one != other
-    }

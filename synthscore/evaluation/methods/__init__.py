@@ -12,12 +12,13 @@ file:PATH                   a column of scores out of a file; :option=value,... 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from . import comparing, floors, ladders, overlap_metrics, rating
 from .base import Kind, Method, MethodError, Tools
+from .derived import SUMS, Sum, file_column, parse_sum
 
-__all__ = ["KINDS", "Kind", "Method", "MethodError", "Tools", "method", "register", "split_methods"]
+__all__ = ["KINDS", "Kind", "Method", "MethodError", "Tools", "method", "register", "split_methods", "uses"]
 
 KINDS: dict[str, Kind] = {**ladders.KINDS, **rating.KINDS, **comparing.KINDS, **overlap_metrics.KINDS, **floors.KINDS}
 """Name -> kind of method; sums and files of scores have none."""
@@ -39,29 +40,41 @@ def method(spec: str) -> Method:
     raises : MethodError for a name or an option that is not there, or a value that an option does not take
     """
     spec = spec.strip()
-    if sum_of := re.fullmatch(r"(\w+)\((.*)\)", spec, re.DOTALL):
-        from .combine import combined
-
-        how, parts = sum_of.groups()
-        return combined(how, split_methods(parts))
+    if parts := _summed(spec):
+        how, specs = spec.partition("(")[0], tuple(parts)
+        if how not in SUMS:
+            raise MethodError(f"cannot make {spec!r}: there is no sum {how!r}, expected one of {', '.join(SUMS)}")
+        weights, names = parse_sum(specs)
+        return Sum(how, specs, tuple(map(method, names)), weights)
     name, _, said = spec.partition(":")
     if name == "file":
-        from .columns import column
-
-        return column(said)
-    if name in ELSEWHERE and name not in KINDS:
+        return file_column(said)
+    if name in KINDS:
+        return KINDS[name].method(spec, said)
+    if name in ELSEWHERE:
         raise MethodError(
             f"the method {name} is not part of synthscore, but of papers/ beside it. In a checkout of the repository, "
-            f"say `python -m papers evaluate ...` instead of `synthscore evaluate ...`; in Python, import papers",
+            "say `python -m papers evaluate ...` instead of `synthscore evaluate ...`; in Python, import papers",
             spec=spec,
         )
-    if name not in KINDS:
-        raise MethodError(
-            f"there is no method {spec!r}. There are: {', '.join(KINDS)}; zsum(A,B), ranksum(A,B) and file:PATH",
-            spec=spec,
-        )
-    kind = KINDS[name]
-    return kind.make(**_options(spec, said, kind.options or {}))
+    raise MethodError(
+        f"there is no method {spec!r}. There are: {', '.join(KINDS)}; zsum(A,B), ranksum(A,B) and file:PATH",
+        spec=spec,
+    )
+
+
+def uses(spec: str) -> set[str]:
+    """What the method needs of Tools: some of "judge" and "references"."""
+    if parts := _summed(spec.strip()):
+        return set().union(*map(uses, parse_sum(parts)[1]))
+    kind = KINDS.get(spec.strip().partition(":")[0])
+    return set(kind.uses) if kind else set()
+
+
+def _summed(spec: str) -> list[str]:
+    """What a sum adds up; empty where it is none."""
+    of = re.fullmatch(r"\w+\((.*)\)", spec, re.DOTALL)
+    return split_methods(of[1]) if of else []
 
 
 def split_methods(specs: str) -> list[str]:
@@ -72,10 +85,10 @@ def split_methods(specs: str) -> list[str]:
     """
     found: list[str] = []
     depth, start = 0, 0
-    for place, character in enumerate(f"{specs},"):
+    for index, character in enumerate(f"{specs},"):
         depth += (character == "(") - (character == ")")
         if character == "," and depth <= 0:
-            part, start = specs[start:place].strip(), place + 1
+            part, start = specs[start:index].strip(), index + 1
             if found and re.match(r"\w+=", part):
                 found[-1] += f",{part}"
             else:
@@ -86,26 +99,3 @@ def split_methods(specs: str) -> list[str]:
             "between, such as length,zsum(ladder,overlap)"
         )
     return found
-
-
-def _options(spec: str, said: str, parsers: Mapping[str, Callable[[str], object]]) -> dict[str, object]:
-    """What is said behind the name of a kind: "samples=20,seed=1"."""
-    options: dict[str, object] = {}
-    for part in said.split(",") if said else ():
-        name, equals, text = (piece.strip() for piece in part.partition("="))
-        parser = parsers.get(name)
-        if not equals or parser is None or name in options:
-            seen = f"{name!r} twice" if name in options else f"{part!r}"
-            raise MethodError(
-                f"cannot make the method {spec!r}: it says {seen}. Expected options as NAME=VALUE, each once, out of: "
-                f"{', '.join(parsers) or 'none'}",
-                spec=spec,
-            )
-        try:
-            options[name] = parser(text)
-        except ValueError as error:
-            expected = "a whole number" if parser is int else "a number" if parser is float else error
-            raise MethodError(
-                f"cannot make the method {spec!r}: {name} is {text!r}, expected {expected}", spec=spec
-            ) from error
-    return options

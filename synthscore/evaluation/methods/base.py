@@ -1,13 +1,19 @@
-"""A method is anything that gives each text a number: a judge in some protocol, a metric, a count of words."""
+"""A method is anything that gives each text a number: a judge in some protocol, a metric, a count of words.
+
+What methods share: the kinds and their options, which are read off a kind's own parameters; what they need of ratings
+and tools; and how what they found becomes Scores.
+"""
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, get_args, get_origin, get_type_hints
 
+from ..._version import __version__
 from ...engine import Engine
 from ...errors import SynthscoreError
 from ...io.scores import Scores
@@ -15,7 +21,7 @@ from ...judging.tasks import load_task
 from ...ladders.references import References
 from ...signature import Signature
 from ...types import Attribute, Score, Task
-from ..ratings.types import Ratings
+from ..ratings import Ratings
 
 
 class MethodError(SynthscoreError):
@@ -44,36 +50,94 @@ class Method(Protocol):
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores: ...
 
 
+# ------------------------------------------------------------------------------------------------- kinds and options
+
+
+class Span(NamedTuple):
+    """The numbers that an option takes, both ends included."""
+
+    low: float
+    high: float = math.inf
+
+
+Count = Annotated[int, Span(1)]
+Seed = Annotated[int, Span(0)]
+Share = Annotated[float, Span(0, 1)]
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of method, as it is listed and made: "g-eval", or "g-eval:samples=20" with an option.
 
-    make : keyword options -> the method. summary : one line for a list. uses : what of Tools it needs
+    make : options -> the method; its parameters are the options, and their types say which texts they take
+    summary : one line for a list. uses : what of Tools it needs
+    defaults : of its options, where they are not make's own. fixed : arguments that are no options
     """
 
     make: Callable[..., Method]
     summary: str
     uses: tuple[str, ...] = ()
-    options: Mapping[str, Callable[[str], object]] | None = None  # name -> parser of its text
+    defaults: Mapping[str, object] = field(default_factory=dict)
+    fixed: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Name -> type."""
+        hints = get_type_hints(self.make, include_extras=True)
+        return {name: hints[name] for name in inspect.signature(self.make).parameters if name not in self.fixed}
+
+    def method(self, spec: str, said: str) -> Method:
+        """The method of the options that a spec holds: "samples=20,seed=1". raises : MethodError"""
+        types, options = self.options, dict[str, object]()
+        for part in said.split(",") if said else ():
+            name, equals, text = (piece.strip() for piece in part.partition("="))
+            if not equals or name not in types or name in options:
+                seen = f"{name!r} twice" if name in options else f"{part!r}"
+                expected = f"Expected options as NAME=VALUE, each once, out of: {', '.join(types) or 'none'}"
+                raise MethodError(f"cannot make the method {spec!r}: it says {seen}. {expected}", spec=spec)
+            try:
+                options[name] = read_option(types[name], text)
+            except ValueError as error:
+                seen = f"{name} is {text!r}, expected {error}"
+                raise MethodError(f"cannot make the method {spec!r}: {seen}", spec=spec) from error
+        return self.make(**{**self.defaults, **self.fixed, **options})
 
 
-def fraction(text: str) -> float:
-    """A parser of options. raises : ValueError for what is no number from 0 to 1"""
-    with suppress(ValueError):
-        if 0 <= (number := float(text)) <= 1:
-            return number
-    raise ValueError("a number from 0 to 1")
+def read_option(of: Any, text: str) -> object:
+    """The value of an option. of : its type. raises : ValueError, which says what was expected"""
+    if type(None) in get_args(of):  # no value is what it has without being named
+        of = next(each for each in get_args(of) if each is not type(None))
+    span = Span(-math.inf)
+    if get_origin(of) is Annotated:
+        of, span = get_args(of)
+    if get_origin(of) is Literal:
+        if text not in get_args(of):
+            raise ValueError(f"one of {', '.join(get_args(of))}")
+        return text
+    if of is bool:
+        if text not in ("yes", "no"):
+            raise ValueError("yes or no")
+        return text == "yes"
+    if of not in (int, float):
+        return of(text)
+    try:
+        number = of(text)
+    except ValueError:
+        number = math.nan
+    if not (span.low <= number <= span.high and math.isfinite(number)):
+        ends = f" from {span.low:g} to {span.high:g}" if span.high < math.inf else f" of {span.low:g} or more"
+        raise ValueError(("a whole number" if of is int else "a number") + (ends if span.low > -math.inf else ""))
+    return number
 
 
-def switch(text: str) -> bool:
-    """A parser of options. raises : ValueError for what is neither yes nor no"""
-    if text not in ("yes", "no"):
-        raise ValueError("yes or no")
-    return text == "yes"
+def require(kind: str, wrong: Mapping[str, object]) -> None:
+    """raises : MethodError for the first thing said of the options that holds"""
+    for what, holds in wrong.items():
+        if holds:
+            raise MethodError(f"cannot make {kind}: {what}")
 
 
-ANSWERS: Mapping[str, Callable[[str], object]] = {"min_mass": fraction, "max_unreported": fraction}
-"""Options of methods that read probabilities: what counts as an answer, as in judging.asking.Asking."""
+# ------------------------------------------------------------------------------------------------- what they need
 
 
 def judge_of(tools: Tools) -> Engine:
@@ -107,6 +171,20 @@ def why_not_asked(ratings: Ratings) -> list[str]:
         else ""
         for text in ratings
     ]
+
+
+def by_context(ratings: Ratings, rows: Iterable[int]) -> list[int]:
+    """Rows in the order to ask about them: the prompts of one context share their beginning."""
+    return sorted(rows, key=lambda row: ratings.texts[row].context_id)
+
+
+# ------------------------------------------------------------------------------------------------- what they give
+
+
+def signed(judge: Engine | None = None, /, **parts: object) -> Signature:
+    """The version, the judge's signature, and these parts."""
+    judges = dict(judge.signature.parts) if judge else {}
+    return Signature.of(synthscore=__version__, **judges).with_(**parts)
 
 
 def scored(ratings: Ratings, attribute: str, found: Iterable[float | str | Score], signature: Signature) -> Scores:

@@ -7,28 +7,28 @@ asked at the same time is one call to the judge, about all contexts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...engine import Engine
 from ...errors import InputError
 from ...io.scores import Scores
 from ...judging.asking import Asking
 from ...judging.templates import Templates
-from ...judging.verdicts import ProtocolName
 from ...ranking.methods import METHODS, method_of
+from ...ranking.methods import Method as Ranker
 from ...ranking.selection import Selection
 from ...types import Context, Score, Task
-from ..ratings.types import Ratings
-from .base import ANSWERS, Kind, Method, MethodError, Tools, judge_of, scored, switch, task_of, why_not_asked
+from ..ratings import Ratings
+from .base import Kind, Method, MethodError, Tools, judge_of, scored, task_of, why_not_asked
 
 if TYPE_CHECKING:  # SciPy is not imported before a method is called
     from ...ranking import Judge, Problem, Ranking
     from ...ranking.sets import Group
 
+Protocol = Literal["choose", "compare", "yes_no"]
 
 # ------------------------------------------------------------------------------------------------- methods
 
@@ -167,43 +167,49 @@ def _score(
 def pairwise(
     *,
     method: str = "poe-bt",
-    protocol: ProtocolName | None = None,
-    design: str | None = None,
-    calls: int | None = None,
-    orders: str | None = None,
-    debias: str = "none",
-    seed: int = 0,
     decisions: str | None = None,
     prior: str | None = None,
+    design: str = "",
+    calls: int | None = None,
+    debias: str = "none",
+    protocol: Protocol | None = None,
+    orders: str | None = None,
+    seed: int = 0,
     pool: bool = False,
-    **answers: Any,
+    min_mass: float = 0.01,
+    max_unreported: float = 0.02,
 ) -> Method:
     """Any method of ranking, over any design."""
     mine = {name: value for name, value in {"decisions": decisions, "prior": prior}.items() if value is not None}
-    told = {name: None if value == "none" else value for name, value in mine.items()}
+    options = {name: None if value == "none" else value for name, value in mine.items()}
     with _refusing(method):
-        asking = _asking(protocol or ("compare" if method == "bt-ties" else "choose"), answers)
+        asking = Asking(
+            protocol or ("compare" if method == "bt-ties" else "choose"),
+            min_mass=min_mass,
+            max_unreported=max_unreported,
+        )
         if (of := method_of(method)).sorts:
             raise MethodError(f"{method} asks as it goes. Take pairs-beam")
-        of.check(told, debias=debias)
-        selection = Selection(design or "", calls, orders, seed)
+        of.check(options, debias=debias)
+        selection = Selection(design, calls, orders, seed)
     about = {"selection": selection, "method": method, **mine, "debias": debias}
-    return Compared(selection, method, about, asking, debias, told, pool)
+    return Compared(selection, method, about, asking, debias, options, pool)
 
 
 def pairs_beam(
     *,
     gap: float = 0.1,
     beam: int = 1000,
+    protocol: Protocol = "choose",
     orders: str = "one",
     seed: int = 0,
-    protocol: ProtocolName = "choose",
     pool: bool = False,
-    **answers: Any,
+    min_mass: float = 0.01,
+    max_unreported: float = 0.02,
 ) -> Method:
     """PairS."""
     with _refusing("pairs-beam"):
-        asking = _asking(protocol, answers)
+        asking = Asking(protocol, min_mass=min_mass, max_unreported=max_unreported)
         selection = Selection("sort", None, orders, seed, gap, beam)
     about = {"selection": selection, "method": "pairs", "gap": f"{gap:g}", "beam": beam}
     sort = {"gap": gap, "beam_size": beam, "both_orders": selection.both_orders}
@@ -212,39 +218,20 @@ def pairs_beam(
 
 @contextmanager
 def _refusing(kind: str) -> Iterator[None]:
-    """raises : MethodError for options that are none"""
+    """raises : MethodError for options that contradict each other"""
     try:
         yield
     except (InputError, MethodError) as error:
         raise MethodError(f"cannot make {kind}: {error}") from None
 
 
-def _asking(protocol: ProtocolName, answers: Mapping[str, Any]) -> Asking:
-    if protocol not in ("choose", "compare", "yes_no"):
-        raise InputError(f"protocol is {protocol!r}, expected one of choose, compare, yes_no")
-    return Asking(protocol, **answers)
+def _kind(of: Ranker) -> Kind:
+    without = dict.fromkeys({"decisions", "prior"} - of.options.keys())
+    return Kind(pairwise, of.summary, ("judge",), fixed={"method": of.name, **without})
 
-
-Parsers = Mapping[str, Callable[[str], object]]
-
-_ASKING: Parsers = {"protocol": str, "orders": str, "seed": int, "pool": switch, **ANSWERS}
-_DESIGN: Parsers = {"design": str, "calls": int, "debias": str, **_ASKING}
 
 KINDS: Mapping[str, Kind] = {
-    "pairwise": Kind(
-        pairwise,
-        "any of the following, by its name",
-        ("judge",),
-        {"method": str, "decisions": str, "prior": str, **_DESIGN},
-    ),
-    **{
-        name: Kind(
-            partial(pairwise, method=name), of.summary, ("judge",), {**dict.fromkeys(of.options, str), **_DESIGN}
-        )
-        for name, of in METHODS.items()
-        if not of.sorts
-    },
-    "pairs-beam": Kind(
-        pairs_beam, "PairS: a sort that asks as it goes", ("judge",), {"gap": float, "beam": int, **_ASKING}
-    ),
+    "pairwise": Kind(pairwise, "any of the following, by its name", ("judge",)),
+    **{name: _kind(of) for name, of in METHODS.items() if not of.sorts},
+    "pairs-beam": Kind(pairs_beam, "PairS: a sort that asks as it goes", ("judge",)),
 }

@@ -2,60 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Any
+from typing import Annotated
 
 from ...io.scores import Scores
 from ...judging.asking import Asking
-from ...judging.verdicts import PROTOCOLS, ProtocolName
+from ...judging.verdicts import ProtocolName
 from ...ladders.references import References
 from ...scoring.scorer import Scorer
 from ...types import Context, Ladder, Score, Target
-from ..ratings.types import RatedText, Ratings
-from .base import ANSWERS, Kind, Method, MethodError, Tools, judge_of, scored, switch, task_of
+from ..ratings import RatedText, Ratings
+from .base import (
+    Count,
+    Kind,
+    MethodError,
+    Seed,
+    Share,
+    Span,
+    Tools,
+    by_context,
+    judge_of,
+    require,
+    scored,
+    task_of,
+)
+
+
+class RungValues(tuple[float, ...]):
+    """Of "1/2/3/4/5", worst rung first, or of one for all rungs."""
+
+    def __new__(cls, text: str) -> RungValues:
+        with suppress(ValueError):
+            if all(map(isfinite, numbers := [float(word) for word in text.split("/")])):
+                return super().__new__(cls, numbers)
+        raise ValueError("numbers with / between, such as 1/2/3/4/5, or one for all rungs")
 
 
 @dataclass(frozen=True, slots=True)
 class OnLadders:
-    """Scores texts against the ladders of `Tools.references`. options : of Scorer
+    """Scores texts against the ladders of `Tools.references`; options not named here are of Scorer.
 
     n_rungs : takes the ladder of so many rungs out of each; None: the ladders as they are
     rung_values : instead of 1..N, worst rung first; one alone stands for all. The value is then the weighted sum
     """
 
-    options: Mapping[str, Any]
-    asking: Asking = Asking()
-    n_rungs: int | None = None
-    rung_values: tuple[float, ...] | None = None
+    both_orders: bool = False
+    protocol: ProtocolName = "compare"
+    samples: Count | None = None
+    seed: Seed = 0
+    n_rungs: Annotated[int, Span(2)] | None = None
+    rung_values: RungValues | None = None
+    min_mass: Share = 0.01
+    max_unreported: Share = 0.02
+
+    def __post_init__(self) -> None:
+        require("ladder", {f"seed is {self.seed}, expected with samples=N": self.seed and self.samples is None})
 
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
         judge = judge_of(tools)
         task, asked = task_of(ratings, attribute)
         if tools.references is None:
             raise MethodError("this method needs ladders, and there are none. Name them: --references LADDERS")
-        held = tools.references.filter(task=task.name, attribute=asked.name)
-        if not len(held):
+        there = tools.references.filter(task=task.name, attribute=asked.name)
+        if not len(there):
             names = sorted({f"{ladder.task}/{ladder.attribute}" for ladder in tools.references})
             raise MethodError(
-                f"{held.source} holds no ladder for {task.name}/{asked.name}, but for {', '.join(names) or 'nothing'}. "
-                "Make some with: synthscore generate"
+                f"{there.source} holds no ladder for {task.name}/{asked.name}, but for {', '.join(names) or 'nothing'}"
+                ". Make some with: synthscore generate"
             )
-        ladders = {ladder.context_id: self._ladder(ladder, ratings.contexts) for ladder in held}
+        ladders = {ladder.context_id: self._ladder(ladder, ratings.contexts) for ladder in there}
         scorer = Scorer(
-            References(tuple(ladders.values()), held.source),
+            References(tuple(ladders.values()), there.source),
             judge,
             attribute=asked.name,
             task=task.name,
-            asking=replace(self.asking, prompts=str(tools.templates)),
+            asking=Asking(self.protocol, self.both_orders, tools.templates, self.min_mass, self.max_unreported),
+            n_samples=self.samples,
+            seed=self.seed,
             rung_values=self._values(ladders),
-            **self.options,
         )
         found: list[float | str | Score] = [_why_not(text, ratings, ladders.get(text.context_id)) for text in ratings]
-        # By context: the prompts of one share their beginning.
-        rows = sorted((row for row, why in enumerate(found) if not why), key=lambda row: ratings.texts[row].context_id)
+        rows = by_context(ratings, (row for row, why in enumerate(found) if not why))
         texts = (ratings.texts[row] for row in rows)
         scores = scorer.score([Target(text.id, text.context_id, text.text) for text in texts])
         for row, score in zip(rows, scores, strict=True):
@@ -89,7 +119,7 @@ class OnLadders:
 
 
 def _why_not(text: RatedText, ratings: Ratings, ladder: Ladder | None) -> str:
-    """Why a text is not held against its ladder, or ""."""
+    """Why a text is not compared with its ladder, or ""."""
     if not text.text.strip():
         return "the text is empty"
     context = ratings.contexts.get(text.context_id)
@@ -101,47 +131,6 @@ def _why_not(text: RatedText, ratings: Ratings, ladder: Ladder | None) -> str:
     return ""
 
 
-def ladder(
-    *,
-    both_orders: bool = False,
-    protocol: ProtocolName = "compare",
-    samples: int | None = None,
-    seed: int | None = None,
-    n_rungs: int | None = None,
-    rung_values: tuple[float, ...] | None = None,
-    **answers: Any,
-) -> Method:
-    """The score of the rung scale; options as those of Asking and Paper."""
-    wrong = {
-        f"protocol is {protocol!r}, expected one of {', '.join(PROTOCOLS)}": protocol not in PROTOCOLS,
-        f"samples is {samples}, expected 1 or more": samples is not None and samples < 1,
-        f"seed is {seed}, expected 0 or more, with samples=N": seed is not None and (samples is None or seed < 0),
-        f"n_rungs is {n_rungs}, expected 2 or more": n_rungs is not None and n_rungs < 2,
-    }
-    for what, holds in wrong.items():
-        if holds:
-            raise MethodError(f"cannot make ladder: {what}")
-    options = {"n_samples": samples, "seed": seed or 0}
-    return OnLadders(options, Asking(protocol, both_orders, **answers), n_rungs, rung_values)
-
-
-def _numbers(text: str) -> tuple[float, ...]:
-    with suppress(ValueError):
-        if all(map(isfinite, numbers := tuple(map(float, text.split("/"))))):
-            return numbers
-    raise ValueError("numbers with / between, such as 1/2/3/4/5, or one for all rungs")
-
-
-_OPTIONS: Mapping[str, Callable[[str], object]] = {
-    "both_orders": switch,
-    "protocol": str,
-    "samples": int,
-    "seed": int,
-    "n_rungs": int,
-    "rung_values": _numbers,
-    **ANSWERS,
-}
-
 KINDS: Mapping[str, Kind] = {
-    "ladder": Kind(ladder, "held against a ladder's rungs, on the rung scale", ("judge", "references"), _OPTIONS)
+    "ladder": Kind(OnLadders, "compared with a ladder's rungs, on the rung scale", ("judge", "references"))
 }

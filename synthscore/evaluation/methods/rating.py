@@ -10,24 +10,37 @@ What it answers on a scale of whole numbers is read in one of three ways:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from ..._version import __version__
 from ...engine import Engine, Generation, Prompt, Sampling, generate, label_log_probs
 from ...errors import LabelError
 from ...io.scores import Scores
-from ...judging.asking import Asking
 from ...judging.templates import Templates
+from ...judging.verdicts import unanswered
 from ...scoring.paper import sample_verdicts
-from ...signature import Signature, text_hash
+from ...signature import text_hash
 from ...types import FloatArray, Score
-from ..ratings.types import RatedText, Ratings
-from .base import ANSWERS, Kind, Method, MethodError, Tools, judge_of, scored, task_of, why_not_asked
+from ..ratings import RatedText, Ratings
+from .base import (
+    Count,
+    Kind,
+    MethodError,
+    Seed,
+    Share,
+    Tools,
+    by_context,
+    judge_of,
+    require,
+    scored,
+    signed,
+    task_of,
+    why_not_asked,
+)
 
 WRITING = Sampling(max_new_tokens=10, temperature=0.0)
 """As in the code of arXiv:2307.07889."""
@@ -35,93 +48,113 @@ WRITING = Sampling(max_new_tokens=10, temperature=0.0)
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """Asks for a whole number from low to high, about all texts in one call.
+    """Asks for a whole number on a scale, about all texts in one call.
 
-    mode : how the answer is read, see above. template : which file of the set asks
-    n_samples : of "expectation": the mean of so many draws from p instead; what is drawn for a text depends on seed and
+    score_mode : how the answer is read, see above. scale : "1-5". template : which file of the set asks
+    samples : of "expectation": the mean of so many draws from p instead; what is drawn for a text depends on seed and
         on the text's ids and attribute alone
-    answers : what counts as one
+    min_mass, max_unreported : what counts as an answer, as in judging.asking.Asking
 
-    `details` hold label_mass, expectation and argmax, whichever of them is the value. Where a server did not tell all
+    `details` hold label_mass, expectation and argmax, whichever of them is the value. Where a server did not report all
     labels, `low` and `high` are the least and the greatest that the value can be; what is drawn has none.
     """
 
-    low: int
-    high: int
-    mode: str
+    score_mode: Literal["argmax", "expectation", "text"]
+    scale: str = "1-5"
     template: str = "rate"
-    n_samples: int | None = None
-    seed: int = 0
-    answers: Asking = Asking()
+    samples: Count | None = None
+    seed: Seed = 0
+    min_mass: Share = 0.01
+    max_unreported: Share = 0.02
+
+    def __post_init__(self) -> None:
+        is_scale = re.fullmatch(r"\d+-\d+", self.scale) and self.ends[0] < self.ends[1]
+        limits = self.min_mass != 0.01 or self.max_unreported != 0.02
+        wrong = {
+            f"scale is {self.scale!r}, expected two whole numbers such as 1-5, the lower one first": not is_scale,
+            "samples are drawn with score_mode=expectation. Leave them out": self.samples
+            and self.score_mode != "expectation",
+            f"seed={self.seed} does nothing where nothing is drawn. Say samples=N, too": self.seed and not self.samples,
+            "min_mass and max_unreported do nothing with score_mode=text. Leave them out": self.score_mode == "text"
+            and limits,
+        }
+        require("a rating", wrong)
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        low, high = self.scale.split("-")
+        return int(low), int(high)
 
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
         judge = judge_of(tools)
         task, asked = task_of(ratings, attribute)
         templates = Templates(task, tools.templates)
         found: list[float | str | Score] = [*why_not_asked(ratings)]
-        # By context: the prompts of one share their beginning.
-        rows = sorted((row for row, why in enumerate(found) if not why), key=lambda row: ratings.texts[row].context_id)
+        rows = by_context(ratings, (row for row, why in enumerate(found) if not why))
         texts = [ratings.texts[row] for row in rows]
-        rate = partial(templates.rate, attribute=asked, low=self.low, high=self.high, template=self.template)
+        rate = partial(templates.rate, attribute=asked, low=self.ends[0], high=self.ends[1], template=self.template)
         prompts = [rate(ratings.contexts[text.context_id], text=text.text) for text in texts]
-        read = self._written(judge, prompts) if self.mode == "text" else self._told(judge, prompts, texts, attribute)
-        for row, text, answer in zip(rows, texts, read, strict=True):
+        read = self._written if self.score_mode == "text" else partial(self._reported, texts, attribute)
+        for row, text, answer in zip(rows, texts, read(judge, prompts), strict=True):
             found[row] = answer if isinstance(answer, str) else Score(text.id, text.context_id, attribute, **answer)
-        drawn = "" if self.n_samples is None else f",samples={self.n_samples},seed={self.seed}"
-        signature = Signature.of(synthscore=__version__, **dict(judge.signature.parts)).with_(
+        drawn = "" if self.samples is None else f",samples={self.samples},seed={self.seed}"
+        signature = signed(
+            judge,
             template=f"{templates.name}/{self.template}@{templates.hash(self.template)}",
-            labels=f"{self.low}..{self.high}",
+            labels=f"{self.ends[0]}..{self.ends[1]}",
             task=task.name,
             attribute=asked.name,
-            scoring=self.mode + drawn,
+            scoring=self.score_mode + drawn,
         )
         return scored(ratings, attribute, found, signature)
 
-    def _told(
-        self, judge: Engine, prompts: Sequence[Prompt], texts: Sequence[RatedText], attribute: str
+    def _reported(
+        self, texts: Sequence[RatedText], attribute: str, judge: Engine, prompts: Sequence[Prompt]
     ) -> Iterator[str | dict[str, Any]]:
         """By the probabilities of the numbers: what a Score is made of, or why there is none."""
-        numbers = np.arange(self.low, self.high + 1, dtype=np.float64)
+        numbers = np.arange(self.ends[0], self.ends[1] + 1, dtype=np.float64)
         try:
             answers = label_log_probs(judge, prompts, [f"{number:.0f}" for number in numbers])
         except LabelError as error:
             raise MethodError(
-                f"cannot read numbers from {self.low} to {self.high} out of this judge's probabilities: {error}; such "
-                "as scale=1-9. Or take what it writes: prompt-scoring:score_mode=text"
+                f"cannot read numbers from {self.scale} out of this judge's probabilities: {error}; such as scale=1-9. "
+                "Or take what it writes: prompt-scoring:score_mode=text"
             ) from error
-        failures = self.answers.unanswered(answers)
+        failures = unanswered(answers, self.min_mass, self.max_unreported)
         columns = (answers.probs, answers.unreported.tolist(), answers.label_mass.tolist())
-        for row, (text, p, slack, mass) in enumerate(zip(texts, *columns, strict=True)):
+        for row, (text, p, unreported, mass) in enumerate(zip(texts, *columns, strict=True)):
             if row in failures:
                 yield failures[row]
                 continue
             argmax, expectation = float(numbers[p.argmax()]), float(p @ numbers)
-            found: dict[str, Any] = {"value": argmax if self.mode == "argmax" else expectation}
+            found: dict[str, Any] = {"value": argmax if self.score_mode == "argmax" else expectation}
             found["details"] = {"label_mass": mass, "expectation": expectation, "argmax": argmax}
-            if self.n_samples is not None:
+            if self.samples is not None:
                 name = text_hash(text.id, text.context_id, attribute)
                 rng = np.random.default_rng([self.seed, int(name[:16], 16)])
-                found["value"] = float(sample_verdicts(p, self.n_samples, rng) @ numbers)
-            elif slack:
-                found["low"], found["high"] = self._limits(p, slack, numbers)
-            if slack:
+                found["value"] = float(sample_verdicts(p, self.samples, rng) @ numbers)
+            elif unreported:
+                found["low"], found["high"] = self._limits(p, unreported, numbers)
+            if unreported:
                 found["reason"] = "the server did not report all labels"
             yield found
 
-    def _limits(self, p: FloatArray, slack: float, numbers: FloatArray) -> tuple[float, float]:
-        """The least and the greatest value, where each of p may be off by slack."""
-        if self.mode == "argmax":
-            may_be = numbers[p >= p.max() - 2 * slack]
+    def _limits(self, p: FloatArray, unreported: float, numbers: FloatArray) -> tuple[float, float]:
+        """The least and the greatest value, where each of p may be off by as much as is not reported."""
+        if self.score_mode == "argmax":
+            may_be = numbers[p >= p.max() - 2 * unreported]
             return float(may_be[0]), float(may_be[-1])
-        off = slack * (self.high - self.low)  # so much of p, from one end of the scale to the other
-        return max(float(p @ numbers) - off, self.low), min(float(p @ numbers) + off, self.high)
+        low, high = self.ends
+        off = unreported * (high - low)  # so much of p, from one end of the scale to the other
+        return max(float(p @ numbers) - off, low), min(float(p @ numbers) + off, high)
 
     def _written(self, judge: Engine, prompts: Sequence[Prompt]) -> Iterator[str | dict[str, Any]]:
+        low, high = self.ends
         for written in generate(judge, prompts, WRITING, [0] * len(prompts)):
             if not isinstance(written, Generation):
                 yield str(written)
-            elif (number := first_number(written.text, self.low, self.high)) is None:
-                yield f"the judge wrote {written.text!r:.60}, expected a whole number from {self.low} to {self.high}"
+            elif (number := first_number(written.text, low, high)) is None:
+                yield f"the judge wrote {written.text!r:.60}, expected a whole number from {low} to {high}"
             else:
                 yield {"value": float(number)}
 
@@ -140,49 +173,12 @@ def first_number(text: str, low: int, high: int) -> int | None:
     return None
 
 
-# ------------------------------------------------------------------------------------------------- kinds
+def _kind(summary: str, **defaults: object) -> Kind:
+    return Kind(Rating, summary, ("judge",), defaults)
 
-
-def direct(*, score_mode: str = "argmax", **options: Any) -> Method:
-    """The one number that the judge gives."""
-    return _rating("direct", score_mode, ("argmax", "text"), **options)
-
-
-def g_eval(*, samples: int | None = None, seed: int | None = None, **options: Any) -> Method:
-    """The mean of the numbers that the judge may give."""
-    if seed is not None and samples is None:
-        raise MethodError(f"cannot make g-eval: seed={seed} does nothing where nothing is drawn. Say samples=N, too")
-    if (samples is not None and samples < 1) or (seed is not None and seed < 0):
-        raise MethodError(f"cannot make g-eval: samples is {samples}, seed {seed}, expected samples >= 1, seed >= 0")
-    return _rating("g-eval", "expectation", ("expectation",), n_samples=samples, seed=seed or 0, **options)
-
-
-def prompt_scoring(*, score_mode: str = "text", scale: str = "1-10", **options: Any) -> Method:
-    """The number that the judge writes."""
-    return _rating("prompt-scoring", score_mode, ("text", "argmax", "expectation"), scale, **options)
-
-
-def _rating(kind: str, mode: str, modes: Sequence[str], scale: str = "1-5", **options: Any) -> Rating:
-    ends = re.fullmatch(r"(\d+)-(\d+)", scale)
-    low, high = (int(end) for end in ends.groups()) if ends else (0, 0)
-    if not low < high:
-        raise MethodError(f"cannot make {kind}: scale is {scale!r}, expected LOW-HIGH, such as 1-5", scale=scale)
-    if mode not in modes:
-        raise MethodError(f"cannot make {kind}: score_mode is {mode!r}, expected one of {', '.join(modes)}", mode=mode)
-    if mode == "text" and (given := options.keys() & ANSWERS.keys()):
-        raise MethodError(
-            f"cannot make {kind}: {', '.join(sorted(given))} does nothing with score_mode=text. Leave it out"
-        )
-    answers = Asking(**{name: options.pop(name) for name in ANSWERS.keys() & options.keys()})
-    return Rating(low, high, mode, answers=answers, **options)
-
-
-_SCALE: Mapping[str, Callable[[str], object]] = {"scale": str, "template": str, **ANSWERS}
 
 KINDS: Mapping[str, Kind] = {
-    "direct": Kind(direct, "the most probable number from 1 to 5", ("judge",), {**_SCALE, "score_mode": str}),
-    "g-eval": Kind(g_eval, "the expected number from 1 to 5", ("judge",), {**_SCALE, "samples": int, "seed": int}),
-    "prompt-scoring": Kind(
-        prompt_scoring, "the number from 1 to 10 that the judge writes", ("judge",), {**_SCALE, "score_mode": str}
-    ),
+    "direct": _kind("the most probable number from 1 to 5", score_mode="argmax"),
+    "g-eval": _kind("the expected number from 1 to 5", score_mode="expectation"),
+    "prompt-scoring": _kind("the number from 1 to 10 that the judge writes", score_mode="text", scale="1-10"),
 }

@@ -16,12 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...errors import BenchmarkError, InputError
-from ...io.fields import Row
-from ...io.files import read_rows
-from ...resources import resource
-from .read import Found, collect
-from .types import Ratings
+from ..errors import BenchmarkError, InputError
+from ..io.fields import Row
+from ..io.files import read_rows
+from ..resources import resource
+from .ratings import Found, Ratings
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -102,7 +101,7 @@ def load_benchmark(name: str, folder: str | Path) -> Ratings:
     try:
         scales = {attribute: scale for attribute, scale in benchmark.scales.items() if scale}
         rows = (Row(number, row, str(file)) for number, row in enumerate(read(file), 1))
-        found = collect(rows, scales=scales)
+        found = Found.of(rows, None, scales)
     except InputError as error:
         raise _error(benchmark, file, str(error)) from error
     except (AttributeError, KeyError, TypeError) as error:

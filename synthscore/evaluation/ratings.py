@@ -1,0 +1,373 @@
+"""What people said of texts: rows -> Ratings -> rows.
+
+A row names a text by id, or by context_id and system, and says what people gave it, in one of these ways:
+
+    human                  attribute -> rating
+    human.ATTR, human_ATTR a column for each attribute
+    human, attribute       one rating a row
+    human_raw              attribute -> ratings of single people, beside or instead of their mean in human
+
+A rating is a number, or a list of the ratings of single people, whose mean is taken and never rounded; null is no
+rating. text, context, facts and references may be there, too. No other column is looked at: scores are no ratings.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..io.fields import Row, check_number, encodable, is_missing, read_id, read_names, row_error, shorten
+from ..io.files import Source, read_rows
+from ..io.nouns import context_from_row
+from ..io.write import plain, write_rows
+from ..signature import text_hash
+from ..types import Context, FloatArray
+
+_TOLERANCE = 1e-6  # a mean and its ratings may differ by this: published means are rounded to 10 digits
+
+Scale = tuple[float, float]
+"""Lowest and highest possible rating."""
+
+
+@dataclass(frozen=True, slots=True)
+class RatedText:
+    """A text, and what people said of it. It may be empty: some systems wrote nothing, and people rated that.
+
+    human : attribute -> mean rating, never rounded; without the attributes on which nobody rated it
+    annotators : attribute -> the ratings of single people, where they are known
+    """
+
+    id: str
+    context_id: str
+    system: str
+    text: str
+    human: Mapping[str, float]
+    annotators: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratings:
+    """Texts with people's ratings, on one or more attributes: a benchmark, or a user's own.
+
+    task : name of the task whose templates ask about these texts; "" where nothing is to be asked
+    contexts : context id -> context; without those whose text is not known
+    attributes : in the order in which tables show them
+    scales : attribute -> (lowest, highest) possible rating
+    asked_as : attribute -> the task's attribute of the same meaning, where their names differ
+    source : what the ratings were read from, with a hash
+    left_out : what the source holds that is not here, and why; one line a reason, with a count
+    raises : InputError, for two texts of one id
+    """
+
+    name: str
+    texts: tuple[RatedText, ...]
+    attributes: tuple[str, ...]
+    contexts: Mapping[str, Context] = field(default_factory=dict)
+    task: str = ""
+    scales: Mapping[str, Scale] = field(default_factory=dict)
+    asked_as: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
+    left_out: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for text in self.texts:
+            if text.id in seen:
+                raise InputError(
+                    f"{self.name}: two texts have the id {text.id!r}, expected each id once. Give each text an id of "
+                    "its own, or each context and system one row",
+                    value=text.id,
+                )
+            seen.add(text.id)
+
+    @classmethod
+    def load(
+        cls,
+        source: Source,
+        *,
+        encoding: str = "utf-8",
+        fields: Mapping[str, str] | None = None,
+        task: str = "",
+        attribute: str | None = None,
+        scales: Mapping[str, Scale] | None = None,
+    ) -> Ratings:
+        """A user's own ratings: a file of any kind that io reads, or mappings.
+
+        fields : our name -> the source's column, where they differ: {"human.coherence": "expert_1"}
+        attribute : what a single column human is about, where there is no column attribute
+        scales : attribute -> (lowest, highest) rating; a row beyond it is broken
+
+        Without a column context_id all texts are of one context, "". Rows that hold no rating that can be used are left
+        out and counted in left_out, with the first of each kind; so are ratings that are null.
+        raises : InputError for a source without a single rating, a text that is rated twice on an attribute, or two
+            texts of one id
+        """
+        found = Found.of(read_rows(source, encoding=encoding, fields=fields), attribute, scales or {})
+        path = str(source) if isinstance(source, str | os.PathLike) else ""
+        if not found.texts:
+            first = f", and the first row that has none says: {found.errors[0]}" if found.errors else ""
+            raise InputError(
+                f"{path or 'the source'} holds no ratings, expected rows with id, or context_id and system, and human"
+                f"{first}. Name columns with --field human.ATTRIBUTE=COLUMN"
+            )
+        named = path not in ("", "-")
+        texts = tuple(found.texts)
+        held = [
+            (t.id, t.context_id, t.system, t.text, sorted(t.human.items()), sorted(t.annotators.items())) for t in texts
+        ]
+        return cls(
+            name=Path(path).name.split(".")[0] if named else "ratings",
+            texts=texts,
+            attributes=found.attributes,
+            contexts=found.contexts,
+            task=task,
+            scales=dict(scales or {}),
+            source=f"{Path(path).name if named else 'rows'}@{text_hash(*map(repr, held))[:12]}",
+            left_out=(*found.broken, *found.unrated),
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Rows that `load` reads; what is known of a context stands in the row of its first text."""
+        write_rows(self.to_rows(), path)
+
+    def to_rows(self) -> Iterator[dict[str, Any]]:
+        contexts = dict(self.contexts)
+        for text in self.texts:
+            row: dict[str, Any] = {name: getattr(text, name) for name in ("id", "context_id", "system", "text")}
+            if context := contexts.pop(text.context_id, None):
+                row["context"] = context.text
+                row |= {"facts": context.facts} if context.facts else {}
+                row |= {"references": list(context.references)} if context.references else {}
+            row |= {"human": plain(text.human)}
+            yield row | ({"human_raw": plain(text.annotators)} if text.annotators else {})
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __iter__(self) -> Iterator[RatedText]:
+        return iter(self.texts)
+
+    @property
+    def context_ids(self) -> tuple[str, ...]:
+        """Of each text."""
+        return tuple(text.context_id for text in self.texts)
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """Of each text."""
+        return tuple(text.system for text in self.texts)
+
+    @property
+    def hash(self) -> str:
+        """12 hex digits that change with any text, context or rating."""
+        rows = [{k: v for k, v in row.items() if k not in ("context", "facts", "references")} for row in self.to_rows()]
+        contexts = [[c.id, c.text, c.facts, *c.references] for c in self.contexts.values()]
+        return text_hash(json.dumps([rows, contexts, self.task, dict(self.asked_as)]))[:12]
+
+    def human(self, attribute: str) -> FloatArray:
+        """Mean rating of each text, shape (n_texts,); NaN where nobody rated it."""
+        return np.array([text.human.get(attribute, np.nan) for text in self.texts], dtype=np.float64)
+
+
+# ------------------------------------------------------------------------------------------------- reading
+
+Said = tuple[float | None, tuple[float, ...]]
+"""Mean, or None where nobody rated; and the ratings of single people, where they are known."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What rows hold, in the order in which they come. errors : of rows that could not be used"""
+
+    contexts: dict[str, Context] = field(default_factory=dict)
+    errors: list[InputError] = field(default_factory=list)
+    n_rows: int = 0
+    _texts: dict[str, RatedText] = field(default_factory=dict)
+    _first: dict[str, int] = field(default_factory=dict)  # id of a text -> its first row
+    _rated: dict[str, dict[str, int]] = field(default_factory=dict)  # attribute -> id -> the row that rates it
+    _n_null: int = 0
+
+    @classmethod
+    def of(cls, rows: Iterable[Row | InputError], attribute: str | None, scales: Mapping[str, Scale]) -> Found:
+        """raises : InputError for a text that is there twice"""
+        found = cls()
+        for row in rows:
+            found.n_rows += 1
+            try:
+                if isinstance(row, InputError):
+                    raise row
+                names = read_names(row)
+                text = RatedText(names.id, names.context_id or "", names.system or "", _text(row), {}, {})
+                said, n_null = _said(row, attribute, scales)
+                if row.has("context") and text.context_id:
+                    found._add_context(row)
+            except InputError as error:
+                found.errors.append(error)
+                continue
+            found._n_null += n_null
+            found._add(row, text, said)
+        return found
+
+    def _add(self, row: Row, text: RatedText, said: Mapping[str, Said]) -> None:
+        known = self._texts.setdefault(text.id, text)
+        first = self._first.setdefault(text.id, row.number)
+        same = (known.context_id, known.system) == (text.context_id, text.system)
+        if not same or (text.text and known.text and text.text != known.text):
+            seen = f"text {text.id!r} has another text, context or system in row {first}"
+            raise row_error(row, "id", text.id, seen, "Give each text an id of its own")
+        self._texts[text.id] = known = replace(known, text=known.text or text.text)
+        for name, (mean, single) in said.items():
+            rated = self._rated.setdefault(name, {})
+            if mean is None:
+                continue
+            if text.id in rated:
+                seen = f"text {text.id!r} is rated on {name} a second time, after row {rated[text.id]}"
+                remedy = "Leave out one of them, or put the ratings of several people into a list"
+                raise row_error(row, "id", text.id, seen, remedy)
+            rated[text.id] = row.number
+            self._texts[text.id] = known = replace(
+                known,
+                human={**known.human, name: mean},
+                annotators={**known.annotators, **({name: single} if single else {})},
+            )
+
+    def _add_context(self, row: Row) -> None:
+        context = context_from_row(row)
+        known = self.contexts.setdefault(context.id, context)
+        for name in ("text", "facts", "references"):
+            ours, theirs = getattr(context, name), getattr(known, name)
+            if ours != theirs:
+                seen = f"context {context.id!r} has another {name} in an earlier row: {shorten(theirs)}"
+                raise row_error(row, "context" if name == "text" else name, ours, seen, "Give each context its own id")
+
+    @property
+    def texts(self) -> list[RatedText]:
+        """Those that somebody rated."""
+        return [text for text in self._texts.values() if text.human]
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        return tuple(name for name, rated in self._rated.items() if rated)
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """Lines: rows that could not be used, by the field that is wrong, each with its first."""
+        by_field: dict[str, list[InputError]] = {}
+        for error in self.errors:
+            by_field.setdefault(getattr(error, "field", "row"), []).append(error)
+        return tuple(f"{len(errors)} of {self.n_rows} rows ({name}): {errors[0]}" for name, errors in by_field.items())
+
+    @property
+    def unrated(self) -> tuple[str, ...]:
+        """Lines: texts and ratings that are not there."""
+        silent = [id_ for id_, text in self._texts.items() if not text.human]
+        n_texts = len(self._texts) - len(silent)
+        lines = (
+            [f"{len(silent)} texts: nobody rated them, such as {', '.join(map(repr, silent[:3]))}"] if silent else []
+        )
+        for name, rated in self._rated.items():
+            lines += [f"{n_texts - len(rated)} texts: not rated on {name}"] if len(rated) < n_texts else []
+        return (*lines, *([f"{self._n_null} ratings of single people: null"] if self._n_null else []))
+
+
+def _text(row: Row) -> str:
+    """It may be empty, or not there at all."""
+    value = row.values.get("text")
+    if is_missing(value):
+        return ""
+    if not isinstance(value, str) or not encodable(value):
+        raise row_error(row, "text", value, f"text is {shorten(value)}, expected a text", "Mend it, or leave it out")
+    return value
+
+
+def _said(row: Row, attribute: str | None, scales: Mapping[str, Scale]) -> tuple[dict[str, Said], int]:
+    """Attribute -> what was said; and how many ratings of single people are null."""
+    raw = _parsed(row.values.get("human_raw"))
+    raw = {} if is_missing(raw) else raw
+    if not isinstance(raw, Mapping):
+        seen = f"human_raw is {shorten(raw)}, expected attribute -> ratings"
+        raise row_error(row, "human_raw", raw, seen, "Write it as an object, or leave it out")
+    values = _by_attribute(row, attribute, bool(raw))
+    said: dict[str, Said] = {}
+    n_null = 0
+    if values:  # groups of people, such as experts and a crowd: what `human` says is the rating that counts
+        raw = {name: single for name, single in raw.items() if not isinstance(single, Mapping)}
+    for name in dict.fromkeys((*values, *raw)):
+        mean, single, nulls = _numbers(row, name, values.get(name))
+        n_null += nulls
+        if name in raw:
+            of_single, single, nulls = _numbers(row, name, raw[name])
+            n_null += nulls
+            if mean is not None and of_single is not None and abs(mean - of_single) > _TOLERANCE:
+                seen = f"{name} is {mean:g}, but the mean of {list(single)} is {of_single:g}"
+                raise row_error(row, "human_raw", raw[name], seen, "Mend whichever is wrong, or leave out one")
+            mean = mean if of_single is None else of_single
+        low, high = scales.get(name, (-np.inf, np.inf))
+        for value in (mean, *single):
+            if value is not None and not low - _TOLERANCE <= value <= high + _TOLERANCE:
+                seen = f"{name} is {value:g}, expected {low:g} to {high:g}"
+                raise row_error(row, "human", value, seen, "Mend the rating, or say what the scale is")
+        said[name] = mean, single
+    return said, n_null
+
+
+def _by_attribute(row: Row, attribute: str | None, has_raw: bool) -> dict[str, Any]:
+    """Attribute -> what stands in the row's columns."""
+    columns = {
+        match[1]: value
+        for column, value in row.values.items()
+        if column != "human_raw" and (match := re.fullmatch(r"human[._](.+)", column))
+    }
+    if "human" not in row.values:
+        if not columns and not has_raw:
+            seen = f"there is no 'human' and no 'human.ATTRIBUTE', but {', '.join(map(repr, row.values))}"
+            raise row_error(row, "human", None, seen, "Add it, or say which column holds it: human=COLUMN")
+        return columns
+    value = _parsed(row.values["human"])
+    if isinstance(value, Mapping):
+        values = {str(name): rating for name, rating in value.items()}
+    elif row.has("attribute"):
+        values = {read_id(row, "attribute"): value}
+    elif attribute is not None:
+        values = {attribute: value}
+    elif is_missing(value):
+        values = {}
+    else:
+        seen = f"human is {shorten(value)}, and nothing says of which attribute"
+        raise row_error(row, "attribute", None, seen, "Add a column attribute, or pass attribute=NAME")
+    if twice := sorted(values.keys() & columns.keys()):
+        seen = f"{twice[0]} is in 'human' and in a column of its own"
+        raise row_error(row, "human", twice[0], seen, "Leave out one of them")
+    return values | columns
+
+
+def _parsed(value: Any) -> Any:
+    """A list or object that was written as JSON, as CSV files must."""
+    if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _numbers(row: Row, name: str, value: Any) -> tuple[float | None, tuple[float, ...], int]:
+    """Mean, the ratings of single people, and how many of them are null."""
+
+    def rating(value: object) -> float | None:
+        expected, remedy = "a number, or a list of numbers", "Mend it, or write null where nobody rated"
+        return check_number(row, "human", value, expected, called=name, remedy=remedy)
+
+    value = _parsed(value)
+    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
+        single = tuple(number for item in value if (number := rating(item)) is not None)
+        return sum(single) / len(single) if single else None, single, len(value) - len(single)
+    return rating(value), (), 0

@@ -1,0 +1,100 @@
+"""A run -> the ladders to read, and where texts stand on them. No files, no page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import NamedTuple
+
+from ..scoring.anchored.scores import LEVEL
+from ..types import Ladder, Rung, Score
+from .numbers import Group
+from .read import Run
+
+VIEW = 40  # texts on one ladder
+
+
+@dataclass(frozen=True, slots=True)
+class LadderView:
+    """A ladder, and the texts that were scored on it, best first. name : of the file or method"""
+
+    name: str
+    ladder: Ladder
+    scores: tuple[Score, ...]
+
+    @property
+    def title(self) -> str:
+        return f"{self.ladder.context_id}, {self.ladder.attribute}"
+
+    @property
+    def scored(self) -> list[Score]:
+        return [score for score in self.scores if score.value is not None]
+
+    @property
+    def unscored(self) -> list[Score]:
+        return [score for score in self.scores if score.value is None]
+
+    @property
+    def shown(self) -> list[Score]:
+        """The best and the worst, where there are more than VIEW."""
+        scored = self.scored
+        return scored if len(scored) <= VIEW else [*scored[: VIEW // 2], *scored[-VIEW // 2 :]]
+
+    @property
+    def steps(self) -> list[Rung | Score]:
+        """All rungs and the texts shown, best first."""
+        steps: list[tuple[float, int, Rung | Score]] = [(rung.level, 0, rung) for rung in self.ladder.rungs]
+        steps += [(_value(score), 1, score) for score in self.shown]
+        return [step for *_, step in sorted(steps, key=lambda step: step[:2], reverse=True)]
+
+
+def ladder_views(run: Run, found: Sequence[Group], context_id: str | None = None, most: int = 4) -> list[LadderView]:
+    """The ladders of one context: the one with the most texts, all of them scored; or those of the context named.
+
+    Empty without ladders, or where none of them is a scored text's. most : views of a named context
+    """
+    views = []
+    for group in found:
+        on: dict[tuple[str, str, str], tuple[Ladder, list[Score]]] = {}
+        for row in group.rows:
+            ladder = run.ladder(row) if context_id in (None, row.score.context_id) else None
+            if ladder and ladder.n_rungs == group.n_rungs:
+                on.setdefault((ladder.task, ladder.context_id, ladder.attribute), (ladder, []))[1].append(row.score)
+        for ladder, scores in on.values():
+            views.append(LadderView(group.name, ladder, tuple(sorted(scores, key=_value, reverse=True))))
+    return sorted(views, key=_instructive, reverse=True)[: 1 if context_id is None else most]
+
+
+def _value(score: Score) -> float:
+    return -math.inf if score.value is None else score.value
+
+
+def _instructive(view: LadderView) -> tuple[bool, bool, bool, int, float]:
+    """All scored, all rungs there, verdicts to see, many texts, far apart."""
+    whole = all(score.status == "ok" for score in view.scores)
+    spread = _value(view.scores[0]) - _value(view.scores[-1]) if whole else 0.0
+    full = len(view.ladder.usable) == view.ladder.n_rungs
+    return whole, full, any(score.verdicts for score in view.scores), len(view.scores), spread
+
+
+class Interval(NamedTuple):
+    """kind : what the ends are; "" where they are not known, and NaN"""
+
+    low: float
+    high: float
+    kind: str
+
+
+LIKELY, POSSIBLE = f"{100 * LEVEL:.0f} % interval", "whatever is missing"
+
+
+def interval(score: Score) -> Interval:
+    """In which a score with an error is likely to be, or else the least and the greatest that it can be."""
+    if score.stderr is not None and score.value is not None:
+        half = NormalDist().inv_cdf((1 + LEVEL) / 2) * score.stderr
+        return Interval(score.value - half, score.value + half, LIKELY)
+    if score.low is not None and score.high is not None:
+        return Interval(score.low, score.high, POSSIBLE)
+    return Interval(math.nan, math.nan, "")

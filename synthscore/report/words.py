@@ -1,0 +1,52 @@
+"""Numbers and names as a page writes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+
+def spaced(n: float) -> str:
+    return f"{n:,.0f}".replace(",", "\N{NO-BREAK SPACE}")
+
+
+def counted(n: int, noun: str) -> str:
+    return f"{spaced(n)} {noun}{'' if n == 1 else 's'}"
+
+
+def cut(noun: str, shown: int, n: int, which: str = "first") -> str:
+    """How a list was cut: "the first 20 of 1 203 texts"; "" where it was not."""
+    return "" if n <= shown else f"the {which} {spaced(shown)} of {counted(n, noun)}"
+
+
+def clip(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def clip_middle(text: str, most: int) -> str:
+    """As `clip`, with both ends of the text: names often differ in the last letters."""
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[-(most - 1 - most // 2) :]}"
+
+
+def whole(text: str, most: int = 4000) -> str:
+    """A text to read; of a longer one, its beginning."""
+    return text if len(text) <= most else f"{text[:most]} … ({spaced(most)} of {spaced(len(text))} characters)"
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    return "–" if value is None or math.isnan(value) else f"{value:.{digits}f}".replace("-", "−")
+
+
+def points(value: float) -> str:
+    """Percentage points, with their sign."""
+    return f"{value:+.1f}".replace("-", "−")
+
+
+def percent(part: float, whole: float = 1.0) -> str:
+    return "–" if not whole or math.isnan(part) else f"{100 * part / whole:.0f}\N{NO-BREAK SPACE}%"
+
+
+def span(values: Sequence[float], show: Callable[[float], str], words: str = "{} to {}") -> str:
+    """One value, or the least and the greatest."""
+    least, most = show(min(values)), show(max(values))
+    return least if least == most else words.format(least, most)
