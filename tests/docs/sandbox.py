@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from synthscore.evaluation.benchmarks import BENCHMARKS
 
 from synthscore.engine import (
     Answer,
@@ -25,7 +26,6 @@ from synthscore.engine import (
     Question,
 )
 from synthscore.engines import open_engine
-from synthscore.evaluation.ratings.benchmarks import BENCHMARKS
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 from synthscore.signature import Signature
@@ -141,7 +141,7 @@ def fill(folder: Path, models: Models) -> None:
     labelled = [{**row, "id": f"{row['id']}/{copy}"} for copy in range(N_COPIES) for row in targets]
     files: dict[str, Sequence[Mapping[str, Any]]] = {
         "contexts": contexts,
-        **{name: few for name in ("targets", "rows", "some")},
+        **dict.fromkeys(("targets", "rows", "some"), few),
         "candidates": [{**row, "context": of[row["context_id"]]["text"]} for row in few],
         "labelled": labelled,
         "labels": [{"id": row["id"], "label": row["system"] == "careful"} for row in labelled],
