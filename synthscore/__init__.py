@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from .ladders.prompted import PromptedWriter
     from .ladders.references import References
     from .ladders.write import generate_ladders
-    from .scoring.anchored import Scale, load_scales, save_scales
+    from .scoring.anchored import Anchored, Scale, load_scales, save_scales
+    from .scoring.paper import Paper
     from .scoring.scorer import Scorer
     from .signature import Signature
     from .store.engine import StoredEngine
@@ -62,7 +63,8 @@ _HOMES = {
     "ladders.degraded": ("DegradedWriter",),
     "ladders.prompted": ("PromptedWriter",),
     "ladders.write": ("generate_ladders",),
-    "scoring.anchored": ("Scale", "load_scales", "save_scales"),
+    "scoring.paper": ("Paper",),
+    "scoring.anchored": ("Anchored", "Scale", "load_scales", "save_scales"),
     "scoring.scorer": ("Scorer",),
     "signature": ("Signature",),
     "store.engine": ("StoredEngine",),
@@ -76,6 +78,7 @@ _HOMES = {
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Anchored",
     "Asking",
     "AtLeast",
     "Attribute",
@@ -87,6 +90,7 @@ __all__ = [
     "Ladder",
     "MinScore",
     "Pair",
+    "Paper",
     "PromptedWriter",
     "Ratings",
     "References",

@@ -12,6 +12,7 @@ from ..io.fields import Row
 from ..io.files import read_batches
 from ..ladders.references import References
 from ..scoring.anchored.scale import save_scales
+from ..scoring.rows import Held, RowScores, Shape, held_attributes, joined, read_item
 from ..signature import Signature
 from ..thresholds import filter
 from ..thresholds.certificate import Certificate
@@ -27,6 +28,7 @@ from .common import (
     UsageError,
     add_command,
     add_judging,
+    fields,
     note,
     number,
     open_model,
@@ -109,7 +111,9 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     rule = _rule(args)
-    references, held = judging.load(args)
+    scoring = judging.scoring_of(args)
+    references = References.load(args.references, revision=args.revision)
+    held = held_attributes(references, args.task, args.attribute)
     _check_attribute(args, held)
     _check_threshold(args, rule, references, held)
     named = {"kept": args.output, "dropped": args.dropped, "unsure": args.unsure}
@@ -120,15 +124,15 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(str(error)) from error
     alone = args.scoring == "paper" or (args.scale and not args.save_scale)  # each row's score is its own
     with open_model(args) as engine:
-        judged_by = judging.Judging(args, references, held, engine, brief=True)
+        scorer = judging.row_scorer(args, references, engine, scoring, brief=True)
         asked = Asked()
 
         def score_rows(rows: Sequence[Row | InputError]) -> list[tuple[Score, Signature]]:
-            judged = judged_by.judge([judging.read_item(row, args) for row in rows])
+            judged = judging.score_rows(args, scorer, [read_item(row, fields(args)) for row in rows], engine)
             asked.add(judged)
             if args.save_scale:
                 save_scales(judged.scales, args.save_scale)
-            return list(judged.rows)
+            return list(judged)
 
         batches = read_batches(args.targets, filter.BATCH if alone else None, encoding=args.encoding)
         found = filter.filter_rows(batches, score_rows, rule, paths)
@@ -148,13 +152,13 @@ class Asked:
     """What was asked about the rows so far."""
 
     n_questions: int = 0
-    shape: judging.Shape = (0, 0, 0)
+    shape: Shape = (0, 0, 0)
     saved: tuple[int, int] = (0, 0)
     n_unmet: int = 0
 
-    def add(self, judged: judging.Judged) -> None:
+    def add(self, judged: RowScores) -> None:
         self.n_questions += judged.n_questions
-        self.shape = judging.joined(self.shape, judged.shape)
+        self.shape = joined(self.shape, judged.shape)
         self.saved = self.saved[0] + judged.saved[0], self.saved[1] + judged.saved[1]
         self.n_unmet += judged.n_unmet
 
@@ -188,7 +192,7 @@ def _rule(args: argparse.Namespace) -> Rule:
         raise UsageError(f"--{error}") from error
 
 
-def _check_attribute(args: argparse.Namespace, held: judging.Held) -> None:
+def _check_attribute(args: argparse.Namespace, held: Held) -> None:
     names = list(dict.fromkeys(name for attributes in held.values() for name in attributes))
     names = args.attribute or names
     if len(names) != 1:
@@ -198,7 +202,7 @@ def _check_attribute(args: argparse.Namespace, held: judging.Held) -> None:
         )
 
 
-def _check_threshold(args: argparse.Namespace, rule: Rule, references: References, held: judging.Held) -> None:
+def _check_threshold(args: argparse.Namespace, rule: Rule, references: References, held: Held) -> None:
     sizes = sorted({ladder.n_rungs for ladder in references if ladder.attribute in held.get(ladder.task, ())})
     if isinstance(rule, Certificate):
         return

@@ -8,9 +8,11 @@ import math
 
 from ..io.scores import score_row
 from ..io.write import replacing, write_rows
+from ..ladders.references import References
 from ..scoring import bias as judge_bias
 from ..scoring.anchored.scale import save_scales
 from ..scoring.anchored.scores import lines as about
+from ..scoring.rows import held_attributes, read_items
 from ..thresholds.rules import check_on_scale
 from ..types import Score
 from . import judging
@@ -22,6 +24,7 @@ from .common import (
     UsageError,
     add_command,
     add_judging,
+    fields,
     note,
     number,
     open_model,
@@ -108,35 +111,38 @@ def run(args: argparse.Namespace) -> int:
         if getattr(args, name) is not None:
             option = f"--{name.replace('_', '-')}"
             raise UsageError(f"{option} changes nothing without --adaptive. Leave it out, or add that")
-    references, held = judging.load(args)
+    scoring = judging.scoring_of(args)
+    references = References.load(args.references, revision=args.revision)
+    held_attributes(references, args.task, args.attribute)
     if args.min_score is not None:
         check_on_scale(args.min_score, max(ladder.n_rungs for ladder in references), args.scoring)
-    items = judging.read_items(args, unique=True)
+    items = read_items(args.targets, encoding=args.encoding, fields=fields(args))
     if not items:
         warn(f"{args.targets} holds no rows")
     with open_model(args) as engine:
-        judged = judging.judge(args, items, references, held, engine)
-    write_rows((score_row(score, signature, verdicts=args.verdicts) for score, signature in judged.rows), args.output)
+        scorer = judging.row_scorer(args, references, engine, scoring)
+        scored = judging.score_rows(args, scorer, items, engine)
+    write_rows((score_row(score, signature, verdicts=args.verdicts) for score, signature in scored), args.output)
     if args.save_scale:
-        save_scales(judged.scales, args.save_scale)
-    found = judging.biases(judged, items, references) if args.bias else {}
+        save_scales(scored.scales, args.save_scale)
+    found = scorer.biases(items, scored) if args.bias else {}
     if args.bias:
         with replacing(args.bias) as file:
             content = {name: bias.to_dict() for name, bias in found.items()}
             file.write(json.dumps(content, indent=1).encode() + b"\n")
     favoured = [line for name, bias in found.items() for line in judge_bias.lines(name, bias)]
     by_status: dict[str, list[Score]] = {"ok": [], "partial": [], "unscored": []}
-    for score, _ in judged.rows:
+    for score, _ in scored:
         by_status[score.status].append(score)
     lines = [line for status in ("partial", "unscored") for line in judging.why(status, by_status[status])]
     note(
         args,
-        judging.summary(args, judged),
+        judging.summed_up(args, scored.shape, scored.n_questions, scored.statuses, scored.saved, scored.n_unmet),
         *lines,
-        *about(judged.scales),
+        *about(scored.scales),
         *favoured,
-        *judged.cost,
-        signature=judged.signature,
+        *([engine.meter.cost] if engine.meter.cost else []),
+        signature=judging.merged(scored.used),
     )
     if by_status["unscored"] and not (by_status["ok"] or by_status["partial"]):
         warn("nothing could be scored")

@@ -102,6 +102,11 @@ class Inquiry:
     def signature(self) -> Signature:
         return self.asking.signature(self.engine, self.templates)
 
+    @property
+    def n_asked(self) -> int:
+        """Questions so far."""
+        return sum(len(rows) for rows, _ in self._calls)
+
     def ask_all(self, progress: Progress | None = None) -> None:
         """Every question about every pair."""
         n_orders, n_pairs = self.asking.n_orders, len(self.pairs)

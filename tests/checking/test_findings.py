@@ -19,7 +19,7 @@ from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
 from synthscore.ladders.references import References
 from synthscore.resources import resource
-from synthscore.scoring.anchored import JudgeModel, load_scales, save_scales
+from synthscore.scoring.anchored import Anchored, JudgeModel, load_scales, save_scales
 from synthscore.scoring.scorer import Scorer
 from synthscore.types import Context, Ladder, Rung
 from tests.fakes import FakeEngine
@@ -439,14 +439,12 @@ def test_the_scale_is_one_that_texts_can_be_scored_on(tmp_path):
     placed = place_rungs(ask_rungs(ladders, engine, TEMPLATES))
     save_scales([each.scale for each in placed], tmp_path / "scale.json")
     scale = load_scales(tmp_path / "scale.json")
-    scorer = Scorer(
-        References(tuple(ladders)), engine, scoring="anchored", scale=scale, asking=Asking(both_orders=True)
-    )
+    scorer = Scorer(References(tuple(ladders)), engine, scoring=Anchored(scale), asking=Asking(both_orders=True))
     asked = engine.n_judged
     (score,) = scorer.score([{"id": "t", "context_id": "c0", "text": "A text to judge."}])
     assert engine.n_judged == asked + 10, "the rungs are placed: they are not asked about again"
     assert score.value == pytest.approx(3.6, abs=0.4)
-    (single,) = Scorer(References(tuple(ladders)), engine, scoring="anchored", scale=scale).score(
+    (single,) = Scorer(References(tuple(ladders)), engine, scoring=Anchored(scale)).score(
         [{"id": "t", "context_id": "c0", "text": "A text to judge."}]
     )
     assert single.value == pytest.approx(score.value, abs=0.3)

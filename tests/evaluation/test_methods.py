@@ -31,6 +31,7 @@ from synthscore.judging.templates import Templates
 from synthscore.ranking import METHODS, bradley_terry
 from synthscore.ranking.designs import all_pairs, greedy
 from synthscore.ranking.judge import Judge, Problem
+from synthscore.scoring.paper import Paper
 from synthscore.scoring.scorer import Scorer
 from synthscore.signature import Signature
 from synthscore.store.engine import StoredEngine
@@ -202,8 +203,7 @@ def test_ladder_is_the_scorer_with_its_options(options):
     found = scores(spec.rstrip(":"))
     same = {
         "asking": Asking(options.get("protocol", "compare"), options.get("both_orders") == "yes"),
-        "n_samples": int(options["samples"]) if "samples" in options else None,
-        "seed": int(options.get("seed", 0)),
+        "scoring": Paper(int(options["samples"]) if "samples" in options else None, int(options.get("seed", 0))),
     }
     targets = [Target(text.id, text.context_id, text.text) for text in rated()]
     assert found == Scorer(ladders(), FakeEngine(reading_judge()), **same).score(targets)

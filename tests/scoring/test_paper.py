@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from synthscore.errors import InputError
 from synthscore.scoring.paper import paper_bound, paper_sum, rung_equivalent, sample_verdicts
 
 
@@ -107,7 +108,7 @@ def test_without_all_verdicts_there_is_no_sum():
     ],
 )
 def test_wrong_shapes_and_values_are_refused(call, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message):
         call()
 
 

@@ -18,9 +18,10 @@ from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
 from synthscore.judging.verdicts import PROTOCOLS, Pair
 from synthscore.ladders.references import References
-from synthscore.scoring.anchored import load_scales, questions, save_scales
+from synthscore.scoring.anchored import Anchored, load_scales, questions, save_scales
 from synthscore.scoring.anchored.adaptive import Narrow, SameDecision, Sure, ask_in_rounds
 from synthscore.scoring.anchored.questions import Group, n_among_targets
+from synthscore.scoring.paper import Paper
 from synthscore.scoring.scorer import Scorer
 from synthscore.types import Context
 from tests.fakes import CensoringEngine, FakeEngine
@@ -115,7 +116,7 @@ def test_a_stop_that_is_never_met_asks_everything_and_scores_to_the_last_bit_as_
     kept = scales(ladders[:4], judge, protocol=protocol)  # and c4 is not on the scale
     options = {"judge": judge, "ladders": ladders, "scale": kept, "both_orders": both_orders, "protocol": protocol}
     whole, prompts = asked_of(**options)
-    scores, in_rounds = asked_of(**options, adaptive=NEVER)
+    scores, in_rounds = asked_of(**options, stop=NEVER)
     assert [without_questions(score) for score in scores] == list(whole)
     assert Counter(in_rounds) == Counter(prompts)
     sides = 2 if protocol == "yes_no_two_sided" else 1
@@ -128,7 +129,7 @@ def test_a_stop_that_is_never_met_asks_everything_and_scores_to_the_last_bit_as_
 
 def test_fewer_questions_are_asked_all_of_them_of_the_whole_ladder_and_none_twice(scale):
     _, whole = asked_of(scale=scale)
-    scores, prompts = asked_of(scale=scale, adaptive=SameDecision(3.0))
+    scores, prompts = asked_of(scale=scale, stop=SameDecision(3.0))
     assert set(prompts) < set(whole)
     assert len(set(prompts)) == len(prompts) < 0.7 * len(whole)
     assert sum(score.details["questions"] for score in scores) == len(prompts)
@@ -147,21 +148,21 @@ def test_a_store_that_has_seen_the_whole_ladders_has_all_that_is_asked_in_rounds
         stored = StoredEngine(engine, store)
         scorer(engine=stored, both_orders=True, scale=scale).score(targets())
         n_judged = engine.n_judged
-        first = scorer(engine=stored, both_orders=True, scale=scale, adaptive=Sure(3.0)).score(targets())
+        first = scorer(engine=stored, both_orders=True, scale=scale, stop=Sure(3.0)).score(targets())
         assert engine.n_judged == n_judged
     with Store(tmp_path / "two.sqlite") as store:
         stored = StoredEngine(engine, store)
         again = [
-            scorer(engine=stored, both_orders=True, scale=scale, adaptive=Sure(3.0)).score(targets()) for _ in range(2)
+            scorer(engine=stored, both_orders=True, scale=scale, stop=Sure(3.0)).score(targets()) for _ in range(2)
         ]
         assert engine.n_judged == n_judged + sum(score.details["questions"] for score in first)
     assert list(first) == list(again[0]) == list(again[1])
 
 
 def test_scores_in_rounds_do_not_depend_on_the_other_texts_nor_on_batches(scale, monkeypatch):
-    whole = asked_of(scale=scale, adaptive=Sure(3.0))[0]
+    whole = asked_of(scale=scale, stop=Sure(3.0))[0]
     monkeypatch.setattr(questions, "BATCH", 7)
-    batches = asked_of(scale=scale, adaptive=Sure(3.0), texts=targets()[::-1])[0]
+    batches = asked_of(scale=scale, stop=Sure(3.0), texts=targets()[::-1])[0]
     for score, other in zip(whole, list(batches)[::-1], strict=True):
         assert score.value == pytest.approx(other.value, abs=1e-9)
         assert score.verdicts == other.verdicts
@@ -170,18 +171,18 @@ def test_scores_in_rounds_do_not_depend_on_the_other_texts_nor_on_batches(scale,
 def test_questions_of_a_round_that_share_a_prompts_beginning_lie_together(scale, monkeypatch):
     mixed = [text for k in range(5) for text in targets()[k::5]]
     engine = FakeEngine(soft_judge)
-    scorer(engine=engine, both_orders=True, scale=scale, adaptive=Sure(3.0)).score(mixed)
+    scorer(engine=engine, both_orders=True, scale=scale, stop=Sure(3.0)).score(mixed)
     first = [prompt.text.split("Article c")[1][0] for prompt in engine.judged[:30]]
     assert first == sorted(first)
     monkeypatch.setattr(questions, "BATCH", 10)
     engine = FakeEngine(soft_judge)
-    scorer(engine=engine, both_orders=True, scale=scale, adaptive=Sure(3.0)).score(mixed)
+    scorer(engine=engine, both_orders=True, scale=scale, stop=Sure(3.0)).score(mixed)
     assert {prompt.text.split("Article c")[1][0] for prompt in engine.judged[:10]} == {"0", "1"}
 
 
 def test_rungs_of_a_ladder_that_the_scale_lacks_are_asked_about_first(scale):
     lacking = replace(scale, ladders={name: scale.ladders[name] for name in ("c0", "c1", "c2", "c3", "c4")})
-    made = scorer(both_orders=True, scale=lacking, adaptive=SameDecision(3.0))
+    made = scorer(both_orders=True, scale=lacking, stop=SameDecision(3.0))
     engine = made.judge
     made.score(targets())
     assert engine.calls[0] == ("judge", 20)
@@ -201,7 +202,7 @@ def test_what_is_not_asked_is_not_missing_and_what_failed_is_named(scale):
         return soft_judge(prompt, labels)
 
     options = {"judge": refusing, "scale": scale}
-    scores = asked_of(**options, adaptive=SameDecision(2.9))[0]
+    scores = asked_of(**options, stop=SameDecision(2.9))[0]
     whole = asked_of(**options)[0]
     for k in (0, 2):
         assert without_questions(scores[k]) == whole[k]
@@ -217,7 +218,7 @@ def test_what_is_not_asked_is_not_missing_and_what_failed_is_named(scale):
 
 def test_labels_that_a_server_did_not_tell_are_named_though_one_order_was_asked(scale):
     engine = CensoringEngine(soft_judge, lambda prompt: {2: 0.99})
-    scores = scorer(engine=engine, both_orders=True, scale=scale, adaptive=Narrow(3.0)).score(targets())
+    scores = scorer(engine=engine, both_orders=True, scale=scale, stop=Narrow(3.0)).score(targets())
     assert min(score.details["questions"] for score in scores) < 5
     assert {score.reason for score in scores} == {"the server did not report all labels"}
 
@@ -225,10 +226,10 @@ def test_labels_that_a_server_did_not_tell_are_named_though_one_order_was_asked(
 def test_each_length_of_ladder_is_asked_about_on_its_own_scale():
     ladders = [*LADDERS[:4], ladder("c4", n=3), ladder("c5", n=3)]
     kept = scales(ladders)
-    scores = asked_of(ladders=ladders, scale=kept, adaptive=SameDecision(2.0))[0]
+    scores = asked_of(ladders=ladders, scale=kept, stop=SameDecision(2.0))[0]
     assert {score.details["questions_full"] for score in scores} == {10, 6}
     assert {score.status for score in scores} == {"ok"}
-    with_one = asked_of(ladders=ladders, scale=[kept[1]], adaptive=SameDecision(2.0))[0]
+    with_one = asked_of(ladders=ladders, scale=[kept[1]], stop=SameDecision(2.0))[0]
     assert "only a scale for 5" in with_one[29].reason
 
 
@@ -237,7 +238,7 @@ def test_progress_goes_to_the_end_though_not_all_is_asked(protocol):
     judge = judge_of(protocol)
     kept = scales(LADDERS[:5], judge, protocol=protocol)
     told = []
-    options = {"both_orders": True, "scale": kept, "adaptive": SameDecision(3.0), "protocol": protocol}
+    options = {"both_orders": True, "scale": kept, "stop": SameDecision(3.0), "protocol": protocol}
     scorer(engine=FakeEngine(judge), **options).score(targets(), told.append)
     assert sum(told) == (30 * 10 + 20) * (1 + (protocol == "yes_no_two_sided"))
 
@@ -255,17 +256,17 @@ def test_scores_are_those_by_which_the_rounds_ended(debias, monkeypatch):
 
     monkeypatch.setattr(questions, "ask_in_rounds", asking)
     options = {"judge": judge, "ladders": ladders, "scale": kept, "debias": debias, "texts": texts}
-    scores = asked_of(**options, adaptive=SameDecision(3.0))[0]
+    scores = asked_of(**options, stop=SameDecision(3.0))[0]
     np.testing.assert_allclose(rounds[0].posterior.mean, scores.values, atol=1e-6)
     assert rounds[0].n_asked.tolist() == [score.details["questions"] for score in scores]
     assert rounds[0].saved > 0.3
-    in_full = asked_of(**options, adaptive=NEVER)[0]
+    in_full = asked_of(**options, stop=NEVER)[0]
     assert [without_questions(score) for score in in_full] == list(asked_of(**options)[0])
 
 
 def test_the_signature_says_how_it_was_asked(scale):
     for stop, name in ((Sure(3.0), "Sure(threshold=3.0,alpha=0.05)"), (Narrow(1.5), "Narrow(width=1.5)")):
-        signature = str(asked_of(scale=scale, adaptive=stop)[0].signature)
+        signature = str(asked_of(scale=scale, stop=stop)[0].signature)
         assert f"scoring:anchored,adaptive={name},scale={scale.hash[:12]}" in signature
         assert "orders:2" in signature
     others = str(asked_of(targets_too=2, seed=4)[0].signature)
@@ -279,7 +280,7 @@ def test_a_judge_that_does_not_see_the_rungs_rise_is_asked_nothing_and_scores_no
     blind = replace(scale, ladders={}, judge=replace(scale.judge, rungs_rise=False))
     engine, told = FakeEngine(judge), []
     options = {"both_orders": True, "scale": blind, "protocol": protocol}
-    made = scorer(engine=engine, adaptive=Narrow(1.0), **options)
+    made = scorer(engine=engine, stop=Narrow(1.0), **options)
     scores = made.score(targets(), told.append)
     assert engine.n_judged == 0
     assert sum(told) == (30 * 10 + 6 * 20) * (1 + (protocol == "yes_no_two_sided"))
@@ -292,14 +293,14 @@ def test_a_length_of_ladder_whose_rungs_do_not_rise_leaves_the_others_as_they_ar
     ladders = [*LADDERS[:4], ladder("c4", n=3), ladder("c5", n=3)]
     kept = scales(ladders)
     blind = [replace(each, judge=replace(each.judge, rungs_rise=each.n_rungs == 5)) for each in kept]
-    scores = asked_of(ladders=ladders, scale=blind, adaptive=SameDecision(2.0))[0]
-    assert list(scores)[:20] == list(asked_of(ladders=ladders, scale=kept, adaptive=SameDecision(2.0))[0])[:20]
+    scores = asked_of(ladders=ladders, scale=blind, stop=SameDecision(2.0))[0]
+    assert list(scores)[:20] == list(asked_of(ladders=ladders, scale=kept, stop=SameDecision(2.0))[0])[:20]
     assert all("over 2 ladders of 3 rungs" in score.reason and not score.details for score in list(scores)[20:])
 
 
 def test_scores_say_whether_the_rule_is_met_and_count_questions_in_whole_numbers(scale):
     for stop, met in ((NEVER, {0.0}), (Sure(3.0), {0.0, 1.0}), (Narrow(9.0), {1.0})):
-        scores = asked_of(scale=scale, adaptive=stop)[0]
+        scores = asked_of(scale=scale, stop=stop)[0]
         assert {score.details["met"] for score in scores} == met
         assert all(score.details["met"] or score.details["questions"] == 10 for score in scores)
         assert {type(score.details[name]) for score in scores for name in ("questions", "questions_full")} == {int}
@@ -311,9 +312,9 @@ def test_scores_say_whether_the_rule_is_met_and_count_questions_in_whole_numbers
 
 @pytest.mark.parametrize("scoring", ["paper", "anchored"])
 def test_the_signature_is_known_before_anything_is_asked(scale, scoring, monkeypatch):
-    options = {"scale": scale, "adaptive": Sure(3.0)} if scoring == "anchored" else {}
-    options |= {"asking": Asking(both_orders=True), "scoring": scoring}
-    made = Scorer(References(tuple(LADDERS)), FakeEngine(soft_judge), **options)
+    mode = Anchored(scale, stop=Sure(3.0)) if scoring == "anchored" else Paper()
+    asking = Asking(both_orders=True)
+    made = Scorer(References(tuple(LADDERS)), FakeEngine(soft_judge), scoring=mode, asking=asking)
     said = str(made.score(targets()).signature)
     monkeypatch.delattr(Inquiry, "verdicts")
     assert str(made.signature) == said
@@ -322,24 +323,16 @@ def test_the_signature_is_known_before_anything_is_asked(scale, scoring, monkeyp
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"adaptive": Narrow(1.0)}, "with no scale, expected .* --save-scale"),
-        (
-            {"adaptive": Narrow(1.0), "scoring": "paper"},
-            "with scoring='paper', expected scoring='anchored' and a scale",
-        ),
-        ({"adaptive": "fast"}, "adaptive is 'fast', expected a stop rule"),
+        ({"stop": Narrow(1.0)}, "expected a scale with it: .* --save-scale"),
+        ({"stop": "fast"}, "stop is 'fast', expected a stop rule"),
         ({"targets_too": -1}, "targets_too is -1, expected 0 or"),
-        ({"targets_too": 2, "scoring": "paper"}, "targets_too is 2 with scoring='paper'"),
+        ({"targets_too": 2, "scale": []}, "targets_too is 2, expected no scale with it"),
+        ({"seed": -1}, "seed is -1, expected a whole number from 0"),
     ],
 )
 def test_ways_to_ask_that_do_not_exist_are_refused(options, message):
     with pytest.raises(InputError, match=message):
-        Scorer(References(tuple(LADDERS)), FakeEngine(soft_judge), **{"scoring": "anchored"} | options)
-
-
-def test_texts_against_texts_are_refused_on_a_scale(scale):
-    with pytest.raises(InputError, match="targets_too is 2 with a scale"):
-        scorer(scale=scale, targets_too=2)
+        Anchored(**options)
 
 
 # ------------------------------------------------------------------------------------------------- texts against texts
@@ -504,7 +497,8 @@ def test_filter_refuses_an_alpha_that_no_probability_meets(engine, capsys, optio
     assert "--alpha is 0.0, expected" in capsys.readouterr().err
 
 
-def test_a_threshold_that_is_on_no_scale_is_refused(engine, capsys):
+def test_a_threshold_that_is_on_no_scale_is_refused(engine, scale, capsys):
+    save_scales([scale], "scale.json")
     assert main(["score", *ADAPTIVE, "--min-score", "30"]) == 1
     assert "far outside the anchored scale" in capsys.readouterr().err
     assert engine.n_judged == 0

@@ -13,12 +13,12 @@ from synthscore import engines
 from synthscore.cli.app import main
 from synthscore.errors import InputError, SynthscoreWarning
 from synthscore.ladders.references import References
-from synthscore.scoring.anchored import Anchors, JudgeModel, Scale, load_scales, save_scales
+from synthscore.scoring.anchored import Anchored, Anchors, JudgeModel, Scale, load_scales, save_scales
 from synthscore.scoring.anchored.scores import UNSETTLED, lines
 from synthscore.scoring.scorer import Scorer
 from synthscore.signature import Signature
-from synthscore.types import Context, Ladder, Rung, Target, Verdict
-from tests.factories import asking
+from synthscore.types import Rung, Target, Verdict
+from tests import factories
 from tests.fakes import CensoringEngine, FakeEngine
 
 steps = importlib.import_module("synthscore.scoring.anchored.positions")
@@ -36,14 +36,7 @@ def soft_judge(prompt, labels):
 
 
 def ladder(context_id, failed=(), n=5):
-    def rung(level):
-        fraction = (level - 1) / (n - 1)
-        if level in failed:
-            return Rung(level, fraction, "", "failed", "it is a refusal")
-        return Rung(level, fraction, f"rung of {context_id} q={level} .")
-
-    rungs = tuple(rung(level) for level in range(1, n + 1))
-    return Ladder(context_id, "summarization", "coherence", rungs, Context(context_id, f"Article {context_id}."))
+    return factories.ladder(context_id, n=n, failed=failed)
 
 
 LADDERS = [ladder(f"c{i}") for i in range(6)]
@@ -63,8 +56,8 @@ def truth(texts):
 
 
 def scorer(ladders=LADDERS, engine=None, **options):
-    how = {"asking": asking(options), "scoring": "anchored"}
-    return Scorer(References(tuple(ladders)), engine or FakeEngine(soft_judge), **how, **options)
+    engine = engine or FakeEngine(soft_judge)
+    return factories.scorer(References(tuple(ladders)), engine, scoring="anchored", **options)
 
 
 @pytest.fixture(scope="module")
@@ -206,21 +199,9 @@ def test_labels_that_a_server_did_not_tell_are_named():
     assert "the server did not report all labels" in scorer(engine=engine).score(targets())[0].reason
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"scoring": "median"}, "expected 'paper' or 'anchored'"),
-        ({"scoring": "anchored", "n_samples": 5}, "are of scoring='paper'"),
-        ({"scoring": "anchored", "partial": "rescale"}, "are of scoring='paper'"),
-        ({"scoring": "anchored", "rung_values": [1, 2, 3, 4, 5]}, "are of scoring='paper'"),
-        ({"scoring": "paper", "scale": []}, "a scale and debias are for scoring='anchored'"),
-        ({"scoring": "paper", "debias": "length"}, "a scale and debias are for scoring='anchored'"),
-        ({"scoring": "anchored", "debias": "style"}, "expected 'length' or None"),
-    ],
-)
-def test_options_that_do_not_go_together_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        Scorer(References(tuple(LADDERS)), FakeEngine(soft_judge), **options)
+def test_debiasing_of_another_kind_is_refused():
+    with pytest.raises(InputError, match="expected 'length' or None"):
+        Anchored(debias="style")
 
 
 def wordy_judge(prompt, labels):

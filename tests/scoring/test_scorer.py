@@ -7,9 +7,9 @@ from synthscore.errors import InputError, LadderError, TaskError
 from synthscore.io.nouns import as_targets
 from synthscore.judging.verdicts import PROTOCOLS
 from synthscore.ladders.references import References
-from synthscore.scoring.scorer import Scorer, _open
-from synthscore.types import Context, Ladder, Rung, Target
-from tests.factories import asking
+from synthscore.scoring.paper import _reach
+from synthscore.types import Target
+from tests import factories
 from tests.fakes import CensoringEngine, FakeEngine
 
 
@@ -31,19 +31,12 @@ def soft_judge(prompt, labels):
 
 
 def ladder(context_id="c1", failed=(), n=5, attribute="coherence", carry=True):
-    rungs = tuple(
-        Rung(level, (level - 1) / (n - 1), "", "failed", "it is a refusal")
-        if level in failed
-        else Rung(level, (level - 1) / (n - 1), f"rung of q={level} .")
-        for level in range(1, n + 1)
-    )
-    context = Context(context_id, "An article.") if carry else None
-    return Ladder(context_id, "summarization", attribute, rungs, context)
+    context = "An article." if carry else None
+    return factories.ladder(context_id, attribute, n=n, text="rung of q={level} .", failed=failed, context=context)
 
 
 def scorer(judge=ideal_judge, ladders=None, engine=None, **options):
-    references = References(tuple(ladders or [ladder()]))
-    return Scorer(references, engine or FakeEngine(judge), asking=asking(options), **options)
+    return factories.scorer(References(tuple(ladders or [ladder()])), engine or FakeEngine(judge), **options)
 
 
 def target(q, name="t", context_id="c1"):
@@ -220,7 +213,7 @@ def test_other_rung_values_give_their_weighted_sum():
     assert "rung_values=1/1/1/1/1" in str(scores.signature)
 
 
-@pytest.mark.parametrize("values", [[], [1, 2, 3, 4]])
+@pytest.mark.parametrize("values", [[1, 2], [1, 2, 3, 4]])
 def test_rung_values_of_another_length_than_the_ladder_are_refused_before_anything_is_asked(values):
     engine = FakeEngine(ideal_judge)
     with pytest.raises(InputError, match=f"rung_values are {len(values)} numbers, expected 5, one a rung"):
@@ -229,9 +222,9 @@ def test_rung_values_of_another_length_than_the_ladder_are_refused_before_anythi
 
 
 def test_an_option_that_is_none_is_refused():
-    with pytest.raises(ValueError, match="'report' or 'rescale'"):
+    with pytest.raises(InputError, match="'report' or 'rescale'"):
         scorer(partial="rescaled")
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(InputError, match="at least 1"):
         scorer(n_samples=0)
 
 
@@ -261,7 +254,7 @@ def test_the_attribute_must_be_named_where_the_references_hold_several():
 def test_mappings_are_taken_for_targets_and_bad_ones_are_named():
     scores = scorer().score([{"id": "a", "context_id": "c1", "text": "text of q=3 ."}])
     assert scores.values == pytest.approx([3])
-    with pytest.raises(InputError, match="Expected id, context_id, text"):
+    with pytest.raises(InputError, match="there is no 'context_id', but 'id', 'text'"):
         scorer().score([{"id": "a", "text": "t"}])
     with pytest.raises(InputError, match="text is '  '"):
         scorer().score([{"id": "a", "context_id": "c1", "text": "  "}])
@@ -309,7 +302,7 @@ def test_low_and_high_are_twice_the_slack_of_each_rung_times_its_weight():
 
 
 def test_a_negative_weight_turns_what_may_be_too_high_into_too_low():
-    below, above = _open(np.array([1.0, 0.0]), np.array([0.1, 0.0]), np.array([-2.0, 1.0]))
+    below, above = _reach(np.array([1.0, 0.0]), np.array([0.1, 0.0]), np.array([-2.0, 1.0]))
     assert (below, above) == pytest.approx((0.0, 0.4))  # a margin of 1 can only fall, and -2 times it only rise
 
 

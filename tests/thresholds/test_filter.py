@@ -20,7 +20,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore import engines
-from synthscore.cli import judging
 from synthscore.cli.app import main
 from synthscore.errors import Reasons, StoreError
 from synthscore.io.files import read_batches, read_rows
@@ -28,6 +27,7 @@ from synthscore.io.outputs import Outputs
 from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task
 from synthscore.ladders.references import References
+from synthscore.scoring.rows import RowScorer
 from synthscore.scoring.scorer import Scorer
 from synthscore.store.answers import Stored
 from synthscore.store.engine import StoredVerdicts
@@ -137,8 +137,8 @@ def test_the_size_of_a_batch_changes_nothing(engine, monkeypatch, capsys, size):
 
 def test_no_more_than_a_batch_of_rows_is_in_memory(engine, small, monkeypatch):
     sizes = []
-    whole = judging.Judging.judge
-    monkeypatch.setattr(judging.Judging, "judge", lambda self, items: sizes.append(len(items)) or whole(self, items))
+    whole = RowScorer.plan
+    monkeypatch.setattr(RowScorer, "plan", lambda self, items: sizes.append(len(items)) or whole(self, items))
     write("targets.jsonl", rows(20))
     assert keep() == 0
     assert sizes == [7, 7, 6]
@@ -278,7 +278,7 @@ def broken_rows(n):
 
 def interrupted(monkeypatch, after, *argv, targets="targets.jsonl", out="kept.jsonl"):
     """Run, and break off before batch number `after`, counted from 0."""
-    whole, count = judging.Judging.judge, itertools.count()
+    whole, count = RowScorer.plan, itertools.count()
 
     def stop(self, items):
         if next(count) == after:
@@ -286,7 +286,7 @@ def interrupted(monkeypatch, after, *argv, targets="targets.jsonl", out="kept.js
         return whole(self, items)
 
     with monkeypatch.context() as patched:
-        patched.setattr(judging.Judging, "judge", stop)
+        patched.setattr(RowScorer, "plan", stop)
         assert keep(*argv, targets=targets, out=out) == 130
 
 
@@ -355,19 +355,19 @@ def test_stdout_streams_and_nothing_stays_behind(engine, small, monkeypatch, cap
 KILLED = """
 import sys, time
 from synthscore import engines
-from synthscore.cli import judging
 from synthscore.cli.app import main
+from synthscore.scoring.rows import RowScorer
 from synthscore.thresholds import filter
 from tests.fakes import FakeEngine
 from tests.thresholds.test_filter import judge
 engines.open_engine = lambda name, **options: FakeEngine(judge)
 filter.BATCH = 16
-whole = judging.Judging.judge
+whole = RowScorer.plan
 def slow(self, items):
     print("batch", flush=True)
     time.sleep(0.002)
     return whole(self, items)
-judging.Judging.judge = slow
+RowScorer.plan = slow
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -443,8 +443,8 @@ def test_scores_from_stored_verdicts_are_those_of_the_scorer_to_the_last_bit(eng
 @given(st.lists(st.lists(st.floats(-20, 0), min_size=15, max_size=15), min_size=1, max_size=4))
 @settings(max_examples=30, deadline=None)
 def test_any_verdicts_give_the_same_score_from_the_store(log_probs):
-    from synthscore.cli.judging import _paper_values
     from synthscore.ladders.references import References
+    from synthscore.scoring.whole import paper_values
 
     numbers = iter(itertools.cycle(itertools.chain.from_iterable(log_probs)))
     engine = FakeEngine(lambda prompt, labels: [next(numbers) - math.log(3) for _ in labels])
@@ -452,7 +452,7 @@ def test_any_verdicts_give_the_same_score_from_the_store(log_probs):
     texts = [{"id": str(i), "context_id": "c0", "text": f"Text {i}, quality 1."} for i in range(len(log_probs))]
     for score in scorer.score(texts):
         said = np.array([[[(v.better, v.worse, v.similar)] for v in score.verdicts]])
-        assert _paper_values(said).tolist() == [score.value]
+        assert paper_values(said).tolist() == [score.value]
 
 
 def kinds():
@@ -496,10 +496,8 @@ def test_a_whole_text_is_only_found_as_it_was_asked(engine, folder, change, monk
         more = {"min_mass": ["--min-mass", "0.02"], "protocol": ["--protocol", "choose"], "orders": ["--both-orders"]}
         more |= {"prompts": ["--prompts", "paper"], "samples": ["--samples", "5"]}
         argv = more[change]
-    whole = Scorer.score
-    monkeypatch.setattr(
-        Scorer, "score", lambda self, targets, bar=None: asked.extend(targets) or whole(self, targets, bar)
-    )
+    whole = Scorer.plan
+    monkeypatch.setattr(Scorer, "plan", lambda self, targets: asked.extend(targets) or whole(self, targets))
     assert keep(*argv) == 0
     assert len(asked) == 4
 
@@ -570,8 +568,8 @@ def test_on_a_scale_rows_stream_and_alone_they_are_read_at_once(engine, small, m
     anchored = ["--scoring", "anchored", "--dropped", "dropped.jsonl"]
     assert keep(*anchored, "--save-scale", "scale.json") == 0
     sizes = []
-    whole = judging.Judging.judge
-    monkeypatch.setattr(judging.Judging, "judge", lambda self, items: sizes.append(len(items)) or whole(self, items))
+    whole = RowScorer.plan
+    monkeypatch.setattr(RowScorer, "plan", lambda self, items: sizes.append(len(items)) or whole(self, items))
     assert keep(*anchored) == 0
     assert sizes == [30]
     assert keep(*anchored, "--scale", "scale.json") == 0

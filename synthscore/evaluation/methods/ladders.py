@@ -12,6 +12,7 @@ from ...io.scores import Scores
 from ...judging.asking import Asking
 from ...judging.verdicts import ProtocolName
 from ...ladders.references import References
+from ...scoring.paper import Paper
 from ...scoring.scorer import Scorer
 from ...types import Context, Ladder, Score, Target
 from ..ratings import RatedText, Ratings
@@ -43,7 +44,7 @@ class RungValues(tuple[float, ...]):
 
 @dataclass(frozen=True, slots=True)
 class OnLadders:
-    """Scores texts against the ladders of `Tools.references`; options not named here are of Scorer.
+    """Scores texts against the ladders of `Tools.references`.
 
     n_rungs : takes the ladder of so many rungs out of each; None: the ladders as they are
     rung_values : instead of 1..N, worst rung first; one alone stands for all. The value is then the weighted sum
@@ -80,9 +81,7 @@ class OnLadders:
             attribute=asked.name,
             task=task.name,
             asking=Asking(self.protocol, self.both_orders, tools.templates, self.min_mass, self.max_unreported),
-            n_samples=self.samples,
-            seed=self.seed,
-            rung_values=self._values(ladders),
+            scoring=Paper(self.samples, self.seed, rung_values=self._values(ladders)),
         )
         found: list[float | str | Score] = [_why_not(text, ratings, ladders.get(text.context_id)) for text in ratings]
         rows = by_context(ratings, (row for row, why in enumerate(found) if not why))

@@ -16,6 +16,7 @@ from ...judging.asking import Inquiry
 from ...judging.verdicts import Pair, Verdicts
 from ...signature import text_hash
 from ...types import BoolArray, FloatArray, IntArray, Ladder, Target
+from ..texts import OnLadder
 from .adaptive import Stop, ask_in_rounds
 from .scale import Lengths, Scale, three_way
 from .scores import Asked, extended, lengths
@@ -104,31 +105,22 @@ def n_among_targets(n_targets: int, number: int, both_orders: bool) -> int:
     return min(n_targets * number, most // 2 if both_orders else most)
 
 
-def grouped(
-    texts: Sequence[Target],
-    ladders: Sequence[Ladder | str],
-    by_target: Mapping[int, Sequence[tuple[int, int]]],
-    with_length: bool,
-) -> list[Group]:
-    """Groups of the targets that have a ladder, by its length, with their pairs of target and rung.
-
-    by_target : of each target, (place among the pairs of the call, level from 0) of each rung that it is held against
-    """
+def grouped(texts: Mapping[int, OnLadder], with_length: bool) -> list[Group]:
+    """Groups of the texts by the length of their ladder, with their pairs of target and rung."""
     by_length: dict[int, list[int]] = {}
-    for index, ladder in enumerate(ladders):
-        if isinstance(ladder, Ladder):
-            by_length.setdefault(ladder.n_rungs, []).append(index)
+    for index, text in texts.items():
+        by_length.setdefault(text.ladder.n_rungs, []).append(index)
     groups = []
     for n, members in sorted(by_length.items()):
-        found = {ladder.context_id: ladder for i in members if isinstance(ladder := ladders[i], Ladder)}
+        found = {texts[i].ladder.context_id: texts[i].ladder for i in members}
         places = {name: place for place, name in enumerate(found)}
-        own = [texts[index] for index in members]
+        own = [texts[index].target for index in members]
         place = np.array([places[text.context_id] for text in own], dtype=np.int64)
         length = lengths(list(found.values()), [text.text for text in own], place) if with_length else None
         group = Group(n, members, own, found, place, [], [], length)
         for target, index in enumerate(members):
-            for at, level in by_target[index]:
-                group._add(at, (int(place[target]), n + target, level))
+            for at, level in zip(texts[index].pairs, texts[index].levels, strict=True):
+                group._add(at, (int(place[target]), n + target, level - 1))
         groups.append(group)
     return groups
 

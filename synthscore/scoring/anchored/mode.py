@@ -1,0 +1,232 @@
+"""Anchored scoring as a value: positions on the rung scale with errors, by a model of the judge (docs/anchored.md)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from ...engine import Progress
+from ...errors import InputError
+from ...judging.asking import Inquiry
+from ...judging.verdicts import Pair, Verdicts
+from ...types import Ladder, Score
+from ..texts import UNREPORTED, OnLadder, unscored
+from .adaptive import Stop
+from .questions import Group, ask_adaptively, grouped
+from .scale import Scale, load_scales
+from .scores import LEVEL, UNSETTLED, fitted, placed, why_none
+
+
+@dataclass(frozen=True)
+class Anchored:
+    """Scores by positions on the rung scale. Checked when made: InputError.
+
+    An anchored score is a posterior mean; `stderr` and `low` to `high` (90 %) say how sure it is; a rung without a
+    verdict only makes it less sure: status "ok", the reason names the rung. `details` hold `n_rungs`, `label_mass` and
+    `extrapolated`, 1.0 where the value lies outside 1..N; with `stop` also `questions`, of its ladder `questions_full`,
+    and `met`, 0.0 where the questions ran out before. On a scale that does not see the rungs rise, nothing is asked.
+    """
+
+    scale: Scale | Sequence[Scale] | str | os.PathLike[str] | None = None
+    """Scales fitted before, one for each length of ladder, or the file that holds them; each text is then placed alone.
+    None: the scale is fitted to the texts of each call, which should be many."""
+
+    rungs_too: bool = True
+    """Also ask about the rungs of each ladder against each other, N (N - 1) questions."""
+
+    targets_too: int = 0
+    """Without a scale: also ask about each text against so many others of its context, drawn by seed; scores then
+    depend on each other."""
+
+    seed: int = 0
+    """Of what is drawn."""
+
+    debias: Literal["length"] | None = None
+    """Take out what the judge makes of length, as rungs of one level tell it."""
+
+    stop: Stop | None = None
+    """With a scale: Narrow, Sure or SameDecision; each text is asked about in rounds, until it is met."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.scale, str | os.PathLike):
+            object.__setattr__(self, "scale", load_scales(self.scale))
+        if self.scale is not None:
+            object.__setattr__(self, "scale", (self.scale,) if isinstance(self.scale, Scale) else tuple(self.scale))
+        if self.debias not in (None, "length"):
+            raise _unusable("debias", self.debias, "'length' or None", "Change it")
+        if not isinstance(self.seed, int) or self.seed < 0:
+            raise _unusable("seed", self.seed, "a whole number from 0", "Change it")
+        if self.stop is not None and not callable(getattr(self.stop, "met", None)):
+            raise _unusable("stop", self.stop, "a stop rule", "Take Narrow, Sure or SameDecision")
+        if self.stop is not None and self.scale is None:
+            expected = "a scale with it: without one, the first answers do not say where a text stands"
+            remedy = "Score some texts in full, keep the scale (Scorer.scales, --save-scale), and give it as scale"
+            raise _unusable("stop", self.stop, expected, remedy)
+        if not isinstance(self.targets_too, int) or self.targets_too < 0:
+            expected = "0 or the number of texts that each is compared with"
+            raise _unusable("targets_too", self.targets_too, expected, "Give it so")
+        if self.targets_too and self.scale is not None:
+            expected = "no scale with it: on a scale each text is placed alone, whatever the others are"
+            raise _unusable("targets_too", self.targets_too, expected, "Leave one of them out")
+
+    @property
+    def scales(self) -> tuple[Scale, ...]:
+        """Those given."""
+        return self.scale if isinstance(self.scale, tuple) else ()
+
+    @property
+    def known(self) -> Mapping[int, Scale]:
+        """Length of ladder -> the scale given for it."""
+        return {scale.n_rungs: scale for scale in self.scales}
+
+    def own(self, task: str, attribute: str) -> Anchored:
+        """With the scales of this task and attribute. raises : InputError where none of those given is"""
+        if self.scale is None:
+            return self
+        own = tuple(s for s in self.scales if (s.task, s.attribute) == (task, attribute))
+        if not own:
+            names = ", ".join(sorted({f"{s.task}/{s.attribute}" for s in self.scales})) or "none at all"
+            raise InputError(
+                f"there is no scale of {task}/{attribute} among those given, expected one. They are of: "
+                f"{names}. Fit one with --save-scale"
+            )
+        for each in own:
+            if (each.judge.length_effect is not None) != (self.debias == "length"):
+                without = "without" if self.debias else "with"
+                raise InputError(
+                    f"the scale of {task}/{attribute} was fitted {without} debias='length', expected what is asked for "
+                    "now. Use it as it was fitted, or fit one anew",
+                    field="debias",
+                )
+        return replace(self, scale=own)
+
+    def refuse(self, ladder: Ladder) -> str:
+        """Why the ladder cannot be used with the scale given; "" where it can."""
+        if self.scale is None:
+            return ""
+        name = f"ladder {ladder.context_id}/{ladder.attribute}"
+        if ladder.n_rungs not in self.known:
+            lengths = ", ".join(map(str, sorted(self.known)))
+            return f"{name} has {ladder.n_rungs} rungs, and there is only a scale for {lengths}. Fit one for its length"
+        anchors = self.known[ladder.n_rungs].ladders.get(ladder.context_id)
+        if anchors is not None and anchors.ladder not in ("", ladder.hash):
+            return f"{name} is not the one that the scale was fitted on: its texts have changed. Fit the scale anew"
+        return ""
+
+    def name_with(self, scales: Sequence[Scale]) -> str:
+        """What a signature says of it. scales : that the scores are on, where none were given"""
+        debiased = f",debias={self.debias}" if self.debias else ""
+        others = f",targets_too={self.targets_too},seed={self.seed}" if self.targets_too else ""
+        stop = "" if self.stop is None else f",adaptive={self.stop!r}".replace(" ", "")
+        hashes = sorted(scale.hash[:12] for scale in self.scales or scales)
+        return ",scale=".join([f"anchored{debiased}{others}{stop}", *hashes])
+
+    def groups(
+        self, texts: Mapping[int, OnLadder], pairs: list[Pair], attribute: str, both_orders: bool
+    ) -> list[Group]:
+        """The texts by length of ladder. pairs : of texts and rungs; those among rungs, and among texts, are added"""
+        groups = grouped(texts, self.debias is not None)
+        for group in groups:
+            if self.rungs_too:
+                there = self.known[group.n_rungs].ladders if self.scale is not None else ()
+                pairs += group.among_rungs(attribute, there, len(pairs), both_orders)
+            pairs += group.among_targets(attribute, self.targets_too, self.seed, len(pairs), both_orders)
+        return groups
+
+    def score(
+        self,
+        texts: Mapping[int, OnLadder],
+        groups: Sequence[Group],
+        inquiry: Inquiry,
+        task: str,
+        attribute: str,
+        progress: Progress | None,
+    ) -> tuple[dict[int, Score], tuple[Scale, ...]]:
+        """The scores of the texts, and the scales that they are on."""
+        known = self.known
+        for group in groups if known else ():
+            known[group.n_rungs].check(inquiry.signature.with_(task=task, attribute=attribute))
+        met: Mapping[int, bool] = {}
+        if self.stop is None:
+            inquiry.ask_all(progress)
+        else:
+            met = ask_adaptively(inquiry, groups, known, self.stop, progress)
+        verdicts = inquiry.verdicts()
+        rows: dict[int, Score] = {}
+        scales = []
+        for group in groups:
+            if self.stop is not None and (none := why_none(known[group.n_rungs])):  # nothing was asked
+                scales.append(known[group.n_rungs])
+                rows |= {index: unscored(texts[index].target, attribute, none) for index in group.members}
+                continue
+            asked = group.asked(verdicts)
+            if known:
+                scale, posterior = placed(asked, group.ladders, known[group.n_rungs])
+            else:
+                scale, posterior = fitted(asked, group.ladders, task, attribute, verdicts.signature)
+            scales.append(scale)
+            none = why_none(scale)
+            low, high = posterior.interval(LEVEL)
+            numbers = np.stack([posterior.mean, posterior.sd, low, high, posterior.extrapolated()], axis=1).tolist()
+            settled = posterior.settled if known else posterior.settled[group.place]  # on a scale, each has a ladder
+            for index, values, still in zip(group.members, numbers, settled.tolist(), strict=True):
+                text = texts[index]
+                questions = _questions(text, verdicts, met[index]) if index in met else {}
+                notes = [] if still else [UNSETTLED]
+                rows[index] = _position(text, attribute, verdicts, values, none, questions, notes)
+        return rows, tuple(scales)
+
+
+def _position(
+    text: OnLadder,
+    attribute: str,
+    verdicts: Verdicts,
+    values: Sequence[float],
+    none: str,
+    questions: Mapping[str, float],
+    notes: Sequence[str],
+) -> Score:
+    """none : why nothing can be placed, or "". notes : what else the score's reason says"""
+    found = text.verdicts(verdicts)
+    known = {verdict.level for verdict in found}
+    missing = text.missing(verdicts, known)
+    if none or not known:
+        return unscored(text.target, attribute, none or missing[0], questions)
+    pairs = list(text.pairs)
+    unreported = any(verdicts.unreported[pair] > 0 for pair, k in zip(pairs, text.levels, strict=True) if k in known)
+    mass = verdicts.answers.label_mass.reshape(-1, len(verdicts))
+    value, stderr, low, high, extrapolated = values
+    return Score(
+        id=text.target.id,
+        context_id=text.target.context_id,
+        attribute=attribute,
+        value=value,
+        stderr=stderr,
+        low=low,
+        high=high,
+        n_comparisons=len(known),
+        reason="; ".join([*missing, *[UNREPORTED] * unreported, *notes]),
+        details={
+            "n_rungs": float(text.ladder.n_rungs),
+            "extrapolated": extrapolated,
+            "label_mass": float(np.nanmin(mass[:, pairs])),
+            **questions,
+        },
+        verdicts=found,
+    )
+
+
+def _questions(text: OnLadder, verdicts: Verdicts, met: bool) -> dict[str, float]:
+    """How much was asked about a target in rounds."""
+    assert verdicts.asked is not None
+    were = verdicts.asked[:, list(text.pairs)]
+    n_sides = len(verdicts.answers) // max(verdicts.asked.size, 1)
+    return {"questions": int(were.sum()) * n_sides, "questions_full": were.size * n_sides, "met": float(met)}
+
+
+def _unusable(name: str, value: object, expected: str, remedy: str) -> InputError:
+    return InputError(f"cannot score so: {name} is {value!r}, expected {expected}. {remedy}", field=name, value=value)

@@ -1,0 +1,381 @@
+"""Rows + references + judge -> one Score for each row and attribute, in the order of the rows.
+
+Nothing is lost on the way: a row that holds no target, or has no ladder, gets an unscored Score with the reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..engine import Engine, Progress
+from ..errors import InputError, LadderError
+from ..io.fields import Row
+from ..io.files import Source, make_row, read_rows
+from ..io.nouns import target_from_row
+from ..judging.asking import Asking
+from ..judging.tasks import load_task
+from ..ladders.references import References
+from ..signature import Signature
+from ..store.file import Store
+from ..types import Ladder, Score, Target
+from .anchored.mode import Anchored
+from .anchored.scale import Scale
+from .bias import JudgeBias, judge_bias
+from .paper import Paper
+from .scorer import Plan, Scorer
+from .whole import Wanted, WholeTexts
+
+Held = Mapping[str, Sequence[str]]
+"""Task -> the attributes to judge on, in order."""
+
+Shape = tuple[int, int, int]
+"""Targets asked about, attributes, rungs of each ladder (0: ladders differ)."""
+
+
+# ------------------------------------------------------------------------------------------------- rows
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One row of the input, and the target that it holds or the reason why it holds none.
+
+    row : as it was read, under its own column names. task, attribute, context : what the row's columns of these names
+    say, or ""
+    """
+
+    row: Row | InputError
+    target: Target | InputError
+    task: str = ""
+    attribute: str = ""
+    context: str = ""
+
+    @property
+    def known(self) -> Mapping[str, Any]:
+        """What identifies the target, as far as the row says."""
+        if isinstance(self.target, Target):
+            return {"id": self.target.id, "context_id": self.target.context_id}
+        return vars(self.target)
+
+
+def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None) -> Item:
+    """fields : our name -> the row's own column"""
+    ours = row
+    if isinstance(row, Row) and fields:
+        ours = make_row(row.number, row.values, row.source, fields)
+    if isinstance(ours, InputError):
+        return Item(row, ours)
+    target: Target | InputError
+    try:
+        target = target_from_row(ours)
+    except InputError as error:
+        target = error
+    return Item(row, target, *(_word(ours, name) for name in ("task", "attribute", "context")))
+
+
+def read_items(source: Source, *, encoding: str = "utf-8", fields: Mapping[str, str] | None = None) -> list[Item]:
+    """Of every row; a second row of the same id (and attribute) holds no target."""
+    items: list[Item] = []
+    seen: dict[tuple[str, str], int] = {}
+    for row in read_rows(source, encoding=encoding):
+        item = read_item(row, fields)
+        if isinstance(item.target, Target) and isinstance(row, Row):
+            first = seen.setdefault((item.target.id, item.attribute), row.number)
+            if first != row.number:
+                message = (
+                    f"{row.source} row {row.number}: target id {item.target.id!r} was already used by row {first}. "
+                    "Give each target an id of its own in a column named id"
+                )
+                error = InputError(message, source=row.source, row=row.number, field="id", **item.known)
+                item = replace(item, target=error)
+        items.append(item)
+    return items
+
+
+def _word(row: Row, name: str) -> str:
+    value = row.values.get(name)
+    return value.strip() if isinstance(value, str) else ""
+
+
+# ------------------------------------------------------------------------------------------------- scores
+
+
+@dataclass(frozen=True, slots=True)
+class RowScores:
+    """scores[i] are those of item i, one an attribute; signatures[i] go with them. scales : that they are on"""
+
+    scores: Sequence[Sequence[Score]]
+    signatures: Sequence[Sequence[Signature]]
+    shape: Shape
+    n_questions: int
+    scales: Sequence[Scale] = ()
+
+    def __iter__(self) -> Iterator[tuple[Score, Signature]]:
+        for scores, signatures in zip(self.scores, self.signatures, strict=True):
+            yield from zip(scores, signatures, strict=True)
+
+    @property
+    def statuses(self) -> Counter[str]:
+        return Counter(score.status for score, _ in self)
+
+    @property
+    def saved(self) -> tuple[int, int]:
+        """Questions asked about texts, and of their whole ladders; 0 and 0 without a stop rule."""
+        details = [score.details for score, _ in self if score.details]
+        done, full = (sum(each.get(name, 0) for each in details) for name in ("questions", "questions_full"))
+        return int(done), int(full)
+
+    @property
+    def n_unmet(self) -> int:
+        """Scores that do not meet the stop rule, though all was asked."""
+        return sum(score.status != "unscored" and not score.details.get("met", 1) for score, _ in self)
+
+    @property
+    def used(self) -> tuple[Signature, ...]:
+        """The signatures of what was compared, each once."""
+        same = {id(signature): signature for score, signature in self if score.n_comparisons}
+        return tuple(dict.fromkeys(same.values()))
+
+
+class RowScorer:
+    """Scores rows of any of the tasks and attributes that the references hold.
+
+    task, attributes : instead of what the rows say; None: as they say, else all that the references hold
+    store : of paper scores from exact probabilities for one attribute: where the verdicts on whole texts are kept. The
+        scores of texts that are found there are the same to the last bit, but hold no details and no verdicts
+    raises : LadderError for a task or attribute of which the references hold no ladder
+    """
+
+    def __init__(
+        self,
+        references: References,
+        judge: Engine,
+        *,
+        task: str | None = None,
+        attributes: Sequence[str] | None = None,
+        scoring: Paper | Anchored = Paper(),
+        asking: Asking = Asking(),
+        store: Store | None = None,
+    ) -> None:
+        self.references, self.judge, self.task, self.attributes = references, judge, task, attributes
+        self.scoring, self.asking = scoring, asking
+        self.held = held_attributes(references, task, attributes)
+        self._tasks_of: dict[str, set[str]] = {}  # by context
+        for ladder in references:
+            if ladder.attribute in self.held.get(ladder.task, ()):
+                self._tasks_of.setdefault(ladder.context_id, set()).add(ladder.task)
+        self._scorers: dict[tuple[str, str], Scorer] = {}
+        exact = isinstance(scoring, Paper) and scoring.n_samples is None and scoring.rung_values is None
+        self._whole = WholeTexts(store, judge) if store is not None and exact else None
+        self._alone: dict[tuple[str, str, str], tuple[Ladder, Scorer] | None] = {}  # by context, task, attribute
+
+    def plan(self, items: Sequence[Item]) -> RowsPlan:
+        """Who is asked about what. What one of the scorers refuses shows before anything is asked."""
+        scores: list[list[Score]] = [[] for _ in items]
+        signatures: list[list[Signature]] = [[] for _ in items]
+        groups: dict[tuple[str, str], list[tuple[int, int]]] = {}  # (task, attribute) -> (item, which of its scores)
+        alone = {i: wanted for i, item in enumerate(items) if (wanted := self._wanted_alone(item))}
+        stored = self._whole.find(alone) if self._whole else {}
+        for index, item in enumerate(items):
+            if index in stored:
+                scores[index], signatures[index] = [stored[index][0]], [stored[index][1]]
+                continue
+            for place, (task, attribute, reason) in enumerate(self._wanted(item)):
+                reason = reason or self._other_context(item, task, attribute)
+                scores[index].append(_unscored(item, attribute, reason))
+                signatures[index].append(self.judge.signature)
+                if not reason:
+                    groups.setdefault((task, attribute), []).append((index, place))
+        parts = []
+        for of, places in groups.items():
+            targets = [target for index, _ in places if isinstance(target := items[index].target, Target)]
+            parts.append((places, self.scorer(*of).plan(targets)))
+        return RowsPlan(self, scores, signatures, parts, alone, stored)
+
+    def score(self, items: Sequence[Item], progress: Progress | None = None) -> RowScores:
+        """One Score for each item and attribute."""
+        return self.plan(items).score(progress)
+
+    def scorer(self, task: str, attribute: str) -> Scorer:
+        if (task, attribute) not in self._scorers:
+            self._scorers[task, attribute] = Scorer(
+                self.references,
+                self.judge,
+                task=self.task or task,
+                attribute=attribute,
+                scoring=self.scoring,
+                asking=self.asking,
+            )
+        return self._scorers[task, attribute]
+
+    def keep(self, wanted: Mapping[int, Wanted], scores: Sequence[Sequence[Score]]) -> None:
+        """Keep the verdicts on whole texts. scores : of all items"""
+        if self._whole:
+            self._whole.keep(wanted, {index: scores[index][0] for index in wanted})
+
+    def biases(self, items: Sequence[Item], scored: RowScores) -> dict[str, JudgeBias]:
+        """ "task/attribute" -> what the judge favoured, of all that were scored."""
+        groups: dict[tuple[str, str], list[tuple[Score, Target]]] = {}
+        models: dict[tuple[str, str], str] = {}
+        for item, scores, signatures in zip(items, scored.scores, scored.signatures, strict=True):
+            for score, signature in zip(scores, signatures, strict=True):
+                if score.verdicts and isinstance(item.target, Target):
+                    parts = dict(signature.parts)
+                    key = parts["task"], score.attribute
+                    groups.setdefault(key, []).append((score, item.target))
+                    models[key] = parts.get("model", "")
+        return {
+            "/".join(key): judge_bias(*zip(*group, strict=True), self.references, task=key[0], judge=models[key])
+            for key, group in groups.items()
+        }
+
+    def _wanted(self, item: Item) -> list[tuple[str, str, str]]:
+        """(task, attribute, reason) of every score that the item gets; a reason says why it is not asked about."""
+        broken = str(item.target) if isinstance(item.target, InputError) else ""
+        task = item.task if item.task and not self.task else ""
+        context_id = str(item.known.get("context_id", ""))
+        if task and task not in self.held:
+            there = ", ".join(self.held)
+            reason = f"the row's task is {task!r}, and there are only ladders of {there}. To overrule it: --task NAME"
+            return [("", item.attribute, broken or reason)]
+        if not task:
+            among = list(self.held) if len(self.held) == 1 else sorted(self._tasks_of.get(context_id, ()))
+            if len(among) != 1:
+                which = f"ladders of {', '.join(among)}: say which with --task" if among else "no ladder"
+                return [("", item.attribute, broken or f"context {context_id!r} has {which}")]
+            task = among[0]
+        if not item.attribute or self.attributes:
+            return [(task, attribute, broken) for attribute in self.held[task]]
+        if item.attribute in self.held[task]:
+            return [(task, item.attribute, broken)]
+        reason = (
+            f"the row's attribute is {item.attribute!r}, and there are only ladders for {', '.join(self.held[task])}. "
+            "To overrule it: --attribute NAME"
+        )
+        return [("", item.attribute, broken or reason)]
+
+    def _wanted_alone(self, item: Item) -> Wanted | None:
+        """Who would ask about an item that gets one score, from verdicts on its whole text; None where that is not
+        so."""
+        if self._whole is None or not isinstance(item.target, Target):
+            return None
+        of = item.target.context_id, item.task, item.attribute
+        if of not in self._alone:
+            [(task, attribute, reason), *more] = self._wanted(item)
+            ladder = None if more or reason else self.ladder(item, task, attribute)
+            whole = ladder is not None and ladder.context is not None
+            self._alone[of] = (ladder, self.scorer(task, attribute)) if ladder is not None and whole else None
+        found = self._alone[of]
+        if found is None or (item.context and self._other_context(item, found[0].task, found[0].attribute)):
+            return None
+        return Wanted(item.target, *found)
+
+    def _other_context(self, item: Item, task: str, attribute: str) -> str:
+        """Why the ladder is not for this row: it was made for another text of the context's id. "" where it is."""
+        if not item.context or (ladder := self.ladder(item, task, attribute)) is None:
+            return ""  # where there is none, the scorer will say so
+        made_for = ladder.context.text.strip() if ladder.context else ""
+        if not made_for or item.context == made_for:
+            return ""
+        return (
+            f"the ladder of context {ladder.context_id!r} was made for another text of that id: it is "
+            f"{made_for[:40]!r}, the row's is {item.context[:40]!r}. Generate ladders for this file, or give its "
+            "contexts other ids"
+        )
+
+    def ladder(self, item: Item, task: str, attribute: str) -> Ladder | None:
+        """The item's, if there is one."""
+        try:
+            return self.references.find(str(item.known["context_id"]), attribute, task)
+        except LadderError:
+            return None
+
+
+@dataclass(slots=True)
+class RowsPlan:
+    """Items, and what is asked about them.
+
+    scores, signatures : of each item, as far as they are known before anything is asked
+    parts : of each (task, attribute), its plan, and which item each of its targets is, and which of the item's scores
+    alone : items that get one score, of which the verdicts on the whole text are kept. stored : those found there
+    """
+
+    by: RowScorer
+    scores: list[list[Score]]
+    signatures: list[list[Signature]]
+    parts: Sequence[tuple[Sequence[tuple[int, int]], Plan]]
+    alone: Mapping[int, Wanted]
+    stored: Mapping[int, tuple[Score, Signature]]
+
+    @property
+    def n_questions(self) -> int:
+        """The most that is asked now."""
+        return sum(plan.n_questions for _, plan in self.parts)
+
+    @property
+    def shape(self) -> Shape:
+        texts = [(places[k][0], len(text.pairs)) for places, plan in self.parts for k, text in plan.texts.items()]
+        texts += [(index, score.n_comparisons) for index, (score, _) in self.stored.items()]
+        sizes = {size for _, size in texts}
+        attributes = {plan.scorer.attribute for _, plan in self.parts if plan.texts}
+        attributes |= {score.attribute for score, _ in self.stored.values()}
+        return len({index for index, _ in texts}), len(attributes), sizes.pop() if len(sizes) == 1 else 0
+
+    def score(self, progress: Progress | None = None) -> RowScores:
+        """One Score for each item and attribute."""
+        scales: list[Scale] = []
+        n_questions = sum(score.n_comparisons for score, _ in self.stored.values()) * self.by.asking.n_questions
+        for places, plan in self.parts:
+            scored = plan.score(progress)
+            scales += plan.scales
+            n_questions += plan.n_asked
+            for (index, place), score in zip(places, scored, strict=True):
+                self.scores[index][place], self.signatures[index][place] = score, scored.signature
+        self.by.keep({index: wanted for index, wanted in self.alone.items() if index not in self.stored}, self.scores)
+        return RowScores(self.scores, self.signatures, self.shape, n_questions, scales)
+
+
+def joined(one: Shape, other: Shape) -> Shape:
+    """Of the items of both, judged on the same attributes."""
+    if not (one[0] and other[0]):
+        return one if one[0] else other
+    return one[0] + other[0], max(one[1], other[1]), one[2] if one[2] == other[2] else 0
+
+
+def held_attributes(references: References, task: str | None, attributes: Sequence[str] | None) -> Held:
+    """Those of the references that are to be judged on, of one task or all. raises : LadderError where there is none"""
+    if not len(references):
+        raise LadderError(f"{references.source} holds no ladders at all. Make some with `synthscore generate`")
+    held: dict[str, dict[str, None]] = {}
+    for ladder in references:
+        held.setdefault(ladder.task, {})[ladder.attribute] = None
+    if task:
+        name = load_task(task).name
+        if name not in held:
+            raise LadderError(f"{references.source} holds no ladders of task {name!r}, but of: {', '.join(held)}")
+        held = {name: held[name]}
+    for name in attributes or ():
+        if not any(name in there for there in held.values()):
+            others = ", ".join(dict.fromkeys(name for there in held.values() for name in there))
+            raise LadderError(
+                f"{references.source} holds no ladders for attribute {name!r}, but for: {others}. Name one of them, or "
+                f"make the ladders with `synthscore generate ... --attribute {name}`",
+                attribute=name,
+            )
+    chosen = {task: [name for name in attributes or there if name in there] for task, there in held.items()}
+    return {task: names for task, names in chosen.items() if names}
+
+
+def _unscored(item: Item, attribute: str, reason: str) -> Score:
+    known = item.known
+    number = item.row.number if isinstance(item.row, Row) else known.get("row", "?")
+    return Score(
+        id=str(known.get("id", f"row {number}")),
+        context_id=str(known.get("context_id", "")),
+        attribute=attribute,
+        value=None,
+        status="unscored",
+        reason=reason or "not asked yet",
+    )
