@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from .engines import open_engine
     from .errors import SynthscoreError
     from .evaluation import evaluate
-    from .evaluation.benchmarks import load_benchmark
     from .evaluation.methods import Tools, method
     from .evaluation.ratings import Ratings
     from .io.scores import Scores
@@ -53,7 +52,6 @@ _HOMES = {
     "errors": ("SynthscoreError",),
     "evaluation": ("evaluate",),
     "evaluation.methods": ("Tools", "method"),
-    "evaluation.benchmarks": ("load_benchmark",),
     "evaluation.ratings": ("Ratings",),
     "judging.tasks": ("load_task", "task_names"),
     "judging.templates": ("Templates",),
@@ -114,7 +112,6 @@ __all__ = [
     "calibrate",
     "evaluate",
     "generate_ladders",
-    "load_benchmark",
     "load_scales",
     "load_task",
     "method",

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from synthscore.evaluation.benchmarks import BENCHMARKS
 
+from papers.benchmarks import BENCHMARKS
 from synthscore.engine import (
     Answer,
     Answers,

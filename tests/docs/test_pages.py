@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from synthscore.evaluation.benchmarks import BENCHMARKS
+from papers.benchmarks import BENCHMARKS
 
 from .pages import Block, Step, blocks, indented_code, page_paths, parse, steps
 from .sandbox import MADE_UP, RELEASED, Models, fill, link_benchmarks, make_benchmarks
