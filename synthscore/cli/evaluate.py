@@ -257,8 +257,8 @@ def _ratings(
     if benchmark:
         if benchmark not in BENCHMARKS:
             raise BenchmarkError(
-                f"there is no benchmark {benchmark!r} here: released ones are read by papers/, beside synthscore in its "
-                "repository. In a checkout, say `python -m papers evaluate ...`; or give rows, with --human",
+                f"there is no benchmark {benchmark!r} here: released ones are read by papers/, beside synthscore in "
+                "its repository. In a checkout, say `python -m papers evaluate ...`; or give rows, with --human",
                 benchmark=benchmark,
             )
         return BENCHMARKS[benchmark].load(data or "")
