@@ -12,10 +12,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from papers.benchmarks import BENCHMARKS, load_benchmark
 from synthscore.cli.app import main as run_verb
 from synthscore.engines import open_engine
 from synthscore.errors import BenchmarkError, SynthscoreError
-from synthscore.evaluation.benchmarks import BENCHMARKS, load_benchmark
 from synthscore.evaluation.methods import Tools
 from synthscore.evaluation.ratings import Ratings
 from synthscore.io.write import replacing

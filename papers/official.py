@@ -11,14 +11,25 @@ from __future__ import annotations
 import html
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from synthscore.errors import BenchmarkError, InputError
-from synthscore.evaluation.benchmarks import BENCHMARKS, Form, OurRow, facts
 from synthscore.io.fields import shorten
 from synthscore.io.files import read_rows
+
+OurRow = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A file that a benchmark may come in. file : its name; it may hold a *"""
+
+    file: str
+    read: Callable[[Path], Iterator[OurRow]]
+
 
 _N_PROMPTS = 96  # of HANNA: stories are numbered system by system, each in the order of the prompts
 _GRADES = {"B": 0, "F": 1, "G": 2, "E": 3}  # of the podcasts: bad, fair, good, excellent
@@ -247,6 +258,11 @@ def _columns(ratings: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -
     return {name: [rating[theirs] for rating in ratings] for name, theirs in columns.items()}
 
 
+def facts(text: str) -> str:
+    """Without the mark with which the USR study says that a speaker was given none."""
+    return "" if text.strip() == "_nofact" else text.strip()
+
+
 def plain_html(text: str) -> str:
     """Paragraphs and entities of HTML, which NewsRoom was shown in, as plain text."""
     return html.unescape(text.replace("</p><p>", "\n")).strip()
@@ -255,25 +271,29 @@ def plain_html(text: str) -> str:
 # ------------------------------------------------------------------------------------------------- which file is what
 
 
-def _unieval(file: str, benchmark: str, prefix: str = "", **more: Any) -> Form:
-    return Form(file, partial(unieval, attributes=tuple(BENCHMARKS[benchmark].scales), prefix=prefix, **more))
+_NEWSROOM = ("coherence", "fluency", "informativeness", "relevance")
+_SF = ("informativeness", "naturalness", "overall")
+
+
+def _unieval(file: str, attributes: Sequence[str], prefix: str = "", **more: Any) -> Form:
+    return Form(file, partial(unieval, attributes=tuple(attributes), prefix=prefix, **more))
 
 
 FORMS: Mapping[str, Sequence[Form]] = {
     "summeval": (
         Form("model_annotations.aligned.paired.jsonl", summeval),
         Form("model_annotations.aligned.jsonl", summeval),
-        _unieval("summeval.json", "summeval"),
+        _unieval("summeval.json", _SUMMARY),
     ),
     "topicalchat": (
         Form("tc_usr_data.json", partial(usr, prefix="tc")),
-        _unieval("topical_chat.json", "topicalchat", "tc"),
+        _unieval("topical_chat.json", _USR, "tc"),
     ),
     "personachat": (Form("pc_usr_data.json", partial(usr, prefix="pc")),),
     "hanna": (Form("hanna_stories_annotations.csv", hanna),),
     "newsroom": (
         Form("newsroom-human-eval.csv", newsroom),
-        _unieval("newsroom.json", "newsroom", plain=plain_html),
+        _unieval("newsroom.json", _NEWSROOM, plain=plain_html),
     ),
     "webnlg": (Form("all_data_final_averaged.csv", webnlg),),
     "podcast": (Form("podcast_summary_assessment.json", podcast), Form("evaluation*.parquet", podcast)),
@@ -285,7 +305,7 @@ FORMS: Mapping[str, Sequence[Form]] = {
         Form("human_judgment.jsonl", dialsummeval),
         Form("annotation_campus/human_judgment.jsonl", dialsummeval),
     ),
-    "sfres": (_unieval("sfres.json", "sfres", "sfres"),),
-    "sfhot": (_unieval("sfhot.json", "sfhot", "sfhot"),),
+    "sfres": (_unieval("sfres.json", _SF, "sfres"),),
+    "sfhot": (_unieval("sfhot.json", _SF, "sfhot"),),
 }
 """Benchmark -> the files that it may come in, in the order in which they are looked for."""

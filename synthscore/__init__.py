@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from .engines import open_engine
     from .errors import SynthscoreError
     from .evaluation import evaluate
-    from .evaluation.benchmarks import load_benchmark
     from .evaluation.methods import Tools, method
     from .evaluation.ratings import Ratings
     from .io.scores import Scores
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from .store.file import Store
     from .thresholds.calibrate import calibrate
     from .thresholds.certificate import Certificate, Guarantee
+    from .thresholds.filter import filter
     from .thresholds.labels import Labelled
     from .thresholds.rules import AtLeast, MinScore
     from .types import Attribute, Context, Ladder, Rung, Score, Target, Task
@@ -53,7 +53,6 @@ _HOMES = {
     "errors": ("SynthscoreError",),
     "evaluation": ("evaluate",),
     "evaluation.methods": ("Tools", "method"),
-    "evaluation.benchmarks": ("load_benchmark",),
     "evaluation.ratings": ("Ratings",),
     "judging.tasks": ("load_task", "task_names"),
     "judging.templates": ("Templates",),
@@ -70,6 +69,7 @@ _HOMES = {
     "store.engine": ("StoredEngine",),
     "store.file": ("Store",),
     "thresholds.calibrate": ("calibrate",),
+    "thresholds.filter": ("filter",),
     "thresholds.labels": ("Labelled",),
     "thresholds.certificate": ("Certificate", "Guarantee"),
     "thresholds.rules": ("AtLeast", "MinScore"),
@@ -113,8 +113,8 @@ __all__ = [
     "ask",
     "calibrate",
     "evaluate",
+    "filter",
     "generate_ladders",
-    "load_benchmark",
     "load_scales",
     "load_task",
     "method",

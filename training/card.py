@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from synthscore.report.lines import Line, Panel, figure
+
 from synthscore.signature import Signature
 
 HEAD = """---

@@ -57,14 +57,14 @@ def evaluate(
     Examples:
       $ synthscore evaluate scores.jsonl --human ratings.jsonl
       $ synthscore evaluate scores.jsonl --human ratings.jsonl --methods length,overlap --against scores --json
-      $ synthscore evaluate --benchmark summeval --data DIR --methods length,g-eval,poe-bt --model M -o run/
+      $ synthscore evaluate --human ratings.jsonl --task summarization --methods length,g-eval --model M -o run/
       $ synthscore evaluate --list
 
     How far scores agree with people: rank correlations inside each context, over all texts and over systems,
     each with its interval over contexts. Scores come from a file, as `synthscore score` writes it, whose rows
     are joined to the ratings on id, or on context_id and system; or from methods, which are run here. Ratings
-    come from a file with id (or context_id and system) and human, or are a benchmark's, whose files lie in
-    a folder of yours: nothing is downloaded.
+    come from a file with id (or context_id and system) and human; or, with papers/ beside the package, are a
+    benchmark's, whose files lie in a folder of yours.
 
     What a model answered is in its store, so that the same command run again asks nothing. The exit code is 3
     where a text could not be scored, or a row could not be used.
@@ -82,7 +82,7 @@ def evaluate(
     human
         people's ratings: rows with id, or context_id and system; human
     benchmark
-        its name; see --list
+        its name, with papers/: python -m papers evaluate --list
     data
         folder that the files of the benchmarks lie in
     attribute
@@ -228,14 +228,16 @@ def _uses(specs: list[str], references: bool, model: list[str] | None, prompts: 
 
 
 def _list() -> Iterator[str]:
-    from ..evaluation.benchmarks import BENCHMARKS
     from ..evaluation.methods import KINDS
+    from ..evaluation.ratings import BENCHMARKS
     from .agreeing import width
 
     yield "methods (docs/baselines.md):"
     kinds = [(name, ", ".join(kind.uses), kind.summary) for name, kind in KINDS.items()]
     yield columns(kinds, ("name", "needs", "what it is"), width())
     yield "zsum(A,B), ranksum(A,B)  methods added up\nfile:PATH                scores out of a file"
+    if not BENCHMARKS:
+        return
     yield "\nbenchmarks (docs/benchmarks.md):"
     ratings = [(name, each.task, ", ".join(each.scales)) for name, each in BENCHMARKS.items()]
     yield columns(ratings, ("name", "task", "attributes"), width())
@@ -249,11 +251,17 @@ def _ratings(
     task: str | None,
     reading: Input,
 ) -> Ratings:
-    from ..evaluation.benchmarks import load_benchmark
-    from ..evaluation.ratings import Ratings
+    from ..errors import BenchmarkError
+    from ..evaluation.ratings import BENCHMARKS, Ratings
 
     if benchmark:
-        return load_benchmark(benchmark, data or "")
+        if benchmark not in BENCHMARKS:
+            raise BenchmarkError(
+                f"there is no benchmark {benchmark!r} here: released ones are read by papers/, beside synthscore in "
+                "its repository. In a checkout, say `python -m papers evaluate ...`; or give rows, with --human",
+                benchmark=benchmark,
+            )
+        return BENCHMARKS[benchmark].load(data or "")
     only = attribute[0] if attribute and len(attribute) == 1 else None
     fields = {name: column for name, column in reading.fields.items() if name != "score"}
     return Ratings.load(human or "", encoding=reading.encoding, fields=fields, task=task or "", attribute=only)

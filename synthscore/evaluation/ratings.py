@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -175,6 +175,22 @@ class Ratings:
     def human(self, attribute: str) -> FloatArray:
         """Mean rating of each text, shape (n_texts,); NaN where nobody rated it."""
         return np.array([text.human.get(attribute, np.nan) for text in self.texts], dtype=np.float64)
+
+
+class Benchmark(Protocol):
+    """Ratings that were published: known by a name, with files in a folder of the user's."""
+
+    @property
+    def task(self) -> str: ...
+
+    @property
+    def scales(self) -> Mapping[str, Scale | None]: ...
+
+    def load(self, folder: str | Path) -> Ratings: ...
+
+
+BENCHMARKS: dict[str, Benchmark] = {}
+"""By name. papers/, beside the package in its repository, puts those in that it can read: `import papers`."""
 
 
 # ------------------------------------------------------------------------------------------------- reading

@@ -15,7 +15,7 @@ import transformers as tf
 from synthscore.engine import Engine, Generation, Prompt, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.engines.loading import read_as
-from synthscore.engines.tree import cascade, writing
+from synthscore.engines.tree import attention, cascade, writing
 from synthscore.engines.tree.causal import CausalEngine
 from synthscore.engines.tree.plan import plan
 from synthscore.engines.tree.trie import pack
@@ -151,8 +151,8 @@ MODELS = {
     "mamba": other("MambaForCausalLM", "MambaConfig", hidden_size=32, num_hidden_layers=3, **ENDS),
 }
 FALLBACKS = {
-    "falcon": ("tree", "as a tree with a mask, .* because as cascade, its forward fails"),
-    "bloom": ("padded", "side by side .* 0 of 3 layers attend through .* tree, its forward fails"),
+    "falcon": ("padded", "side by side .* because as cascade, its forward fails"),
+    "bloom": ("padded", "side by side .* 0 of 3 layers attend through"),
     "mamba": ("padded", "side by side .* 0 of 3 layers attend through"),
 }
 
@@ -195,7 +195,7 @@ def test_every_model_agrees_with_its_plain_forward(name, max_tokens):
     assert answers.log_probs.std(axis=0).max() > 100 * SAME  # the prompts matter
 
 
-@pytest.mark.parametrize("backend", ["cascade", "tree", "padded", "single", "exact"])
+@pytest.mark.parametrize("backend", ["cascade", "padded", "exact"])
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_every_way_to_run_a_model_gives_the_same_numbers(backend, attention):
     engine = CausalEngine(*llama(attn_implementation=attention), name="llama", max_tokens=200, backend=backend)
@@ -211,14 +211,11 @@ def test_a_model_without_logits_to_keep_or_right_positions_is_run_another_way():
     np.testing.assert_allclose(answers.log_probs, plain(engine, PROMPTS, LABELS), atol=SAME, rtol=0)
 
 
-def test_a_wrong_way_that_is_asked_for_is_refused():
-    with pytest.raises(EngineError, match="sliding_window 16"):
-        CausalEngine(*mistral(), name="mistral", backend="tree")
-
-
-def test_a_window_that_the_prompts_fit_into_does_no_harm():
-    config = tf.MistralConfig(vocab_size=len(byte_level()), sliding_window=256, **GQA)
-    assert CausalEngine(wide(tf.MistralForCausalLM, config), byte_level(), name="mistral", backend="tree")
+def test_a_way_that_is_wrong_or_unknown_is_refused():
+    with pytest.raises(EngineError, match=r"falcon cannot be run right as cascade, .*Try backend 'auto'"):
+        CausalEngine(*MODELS["falcon"](), name="falcon", backend="cascade")
+    with pytest.raises(EngineError, match="backend is 'tree', expected one of cascade, padded, exact, or auto"):
+        CausalEngine(*llama(), name="llama", backend="tree")
 
 
 def test_a_model_that_looks_ahead_is_refused():
@@ -252,7 +249,7 @@ def test_rows_come_in_the_order_of_the_prompts(engine):
     assert [rival.token for rival in mixed.other_tokens] == [straight.other_tokens[row].token for row in order]
 
 
-@pytest.mark.parametrize("backend", ["cascade", "tree", "padded"])
+@pytest.mark.parametrize("backend", ["cascade", "padded"])
 def test_neighbours_do_not_change_a_row(backend):
     engine = CausalEngine(*llama(), name="llama", max_tokens=300, backend=backend)
     together = label_log_probs(engine, PROMPTS, LABELS)
@@ -304,7 +301,7 @@ def test_attention_of_an_unknown_kind_is_refused(how):
 @pytest.mark.parametrize("name", ["llama", "mistral", "gemma2", "gpt_oss"])
 @pytest.mark.parametrize("max_tokens", [50, 4096])
 def test_paths_may_be_read_side_by_side_as_on_a_gpu(name, max_tokens, monkeypatch):
-    monkeypatch.setattr(cascade, "_ALONE", frozenset())
+    monkeypatch.setattr(attention, "_ALONE", frozenset())
     engine = engine_of(name, max_tokens=max_tokens)
     answers = label_log_probs(engine, ladder_prompts(), LABELS)
     np.testing.assert_allclose(answers.log_probs, plain(engine, ladder_prompts(), LABELS), atol=SAME, rtol=0)
@@ -615,7 +612,7 @@ def test_a_model_that_is_spread_over_devices_answers_the_same(folder, options):
 def test_exact_is_a_backend_in_float32(folder):
     assert "dtype:float32|backend:exact" in str(open_engine(str(folder), exact=True).signature)
     with pytest.raises(EngineError, match="expected one of the two"):
-        open_engine(str(folder), exact=True, backend="tree")
+        open_engine(str(folder), exact=True, backend="padded")
 
 
 def test_a_model_is_as_precise_as_it_was_stored(folder, tmp_path):

@@ -13,7 +13,7 @@ from synthscore.engines.isolated.engine import ApartEngine
 from synthscore.engines.isolated.model import ATTENTION, states
 from synthscore.engines.isolated.plan import CUE, SHARED, Marks, chunks, plan
 from synthscore.engines.loading import read_as
-from synthscore.errors import EngineError, LabelError
+from synthscore.errors import EngineError, LabelError, SynthscoreWarning
 from tests.tokenizers_for_tests import word_piece
 
 END, COLON = 9, 8
@@ -238,8 +238,9 @@ def test_reading_together_that_gives_other_numbers_is_found_out(folder, monkeypa
         return planned
 
     monkeypatch.setattr(apart, "plan", wrong)
-    assert ApartEngine.load(folder).backend == "single"
-    with pytest.raises(EngineError, match="other numbers"):
+    with pytest.warns(SynthscoreWarning, match="one at a time, .* because as together, log-probabilities differ by"):
+        assert ApartEngine.load(folder).backend == "single"
+    with pytest.raises(EngineError, match="cannot be run right as together, log-probabilities differ"):
         ApartEngine.load(folder, backend="together")
 
 

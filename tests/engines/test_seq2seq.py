@@ -407,7 +407,7 @@ def broken(model, monkeypatch, side, change):
 def test_a_model_that_reads_padding_is_run_one_prompt_at_a_time(monkeypatch):
     model, tokenizer = t5()
     model = broken(model, monkeypatch, "encoder", lambda given: {"attention_mask": None})
-    with pytest.warns(SynthscoreWarning, match=r"one at a time, .* side by side log-probabilities differ by"):
+    with pytest.warns(SynthscoreWarning, match=r"one at a time, .* as padded, log-probabilities differ by"):
         engine = Seq2SeqEngine(model, tokenizer, name="t5")
     assert engine.backend == "single"
     answers = label_log_probs(engine, PROMPTS, LABELS)
@@ -417,14 +417,14 @@ def test_a_model_that_reads_padding_is_run_one_prompt_at_a_time(monkeypatch):
 
 
 def test_a_backend_of_other_models_is_refused():
-    with pytest.raises(EngineError, match="'tree' is not one of an encoder-decoder model"):
+    with pytest.raises(EngineError, match="backend is 'tree', expected one of padded, single, or auto"):
         Seq2SeqEngine(*t5(), name="t5", backend="tree")
 
 
 def test_a_decoder_whose_memory_is_wrong_is_refused(monkeypatch):
     model, tokenizer = t5()
     model = broken(model, monkeypatch, "decoder", lambda given: {"past_key_values": None})
-    with pytest.raises(EngineError, match=r"cannot be run right: padded: .*; single: "):
+    with pytest.raises(EngineError, match=r"cannot be run right as padded, .*; as single, "):
         Seq2SeqEngine(model, tokenizer, name="t5")
 
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synthscore.engines.tree.trie import chunk, pack
+from synthscore.engines.tree.trie import pack
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=8), max_size=12)
 
@@ -49,35 +49,6 @@ def test_parents_come_before_their_children_and_subtrees_are_unbroken(sequences)
     for index in range(packed.n_tokens):
         inside = [index in path_to(packed, other) for other in range(index, packed.n_tokens)]
         assert inside == sorted(inside, reverse=True)
-
-
-@given(SEQUENCES)
-def test_a_token_sees_itself_and_its_ancestors_alone(sequences):
-    packed = pack(sequences)
-    slow = np.zeros((packed.n_tokens, packed.n_tokens), dtype=bool)
-    for index in range(packed.n_tokens):
-        slow[index, path_to(packed, index)] = True
-    np.testing.assert_array_equal(packed.mask(), slow)
-
-
-@given(SEQUENCES, st.integers(1, 20))
-def test_chunks_cover_every_sequence_once_within_the_budget(sequences, max_tokens):
-    groups = chunk(sequences, max_tokens)
-    assert sorted(index for group in groups for index in group) == list(range(len(sequences)))
-    for group in groups:
-        packed = pack([sequences[index] for index in group])
-        alone = len({tuple(sequences[index]) for index in group}) == 1
-        assert packed.n_tokens <= max_tokens or alone
-
-
-@given(SEQUENCES)
-def test_a_large_budget_makes_one_chunk(sequences):
-    assert len(chunk(sequences, 1000)) == min(1, len(sequences))
-
-
-def test_neighbours_in_the_tree_stay_together():
-    sequences = [[1, 1, 1, 1], [2, 2, 2, 2], [1, 1, 1, 3], [2, 2, 2, 3]]
-    assert chunk(sequences, 5) == [[0, 2], [1, 3]]
 
 
 @pytest.mark.parametrize("sequences", [[[]], [[1], []], [[-1]]])

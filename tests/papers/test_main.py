@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -9,8 +10,11 @@ import pytest
 
 import papers.__main__ as commands
 from papers.__main__ import main
-from synthscore.evaluation.benchmarks import BENCHMARKS as TABLE
+from papers.benchmarks import BENCHMARKS as TABLE
+from papers.benchmarks import load_benchmark
+from synthscore.evaluation.agreement import agreement
 from synthscore.evaluation.methods import KINDS
+from synthscore.io.write import write_rows
 from synthscore.ladders.references import References
 from tests.fakes import FakeEngine
 from tests.ratings_for_tests import ladders, reading_judge
@@ -106,3 +110,62 @@ def test_a_benchmark_that_is_not_whole_stops_a_table(folder, capsys):
     (folder / "summeval.jsonl").write_bytes(b"".join(lines[1:]))
     assert main(["ds5", "--data", str(folder)]) == 1
     assert "cannot use" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------------------------- benchmarks
+
+
+def evaluate(*argv):
+    return main(["evaluate", *map(str, argv)])
+
+
+def evaluated(capsys, *argv):
+    assert evaluate(*argv, "--json") == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@benchmark("summeval")
+def test_a_benchmark_is_evaluated_with_its_ceiling_and_what_it_lacks(capsys):
+    assert evaluate("--benchmark", "summeval", "--data", BENCHMARKS, "--methods", "overlap", "-a", "consistency") == 0
+    out = capsys.readouterr().out
+    assert "summeval: 800 texts of 50 contexts by 16 systems" in out
+    assert re.search(r"^overlap +\.37 \[\.\d\d, \.\d\d\]$", out, re.MULTILINE)  # as docs/benchmarks.md and nano's card
+    assert re.search(r"^people's ceiling +\.\d\d \[", out, re.MULTILINE)
+    assert "consistency: " not in out
+    assert "2 of 50 contexts skipped, where all ratings are equal" in out
+    assert "50 of 100 contexts: not in summeval.jsonl.gz" in out
+
+
+@benchmark("summeval")
+def test_scores_of_a_benchmarks_texts_are_held_against_it(capsys):
+    ratings = load_benchmark("summeval", BENCHMARKS)
+    write_rows(
+        [
+            {"context_id": t.context_id, "system": t.system, "attribute": "fluency", "score": float(len(t.text))}
+            for t in ratings
+        ],
+        "mine.jsonl",
+    )
+    found = evaluated(capsys, "mine.jsonl", "--benchmark", "summeval", "--data", BENCHMARKS, "--resamples", "100")
+    expected = agreement([len(t.text) for t in ratings], ratings.human("fluency"), ratings.context_ids)
+    figure = found["fluency"]["per_context"]["spearman"]
+    assert (figure["value"], figure["n"], figure["skipped"]) == (expected.value, expected.n, expected.n_skipped)
+    assert figure["low"] < figure["value"] < figure["high"]
+    assert list(found) == ["fluency", "about"]
+
+
+def test_a_benchmark_folder_with_a_file_missing_says_which_and_where_to_get_it(folder, capsys):
+    assert evaluate("--benchmark", "topicalchat", "--data", folder) == 1
+    err = capsys.readouterr().err
+    assert "topicalchat.jsonl" in err
+    assert "http://shikib.com/usr" in err
+
+
+@benchmark("topicalchat")
+def test_a_benchmark_with_a_row_short_says_which_context(folder, capsys):
+    lines = gzip.decompress((BENCHMARKS / "topicalchat.jsonl.gz").read_bytes()).splitlines(keepends=True)
+    (folder / "topicalchat.jsonl").write_bytes(b"".join(lines[:7] + lines[8:]))
+    assert evaluate("--benchmark", "topicalchat", "--data", folder) == 1
+    err = capsys.readouterr().err
+    assert json.loads(lines[7])["context_id"] in err
+    assert "359" in err

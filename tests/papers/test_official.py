@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from papers.benchmarks import BENCHMARKS, load_benchmark
 from papers.official import _USR, FORMS
 from synthscore.errors import BenchmarkError
-from synthscore.evaluation.benchmarks import BENCHMARKS, load_benchmark
 from synthscore.judging.tasks import load_task
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from papers.benchmarks import BENCHMARKS
 from papers.published import Published, _table, published, table_ids
 from synthscore.errors import InputError
-from synthscore.evaluation.benchmarks import BENCHMARKS
 from synthscore.evaluation.methods import method
 
 SIZES = {  # rows, columns

@@ -24,13 +24,13 @@ from ...errors import EngineError
 from ...signature import Signature
 from ..labels import Questions, TokenIds
 from ..loading import LocalEngine, max_length, signed
+from ..logits import choose_backend, disagreement, log_softmax, report
 from ..tokens import PromptTokenizer
-from ..tree.forward import disagreement, tell
 from .model import ATTENTION, marks_of, states
 from .plan import chunks, plan
 
 Backend = Literal["together", "single"]
-_BACKENDS: tuple[Backend, ...] = ("together", "single")  # in the order in which they are tried
+_BACKENDS: dict[Backend, str] = {"together": "together", "single": "one at a time, which is slower"}
 
 
 class ApartEngine(LocalEngine):
@@ -60,7 +60,7 @@ class ApartEngine(LocalEngine):
         self.name, self.revision, self.max_tokens = name, revision, max_tokens
         self.prompts = PromptTokenizer(tokenizer, max_length(model.config, tokenizer))
         self._marks = marks_of(model.config, tokenizer)
-        self.backend: Backend = self._choose(backend)
+        self.backend: Backend = choose_backend(name, backend, _BACKENDS, self._problem)
 
     @property
     def signature(self) -> Signature:
@@ -75,7 +75,7 @@ class ApartEngine(LocalEngine):
         questions = Questions(asked, self.prompts, self.name, progress)
         for group in self._groups(questions.sequences):
             log_probs, n_tokens = self._run([questions.sequences[place] for place in group])
-            tell(questions, group, log_probs, n_tokens)
+            report(questions, group, log_probs, n_tokens)
         return questions.answers()
 
     def _write(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
@@ -106,21 +106,14 @@ class ApartEngine(LocalEngine):
         with torch.inference_mode():
             read = states(self.model.base_model, [together], self.model.dtype)
             logits = self.model.cls(read[torch.from_numpy(together.ends)])
-        return logits.float().log_softmax(-1).cpu(), together.n_tokens
+        return log_softmax(logits).cpu(), together.n_tokens
 
-    def _choose(self, backend: Backend | Literal["auto"]) -> Backend:
-        if backend != "auto" and backend not in _BACKENDS:
-            names = ", ".join(_BACKENDS)
-            raise EngineError(f"{self.name}: backend is {backend!r}, expected one of {names}, or auto")
+    def _problem(self, backend: Backend) -> str:
         if backend == "single":
-            return "single"
-        ids = [self.prompts.encode(Prompt(text)) for text in _CHECK_TEXTS]
-        sequences = [np.array(each, dtype=np.int32) for each in ids]
+            return ""
+        sequences = [np.array(self.prompts.encode(Prompt(text)), dtype=np.int32) for text in _CHECK_TEXTS]
         alone = torch.cat([self._run([sequence])[0] for sequence in sequences])
-        wrong = disagreement(self._run(sequences)[0], alone, self.model.dtype)
-        if wrong and backend == "together":
-            raise EngineError(f"{self.name}: backend together gives other numbers than one prompt alone: {wrong}")
-        return "single" if wrong else "together"
+        return disagreement(self._run(sequences)[0], alone, self.model.dtype)
 
 
 _CONTEXT = "Article:\nA storm closed the harbour on Monday, and forty boats stayed in port. Nobody was hurt.\n\n"

@@ -33,14 +33,14 @@ from ...signature import Signature
 from ...types import FloatArray, IntArray
 from ..labels import NOT_NUMBERS, Questions, TokenIds
 from ..loading import LocalEngine, signed, stop_ids
+from ..logits import MAX_ROWS, MOST_LOGITS, choose_backend, chosen, disagreement, log_softmax, report
 from ..reading import Readings
 from ..tokens import Ids
-from ..tree.forward import MAX_ROWS, MOST_LOGITS, chosen, disagreement, tell
 from ..tree.writing import write
 from .tokens import Seq2SeqTokenizer
 
 Backend = Literal["padded", "single"]
-_BACKENDS: tuple[Backend, ...] = ("padded", "single")  # in the order in which they are tried
+_BACKENDS: dict[Backend, str] = {"padded": "side by side", "single": "one at a time, which is slower"}
 
 
 class Seq2SeqEngine(LocalEngine):
@@ -78,7 +78,7 @@ class Seq2SeqEngine(LocalEngine):
         self.prompts = Seq2SeqTokenizer(model, tokenizer)
         self._stop_ids = stop_ids(model, tokenizer)
         self._warned_of_length = False
-        self.backend: Backend = self._choose(backend)
+        self.backend: Backend = choose_backend(name, backend, _BACKENDS, self._problem)
 
     @property
     def signature(self) -> Signature:
@@ -126,14 +126,14 @@ class Seq2SeqEngine(LocalEngine):
         """
         answers = encoded.answers(rows)
         first = answers.read([start] * len(rows))[:, -1]
-        tell(questions, [row[()] for row in places], _log_probs(first), len(rows) * len(start))
+        report(questions, [row[()] for row in places], log_softmax(first), len(rows) * len(start))
         for beginning in _longest({beginning for row in places for beginning in row}):
             logits = answers.fork().read([beginning] * len(rows))
             questions.tokens_computed += logits.shape[0] * logits.shape[1]
             for n in range(1, len(beginning) + 1):
                 having = [row for row, known in enumerate(places) if beginning[:n] in known]
                 group = [places[row][beginning[:n]] for row in having]
-                tell(questions, group, _log_probs(logits[having, n - 1]), 0)
+                report(questions, group, log_softmax(logits[having, n - 1]), 0)
 
     def _write(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         """One text a prompt, drawn with seeds[row] alone, so that rows do not depend on each other beyond rounding.
@@ -218,38 +218,17 @@ class Seq2SeqEngine(LocalEngine):
 
     # -------------------------------------------------------------------------------------------- checks at load
 
-    def _choose(self, wanted: Backend | Literal["auto"]) -> Backend:
-        if wanted not in ("auto", *_BACKENDS):
-            raise EngineError(
-                f"{self.name}: backend {wanted!r} is not one of an encoder-decoder model. Expected {_BACKENDS}, or auto"
-            )
+    def _problem(self, backend: Backend) -> str:
         texts, token = self._check_texts()
         plain = torch.stack([self._plain(text, [*self.prompts.start, token, token]) for text in texts])
         if plain.isnan().any():
-            raise EngineError(f"{self.name}: {NOT_NUMBERS}", model=self.name)
-        problems: dict[Backend, str] = {}
-        for backend in _BACKENDS if wanted == "auto" else (wanted,):
-            groups = [[0, 1, 2]] if backend == "padded" else [[0], [1], [2]]
-            try:
-                found = torch.cat([self._stepwise([texts[i] for i in group], token) for group in groups])
-                problem = disagreement(found.flatten(0, 1), plain.flatten(0, 1), self.model.dtype)
-            except Exception as error:  # a forward that does not take our arguments fails in its own way
-                problem = f"its forward fails on them ({type(error).__name__}: {str(error)[:200]})"
-            if not problem:
-                if problems:
-                    warnings.warn(
-                        f"{self.name}: prompts are run one at a time, which is slower, because side by side "
-                        f"{problems['padded']}",
-                        SynthscoreWarning,
-                        stacklevel=4,
-                    )
-                return backend
-            problems[backend] = problem
-        listed = "; ".join(f"{backend}: {problem}" for backend, problem in problems.items())
-        raise EngineError(
-            f"{self.name} cannot be run right: {listed}. "
-            + ("Take another model" if wanted == "auto" else "Try backend 'auto'"),
-            model=self.name,
+            return NOT_NUMBERS
+        groups = [texts] if backend == "padded" else [[text] for text in texts]
+        found = torch.cat([self._stepwise(group, token) for group in groups])
+        return (
+            NOT_NUMBERS
+            if plain.isnan().any()
+            else disagreement(found.flatten(0, 1), plain.flatten(0, 1), self.model.dtype)
         )
 
     def _check_texts(self) -> tuple[list[TokenIds], int]:
@@ -264,7 +243,7 @@ class Seq2SeqEngine(LocalEngine):
         """Log-probabilities after the start and each token behind it, shape (3, vocabulary), by the plain forward."""
         ids, read = torch.tensor(text[None]).long(), torch.tensor([decoder])
         logits = _run(self, self.model, input_ids=ids, decoder_input_ids=read, use_cache=False).logits
-        return _log_probs(logits[0, len(self.prompts.start) - 1 :])
+        return log_softmax(logits[0, len(self.prompts.start) - 1 :])
 
     @torch.inference_mode()
     def _stepwise(self, texts: list[TokenIds], token: int) -> torch.Tensor:
@@ -276,7 +255,7 @@ class Seq2SeqEngine(LocalEngine):
         rows.step([token] * n)
         rows.keep([n - 1])
         both[-1, 1] = rows.step([token])[0]
-        return _log_probs(torch.cat([first, both], dim=1))
+        return log_softmax(torch.cat([first, both], dim=1))
 
 
 class _Encoded:
@@ -375,11 +354,6 @@ def _run(engine: Seq2SeqEngine, module: Any, **arguments: Any) -> Any:
             f"{engine.name}: out of memory with up to {engine.max_tokens} tokens of prompts side by side. "
             "Take a smaller max_tokens, dtype bfloat16, or a smaller model"
         ) from error
-
-
-def _log_probs(logits: torch.Tensor) -> torch.Tensor:
-    """float32: neighbouring bfloat16 logits near 20 are 0.125 apart."""
-    return logits.float().log_softmax(-1)
 
 
 def _longest(beginnings: set[Ids]) -> list[Ids]:

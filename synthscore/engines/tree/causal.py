@@ -13,9 +13,10 @@ from ...errors import EngineError
 from ...signature import Signature
 from ..labels import Questions, TokenIds
 from ..loading import LocalEngine, max_length, signed, stop_ids
+from ..logits import report
 from ..reading import Readings
 from ..tokens import PromptTokenizer
-from .forward import Backend, Forward, tell
+from .forward import Backend, Forward
 from .writing import Writer
 
 
@@ -79,7 +80,7 @@ class CausalEngine(LocalEngine):
             if not group:
                 questions.tokens_computed += n_tokens
                 continue
-            tell(questions, group, log_probs, n_tokens)
+            report(questions, group, log_probs, n_tokens)
         return questions.answers()
 
     def _write(self, asked: Sequence[Question], progress: Progress | None) -> Answers:

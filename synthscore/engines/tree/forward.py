@@ -1,17 +1,14 @@
 """Token sequences -> log-probabilities of the token after each, by any causal model of transformers.
 
-Five ways to run the same numbers:
+Three ways to run the same numbers:
 
 - cascade: sequences that share beginnings are one token tree (trie.py), which is read in chunks, each token attending
   to its ancestors (plan.py, cascade.py). For models whose attention can be replaced.
-- tree: the same tree, by a mask that shows each token its ancestors only; its attention is quadratic in the chunk. For
-  models in which a mask and positions say everything about attention.
 - padded: sequences of similar length side by side, padded on the right, where a causal model does not look.
-- single: one sequence a forward, with whatever begins it read along the way.
 - exact: one sequence a forward and nothing else, so that a number depends on its own sequence alone, to the last bit.
 
 A check at load compares a way with the plain forward. The first that agrees is taken; all but the first are warned
-about, and `exact` is taken only when asked for.
+about.
 """
 
 from __future__ import annotations
@@ -27,29 +24,25 @@ import numpy as np
 import torch
 
 from ...errors import EngineError, SynthscoreWarning
-from ...types import FloatArray, IntArray
-from ..labels import NOT_NUMBERS, Questions, TokenIds
+from ...types import FloatArray
+from ..labels import NOT_NUMBERS, TokenIds
+from ..logits import MAX_ROWS, MOST_LOGITS, choose_backend, chosen, disagreement, log_softmax
 from .cascade import Memory, Pass, Whole, cascading
 from .plan import plan
-from .trie import Packed, chunk, pack
+from .trie import Packed, pack
 
-Backend = Literal["cascade", "tree", "padded", "single", "exact"]
-BACKENDS: tuple[Backend, ...] = ("cascade", "tree", "padded", "single")
-"""In the order in which they are tried."""
-
-_SLOWER = {
-    "tree": "as a tree with a mask, which is slower in large chunks",
+Backend = Literal["cascade", "padded", "exact"]
+BACKENDS: dict[Backend, str] = {
+    "cascade": "as a tree",
     "padded": "side by side and do not share their beginnings, which is slower",
-    "single": "one at a time, which is slow",
+    "exact": "one at a time, which is slow",
 }
+"""In the order in which they are tried -> how prompts are then run."""
 
 try:
     _LIBC: Any = ctypes.CDLL(None)
 except (OSError, TypeError):  # not on Windows
     _LIBC = None
-
-MAX_ROWS = 16  # sequences side by side: bounds the logits, (rows, places, vocabulary)
-MOST_LOGITS = 2**25  # at once, where they are read at many places: 128 MiB in float32
 
 Answer = tuple[list[int], torch.Tensor, int]
 """Indices of sequences; log-probabilities of the token after each, float32, shape (n, vocabulary); tokens run over."""
@@ -84,7 +77,8 @@ class Forward:
         self._n_same = _n_same_positions(model.config)
         self._warned_of_length = False
         self.check_sequences = _check_sequences(check_ids, max_length)
-        self.backend: Backend = self._choose(backend)
+        self._check_causal()
+        self.backend: Backend = choose_backend(name, backend, BACKENDS, self._problem)
 
     def next_log_probs(self, sequences: Sequence[TokenIds], backend: Backend | None = None) -> Iterator[Answer]:
         """Every sequence once, in groups, in any order. raises : EngineError, when memory does not suffice."""
@@ -102,16 +96,9 @@ class Forward:
         for indices, how in ((short, backend), (long, "exact")):
             if not indices:
                 continue
-            run = {
-                "cascade": self._run_cascade,
-                "tree": self._run_tree,
-                "padded": self._run_padded,
-                "single": self._run_single,
-                "exact": self._run_exact,
-            }[how]
+            run = {"cascade": self._run_cascade, "padded": self._run_padded, "exact": self._run_exact}[how]
             for group, logits, n_tokens in run([sequences[i] for i in indices]):
-                # float32: neighbouring bfloat16 logits near 20 are 0.125 apart
-                yield [indices[i] for i in group], logits.float().log_softmax(-1), n_tokens
+                yield [indices[i] for i in group], log_softmax(logits), n_tokens
 
     def table(self, sequences: Sequence[TokenIds], backend: Backend) -> torch.Tensor:
         """The log-probabilities of all sequences in order, shape (n_sequences, vocabulary)."""
@@ -167,7 +154,7 @@ class Forward:
                 yield int(index), values[bounds[index] : bounds[index + 1]]
                 n_told += 1
 
-    # -------------------------------------------------------------------------------------------- the five ways
+    # -------------------------------------------------------------------------------------------- the three ways
 
     def _run_cascade(self, sequences: Sequence[TokenIds]) -> Iterator[Answer]:
         tree = pack(sequences)
@@ -204,27 +191,6 @@ class Forward:
                 logits = logits[torch.from_numpy(back)]
             yield order[first:last].tolist(), logits, len(part), current.whole
 
-    def _run_tree(self, sequences: Sequence[TokenIds]) -> Iterator[Answer]:
-        budget = self.max_tokens
-        if self.model.device.type == "cpu":
-            # The mask is dense, so attention is quadratic: beyond this a small model loses what the sharing saves
-            # (6 layers x 384, 180-token prompts: 3.5 s at 1024 tokens, 4.4 s at 2048; 7.1 s unshared).
-            budget = min(budget, max(1024, 2 * max(map(len, sequences), default=0)))
-        for group in chunk(sequences, budget):
-            packed = pack([sequences[index] for index in group])
-            hidden = ~torch.from_numpy(packed.mask())
-            # Added to the scores, never boolean: eager attention would add True and False as 1 and 0.
-            mask = torch.zeros(hidden.shape, dtype=self.model.dtype)
-            mask.masked_fill_(hidden, torch.finfo(self.model.dtype).min)
-            places, back = np.unique(packed.ends, return_inverse=True)
-            logits = self._logits(
-                torch.from_numpy(packed.ids)[None],
-                torch.from_numpy(places),
-                attention_mask=mask[None, None].to(self.model.device),
-                position_ids=torch.from_numpy(packed.positions)[None].to(self.model.device),
-            )
-            yield group, logits[0, torch.from_numpy(back)], packed.n_tokens
-
     def _run_padded(self, sequences: Sequence[TokenIds]) -> Iterator[Answer]:
         hosts = _hosts(sequences)
         order = sorted(hosts, key=lambda host: len(sequences[host]))
@@ -243,13 +209,6 @@ class Forward:
             places, back = np.unique([len(sequences[index]) - 1 for index in group], return_inverse=True)
             logits = self._logits(ids, torch.from_numpy(places), attention_mask=mask.to(self.model.device))
             yield group, logits[torch.tensor(rows), torch.from_numpy(back)], ids.numel()
-
-    def _run_single(self, sequences: Sequence[TokenIds]) -> Iterator[Answer]:
-        for host, group in _hosts(sequences).items():
-            ids = torch.from_numpy(sequences[host].astype(np.int64))[None]
-            places = torch.tensor(sorted(len(sequences[index]) - 1 for index in group))
-            group = sorted(group, key=lambda index: len(sequences[index]))
-            yield group, self._logits(ids, places)[0], ids.numel()
 
     def _run_exact(self, sequences: Sequence[TokenIds]) -> Iterator[Answer]:
         for index, sequence in enumerate(sequences):
@@ -274,50 +233,29 @@ class Forward:
 
     # -------------------------------------------------------------------------------------------- checks at load
 
-    def _choose(self, wanted: Backend | Literal["auto"]) -> Backend:
-        self._check_causal()
-        problems: list[str] = []
-        for backend in BACKENDS if wanted == "auto" else (wanted,):
-            problem = self._problem(backend)
-            if problem and wanted != "auto":
-                raise EngineError(f"{self.name}: backend {backend!r} cannot be used: {problem}. Try backend 'auto'")
-            if not problem:
-                if problems:
-                    warnings.warn(
-                        f"{self.name}: prompts are run {_SLOWER[backend]}, because as {', '.join(problems)}",
-                        SynthscoreWarning,
-                        stacklevel=5,
-                    )
-                return backend
-            problems.append(f"{backend}, {problem}")
-        raise AssertionError("the plain forward agrees with itself")
-
     def _problem(self, backend: Backend) -> str:
         """Why a backend must not be used with this model; "" if it may."""
-        if backend == "tree" and (window := window_of(self.model.config, self.max_length)):
-            return f"its layers do not all see the whole prompt ({window})"
+        if backend == "exact":
+            return ""
+        plain = self.table(self.check_sequences, "exact")
         before = self.max_tokens
         try:
             found = [self.table(self.check_sequences, backend)]
             if backend == "cascade":  # in small chunks, so that keys are kept from one to the next
                 self.max_tokens = 16
                 found.append(self.table(self.check_sequences, backend))
-        except Exception as error:  # a forward that does not take our arguments fails in its own way
-            return f"its forward fails on {backend} input ({type(error).__name__}: {str(error)[:200]})"
         finally:
             self.max_tokens = before
-        plain = self.table(self.check_sequences, "exact")
         return next((problem for table in found if (problem := disagreement(table, plain, self.model.dtype))), "")
 
     def _check_causal(self) -> None:
         """raises : EngineError, if the plain forward gives NaN, or what follows a token changes the logits there."""
-        prompt = self.check_sequences[0]
-        start = prompt[: max(1, len(prompt) // 2)]
-        if self.table([prompt], "exact").isnan().any():
+        prompt = torch.from_numpy(self.check_sequences[0].astype(np.int64))[None]
+        n = max(1, prompt.shape[1] // 2)
+        alone, followed = (log_softmax(self._logits(ids, torch.tensor([n - 1]))[0]) for ids in (prompt[:, :n], prompt))
+        if alone.isnan().any() or followed.isnan().any():
             raise EngineError(f"{self.name}: {NOT_NUMBERS}", model=self.name)
-        found, plain = self.table([start, prompt], "single")[:1], self.table([start], "exact")
-        problem = disagreement(found, plain, self.model.dtype)
-        if problem:
+        if problem := disagreement(followed, alone, self.model.dtype):
             raise EngineError(
                 f"{self.name} looks ahead: {problem}. Expected a causal model. "
                 "For a BERT checkpoint trained as one, set is_decoder to true in its config.json",
@@ -330,46 +268,6 @@ def _give_back() -> None:
     trim = getattr(_LIBC, "malloc_trim", None)
     if trim is not None:
         trim(0)
-
-
-def tell(questions: Questions, group: Sequence[int], log_probs: torch.Tensor, n_tokens: int) -> None:
-    """Answer a group of sequences. log_probs : of the token after each, shape (n_sequences, vocabulary)"""
-    rows, tokens, n_top = questions.needed(group)
-    best = log_probs.topk(min(n_top, log_probs.shape[-1]))
-    questions.add(
-        group,
-        log_probs[torch.tensor(rows), torch.tensor(tokens)].tolist(),
-        zip(best.indices.tolist(), best.values.tolist(), strict=True),
-        n_tokens,
-    )
-
-
-def chosen(logits: torch.Tensor, rows: IntArray, tokens: IntArray) -> FloatArray:
-    """log P of tokens[i] by logits[rows[i]], nats. In blocks: the logits in float32 would take as much memory again."""
-    found = []
-    for start in range(0, len(rows), _BLOCK):
-        row, token = (torch.from_numpy(all_[start : start + _BLOCK]).to(logits.device) for all_ in (rows, tokens))
-        found.append(logits[row].float().log_softmax(-1).gather(-1, token[:, None])[:, 0])
-    values: FloatArray = torch.cat(found).double().cpu().numpy()
-    return values
-
-
-_BLOCK = 64  # rows
-
-
-def disagreement(found: torch.Tensor, plain: torch.Tensor, dtype: torch.dtype) -> str:
-    """In words, if log-probabilities differ by more than rounding; "" if they do not.
-
-    Looks at the 50 most probable tokens of each row. Rounding is below 1e-4 nats in float32. Below float32 it grows
-    with the numbers, 5 % of the largest at most; a wrong mask or position changes log-probabilities by nats.
-    """
-    top = plain.topk(min(50, plain.shape[-1])).indices
-    found, plain = found.gather(-1, top), plain.gather(-1, top)
-    difference = float((found - plain).abs().max())
-    tolerance = 1e-4 if dtype == torch.float32 else max(0.1, 0.05 * float(plain.abs().max()))
-    if difference <= tolerance:
-        return ""
-    return f"log-probabilities differ by {difference:.2g} nats from the plain forward, expected {tolerance:.2g}"
 
 
 def _check_sequences(ids: Sequence[int], max_length: int) -> list[TokenIds]:
@@ -397,19 +295,6 @@ def _hosts(sequences: Sequence[TokenIds]) -> dict[int, list[int]]:
     return hosts
 
 
-def window_of(config: Any, max_length: int) -> str:
-    """The setting by which a layer sees less than the whole prompt; "" if there is none."""
-    text = config.get_text_config()
-    kinds = set(getattr(text, "layer_types", None) or ()) | set(getattr(text, "attention_layers", None) or ())
-    if others := kinds - {"full_attention", "attention", "global"}:
-        return f"layers {', '.join(sorted(map(str, others)))}"
-    for name in ("sliding_window", "attention_window", "window_size", "attention_chunk_size", "local_attention"):
-        value = getattr(text, name, None)
-        if value and not (isinstance(value, int) and value >= max_length):
-            return f"{name} {value}"
-    return ""
-
-
 def _n_same_positions(config: Any) -> int:
     """Sequences up to this length have positions that do not depend on what is run beside them."""
     text = config.get_text_config()
@@ -421,15 +306,3 @@ def _n_same_positions(config: Any) -> int:
     original = [kind.get("original_max_position_embeddings") for kind in changing]
     original += [getattr(text, "original_max_position_embeddings", None), text.max_position_embeddings]
     return min(int(value) for value in original if value)
-
-
-def position_grid(tree: Packed, rows: Sequence[int]) -> IntArray:
-    """Tokens of the tree on the way to the ends of some sequences, as rows that end together; -1 before their start."""
-    width = int(tree.positions[tree.ends[list(rows)]].max()) + 1
-    grid = np.full((len(rows), width), -1, dtype=np.int64)
-    for row, sequence in enumerate(rows):
-        token = int(tree.ends[sequence])
-        for place in range(width - 1, width - 2 - int(tree.positions[token]), -1):
-            grid[row, place] = token
-            token = int(tree.parents[token])
-    return grid

@@ -34,19 +34,6 @@ class Packed:
     def n_tokens(self) -> int:
         return len(self.ids)
 
-    def mask(self) -> npt.NDArray[np.bool_]:
-        """Shape (n_tokens, n_tokens): token i sees token j iff j is i itself or an ancestor of i."""
-        n = self.n_tokens
-        mask = np.zeros((n, n), dtype=np.bool_)
-        # A run of tokens that are each the child of the one before shares its ancestors: copy them once a run.
-        cuts = np.flatnonzero(self.parents != np.arange(-1, n - 1))
-        for start, stop in zip([0, *cuts], [*cuts, n], strict=True) if n else ():
-            parent = self.parents[start]
-            if parent >= 0:
-                mask[start:stop, : parent + 1] = mask[parent, : parent + 1]
-            mask[start:stop, start:stop] = np.tri(stop - start, dtype=np.bool_)
-        return mask
-
 
 def pack(sequences: Sequence[npt.ArrayLike]) -> Packed:
     """Merge token sequences into one tree: n_tokens is the number of distinct prefixes, duplicates cost nothing.
@@ -71,27 +58,6 @@ def pack(sequences: Sequence[npt.ArrayLike]) -> Packed:
             n_tokens += n_new
         ends[index] = path[len(row) - 1]
     return Packed(_join(ids), _join(positions), _join(parents), ends)
-
-
-def chunk(sequences: Sequence[npt.ArrayLike], max_tokens: int) -> list[list[int]]:
-    """Group the sequences so that each group packs into at most max_tokens tokens, and tree neighbours stay together.
-
-    A sequence that is longer than max_tokens forms its own group (with its duplicates, which cost nothing).
-    returns : lists of indices into sequences; every index occurs once
-    raises : ValueError for an empty sequence or a negative id
-    """
-    rows, order, shared = _sorted(sequences)
-    groups: list[list[int]] = []
-    n_tokens = 0
-    for index, n_shared in zip(order, shared, strict=True):
-        n_new = len(rows[index]) - n_shared
-        if groups and n_tokens + n_new <= max(max_tokens, n_tokens):  # n_new == 0 always fits
-            groups[-1].append(index)
-            n_tokens += n_new
-        else:
-            groups.append([index])
-            n_tokens = len(rows[index])
-    return groups
 
 
 def _sorted(sequences: Sequence[npt.ArrayLike]) -> tuple[list[npt.NDArray[np.int32]], list[int], list[int]]:

@@ -16,9 +16,11 @@ from transformers import DynamicCache
 
 from ...engine import Generation, Sampling
 from ...errors import EngineError, SynthscoreWarning
+from ...types import IntArray
 from ..labels import NOT_NUMBERS, TokenIds
-from .forward import MAX_ROWS, Forward, disagreement, position_grid, window_of
-from .trie import pack
+from ..logits import MAX_ROWS, disagreement
+from .forward import Forward
+from .trie import Packed, pack
 
 _WORTHWHILE = 0.8  # share of a batch's tokens that are left to run over, up to which reading them as a tree pays
 
@@ -83,7 +85,7 @@ class Writer:
             self._n_rows = 1
         elif not (reason := problem(shared=False)):
             self._n_rows = MAX_ROWS
-            has_window = window_of(forward.model.config, forward.max_length)  # its cache drops what it no longer sees
+            has_window = _window(forward.model.config, forward.max_length)  # its cache drops what it no longer sees
             self._shares = forward.backend == "cascade" and not has_window and not problem(shared=True)
         else:
             self._n_rows = 1
@@ -182,7 +184,7 @@ class _Rows:
                 return self._read_tree(tree)
         return self._run(self._ids)
 
-    def _read_tree(self, tree: Any) -> torch.Tensor:
+    def _read_tree(self, tree: Packed) -> torch.Tensor:
         """The same, with what the prompts share read once; each row's keys and values are then put together."""
         found: dict[int, torch.Tensor] = {}
         parts: dict[Any, list[tuple[torch.Tensor, torch.Tensor]]] = {}
@@ -190,7 +192,7 @@ class _Rows:
             found.update(zip(group, logits, strict=True))
             for module, states in whole.items():
                 parts.setdefault(module, []).append(states)
-        grid = torch.from_numpy(position_grid(tree, range(len(self._prompts)))).clamp(min=0)
+        grid = torch.from_numpy(_position_grid(tree, range(len(self._prompts)))).clamp(min=0)
         self._cache = DynamicCache()
         for layer, pieces in enumerate(parts.values()):
             keys, values = (torch.cat(states, dim=2)[0] for states in zip(*pieces, strict=True))
@@ -243,3 +245,28 @@ def draw(logits: torch.Tensor, sampling: Sampling, uniform: torch.Tensor) -> lis
     goal = uniform.to(logits.device)[:, None] * reached[:, -1:]
     places = (reached <= goal).sum(dim=-1, keepdim=True).clamp(max=logits.shape[-1] - 1)
     return list(tokens.gather(-1, places)[:, 0].tolist())
+
+
+def _window(config: Any, max_length: int) -> str:
+    """The setting by which a layer sees less than the whole prompt; "" if there is none."""
+    text = config.get_text_config()
+    kinds = set(getattr(text, "layer_types", None) or ()) | set(getattr(text, "attention_layers", None) or ())
+    if others := kinds - {"full_attention", "attention", "global"}:
+        return f"layers {', '.join(sorted(map(str, others)))}"
+    for name in ("sliding_window", "attention_window", "window_size", "attention_chunk_size", "local_attention"):
+        value = getattr(text, name, None)
+        if value and not (isinstance(value, int) and value >= max_length):
+            return f"{name} {value}"
+    return ""
+
+
+def _position_grid(tree: Packed, rows: Sequence[int]) -> IntArray:
+    """Tokens of the tree on the way to the ends of some sequences, as rows that end together; -1 before their start."""
+    width = int(tree.positions[tree.ends[list(rows)]].max()) + 1
+    grid = np.full((len(rows), width), -1, dtype=np.int64)
+    for row, sequence in enumerate(rows):
+        token = int(tree.ends[sequence])
+        for place in range(width - 1, width - 2 - int(tree.positions[token]), -1):
+            grid[row, place] = token
+            token = int(tree.parents[token])
+    return grid

@@ -1,8 +1,7 @@
 """A folder with the files of a benchmark -> Ratings, checked against what its release holds. Nothing is downloaded.
 
-A file is of our own form, NAME.jsonl or NAME.jsonl.gz (docs/benchmarks.md), or of a form that was registered: papers/
-reads the files as their authors released them. It lies in the folder, or in a folder NAME there. What releases hold
-is in data/benchmarks.toml.
+A file is of our own form, NAME.jsonl or NAME.jsonl.gz (docs/benchmarks.md), or as its authors released it
+(official.py). It lies in the folder, or in a folder NAME there. What releases hold is in benchmarks.toml.
 """
 
 from __future__ import annotations
@@ -10,34 +9,23 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..errors import BenchmarkError, InputError
-from ..io.fields import Row
-from ..io.files import read_rows
-from ..resources import resource
-from .ratings import Found, Ratings
+from synthscore.errors import BenchmarkError, InputError
+from synthscore.evaluation.ratings import Found, Ratings
+from synthscore.io.fields import Row
+from synthscore.io.files import read_rows
+
+from .official import FORMS, Form, OurRow, facts
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-OurRow = dict[str, Any]
-"""A row with context_id, context (None where it is not known), system, text, human_raw (attribute -> ratings of single
-people) or human (attribute -> mean), and maybe facts and references."""
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """A file that a benchmark may come in. file : its name; it may hold a *"""
-
-    file: str
-    read: Callable[[Path], Iterator[OurRow]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +52,9 @@ class Benchmark:
     part: tuple[int, int] | None = None
     not_read: tuple[str, ...] = ()
 
+    def load(self, folder: str | Path) -> Ratings:
+        return load_benchmark(self.name, folder)
+
 
 def _benchmark(name: str, said: Mapping[str, Any]) -> Benchmark:
     scales = {attribute: tuple(map(float, ends)) or None for attribute, ends in said["scales"].items()}
@@ -73,17 +64,9 @@ def _benchmark(name: str, said: Mapping[str, Any]) -> Benchmark:
 
 BENCHMARKS: Mapping[str, Benchmark] = {
     name: _benchmark(name, said)
-    for name, said in tomllib.loads(resource("data/benchmarks.toml").read_text(encoding="utf-8")).items()
+    for name, said in tomllib.loads(Path(__file__).with_name("benchmarks.toml").read_text(encoding="utf-8")).items()
 }
 """Name -> benchmark."""
-
-_FORMS: dict[str, tuple[Form, ...]] = {}
-
-
-def register_forms(forms: Mapping[str, Sequence[Form]]) -> None:
-    """Further forms that load_benchmark looks for, by the benchmark's name, behind our own."""
-    for name, more in forms.items():
-        _FORMS[name] = (*_FORMS.get(name, ()), *more)
 
 
 def load_benchmark(name: str, folder: str | Path) -> Ratings:
@@ -125,17 +108,16 @@ def _find(benchmark: Benchmark, folder: Path) -> tuple[Path, Callable[[Path], It
     ours = [
         Form(f"{benchmark.name}{end}", partial(_our_rows, benchmark=benchmark.name)) for end in (".jsonl", ".jsonl.gz")
     ]
-    forms = (*ours, *_FORMS.get(benchmark.name, ()))
+    forms = (*ours, *FORMS[benchmark.name])
     for form in forms:
         for place in (folder, folder / benchmark.name):
             for file in sorted(place.glob(form.file)):
                 return file, form.read
     names = [form.file for form in forms]
-    released = "" if benchmark.name in _FORMS else ". Files as released are read by `python -m papers`"
     raise BenchmarkError(
         f"there is no {benchmark.name} in {folder}{'' if folder.is_dir() else ', which is no folder'}: looked for "
         f"{', '.join(names)}, there and in {folder / benchmark.name}. {benchmark.how}: {benchmark.home} (licence: "
-        f"{benchmark.licence}). synthscore downloads nothing{released}",
+        f"{benchmark.licence}). synthscore downloads nothing",
         benchmark=benchmark.name,
         folder=folder,
         files=names,
@@ -155,11 +137,6 @@ def _our_rows(file: Path, benchmark: str) -> Iterator[OurRow]:
         if isinstance(raw, Mapping) and "expert" in raw:  # SummEval: the turkers' ratings are no part of its means
             values["human_raw"] = raw["expert"]
         yield values | {"facts": facts(values.get("facts") or "")}
-
-
-def facts(text: str) -> str:
-    """Without the mark with which the USR study says that a speaker was given none."""
-    return "" if text.strip() == "_nofact" else text.strip()
 
 
 def _check(benchmark: Benchmark, file: Path, found: Found) -> tuple[str, ...]:
