@@ -30,11 +30,11 @@ from synthscore.io.scores import Scores
 from synthscore.judging.templates import Templates
 from synthscore.ladders.references import References
 from synthscore.ranking import METHODS, Comparisons, Selection, designs, median_debiasing, pool, position_bias
-from synthscore.ranking.accuracy import pairwise_accuracy
-from synthscore.ranking.accuracy import self_consistency as self_consistency_of
 from synthscore.signature import text_hash
 from synthscore.types import FloatArray, IntArray
 
+from .accuracy import pairwise_accuracy
+from .accuracy import self_consistency as self_consistency_of
 from .thinning import thinned
 
 Ask = Mapping[str, Any]

@@ -234,9 +234,7 @@ def damage_part(judge: Judge, made: Sequence[Group], n: int) -> dict[str, Any]:
                     rng = np.random.default_rng(index)
                     material = Material(group.context, group.facts, _foreign(made, index))
                     try:
-                        path = list(
-                            damage_path(good, task=task, attribute=attribute, rng=rng, material=material, kinds=[name])
-                        )
+                        path = list(damage_path(good, [name], rng, material))
                     except DegradeError:
                         continue
                     if not path:
