@@ -24,7 +24,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +37,7 @@ from synthscore.ladders.references import References
 from synthscore.scoring.paper import paper_sum, rung_equivalent
 from synthscore.scoring.scorer import Scorer
 from synthscore.signature import Signature
-from synthscore.types import Context, Ladder, Rung, Score, Verdict
+from synthscore.types import Context, Ladder, Rung, Score, Target, Verdict
 
 N_LADDERS, N_RUNGS = 1000, 5
 
@@ -49,16 +51,26 @@ class Judge:
         sys.exit(f"{len(questions)} questions were asked; expected none")
 
 
-def drawn(self: Scorer, targets, progress=None, rng=np.random.default_rng(0)) -> Scores:  # type: ignore[no-untyped-def] # noqa: B008
-    """In place of Scorer.score: verdicts from no judge."""
-    said = rng.dirichlet((1.0, 1.0, 1.0), (len(targets), N_RUNGS))
-    values = rung_equivalent(paper_sum(said[..., 0], said[..., 1]), N_RUNGS).tolist()
-    rows = []
-    for target, value, each in zip(targets, values, said.tolist(), strict=True):
-        verdicts = tuple(Verdict(level, False, *probs) for level, probs in enumerate(each, 1))
-        ids = target.id, target.context_id, self.attribute
-        rows.append(Score(*ids, value, n_comparisons=N_RUNGS, verdicts=verdicts))
-    return Scores(tuple(rows), self.signature)
+class Drawn:
+    """In place of what Scorer.plan gives: verdicts from no judge."""
+
+    rng = np.random.default_rng(0)
+
+    def __init__(self, scorer: Scorer, targets: Sequence[Target]) -> None:
+        self.scorer, self.targets = scorer, targets
+        self.texts: dict[int, Any] = {}
+        self.n_questions = self.n_asked = 0
+        self.scales = ()
+
+    def score(self, progress: object = None) -> Scores:
+        probs = self.rng.dirichlet((1.0, 1.0, 1.0), (len(self.targets), N_RUNGS))
+        values = rung_equivalent(paper_sum(probs[..., 0], probs[..., 1]), N_RUNGS).tolist()
+        rows = []
+        for target, value, each in zip(self.targets, values, probs.tolist(), strict=True):
+            verdicts = tuple(Verdict(level, False, *of_rung) for level, of_rung in enumerate(each, 1))
+            ids = target.id, target.context_id, self.scorer.attribute
+            rows.append(Score(*ids, value, n_comparisons=N_RUNGS, verdicts=verdicts))
+        return Scores(tuple(rows), self.scorer.signature)
 
 
 def make(folder: Path, n_rows: int) -> None:
@@ -89,7 +101,7 @@ def child(argv: list[str], *, fill: bool) -> int:
     """One run in this process; prints its memory, kB, and CPU seconds."""
     engines.open_engine = lambda name, **options: Judge()  # type: ignore[assignment]
     if fill:
-        Scorer.score = drawn  # type: ignore[method-assign]
+        Scorer.plan = lambda self, targets: Drawn(self, targets)  # type: ignore[assignment,method-assign]
     code = synthscore(argv)
     status = Path("/proc/self/status").read_text()
     print(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")), time.process_time())

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .store.file import Store
     from .thresholds.calibrate import calibrate
     from .thresholds.certificate import Certificate, Guarantee
+    from .thresholds.filter import filter
     from .thresholds.labels import Labelled
     from .thresholds.rules import AtLeast, MinScore
     from .types import Attribute, Context, Ladder, Rung, Score, Target, Task
@@ -68,6 +69,7 @@ _HOMES = {
     "store.engine": ("StoredEngine",),
     "store.file": ("Store",),
     "thresholds.calibrate": ("calibrate",),
+    "thresholds.filter": ("filter",),
     "thresholds.labels": ("Labelled",),
     "thresholds.certificate": ("Certificate", "Guarantee"),
     "thresholds.rules": ("AtLeast", "MinScore"),
@@ -111,6 +113,7 @@ __all__ = [
     "ask",
     "calibrate",
     "evaluate",
+    "filter",
     "generate_ladders",
     "load_scales",
     "load_task",

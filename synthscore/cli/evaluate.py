@@ -117,7 +117,8 @@ def evaluate(
     """
     from ..evaluation import Settings
     from ..evaluation import evaluate as evaluation_of
-    from ..evaluation.agreement import LEVELS, STATISTICS
+    from ..evaluation.agreement import LEVELS
+    from ..evaluation.correlation import STATISTICS
     from ..evaluation.methods import Method, method, split_methods
     from ..evaluation.methods.derived import Given, With
     from ..evaluation.run import attributes_of, require_method
@@ -257,8 +258,8 @@ def _ratings(
     if benchmark:
         if benchmark not in BENCHMARKS:
             raise BenchmarkError(
-                f"there is no benchmark {benchmark!r} here: released ones are read by papers/, beside synthscore in its "
-                "repository. In a checkout, say `python -m papers evaluate ...`; or give rows, with --human",
+                f"there is no benchmark {benchmark!r} here: released ones are read by papers/, beside synthscore in "
+                "its repository. In a checkout, say `python -m papers evaluate ...`; or give rows, with --human",
                 benchmark=benchmark,
             )
         return BENCHMARKS[benchmark].load(data or "")

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..errors import InputError
-from ..io.fields import Row
-from ..io.files import read_batches
 from ..ladders.references import References
 from ..scoring.anchored.scale import save_scales
-from ..scoring.rows import Held, RowScores, Shape, held_attributes, joined, read_item
-from ..signature import Signature
-from ..thresholds import filter
+from ..store.engine import StoredEngine
 from ..thresholds.certificate import Certificate
-from ..thresholds.filter import Filtered
-from ..thresholds.rules import AtLeast, MinScore, Rule, check_on_scale
-from ..types import Score
+from ..thresholds.filter import Filtered, check, filter
+from ..thresholds.rules import AtLeast, MinScore, Rule
 from . import judging
 from .common import (
     ERROR,
@@ -113,54 +106,44 @@ def run(args: argparse.Namespace) -> int:
     rule = _rule(args)
     scoring = judging.scoring_of(args)
     references = References.load(args.references, revision=args.revision)
-    held = held_attributes(references, args.task, args.attribute)
-    _check_attribute(args, held)
-    _check_threshold(args, rule, references, held)
+    attribute = args.attribute[0] if args.attribute else None
     named = {"kept": args.output, "dropped": args.dropped, "unsure": args.unsure}
     paths = {name: path for name, path in named.items() if path}
+    if len(args.attribute or ()) > 1:
+        raise UsageError(f"filter decides by one attribute, not by {', '.join(args.attribute)}. Say which with one -a")
     try:
-        filter.check_paths(paths)
+        check(references, rule, task=args.task, attribute=attribute, scoring=scoring, paths=paths)
     except InputError as error:
+        if vars(error).get("field") == "threshold":
+            raise
         raise UsageError(str(error)) from error
-    alone = args.scoring == "paper" or (args.scale and not args.save_scale)  # each row's score is its own
     with open_model(args) as engine:
-        scorer = judging.row_scorer(args, references, engine, scoring, brief=True)
-        asked = Asked()
-
-        def score_rows(rows: Sequence[Row | InputError]) -> list[tuple[Score, Signature]]:
-            judged = judging.score_rows(args, scorer, [read_item(row, fields(args)) for row in rows], engine)
-            asked.add(judged)
-            if args.save_scale:
-                save_scales(judged.scales, args.save_scale)
-            return list(judged)
-
-        batches = read_batches(args.targets, filter.BATCH if alone else None, encoding=args.encoding)
-        found = filter.filter_rows(batches, score_rows, rule, paths)
+        found = filter(
+            args.targets,
+            references,
+            engine,
+            rule,
+            task=args.task,
+            attribute=attribute,
+            scoring=scoring,
+            asking=judging.asking_of(args),
+            **named,
+            at_once=bool(args.save_scale),
+            encoding=args.encoding,
+            fields=fields(args),
+            store=engine.engine.store if isinstance(engine.engine, StoredEngine) else None,
+        )
         cost = [engine.meter.cost] if engine.meter.cost else []
+    if args.save_scale:
+        save_scales(found.scales, args.save_scale)
     if not found.n_rows:
         warn(f"{args.targets} holds no rows")
-    lines = [judging.summed_up(args, asked.shape, asked.n_questions, found.statuses, asked.saved, asked.n_unmet)]
+    lines = [judging.summed_up(args, found.shape, found.n_questions, found.statuses, found.saved, found.n_unmet)]
     note(args, *lines, *_lines(found, rule), *cost, signature=judging.merged(found.signatures))
     if found.n_rows and found.n_open == found.n_rows:
         warn("nothing could be scored, so nothing was kept")
         return ERROR
     return OK if found.complete else INCOMPLETE
-
-
-@dataclass
-class Asked:
-    """What was asked about the rows so far."""
-
-    n_questions: int = 0
-    shape: Shape = (0, 0, 0)
-    saved: tuple[int, int] = (0, 0)
-    n_unmet: int = 0
-
-    def add(self, judged: RowScores) -> None:
-        self.n_questions += judged.n_questions
-        self.shape = joined(self.shape, judged.shape)
-        self.saved = self.saved[0] + judged.saved[0], self.saved[1] + judged.saved[1]
-        self.n_unmet += judged.n_unmet
 
 
 def _lines(found: Filtered, rule: Rule) -> list[str]:
@@ -184,28 +167,7 @@ def _rule(args: argparse.Namespace) -> Rule:
         return Certificate.load(args.certificate)
     if args.alpha is None:
         return MinScore(args.min_score)
-    if args.scoring != "anchored":
-        raise UsageError("--alpha needs the error of each score: add --scoring anchored")
     try:
         return AtLeast(args.min_score, args.alpha)
     except InputError as error:  # which names alpha
         raise UsageError(f"--{error}") from error
-
-
-def _check_attribute(args: argparse.Namespace, held: Held) -> None:
-    names = list(dict.fromkeys(name for attributes in held.values() for name in attributes))
-    names = args.attribute or names
-    if len(names) != 1:
-        raise UsageError(
-            f"filter decides by one attribute, and there are {len(names)}: {', '.join(names)}. Say which with one "
-            "--attribute NAME; for several, filter the result again"
-        )
-
-
-def _check_threshold(args: argparse.Namespace, rule: Rule, references: References, held: Held) -> None:
-    sizes = sorted({ladder.n_rungs for ladder in references if ladder.attribute in held.get(ladder.task, ())})
-    if isinstance(rule, Certificate):
-        return
-    if len(sizes) > 1:
-        warn(f"the ladders have {', '.join(map(str, sizes))} rungs: {args.min_score:g} means another quality on each")
-    check_on_scale(args.min_score, sizes[-1], args.scoring)

@@ -114,7 +114,7 @@ METHODS: Mapping[str, Method] = {
             "likelihood", "the order under which the answers are most probable", "likelihood.likelihood_ranking"
         ),
         Method(
-            "pairs", "a merge sort that asks as it goes", "asking.stored_merge_sort", "probabilities",
+            "pairs", "a merge sort that asks as it goes", "pairs.stored_merge_sort", "probabilities",
             {"gap": 0.0, "beam_size": 1, "both_orders": False}, debias=("none",), stderr=(), sorts=True,
         ),
     )

@@ -7,24 +7,32 @@ was killed is run again from the start, and has its scores from the store. Knows
 from __future__ import annotations
 
 import os
+import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from ..errors import InputError, Reasons
+from ..engine import Engine
+from ..errors import InputError, Reasons, SynthscoreWarning
 from ..io.fields import Row
-from ..io.files import RowBatch
+from ..io.files import RowBatch, Source, read_batches
 from ..io.outputs import Outputs
 from ..io.write import json_line
+from ..judging.asking import Asking
+from ..ladders.references import References
+from ..scoring.anchored.mode import Anchored
+from ..scoring.anchored.scale import Scale
+from ..scoring.paper import Paper
+from ..scoring.rows import RowScorer, RowScores, Shape, held_attributes, joined, read_item
 from ..signature import Signature
+from ..store.engine import StoredEngine
+from ..store.file import Store, default_store_path
 from ..types import Score
-from .rules import Decision, Rule
+from .rules import AtLeast, Decision, MinScore, Rule, check_on_scale
 
 BATCH = 1024  # rows that are read, decided and written before the next
-
-ScoreRows = Callable[[Sequence[Row | InputError]], Sequence[tuple[Score, Signature]]]
-"""What scores rows: one Score each, in their order, unscored where a row holds no target; and its signature."""
 
 ABOUT: Mapping[str, type] = {
     **dict.fromkeys(("score", "stderr", "low", "high"), float),
@@ -37,18 +45,25 @@ ABOUT: Mapping[str, type] = {
 class Filtered:
     """What became of the rows.
 
-    n_open : unscored rows that their low and high do not decide. unsure, unscored : reasons
-    signatures : of what was compared
-    kept, dropped, unsure : the rows, where no file was named for any
+    n_open : unscored rows that their low and high do not decide. why_unsure, why_unscored : reasons
+    signatures : of what was compared. scales : that scores are on
+    n_questions, shape, saved, n_unmet : what was asked, as in RowScores
+    kept, dropped, unsure : the rows, where no file was named for any of them; those that are not kept have a column
+        synthscore: score, stderr, low, high, decision, why, status, reason
     """
 
     n_rows: int = 0
     n_open: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     decisions: Counter[str] = field(default_factory=Counter)
-    signatures: dict[Signature, None] = field(default_factory=dict)
     why_unsure: Reasons = field(default_factory=Reasons)
     why_unscored: Reasons = field(default_factory=Reasons)
+    signatures: dict[Signature, None] = field(default_factory=dict)
+    scales: Sequence[Scale] = ()
+    n_questions: int = 0
+    shape: Shape = (0, 0, 0)
+    saved: tuple[int, int] = (0, 0)
+    n_unmet: int = 0
     kept: list[Mapping[str, Any]] = field(default_factory=list)
     dropped: list[Mapping[str, Any]] = field(default_factory=list)
     unsure: list[Mapping[str, Any]] = field(default_factory=list)
@@ -63,10 +78,16 @@ class Filtered:
         """Whether every row was scored in full, and decided."""
         return self.statuses["ok"] == self.n_rows and not self.n_unsure
 
-    def count(self, scores: Sequence[Score], decisions: Sequence[Decision], rule: Rule) -> None:
+    def count(self, scored: RowScores, scores: Sequence[Score], decisions: Sequence[Decision], rule: Rule) -> None:
         self.n_rows += len(scores)
         self.statuses.update(score.status for score in scores)
         self.decisions.update(decisions)
+        self.signatures |= dict.fromkeys(scored.used)
+        self.scales = scored.scales
+        self.n_questions += scored.n_questions
+        self.shape = joined(self.shape, scored.shape)
+        self.saved = self.saved[0] + scored.saved[0], self.saved[1] + scored.saved[1]
+        self.n_unmet += scored.n_unmet
         for score, decision in zip(scores, decisions, strict=True):
             if score.status == "unscored":
                 self.n_open += decision == "unsure"
@@ -75,37 +96,113 @@ class Filtered:
                 self.why_unsure.add(*(score.reasons or [rule.why(score, decision)]))
 
 
-def filter_rows(
-    batches: Iterable[RowBatch], score_rows: ScoreRows, rule: Rule, paths: Mapping[str, str | os.PathLike[str]]
+def filter(
+    rows: Source,
+    references: References | str | os.PathLike[str],
+    judge: Engine | str,
+    rule: Rule | float,
+    *,
+    task: str | None = None,
+    attribute: str | None = None,
+    scoring: Paper | Anchored = Paper(),
+    asking: Asking = Asking(),
+    kept: str | os.PathLike[str] | None = None,
+    dropped: str | os.PathLike[str] | None = None,
+    unsure: str | os.PathLike[str] | None = None,
+    at_once: bool = False,
+    encoding: str = "utf-8",
+    fields: Mapping[str, str] | None = None,
+    store: Store | None = None,
 ) -> Filtered:
-    """Sort rows into files by what a rule makes of their scores.
+    """Sort rows by what a rule makes of their scores.
 
-    paths : where the kept, dropped and unsure rows go, "-" for stdout; without one for the unsure, they go with the
-        dropped. Empty: the rows are in what is returned
-    raises : InputError where two outputs are one file, or another process writes it; whatever the rule does not decide
+    rows : a file, or mappings, with context_id and text, and maybe id, system, task, attribute, context
+    references, judge : the ladders and the engine, or their names. A judge by name answers through the store of the
+        command line, so that the same call, made again after it was killed, asks only what was not answered before
+    rule : MinScore, AtLeast, a Certificate; or a number, the least score that is kept
+    task, attribute : on what the texts are judged; may be left out where the references, or the rows, say it
+    kept, dropped, unsure : files; where none is named, the rows are in what is returned. Without one for the unsure,
+        they go with the dropped
+    at_once : read all rows before the first is scored; so it is anyway where scores depend on each other
+    fields : our name -> the rows' own column. store : where verdicts on whole texts are kept (default: the judge's)
+    raises : InputError, also for a threshold off the scale; LadderError; CertificateError for other scores than were
+        certified
     """
-    check_paths(paths)
+    if not isinstance(references, References):
+        references = References.load(references)
+    rule = rule if isinstance(rule, Rule) else MinScore(rule)
+    named = {"kept": kept, "dropped": dropped, "unsure": unsure}
+    paths = {name: str(path) for name, path in named.items() if path is not None}
+    check(references, rule, task=task, attribute=attribute, scoring=scoring, paths=paths)
+    alone = isinstance(scoring, Paper) or scoring.scale is not None
     found = Filtered()
-    with Outputs({name: str(path) for name, path in paths.items()}) as outputs:
-        for batch in batches:
-            scored = score_rows(batch.rows)
-            used = {id(signature): signature for score, signature in scored if score.n_comparisons}
-            for signature in dict.fromkeys(used.values()):
+    with ExitStack() as stack:
+        if isinstance(judge, str):
+            from ..engines import open_engine
+
+            judge = StoredEngine(open_engine(judge), stack.enter_context(Store(default_store_path())))
+        store = judge.store if store is None and isinstance(judge, StoredEngine) else store
+        attributes = None if attribute is None else [attribute]
+        scorer = RowScorer(
+            references, judge, task=task, attributes=attributes, scoring=scoring, asking=asking, store=store
+        )
+        outputs = stack.enter_context(Outputs(paths))
+        for batch in read_batches(rows, None if at_once or not alone else BATCH, encoding=encoding):
+            scored = scorer.score([read_item(row, fields) for row in batch.rows])
+            for signature in scored.used:
                 rule.check(signature)
-                found.signatures[signature] = None
             scores = [score for score, _ in scored]
             decisions = rule.decide_scores(scores)
-            found.count(scores, decisions, rule)
+            found.count(scored, scores, decisions, rule)
             _Sorted(batch, scores, decisions, rule).into(outputs, found)
         outputs.finish()
     return found
 
 
-def check_paths(paths: Mapping[str, str | os.PathLike[str]]) -> None:
-    """raises : InputError where two outputs are one file"""
+def check(
+    references: References,
+    rule: Rule,
+    *,
+    task: str | None = None,
+    attribute: str | None = None,
+    scoring: Paper | Anchored = Paper(),
+    paths: Mapping[str, str] | None = None,
+) -> None:
+    """What `filter` refuses before it asks anything.
+
+    raises : InputError for two outputs that are one file (field "paths"), several attributes ("attribute"), a rule that
+        needs errors which paper scores have not ("alpha") and a threshold off the scale ("threshold"); LadderError
+    """
+    paths = paths or {}
     if len({os.path.realpath(path) for path in paths.values()}) < len(paths):
         names = " and ".join(f"{name} rows to {path}" for name, path in paths.items())
-        raise InputError(f"cannot write {names}: two of these are one file. Give each a file of its own")
+        seen = f"cannot write {names}: two of these are one file. Give each a file of its own"
+        raise InputError(seen, field="paths", value=paths)
+    held = held_attributes(references, task, None if attribute is None else [attribute])
+    names_ = list(dict.fromkeys(name for attributes in held.values() for name in attributes))
+    if len(names_) != 1:
+        raise InputError(
+            f"filter decides by one attribute, and there are {len(names_)}: {', '.join(names_)}. Say which with one "
+            "--attribute NAME (attribute=NAME); for several, filter the result again",
+            field="attribute",
+            value=tuple(names_),
+        )
+    if not isinstance(rule, MinScore | AtLeast):
+        return
+    anchored = isinstance(scoring, Anchored)
+    if isinstance(rule, AtLeast) and not anchored:
+        raise InputError(
+            "alpha needs the error of each score, which paper scores have not. Use anchored scoring (--scoring "
+            "anchored), or leave alpha out",
+            field="alpha",
+            value=rule.alpha,
+        )
+    sizes = sorted({ladder.n_rungs for ladder in references if ladder.attribute in held.get(ladder.task, ())})
+    if len(sizes) > 1:
+        lengths = ", ".join(map(str, sizes))
+        message = f"the ladders have {lengths} rungs: {rule.threshold:g} means another quality on each"
+        warnings.warn(message, SynthscoreWarning, stacklevel=2)
+    check_on_scale(rule.threshold, sizes[-1], "anchored" if anchored else "paper")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from papers.benchmarks import BENCHMARKS
 from synthscore.engine import (
     Answer,
     Answers,
@@ -31,12 +32,24 @@ from synthscore.signature import Signature
 
 from .shell import REPOSITORY, run
 
-BENCHMARKS = REPOSITORY.parent / "shared" / "benchmarks"
+RELEASED = REPOSITORY.parent / "shared" / "benchmarks"
+MADE_UP = ("summeval", "topicalchat")
 PAIR = re.compile(r"\n[^\n]* [1A]:\n(.*)\n\n[^\n]* [2B]:\n(.*)\n\nVerdict:", re.DOTALL)
 VERDICTS = {"Better": 1, "Worse": -1, "Similar": 0, "Yes": 1, "No": -1, "A": -1, "B": 1}  # of the second text
-N_CONTEXTS = 4  # of twelve: nano reads no more in a few seconds
-ATTRIBUTES = ("coherence", "consistency")
+N_CONTEXTS = 4  # that nano is asked about: it reads no more in a few seconds
+GAPS = ("sum-04", "sum-08", "sum-09", "sum-12")  # texts too short for one of the rungs
+ATTRIBUTES = ("coherence", "fluency")
+N_COPIES = 4  # of what is labelled, since few labels promise nothing
 SENTENCE = "the ferry lost its power near an island and two tugs brought it home"
+COMPARISONS = """\
+first,second,probability
+plain,careful,0.20
+careful,plain,0.90
+hasty,plain,0.35
+plain,hasty,0.75
+careful,hasty,0.95
+hasty,careful,0.15
+"""
 QUALITY = {"careful": 4.5, "hasty": 3.0, "broken": 1.5}
 
 
@@ -112,7 +125,7 @@ class Models:
 
 def fill(folder: Path, models: Models) -> None:
     """Files as a newcomer has them, and ladders for them; in the working folder of this process."""
-    contexts = _demo_rows("summarization")
+    contexts = [row for row in _demo_rows("summarization") if row["id"] not in GAPS]
     of = {row["id"]: row for row in contexts}
     targets = [row for row in _demo_rows("targets") if row["context_id"] in of]
     few = [row for row in targets if row["context_id"] in list(of)[:N_CONTEXTS]]
@@ -125,48 +138,77 @@ def fill(folder: Path, models: Models) -> None:
         }
         for at, row in enumerate(targets)
     ]
-    labelled = [{**row, "id": f"{row['id']}/{copy}"} for copy in range(3) for row in targets]
+    labelled = [{**row, "id": f"{row['id']}/{copy}"} for copy in range(N_COPIES) for row in targets]
     files: dict[str, Sequence[Mapping[str, Any]]] = {
         "contexts": contexts,
-        "targets": few,
+        **dict.fromkeys(("targets", "rows", "some"), few),
         "candidates": [{**row, "context": of[row["context_id"]]["text"]} for row in few],
         "labelled": labelled,
         "labels": [{"id": row["id"], "label": row["system"] == "careful"} for row in labelled],
-        "ratings": rated,
+        "ratings": rated[: len(few)],
         "summeval": rated[: len(few)],
     }
     for name, rows in files.items():
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    attributes = " ".join(f"-a {name}" for name in ATTRIBUTES)
-    code, printed = run(f"synthscore generate contexts.jsonl --task summarization {attributes} -o ladders/")
-    assert code in (0, 3), printed
+        _write(folder / f"{name}.jsonl", rows)
+    (folder / "people.csv").write_text(
+        "id,human\n" + "".join(f"{row['id']},{QUALITY[row['system']]}\n" for row in labelled), encoding="utf-8"
+    )
+    (folder / "comparisons.csv").write_text(COMPARISONS, encoding="utf-8")
+    code, printed = run("synthscore generate contexts.jsonl --task summarization -a coherence -o ladders/")
+    assert code == 0, printed
     rungs = [rung for ladder in References.load(folder / "ladders") for rung in ladder.usable]
     models.quality |= {rung.text: float(rung.level) for rung in rungs if rung.text}
     models.quality |= {row["text"]: QUALITY[row["system"]] for row in targets}
 
 
-def link_benchmarks(folder: Path, n_contexts: int | None) -> None:
-    """The benchmarks' files, and published answers; of each the first contexts alone, where so many are enough.
-
-    raises : FileNotFoundError, where they are not beside the repository
-    """
+def link_benchmarks(folder: Path) -> None:
+    """The benchmarks' own files, and published answers. raises : FileNotFoundError, where they are not at hand"""
     (folder / "benchmarks").mkdir()
-    for path in [*BENCHMARKS.glob("*.jsonl.gz"), *(BENCHMARKS / "judge_outputs").glob("*.jsonl.gz")]:
-        home = folder / "benchmarks" if path.parent == BENCHMARKS else folder
-        if n_contexts is None:
-            (home / path.name).symlink_to(path)
-        else:
-            with gzip.open(home / path.name, "wt", encoding="utf-8", compresslevel=1) as out:
-                out.writelines(_first_contexts(path, n_contexts))
+    for path in RELEASED.glob("*.jsonl.gz"):
+        (folder / "benchmarks" / path.name).symlink_to(path)
+    for path in (RELEASED / "judge_outputs").glob("*.jsonl.gz"):
+        (folder / path.name).symlink_to(path)
 
 
-def _first_contexts(path: Path, n_contexts: int) -> Iterator[str]:
-    seen: dict[str, None] = {}
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            seen.setdefault(json.loads(line)["context_id"])
-            if json.loads(line)["context_id"] in list(seen)[:n_contexts]:
-                yield line
+def make_benchmarks(folder: Path) -> None:
+    """Files of the benchmarks' names in synthscore's own form, with a dozen texts, and published answers about them."""
+    (folder / "benchmarks").mkdir()
+    for name in MADE_UP:
+        benchmark = BENCHMARKS[name]
+        contexts = {row["id"]: row for row in _demo_rows(benchmark.task or "")[:N_CONTEXTS]}
+        scales = {attribute: scale or (1.0, 5.0) for attribute, scale in benchmark.scales.items()}
+        rows = [
+            {
+                **{field: row[field] for field in ("context_id", "system", "text")},
+                "context": contexts[row["context_id"]]["text"],
+                "facts": contexts[row["context_id"]].get("facts", ""),
+                "references": contexts[row["context_id"]]["references"],
+                "human": {
+                    attribute: low + (high - low) * (QUALITY[row["system"]] - at % 4 / 8 - 1) / 4
+                    for attribute, (low, high) in scales.items()
+                },
+            }
+            for at, row in enumerate(row for row in _demo_rows("targets") if row["context_id"] in contexts)
+        ]
+        _write(folder / "benchmarks" / f"{name}.jsonl", rows)
+        answers = [
+            {
+                **{field: row[field] for field in ("context_id", "system")},
+                "kind": "score_distribution",
+                "benchmark": name,
+                "attribute": attribute,
+                "judge": "Qwen2.5-72B-Instruct",
+                "logprobs": dict(zip("12345", np.log(np.full(5, 0.2)) - abs(np.arange(1, 6) - rating), strict=True)),
+            }
+            for row in rows
+            for attribute, rating in row["human"].items()
+        ]
+        _write(folder / f"{name}_score_distributions.jsonl.gz", answers)
+
+
+def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    with gzip.open(path, "wt", encoding="utf-8") if path.suffix == ".gz" else path.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
 def _demo_rows(name: str) -> list[dict[str, Any]]:

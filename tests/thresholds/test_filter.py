@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from synthscore import engines
 from synthscore.cli.app import main
-from synthscore.errors import Reasons, StoreError
+from synthscore.errors import InputError, Reasons, StoreError
 from synthscore.io.files import read_batches, read_rows
 from synthscore.io.outputs import Outputs
 from synthscore.judging.asking import Asking
@@ -33,6 +33,7 @@ from synthscore.store.answers import Stored
 from synthscore.store.engine import StoredVerdicts
 from synthscore.store.file import Store
 from synthscore.thresholds import filter as filtering
+from synthscore.thresholds.rules import AtLeast
 from synthscore.types import Context, Ladder, Rung
 from tests.fakes import FakeEngine
 
@@ -600,3 +601,65 @@ def test_gzipped_lines_have_no_time_in_them(engine):
     assert keep() == 0
     assert keep(out="kept.jsonl.gz") == 0
     assert gzip.decompress(Path("kept.jsonl.gz").read_bytes()) == Path("kept.jsonl").read_bytes()
+
+
+# ------------------------------------------------------------------------------------------------- as a function
+
+
+def sort(source, rule=3.5, **options):
+    return filtering.filter(source, "ladders", FakeEngine(judge), rule, **options)
+
+
+def test_rows_are_returned_where_no_file_is_named():
+    found = sort([*rows(40), {"context_id": "c9", "text": "x"}])
+    assert found.kept == [row for row in rows(40) if quality(row["n"]) > 3.35]
+    assert [row["id"] for row in found.dropped] == [row["id"] for row in rows(40) if quality(row["n"]) <= 3.35]
+    assert {row["synthscore"]["decision"] for row in found.dropped} == {"dropped"}
+    [row] = found.unsure
+    assert "no ladder" in row["synthscore"]["why"]
+    assert (found.n_rows, found.n_open, found.n_unsure, found.complete) == (41, 1, 0, False)
+    assert [dict(signature.parts)["attribute"] for signature in found.signatures] == ["coherence"]
+
+
+def test_the_function_and_the_verb_write_the_same_bytes(engine, small):
+    write("targets.jsonl", broken_rows(40))
+    assert keep("--dropped", "dropped.jsonl") == 3
+    files = [Path(name).read_bytes() for name in ("kept.jsonl", "dropped.jsonl")]
+    found = sort("targets.jsonl", kept="again.jsonl", dropped="others.jsonl")
+    assert [Path(name).read_bytes() for name in ("again.jsonl", "others.jsonl")] == files
+    assert (found.kept, found.dropped, found.unsure) == ([], [], [])
+
+
+def test_rows_may_be_a_table_of_pandas():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame([{key: row[key] for key in ("id", "context_id", "text", "n")} for row in rows(40)])
+    assert [row["n"] for row in sort(table).kept] == [row["n"] for row in sort(rows(40)).kept]
+
+
+def test_a_judge_by_name_answers_through_the_store(engine):
+    found = filtering.filter(rows(8), "ladders", "fake", 3.5)
+    n_judged = engine.n_judged
+    assert n_judged == 40
+    assert filtering.filter(rows(8), "ladders", "fake", 3.5).kept == found.kept
+    assert engine.n_judged == n_judged
+
+
+@pytest.mark.parametrize(
+    ("options", "field", "seen"),
+    [({"rule": 9.0}, "threshold", "the threshold 9 is outside"), ({"rule": AtLeast(3, 0.1)}, "alpha", "alpha needs"),
+     ({"kept": "a.jsonl", "dropped": "./a.jsonl"}, "paths", "two of these are one file")],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_before_anything_is_asked(options, field, seen):
+    engine = FakeEngine(judge)
+    with pytest.raises(InputError, match=seen) as caught:
+        filtering.filter(rows(4), "ladders", engine, **{"rule": 3.5, **options})
+    assert caught.value.field == field
+    assert engine.n_judged == 0
+
+
+def test_several_attributes_have_to_be_told_apart(folder):
+    References([ladder("c0"), replace(ladder("c0"), attribute="fluency")]).save(folder / "both")
+    with pytest.raises(InputError, match=r"there are 2: coherence, fluency\. Say which") as caught:
+        filtering.filter(rows(4), "both", FakeEngine(judge), 3.5)
+    assert caught.value.field == "attribute"
+    assert filtering.filter(rows(1), "both", FakeEngine(judge), 3.5, attribute="coherence").n_rows == 1
