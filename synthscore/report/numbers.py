@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import alike
-from ..evaluation.agreement import per_context, spearman
+from ..evaluation.agreement import per_context
+from ..evaluation.correlation import spearman
 from ..thresholds.calibrate import expected_counts
 from ..thresholds.rules import MinScore, limits
 from ..types import BoolArray, FloatArray, IntArray, Ladder, Score, Target
