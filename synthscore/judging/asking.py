@@ -21,7 +21,7 @@ class Asking:
     """How a judge is asked about pairs of texts, and what counts as an answer. Checked when made: InputError."""
 
     protocol: ProtocolName = "compare"
-    """compare: better, worse or similar; yes_no: better or not; yes_no_two_sided: and worse or not; choose: which one"""
+    """compare: better, worse or similar; yes_no: better or not; yes_no_two_sided: and worse or not; choose: which"""
 
     both_orders: bool = False
     """ask about every pair in both orders and average: twice the questions, no position bias"""
