@@ -259,7 +259,7 @@ def test_scores_are_those_by_which_the_rounds_ended(debias, monkeypatch):
     scores = asked_of(**options, stop=SameDecision(3.0))[0]
     np.testing.assert_allclose(rounds[0].posterior.mean, scores.values, atol=1e-6)
     assert rounds[0].n_asked.tolist() == [score.details["questions"] for score in scores]
-    assert rounds[0].saved > 0.3
+    assert rounds[0].n_asked.sum() < 0.7 * rounds[0].n_full.sum()
     in_full = asked_of(**options, stop=NEVER)[0]
     assert [without_questions(score) for score in in_full] == list(asked_of(**options)[0])
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ...signature import Signature, text_hash
-from ...types import FloatArray, IntArray, Verdict
+from ...types import FloatArray, IntArray
 from .model import Answers, JudgeModel, Posterior, Prior
 from .positions import positions
 
@@ -84,31 +84,6 @@ class Scale:
         """Hex sha256; changes when any number of the scale does."""
         return text_hash(_json(self._plain()))
 
-    def posterior(
-        self,
-        contexts: Sequence[str],
-        verdicts: Sequence[Sequence[Verdict]],
-        lengths: Lengths | None = None,
-        *,
-        protocol: str = "compare",
-    ) -> Posterior:
-        """Where targets stand, each by its own verdicts alone.
-
-        contexts : id of each target's context. verdicts : of each target; may be empty. protocol : that they came by
-        lengths : of each target's rungs, and of the targets, as in Answers; where length is in the judge's model
-        """
-        flat = [(target, verdict) for target, said in enumerate(verdicts) for verdict in said]
-        return self.place(
-            contexts,
-            np.array([target for target, _ in flat], dtype=np.int64),
-            np.array([verdict.level for _, verdict in flat], dtype=np.int64),
-            np.array([verdict.swapped for _, verdict in flat], dtype=bool),
-            three_way(
-                np.array([(v.better, v.worse, v.similar) for _, v in flat], dtype=np.float64).reshape(-1, 3), protocol
-            ),
-            lengths,
-        )
-
     def place(
         self,
         contexts: Sequence[str],
@@ -118,8 +93,11 @@ class Scale:
         said: FloatArray,
         lengths: Lengths | None = None,
     ) -> Posterior:
-        """`posterior` of whole arrays, one row an answer; Posterior.rungs is of each target's ladder.
+        """Where targets stand, each by its own answers alone; one row an answer. Posterior.rungs is of each target's
+        ladder.
 
+        contexts : id of each target's context. lengths : of each target's rungs, and of the targets, as in Answers;
+            where length is in the judge's model
         target : place in `contexts`. level : 1..N. swapped : as in Verdict
         said : shape (n_answers, 3); better, worse, similar, of the target, which sum to 1 (`three_way`); one that was
             never given is left out
