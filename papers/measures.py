@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 
 from synthscore.errors import RankingError
-from synthscore.evaluation.agreement import Draws, draw_contexts
-from synthscore.evaluation.agreement.bootstrap import interval, replicates
-from synthscore.evaluation.agreement.levels import measure
+from synthscore.evaluation.agreement import measure
+from synthscore.evaluation.bootstrap import Draws, draw_contexts, interval, replicates
 from synthscore.evaluation.methods import KINDS, Tools, method
 from synthscore.evaluation.methods.base import judge_of, task_of
 from synthscore.evaluation.methods.comparing import Compared, grouped

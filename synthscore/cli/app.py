@@ -45,10 +45,13 @@ exit codes:
   141  whoever read the output left early
 """
 
-VERBS = ("demo", "generate", "references", "calibrate", "compare", "rank", "curve", "evaluate", "report")
+VERBS = (
+    *("demo", "generate", "references", "calibrate", "compare", "rank", "curve", "evaluate", "report"),
+    *("doctor", "store", "verify"),
+)
 """In the order of the help. Each is a function of this name in a module of this name."""
 
-GROUPS = ("references",)
+GROUPS = ("references", "store")
 """Verbs that have actions: an App of this name in a module of this name."""
 
 GONE = {
@@ -58,10 +61,14 @@ GONE = {
 """Verbs of former versions, and what to use instead."""
 
 MOVED = {
+    (
+        "store",
+        "import",
+    ): "python -m papers import ROWS --benchmark NAME --data FOLDER -o FILE",
     ("rank", "--curve"): "synthscore curve COMPARISONS",
     ("rank", "--save-comparisons"): "synthscore compare CANDIDATES ... -o FILE, and synthscore rank --comparisons FILE",
 }
-"""Options of former versions, and what to use instead."""
+"""Options and actions of former versions, and what to use instead."""
 
 
 def build_app() -> App:
