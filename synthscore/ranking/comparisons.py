@@ -115,7 +115,7 @@ class Comparisons:
                     row=number,
                     value=row,
                 )
-        first, second = ([index[row[column]] for row in rows] for column in (0, 1))
+        first, second = [index[row[0]] for row in rows], [index[row[1]] for row in rows]
         weights = [float(row[3]) if len(row) == 4 else 1.0 for row in rows]
         return cls.from_probabilities(names, first, second, [row[2] for row in rows], weights)
 
