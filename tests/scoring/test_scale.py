@@ -14,7 +14,7 @@ from synthscore.cli.app import main
 from synthscore.cli.scoring import judge_lines
 from synthscore.errors import InputError, SynthscoreWarning
 from synthscore.ladders.references import References
-from synthscore.scoring.anchored import Anchored, Anchors, JudgeModel, Scale, load_scales, save_scales
+from synthscore.scoring.anchored import Anchored, Anchors, JudgeModel, Scale, Scales
 from synthscore.scoring.anchored.scores import UNSETTLED
 from synthscore.scoring.scorer import Scorer
 from synthscore.signature import Signature
@@ -249,9 +249,9 @@ def test_debias_length_takes_out_what_the_judge_makes_of_length():
 
 def test_a_scale_survives_the_file_bit_for_bit_and_equal_scales_are_equal_bytes(fitted, tmp_path):
     _, scale = fitted
-    scale.save(tmp_path / "one.json")
-    again = Scale.load(tmp_path / "one.json")
-    again.save(tmp_path / "two.json")
+    Scales([scale]).save(tmp_path / "one.json")
+    (again,) = Scales.load(tmp_path / "one.json")
+    Scales([again]).save(tmp_path / "two.json")
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
     assert again.hash == scale.hash
     assert again.judge == scale.judge
@@ -375,16 +375,14 @@ def test_anchors_of_another_length_are_refused():
 def test_a_file_that_is_no_scale_is_refused(tmp_path, content):
     (tmp_path / "scale.json").write_text(content)
     with pytest.raises(InputError, match=r"scale\.json"):
-        load_scales(tmp_path / "scale.json")
+        Scales.load(tmp_path / "scale.json")
     with pytest.raises(InputError, match="cannot read the scale"):
-        load_scales(tmp_path / "missing.json")
+        Scales.load(tmp_path / "missing.json")
 
 
 def test_a_file_of_two_scales_is_not_one(fitted, tmp_path):
-    save_scales([fitted[1], replace(fitted[1], attribute="fluency")], tmp_path / "scales.json")
-    assert [scale.attribute for scale in load_scales(tmp_path / "scales.json")] == ["coherence", "fluency"]
-    with pytest.raises(InputError, match="holds 2 scales"):
-        Scale.load(tmp_path / "scales.json")
+    Scales([fitted[1], replace(fitted[1], attribute="fluency")]).save(tmp_path / "scales.json")
+    assert [scale.attribute for scale in Scales.load(tmp_path / "scales.json")] == ["coherence", "fluency"]
 
 
 # ------------------------------------------------------------------------------------------------- the command line

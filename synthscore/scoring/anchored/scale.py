@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError
+from ...io.write import replacing
 from ...signature import Signature, text_hash
 from ...types import FloatArray, IntArray
 from .model import Answers, JudgeModel, Posterior, Prior
@@ -154,19 +155,6 @@ class Scale:
                     value=theirs.get(key),
                 )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """One JSON file; equal scales give equal bytes."""
-        save_scales([self], path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Scale:
-        """From `save`. raises : InputError for a file that does not hold one scale"""
-        scales = load_scales(path)
-        if len(scales) != 1:
-            names = ", ".join(f"{scale.task}/{scale.attribute}/{scale.n_rungs}" for scale in scales)
-            raise InputError(f"{path} holds {len(scales)} scales ({names}), expected 1. Read it with load_scales")
-        return scales[0]
-
     def _plain(self) -> dict[str, object]:
         ladders = {
             name: {"ladder": anchors.ladder, "mean": anchors.mean.tolist(), "cov": anchors.cov.tolist()}
@@ -181,28 +169,28 @@ class Scale:
         }
 
 
-def save_scales(scales: Sequence[Scale], path: str | os.PathLike[str]) -> None:
-    """Scales of several attributes, or lengths of ladder, in one JSON file."""
-    from ...io.write import replacing
+class Scales(tuple[Scale, ...]):
+    """Scales of several attributes, or lengths of ladder, in one JSON file; equal scales give equal bytes."""
 
-    text = _json({"format": FORMAT, "scales": [scale._plain() for scale in scales]})
-    with replacing(path) as file:
-        file.write(text.encode() + b"\n")
+    def save(self, path: str | os.PathLike[str]) -> None:
+        text = _json({"format": FORMAT, "scales": [scale._plain() for scale in self]})
+        with replacing(path) as file:
+            file.write(text.encode() + b"\n")
 
-
-def load_scales(path: str | os.PathLike[str]) -> list[Scale]:
-    """From `save_scales`. raises : InputError for a file that is missing or not what was saved"""
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        if content["format"] != FORMAT:
-            raise InputError(f"{path} is a scale of format {content['format']!r}, expected {FORMAT}. Fit it anew")
-        return [_scale(values) for values in content["scales"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"cannot read the scale {path}: {type(error).__name__}: {error}. Expected a file that `synthscore score "
-            "--save-scale` wrote",
-            source=str(path),
-        ) from error
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Scales:
+        """From `save`. raises : InputError for a file that is missing or not what was saved"""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            if content["format"] != FORMAT:
+                raise InputError(f"{path} is a scale of format {content['format']!r}, expected {FORMAT}. Fit it anew")
+            return cls(_scale(values) for values in content["scales"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"cannot read the scale {path}: {type(error).__name__}: {error}. Expected a file that `synthscore "
+                "score --save-scale` wrote",
+                source=str(path),
+            ) from error
 
 
 def three_way(said: FloatArray, protocol: str) -> FloatArray:
