@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from synthscore.evaluation.agreement import agreement, difference, draw_contexts
+from synthscore.evaluation.agreement import agreement, difference
+from synthscore.evaluation.bootstrap import draw_contexts
 from synthscore.io.fields import Row
 from synthscore.io.files import read_rows
 from synthscore.scoring.paper import paper_sum

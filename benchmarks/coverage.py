@@ -12,8 +12,10 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -106,7 +108,14 @@ def gaussian_pair_effect(rng: np.random.Generator) -> tuple[Comparisons, np.ndar
 
 
 hard = partial(bradley_terry, prior=None, decisions="per_call")
-linear = partial(gaussian, alpha=10.0)
+
+
+def linear(comparisons: Comparisons, **options: Any) -> Ranking:
+    """poe-g on the scale of the truth, of which p is a tenth."""
+    found = gaussian(comparisons, **options)
+    return replace(found, scores=10 * found.scores, stderr=10 * found.stderr)
+
+
 CASES: list[tuple[str, bool, Draw, Callable[..., Ranking]]] = [
     ("bt, hard answers from the model", True, coins, hard),
     ("poe-bt, hard answers from the model", True, coins, soft_bradley_terry),

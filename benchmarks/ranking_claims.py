@@ -35,12 +35,12 @@ from synthscore.evaluation.agreement import Agreement, per_context
 from synthscore.evaluation.curves import Curve, efficiency_curves, t_interval
 from synthscore.io.files import read_rows
 from synthscore.ranking import METHODS, pool
-from synthscore.ranking.asking import ask_in_rounds
-from synthscore.ranking.bias import median_debiasing
+from synthscore.ranking.bias import mean_debiasing, median_debiasing
 from synthscore.ranking.bradley_terry import bradley_terry, soft_bradley_terry
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.counts import average_probability, win_ratio
 from synthscore.ranking.gaussian import gaussian, hard_gaussian
+from synthscore.ranking.judge import ask_in_rounds
 from synthscore.ranking.result import Ranking
 from synthscore.ranking.sets import ComparisonSets
 from synthscore.report.figures import Line, Panel, draw_curves
@@ -175,10 +175,10 @@ def main() -> None:
     repaired = single(
         biased,
         {
-            "biased, gamma": partial(poe_bt, bias="mean"),
+            "biased, gamma": lambda calls: poe_bt(calls, bias=mean_debiasing(calls).shift),
             "biased, mle": partial(poe_bt, bias="mle"),
             "biased, nothing done": poe_bt,
-            "biased, beta, poe-g": partial(poe_g, bias="mean"),
+            "biased, beta, poe-g": lambda calls: poe_g(calls, bias=mean_debiasing(calls).threshold),
             "biased, nothing done, poe-g": poe_g,
         },
     )

@@ -20,7 +20,8 @@ import numpy as np
 
 from papers.benchmarks import load_benchmark
 from synthscore.engines import open_engine
-from synthscore.evaluation.agreement import agreement, draw_contexts
+from synthscore.evaluation.agreement import agreement
+from synthscore.evaluation.bootstrap import draw_contexts
 from synthscore.evaluation.methods import method
 from synthscore.evaluation.methods.base import Tools
 from synthscore.evaluation.ratings import Ratings

@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 
 from synthscore.errors import RankingError
-from synthscore.evaluation.agreement import Draws, draw_contexts
-from synthscore.evaluation.agreement.bootstrap import interval, replicates
-from synthscore.evaluation.agreement.levels import measure
+from synthscore.evaluation.agreement import measure
+from synthscore.evaluation.bootstrap import Draws, draw_contexts, interval, replicates
 from synthscore.evaluation.methods import KINDS, Tools, method
 from synthscore.evaluation.methods.base import judge_of, task_of
 from synthscore.evaluation.methods.comparing import Compared, grouped
@@ -31,11 +30,11 @@ from synthscore.io.scores import Scores
 from synthscore.judging.templates import Templates
 from synthscore.ladders.references import References
 from synthscore.ranking import METHODS, Comparisons, Selection, designs, median_debiasing, pool, position_bias
-from synthscore.ranking.accuracy import pairwise_accuracy
-from synthscore.ranking.accuracy import self_consistency as self_consistency_of
 from synthscore.signature import text_hash
 from synthscore.types import FloatArray, IntArray
 
+from .accuracy import pairwise_accuracy
+from .accuracy import self_consistency as self_consistency_of
 from .thinning import thinned
 
 Ask = Mapping[str, Any]

@@ -30,7 +30,8 @@ from synthscore.degrade.edits import Material
 from synthscore.engine import Engine
 from synthscore.engines import open_engine
 from synthscore.errors import DegradeError
-from synthscore.evaluation.agreement import agreement, difference, draw_contexts
+from synthscore.evaluation.agreement import agreement, difference
+from synthscore.evaluation.bootstrap import draw_contexts
 from synthscore.evaluation.methods.derived import z_scores
 from synthscore.evaluation.methods.floors import source_overlap
 from synthscore.judging.asking import Asking, ask
@@ -233,9 +234,7 @@ def damage_part(judge: Judge, made: Sequence[Group], n: int) -> dict[str, Any]:
                     rng = np.random.default_rng(index)
                     material = Material(group.context, group.facts, _foreign(made, index))
                     try:
-                        path = list(
-                            damage_path(good, task=task, attribute=attribute, rng=rng, material=material, kinds=[name])
-                        )
+                        path = list(damage_path(good, [name], rng, material))
                     except DegradeError:
                         continue
                     if not path:

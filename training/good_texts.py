@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from numpy.random import Generator
 
 from synthscore.degrade.reading import centrality, content_words, names, sentences
-from synthscore.degrade.words import tables
+from synthscore.degrade.words import word_map, word_set
 
 from .rewording import preserve_path
 
@@ -413,7 +413,7 @@ def _story_base(
             continue
         if (
             attribute == "empathy"
-            and sum(word.strip(".,;!?\"'").lower() in tables().feelings for word in story.split()) < 2
+            and sum(word.strip(".,;!?\"'").lower() in word_map("feelings") for word in story.split()) < 2
         ):
             continue
         if attribute in ("empathy", "engagement", "complexity", "surprise") and rng.random() < 0.3:
@@ -455,7 +455,7 @@ def _facts_in(sentence: str, subject: str) -> list[tuple[str, str, str]] | None:
         who = subject
     if who[:4] == "The " and who[4:5].islower():
         who = who[4:]
-    if not who or who.lower() in tables().stopwords or _is_open(match["object"]):
+    if not who or who.lower() in word_set("stopwords") or _is_open(match["object"]):
         return None
     relation, value = match["verb"] + (match["link"] or ""), match["object"]
     found: list[tuple[str, str, str]] = []
@@ -472,7 +472,7 @@ def _facts_in(sentence: str, subject: str) -> list[tuple[str, str, str]] | None:
         found.append((who, f"{verb} {tail['link']}", tail["value"]))
     last = value.split()[-1]
     if (
-        last in tables().stopwords or last.endswith("ly") or last == "be"
+        last in word_set("stopwords") or last.endswith("ly") or last == "be"
     ):  # the value goes on in words that were cut away
         return None
     if len(value.split()) > 10 or re.search(r"\band (?:also|has|had|is|was|are|were|later|then|\w+ed)\b", value):

@@ -348,7 +348,7 @@ def _turned(base: Base, task: str, attribute: str, rng: Generator, source: Sourc
     what was wrong is then right. Nothing but the context tells."""
     for i in rng.permutation(len(TURNED[task, attribute])):
         kinds = (TURNED[task, attribute][int(i)],)
-        path = damage_path(base.text, task=task, attribute=attribute, rng=rng, material=source.material, kinds=kinds)
+        path = damage_path(base.text, kinds, rng, source.material)
         step = next(path, None)
         change = None if step is None else replaced_phrase(base.text, step.text)
         if step is None or change is None or not once(change[0], base.text) or not once(change[1], step.text):
@@ -457,7 +457,7 @@ def _with_other_damage(
     if not kinds or rng.random() >= share:
         return item
     kind = kinds[int(rng.integers(len(kinds)))]
-    path = damage_path(item.text, task=task, attribute=attribute, rng=rng, material=material, kinds=(kind,))
+    path = damage_path(item.text, (kind,), rng, material)
     step = next(path, None)
     if step is None:
         return item
@@ -492,9 +492,7 @@ def _path(
         if machines and rng.random() < source.machines:
             steps = machine_path(start.text, machines, rng, source)
         else:
-            steps = damage_path(
-                start.text, task=task, attribute=attribute, rng=rng, material=source.material, kinds=kinds
-            )
+            steps = damage_path(start.text, kinds, rng, source.material)
         for step in steps:
             used += [step.kind] if step.kind not in used else []
             if step.severity >= wanted[0] - 1e-9:

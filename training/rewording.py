@@ -14,12 +14,12 @@ from numpy.random import Generator
 from synthscore.degrade.damage import Step
 from synthscore.degrade.edits import Edit, Material
 from synthscore.degrade.edits.base import pick, put
-from synthscore.degrade.words import both_ways, tables
+from synthscore.degrade.words import both_ways, word_list
 from synthscore.resources import read_toml
 
 _WORDS = read_toml(Path(__file__).with_suffix(".toml"))
 _CONTRACTIONS = _WORDS["contractions"]
-_NUMBERS = {word: str(number) for number, word in enumerate(tables().number_words, start=2)}
+_NUMBERS = {word: str(number) for number, word in enumerate(word_list("number_words"), start=2)}
 
 
 def preserve_path(text: str, rng: Generator, n: int = 2) -> Iterator[Step]:
@@ -116,10 +116,10 @@ _EXPAND = _sub(r"(?<![\w'])(" + "|".join(map(re.escape, _LONG)) + r")(?= [a-z])"
 _DIGITS = {digits: word for word, digits in _NUMBERS.items()}
 _WHEN = (
     r"(?:[Yy]esterday|[Tt]oday|[Ll]ast (?:week|month|year|night)|[Ii]n (?:"
-    + "|".join(tables().months)
+    + "|".join(word_list("months"))
     + r")(?: \d{4})?|"
     r"[Ii]n (?:1[5-9]|20)\d\d|[Oo]n (?:"
-    + "|".join(tables().days)
+    + "|".join(word_list("days"))
     + r")|[Aa]t (?:the same|that) time|[Dd]uring this time)"
 )
 _LINKED = r"[^.]*\b(?:that|which|who|whom|where|and|but|when|while|after|before|until|since|because|of)\b"

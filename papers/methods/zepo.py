@@ -124,7 +124,7 @@ class Zepo:
 
     def _fairness(self, judge: Judge) -> float:
         """raises : MethodError where no call was answered"""
-        from synthscore.ranking import ask_judge, pool, position_bias
+        from synthscore.ranking import ask_judge, pool
 
         design = "all" if self.calls is None else "symmetric"
         sets = ask_judge(judge, Selection(design, self.calls, seed=self.seed))
@@ -134,7 +134,8 @@ class Zepo:
             reasons = [*why, "no context has two texts"]
             raise MethodError(f"cannot measure how fair the template set {judge.templates.name!r} is: {reasons[0]}")
         run = pool({str(k): calls for k, calls in enumerate(answered)})
-        return -abs(position_bias(run).mean_prob.value - 0.5)
+        mean = run.weights @ run.probabilities / run.weights.sum()
+        return -abs(float(mean) - 0.5)
 
 
 def _fairest(found: Sequence[Wording]) -> Wording:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from .. import engines
 from ..engine import Engine
 from ..errors import LadderError
 from ..io.write import plain
 from ..judging.asking import Asking
 from ..judging.tasks import load_task
 from ..judging.templates import Templates
+from ..ladders.references import References
 from ..scoring.anchored.scale import Scale
 from ..signature import Signature
 from ..types import Ladder, Task
@@ -27,18 +30,12 @@ from .texts import text_findings
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckedLadder:
-    """A ladder and all that is known of it; where nobody was asked, judged is None and what follows is missing.
-
-    gaps, information : as in Placed. positions, position_sd : of its rungs, on the scale 1..N; NaN where not known
-    """
+    """A ladder and what is known of it. judged : None where no judge was asked; placed : nor what it makes of rungs"""
 
     ladder: Ladder
     findings: list[Finding]
     judged: LadderCheck | None = None
-    gaps: tuple[float, ...] = ()
-    information: float = math.nan
-    positions: tuple[float, ...] = ()
-    position_sd: tuple[float, ...] = ()
+    placed: Placed | None = None
 
     @property
     def flagged(self) -> list[Finding]:
@@ -70,10 +67,7 @@ class CheckedLadder:
                 "n_unanswered": judged.n_unanswered,
                 "margins": judged.margins,
                 "pairs": [[lower, higher, margin] for (lower, higher), margin in judged.pairs.items()],
-                "gaps": self.gaps,
-                "information": self.information,
-                "positions": self.positions,
-                "position_sd": self.position_sd,
+                **(self.placed.standing(self.ladder.context_id) if self.placed else {}),
                 "reason": judged.reason,
             }
         plain_row: dict[str, Any] = plain(row)
@@ -141,8 +135,8 @@ class CheckReport:
 
 
 def check(
-    ladders: Iterable[Ladder],
-    judge: Engine | None = None,
+    ladders: Iterable[Ladder] | str | os.PathLike[str],
+    judge: Engine | str | None = None,
     asking: Asking = BOTH_ORDERS,
     *,
     adjacent: bool = False,
@@ -151,11 +145,14 @@ def check(
 ) -> CheckReport:
     """Look for what is wrong with ladders: in their texts, and in what a judge says of every two rungs of each.
 
-    judge : None: the texts alone. adjacent : ask about neighbours alone, so that no cycle is found
-    task : folder of a task of one's own. place : also where the judge puts the rungs, which takes a fit
+    ladders : or their folder, or the id of a hub dataset
+    judge : a model, or its name; None: the texts alone
+    adjacent : ask about neighbours alone, so that no cycle is found. task : folder of a task of one's own
+    place : also where the judge puts the rungs, which takes a fit
     raises : LadderError for a ladder without its context; TaskError, TemplateError, LabelError
     """
-    chosen = list(ladders)
+    chosen = list(References.load(ladders) if isinstance(ladders, str | os.PathLike) else ladders)
+    judge = engines.open_engine(judge) if isinstance(judge, str) else judge
     if judge is None:
         return CheckReport(tuple(CheckedLadder(ladder, text_findings(ladder)) for ladder in chosen))
     checked: list[CheckedLadder] = []
@@ -169,7 +166,9 @@ def check(
         name = dict(judge.signature.parts).get("model", "")
         for ladder, judged in zip(group, rungs.checks(), strict=True):
             findings = [*text_findings(ladder, name), *judged_findings(ladder, judged)]
-            checked.append(CheckedLadder(ladder, findings, judged, *_standing(ladder, found)))
+            size = (ladder.attribute, ladder.n_rungs)
+            placement = next((each for each in found if (each.scale.attribute, each.scale.n_rungs) == size), None)
+            checked.append(CheckedLadder(ladder, findings, judged, placement))
     return CheckReport(tuple(checked), tuple(placed), Signature.merged(signatures))
 
 
@@ -179,22 +178,13 @@ def by_task(ladders: Sequence[Ladder], own: str | None) -> Iterator[tuple[Task, 
         yield load_task(own or name), [ladder for ladder in ladders if ladder.task == name]
 
 
-def _standing(ladder: Ladder, placed: Sequence[Placed]) -> tuple[Any, ...]:
-    """What CheckedLadder holds of a ladder's positions."""
-    for each in placed:
-        if (each.scale.attribute, each.scale.n_rungs) == (ladder.attribute, ladder.n_rungs):
-            name, anchors = ladder.context_id, each.scale.ladders[ladder.context_id]
-            at, sd = (np.where(each.trouble, np.nan, x) for x in (anchors.mean, np.sqrt(np.diag(anchors.cov))))
-            return tuple(each.gaps[name].tolist()), each.information[name], tuple(at.tolist()), tuple(sd.tolist())
-    return ()
-
-
 def _summary(task: str, attribute: str, group: Sequence[CheckedLadder]) -> dict[str, Any]:
     checks = [each.judged for each in group if each.judged]
     kinds = Counter(finding.kind for each in group for finding in each.flagged)
     levels = range(1, 1 + max((level for each in group for level in each.words), default=0))
     alike = len({each.ladder.n_rungs for each in group}) == 1  # the gaps of other lengths are of other steps
-    steps = zip(*(each.gaps for each in group), strict=True) if alike else ()
+    placed = [(each.placed, each.ladder.context_id) for each in group if each.placed]
+    steps = zip(*(at.gaps[name] for at, name in placed), strict=True) if alike else ()
     return {
         "task": task,
         "attribute": attribute,
@@ -205,12 +195,12 @@ def _summary(task: str, attribute: str, group: Sequence[CheckedLadder]) -> dict[
         "inverted": kinds["inverted"],
         "cycles": kinds["cycle"],
         "gaps": [_of_known(np.median, step) for step in steps],
-        "info": _of_known(np.mean, [each.information for each in group]),
+        "info": _of_known(np.mean, [at.information[name] for at, name in placed]),
         "words": [_of_known(np.mean, [each.words.get(level, math.nan) for each in group]) for level in levels],
     }
 
 
-def _of_known(mean: Any, values: Sequence[float]) -> float:
+def _of_known(mean: Any, values: Iterable[float]) -> float:
     """Of what is not NaN; NaN where nothing is known."""
     known = [value for value in values if not math.isnan(value)]
     return float(mean(known)) if known else math.nan

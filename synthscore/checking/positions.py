@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,16 @@ class Placed:
     gaps: Mapping[str, FloatArray]
     information: Mapping[str, float]
     trouble: str = ""
+
+    def standing(self, context_id: str) -> dict[str, Any]:
+        """Of a ladder, for its row. positions, position_sd : of its rungs, on the scale 1..N; NaN in trouble"""
+        anchors = self.scale.ladders[context_id]
+        return {
+            "gaps": self.gaps[context_id],
+            "information": self.information[context_id],
+            "positions": np.where(self.trouble, np.nan, anchors.mean),
+            "position_sd": np.where(self.trouble, np.nan, np.sqrt(np.diag(anchors.cov))),
+        }
 
 
 def place_rungs(rungs: RungVerdicts) -> list[Placed]:
@@ -108,5 +119,5 @@ def _mean_variance(judge: JudgeModel, rungs: FloatArray) -> float:
     x = np.linspace(1.0, judge.n_rungs, 101)
     d = judge.discrimination * (x[:, None] - rungs)
     probs = judge.probs(d[..., None] + judge.position_bias * np.array([1.0, -1.0]))
-    told = (judge.weight(probs) * variance(probs)).sum(axis=(1, 2)) * judge.discrimination**2
-    return float((1 / told).mean())
+    known = (judge.weight(probs) * variance(probs)).sum(axis=(1, 2)) * judge.discrimination**2
+    return float((1 / known).mean())

@@ -117,7 +117,8 @@ def evaluate(
     """
     from ..evaluation import Settings
     from ..evaluation import evaluate as evaluation_of
-    from ..evaluation.agreement import LEVELS, STATISTICS
+    from ..evaluation.agreement import LEVELS
+    from ..evaluation.correlation import STATISTICS
     from ..evaluation.methods import Method, method, split_methods
     from ..evaluation.methods.derived import Given, With
     from ..evaluation.run import attributes_of, require_method

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
 from typing import Any
 
 from numpy.random import Generator
@@ -104,12 +103,10 @@ def damages_for(task: str, attribute: str) -> tuple[str, ...]:
 
 def damage_path(
     text: str,
-    *,
-    task: str,
-    attribute: str,
+    kinds: Sequence[str],
     rng: Generator,
     material: Material = NOTHING,
-    kinds: Sequence[str] | None = None,
+    *,
     least: int = 1,
     longest: int | None = None,
 ) -> Iterator[Step]:
@@ -118,7 +115,6 @@ def damage_path(
     May be empty. No edit makes the text longer than `longest` words. An edit counts only if it takes the text further
     from the original (in adjacent word pairs), so that no edit undoes another one.
     """
-    kinds = _known(task, attribute, kinds)
     original, current, distance, severity, n_edits = word_pairs(text), text, 0, 0.0, 0
     while severity < 1 - 1e-9 or n_edits < least:
         twice = [*rng.permutation(len(kinds)), *rng.permutation(len(kinds))]  # an edit may fail by bad luck
@@ -139,81 +135,59 @@ def damage_path(
             return
 
 
-def _known(task: str, attribute: str, kinds: Sequence[str] | None) -> tuple[str, ...]:
-    kinds = damages_for(task, attribute) if kinds is None else tuple(kinds)
-    unknown = [kind for kind in kinds if kind not in damages()]
-    if unknown or not kinds:
-        raise DegradeError(
-            f"cannot damage {attribute!r} of {task!r}: "
-            + (f"unknown kinds {', '.join(unknown)}" if unknown else "no kind of damage is known for it")
-            + f". Kinds: {', '.join(damages())}",
-            task=task,
-            attribute=attribute,
-        )
-    return kinds
-
-
 GRADES = 8  # edits that a text is given at least, where it allows them: enough for a ladder of nine
 LONGEST = 1.3  # times the words of the text, or SPARE more words: length must not give the damage away
 SPARE = 15
 
 
 def degrade(
-    text: str,
-    *,
-    task: str,
-    attribute: str,
-    severity: float,
-    rng: Generator,
-    material: Material = NOTHING,
-    kinds: Sequence[str] | None = None,
+    text: str, *, task: str, attribute: str, severity: float, rng: Generator, material: Material = NOTHING
 ) -> str:
     """The text with this share of all the damage planned for it: 0 is the text itself, 1 is as bad as it gets.
 
     The plan has GRADES edits or more, small ones first; what replaces the whole text at once comes last, if at all.
-    raises : DegradeError for a severity outside [0, 1], an unknown attribute or kind, or a text in which nothing can be
-        damaged.
+    raises : DegradeError for a severity outside [0, 1], an attribute that no damage lowers, or a text in which nothing
+        can be damaged.
     """
     if not 0 <= severity <= 1:
         raise DegradeError(f"cannot degrade to severity {severity}: expected a number in [0, 1]", severity=severity)
     if severity == 0:
         return text
-    plan = _plan(text, task, attribute, rng, material, _known(task, attribute, kinds))
+    kinds = damages_for(task, attribute)
+    if not kinds:
+        known = ", ".join(f"{name} of {other}" for other in attributes() for name in sorted(attributes()[other]))
+        message = f"cannot damage {attribute!r} of {task!r}: no kind of damage is known for it. Known: {known}"
+        raise DegradeError(message, task=task, attribute=attribute)
+    plan = _plan(text, kinds, rng, material)
     if not plan:
         raise DegradeError(
             f"cannot lower the {attribute} of the {task} text {shorten(text)}: found nothing to damage with "
-            f"{', '.join(kinds or damages_for(task, attribute))}. Give a longer text, or more material "
-            "(context, facts, foreign)",
+            f"{', '.join(kinds)}. Give a longer text, or more material (context, facts, foreign)",
             task=task,
             attribute=attribute,
         )
     return plan[max(1, int(severity * len(plan) + 0.5)) - 1]
 
 
-def _plan(
-    text: str, task: str, attribute: str, rng: Generator, material: Material, kinds: Sequence[str]
-) -> tuple[str, ...]:
+def _plan(text: str, kinds: Sequence[str], rng: Generator, material: Material) -> tuple[str, ...]:
     """The text after each planned edit."""
     whole = [kind for kind in kinds if damages()[kind].unit == "text"]
     small = [kind for kind in kinds if kind not in whole]
-
     n_words = len(text.split())
     longest = int(max(LONGEST * n_words, n_words + SPARE))
 
-    def path(start: str, some: Sequence[str], least: int) -> list[str]:
-        if not some:
-            return []
-        steps = damage_path(
-            start, task=task, attribute=attribute, rng=rng, material=material, kinds=some, least=least, longest=longest
-        )
-        return [step.text for step in steps]
+    def path(start: str, some: Sequence[str], least: int) -> Iterator[str]:
+        steps = damage_path(start, some, rng, material, least=least, longest=longest) if some else ()
+        return (step.text for step in steps)
 
     if not small:
         return tuple(path(text, kinds, GRADES))
-    plan = path(text, small, GRADES)
+    plan = tuple(path(text, small, GRADES))
     worst, original = plan[-1] if plan else text, word_pairs(text)
-    last = (made for made in path(worst, whole, 1) if _distance(original, made) > _distance(original, worst))
-    return (*plan, *islice(last, 1))
+    for made in path(worst, whole, 1):
+        if _distance(original, made) > _distance(original, worst):
+            return (*plan, made)
+    return plan
 
 
 def _distance(original: Counter[tuple[str, str]], text: str) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from .words import tables
+from .words import word_list, word_set
 
 _SENTENCE_END = re.compile(r"(?:[.!?]+|\s[.!?]+)(?:\s?(?:''|[\"')\]]|-rrb-))*(?:\s+|$)")
 
@@ -45,10 +45,10 @@ def _ends_here(before: str, after: str, lower: bool) -> bool:
         last = end.lower().strip(".\"'([")
         if last in ("no", "nos") and after[:1].isdigit():
             return False
-        if last in tables().abbreviations or (len(last) == 1 and last.isalpha() and last != "i"):
+        if last in word_set("abbreviations") or (len(last) == 1 and last.isalpha() and last != "i"):
             return False
         if re.fullmatch(r"(?:[a-z]\.)+[a-z]", last):
-            return after[:1].isupper() and after.split()[0].lower() in tables().stopwords
+            return after[:1].isupper() and after.split()[0].lower() in word_set("stopwords")
     first = after.lstrip("\"'`([")[:1]
     return first.isupper() or first.isdigit() or (lower and first.isalpha()) or (spaced and bool(first))
 
@@ -85,9 +85,8 @@ def like(sentence: str, text: str) -> str:
 @lru_cache(maxsize=4096)
 def content_words(text: str) -> tuple[str, ...]:
     """The words that carry the content, lower-cased, in order."""
-    return tuple(
-        word for word in map(bare, text.replace("'s", "").split()) if len(word) > 2 and word not in tables().stopwords
-    )
+    words = map(bare, text.replace("'s", "").split())
+    return tuple(word for word in words if len(word) > 2 and word not in word_set("stopwords"))
 
 
 @lru_cache(maxsize=512)
@@ -119,7 +118,7 @@ def names(text: str, known: str = "") -> tuple[Name, ...]:
         return _lower_names(words, known) if known and known != known.lower() else ()
     capital = [
         word.lstrip("\"'`([")[:1].isupper()
-        and (bare(word) not in tables().stopwords or (i > 0 and core(word) == "May"))
+        and (bare(word) not in word_set("stopwords") or (i > 0 and core(word) == "May"))
         for i, word in enumerate(words)
     ]
     common = {word for word in words if word.islower()}
@@ -136,7 +135,7 @@ def names(text: str, known: str = "") -> tuple[Name, ...]:
             if capital[end] and words[end][:1] not in "\"'`(":
                 end += 1
             elif (
-                (words[end] in tables().name_joiners or (words[end][:1].isupper() and words[end] != "I"))
+                (words[end] in word_set("name_joiners") or (words[end][:1].isupper() and words[end] != "I"))
                 and end + 1 < len(words)
                 and capital[end + 1]
             ):
@@ -174,16 +173,14 @@ def _name_text(words: Sequence[str]) -> str:
 
 def _name_kind(words: Sequence[str], start: int, end: int) -> str:
     word = _name_text(words[start:end])
-    if word in tables().months:
+    if word in word_list("months"):
         return "month"
-    if word in tables().days:
+    if word in word_list("days"):
         return "day"
     if end == start + 1 and re.search(r"(?:ese|ish|ian|ean|ican)s?$", word):
         return "people"
-    return "place" if start and bare(words[start - 1]) in tables().place_words else "other"
+    return "place" if start and bare(words[start - 1]) in word_set("place_words") else "other"
 
-
-# ------------------------------------------------------------------------------------------- the look of a text
 
 _PTB = tuple(
     (re.compile(pattern), new)

@@ -15,7 +15,9 @@ from ..errors import InputError
 from ..io.scores import Scores, score_row
 from ..io.write import plain, replacing, write_rows
 from ..signature import text_hash
-from .agreement import LEVELS, NAN_POLICIES, STATISTICS, Agreement, Difference, Reliability
+from .agreement import LEVELS, NAN_POLICIES, Agreement, Difference
+from .correlation import STATISTICS
+from .people import Reliability
 from .ratings import Ratings
 
 

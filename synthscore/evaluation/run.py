@@ -11,10 +11,10 @@ from ..errors import InputError, LabelError, LadderError, TaskError, TemplateErr
 from ..io.scores import Scores
 from ..signature import Signature
 from ..types import FloatArray, Score
-from .agreement import CORRECTIONS, Agreement, Draws, Reliability, adjusted, difference, draw_contexts, reliability
-from .agreement.bootstrap import interval
-from .agreement.levels import measure
+from .agreement import Agreement, difference, measure
+from .bootstrap import CORRECTIONS, Draws, adjusted, draw_contexts, interval
 from .methods.base import Method, MethodError, Tools
+from .people import Reliability, reliability
 from .ratings import Ratings
 from .result import Contrast, Evaluation, Mean, Place, Settings
 

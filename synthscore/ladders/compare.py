@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ..errors import ReferencesError
 from ..io.fields import shorten
 from ..signature import text_hash
 from ..types import Ladder
 from .references import FORMAT, MANIFEST, References, file_sha256, read_manifest
-from .release import DATA, Key, grouped, key_of, ladder_rows, rows_ladder, rows_ladders, source_rows
+from .release import DATA, Key, grouped, ladder_rows, rows_ladder, rows_ladders, source_rows
 
 _WRONG = {
     "text_sha256": "the text is not the one that was hashed",
@@ -44,8 +43,8 @@ def verify(folder: str | os.PathLike[str]) -> list[str]:
     if path.is_dir():
         problems += _manifest_problems(path, rows)
     if path.is_dir() and not problems:  # each row is right: is the whole?
-        total, said = References(rows_ladders(rows, str(path))).hash, read_manifest(path).get("hash")
-        problems += [f"the hash of all texts is {total}, {MANIFEST} says {said}"] * (said != total)
+        total, stated = References(rows_ladders(rows, str(path))).hash, read_manifest(path).get("hash")
+        problems += [f"the hash of all texts is {total}, {MANIFEST} says {stated}"] * (stated != total)
     return problems
 
 
@@ -84,52 +83,34 @@ def _manifest_problems(path: Path, rows: list[dict[str, Any]]) -> list[str]:
         "n_rows": (manifest.get("n_rows"), len(rows)),
         "n_ladders": (manifest.get("n_ladders"), len(grouped(rows))),
     }
-    return [f"{name} is {has}, {MANIFEST} says {said}" for name, (said, has) in found.items() if said != has]
+    return [f"{name} is {has}, {MANIFEST} says {stated}" for name, (stated, has) in found.items() if stated != has]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One difference between two sets of ladders. levels : the rungs that it is about; empty for the whole ladder."""
-
-    kind: Literal["added", "removed", "text", "status", "provenance", "context", "n_rungs"]
-    task: str
-    context_id: str
-    attribute: str
-    levels: tuple[int, ...] = ()
-
-    def __str__(self) -> str:
-        name = f"{self.task}/{self.context_id}/{self.attribute}"
-        if self.kind in ("added", "removed"):
-            return f"{self.kind} {name}"
-        return f"changed {name}: {self.kind}" + (f" of rungs {', '.join(map(str, self.levels))}" if self.levels else "")
-
-
-def diff(old: References, new: References) -> list[Change]:
-    """What to do to `old` to get `new`, ladder by ladder; nothing if they hold the same, whenever it was made."""
-    before, after = old.by_key, new.by_key
+def diff(old: References, new: References) -> list[str]:
+    """What to do to `old` to get `new`, ladder by ladder, in words; nothing if they hold the same, whenever made."""
     changes = []
-    for key in sorted(before.keys() | after.keys()):
-        if key not in after:
-            changes.append(Change("removed", *key))
-        elif key not in before:
-            changes.append(Change("added", *key))
+    for key in sorted(old.by_key.keys() | new.by_key.keys()):
+        before, after, name = old.by_key.get(key), new.by_key.get(key), "/".join(key)
+        if before and after:
+            changes += [f"changed {name}: {change}" for change in _changes(before, after)]
         else:
-            changes += _ladder_changes(before[key], after[key])
+            changes.append(f"{'removed' if before else 'added'} {name}")
     return changes
 
 
-def _ladder_changes(old: Ladder, new: Ladder) -> Iterator[Change]:
+def _changes(old: Ladder, new: Ladder) -> Iterator[str]:
     if old.context != new.context:
-        yield Change("context", *key_of(old))
+        yield "context"
     if old.n_rungs != new.n_rungs:
-        yield Change("n_rungs", *key_of(old))
+        yield "n_rungs"
     pairs = list(zip(old.rungs, new.rungs, strict=False))
-    rest = tuple(range(len(pairs) + 1, max(old.n_rungs, new.n_rungs) + 1))
-    texts = tuple(a.level for a, b in pairs if a.text != b.text)
-    if texts + rest:
-        yield Change("text", *key_of(old), texts + rest)
-    if levels := tuple(a.level for a, b in pairs if (a.status, a.reason) != (b.status, b.reason)):
-        yield Change("status", *key_of(old), levels)
-    made = [tuple((r.parents, r.fraction, dict(r.provenance) | {"created_at": None}) for r in pair) for pair in pairs]
-    if levels := tuple(level for level, (a, b) in enumerate(made, 1) if a != b):
-        yield Change("provenance", *key_of(old), levels)
+    made = [[(r.parents, r.fraction, dict(r.provenance) | {"created_at": None}) for r in pair] for pair in pairs]
+    changed = {
+        "text": [a.level for a, b in pairs if a.text != b.text],
+        "status": [a.level for a, b in pairs if (a.status, a.reason) != (b.status, b.reason)],
+        "provenance": [level for level, (a, b) in enumerate(made, 1) if a != b],
+    }
+    changed["text"] += range(len(pairs) + 1, max(old.n_rungs, new.n_rungs) + 1)
+    for what, levels in changed.items():
+        if levels:
+            yield f"{what} of rungs {', '.join(map(str, levels))}"

@@ -7,8 +7,7 @@ is asked in both orders or in one that a coin chose. Estimates want the calls of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,29 +27,21 @@ class Share(NamedTuple):
     n: int
 
 
-@dataclass(frozen=True, slots=True)
-class PositionBias:
+class PositionBias(NamedTuple):
     """What a judge makes of the order in which it sees two texts.
 
     first_wins : P(A), of calls; a tie is half
-    mean_prob : mean P(first is better), of calls
-    consistent : of pairs judged in both orders, those with the same decision about the two texts in both, a tie in both
-        included. flipped : those in which the other text wins. What is left was a tie in one order.
-    n_tied_calls : calls without a winner. n_tied_pairs : of those in both orders, pairs with a tie in either.
-    Intervals are Wilson's, at the number of independent answers that the data amount to: of pairs for the last two, and
-    for the first two m (1 - m) / variance, the variance being that over pairs (the calls about one pair are no
-    independent answers), at most the number of calls. Several calls in one order count by majority in the last two.
+    flipped : of pairs judged in both orders, those in which the other text wins in the other order; several calls in
+        one order count by majority
+    n_both_orders : pairs judged in both orders
+    Intervals are Wilson's, at the number of independent answers that the data amount to: of pairs for flipped, and for
+    first_wins m (1 - m) / variance, the variance being that over pairs (the calls about one pair are no independent
+    answers), at most the number of calls.
     """
 
     first_wins: Share
-    mean_prob: Share
-    consistent: Share
     flipped: Share
-    n_calls: int
-    n_pairs: int
     n_both_orders: int
-    n_tied_calls: int
-    n_tied_pairs: int
 
 
 def pool(contexts: Mapping[str, Comparisons]) -> Comparisons:
@@ -71,7 +62,7 @@ def pool(contexts: Mapping[str, Comparisons]) -> Comparisons:
 
 
 def position_bias(comparisons: Comparisons) -> PositionBias:
-    """P(A), mean probability, and what becomes of a decision when the order changes."""
+    """P(A), and what becomes of a decision when the order changes."""
     n = comparisons.n_candidates
     low, high = np.minimum(comparisons.first, comparisons.second), np.maximum(comparisons.first, comparisons.second)
     keys, pair = np.unique(low * np.int64(n) + high, return_inverse=True)
@@ -82,17 +73,9 @@ def position_bias(comparisons: Comparisons) -> PositionBias:
     both = asked[0] & asked[1]
     votes = weights * (decisions - 0.5)
     winner, swapped = (np.sign(np.bincount(pair[rows], votes[rows], len(keys)))[both] for rows in (in_order, ~in_order))
-    ones, places = np.ones(len(winner)), np.arange(len(winner))
+    flipped = (winner * swapped > 0).astype(np.float64)
     return PositionBias(
-        share(decisions, weights, pair),
-        share(comparisons.probabilities, weights, pair),
-        share((winner == -swapped).astype(np.float64), ones, places),
-        share((winner * swapped > 0).astype(np.float64), ones, places),
-        len(comparisons),
-        len(keys),
-        int(both.sum()),
-        int((decisions == 0.5).sum()),
-        int((winner * swapped == 0).sum()),
+        share(decisions, weights, pair), share(flipped, np.ones(len(winner)), np.arange(len(winner))), int(both.sum())
     )
 
 
@@ -117,30 +100,20 @@ def share(values: FloatArray, weights: FloatArray, clusters: IntArray) -> Share:
 # ------------------------------------------------------------------------------------------------- taking it out
 
 
-@dataclass(frozen=True, slots=True)
-class Debiasing:
+class Debiasing(NamedTuple):
     """One number that every first text's log-odds are raised by; estimated on some calls, applied to these or others.
 
     shift : nats; negative where the judge prefers the first text. gamma of PoE.
     first_wins : P(A) of the calls it was estimated on, after the shift. Ties at the median keep it from 1/2.
-    n_calls : that it was estimated on. n_certain : of these, with infinite log-odds, which no shift changes.
     """
 
-    method: Literal["median", "mean"]
     shift: float
     first_wins: float
-    n_calls: int
-    n_certain: int
 
     @property
     def threshold(self) -> float:
         """tau: the probability from which on the first text counts as better, 1 / (1 + e^shift)."""
         return float(np.exp(-np.logaddexp(0, self.shift)))
-
-    @property
-    def alpha(self) -> float:
-        """(1 - tau) / tau: a debiased probability is alpha p / (alpha p + 1 - p)."""
-        return float(np.exp(self.shift))
 
     def apply(self, comparisons: Comparisons) -> Comparisons:
         """The same calls, shifted. raises : InputError where all answers are certain, so that nothing would change."""
@@ -178,7 +151,7 @@ def median_debiasing(comparisons: Comparisons) -> Debiasing:
             f"{int(np.isinf(odds).sum())} of {len(odds)} answers are certain: use probabilities, or a method that "
             "fits the bias"
         )
-    return _debiasing("median", -float(middle.mean()), comparisons)
+    return _debiasing(-float(middle.mean()), comparisons)
 
 
 def mean_debiasing(comparisons: Comparisons) -> Debiasing:
@@ -191,11 +164,10 @@ def mean_debiasing(comparisons: Comparisons) -> Debiasing:
     mean = float(np.average(p, weights=comparisons.weights)) if len(p) else float("nan")
     if not 0 < mean < 1:
         raise InputError(f"cannot estimate gamma: the mean probability of {len(p)} calls is {mean}, expected in (0, 1)")
-    return _debiasing("mean", float(np.log1p(-mean) - np.log(mean)), comparisons)
+    return _debiasing(float(np.log1p(-mean) - np.log(mean)), comparisons)
 
 
-def _debiasing(method: Literal["median", "mean"], shift: float, comparisons: Comparisons) -> Debiasing:
-    certain = int(np.isinf(comparisons.log_odds).sum())
-    estimate = Debiasing(method, shift, float("nan"), len(comparisons), certain)
-    after = comparisons if certain == len(comparisons) else estimate.apply(comparisons)
-    return replace(estimate, first_wins=float(np.average(after.decisions, weights=after.weights)))
+def _debiasing(shift: float, comparisons: Comparisons) -> Debiasing:
+    certain = np.isinf(comparisons.log_odds).all()
+    after = comparisons if certain else comparisons.shifted(shift)
+    return Debiasing(shift, float(np.average(after.decisions, weights=after.weights)))

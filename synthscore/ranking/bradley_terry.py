@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import RankingError, SynthscoreWarning
-from ..signature import Signature
+from ..errors import InputError, RankingError, SynthscoreWarning
 from ..types import FloatArray
 from .comparisons import Comparisons, Pairs
 from .counts import Decisions, to_decide
@@ -64,7 +63,7 @@ def bradley_terry(
 def soft_bradley_terry(
     comparisons: Comparisons,
     *,
-    bias: float | Literal["mean", "mle"] | None = None,
+    bias: float | Literal["mle"] | None = None,
     stderr: Stderr = "auto",
     tolerance: float = 1e-9,
     max_iterations: int = 100,
@@ -73,39 +72,22 @@ def soft_bradley_terry(
 
         maximise  sum over calls k of  w_k [p_k log sigma(d_k) + (1 - p_k) log sigma(-d_k)],   d_k = s_i - s_j - gamma
 
-    bias : gamma, nats: < 0 if the judge prefers what it is shown first. A number; "mean": -logit of the mean p, right
-        for candidates that are equal and too near 0 for others; "mle": estimated with the scores; None: 0. Needed
-        where not all pairs are judged in both orders.
+    bias : gamma, nats: < 0 if the judge prefers what it is shown first. A number; "mle": estimated with the scores;
+        None: 0. Needed where not all pairs are judged in both orders.
     stderr : see standard_errors, and for what "the model is true" means here:
 
     The expert (1/Z) sigma(d)^p sigma(-d)^(1-p) is a density of d: the product over calls is a posterior of s under a
-    flat prior, and the model is true of a truth drawn from it. Of p, it is a likelihood for p in {0, 1} only: the one
-    distribution on [0, 1] with cumulant log(1 + exp(d)) is the coin flip, so the model is true of hard answers with
-    P(1) = sigma(d). In both senses stderr "model" (Laplace) is right if there are many calls: 90 % intervals hold the
-    truth in 89 and 90 % of cases with 30 calls for a candidate, of soft answers with 6 in 81 %, the posterior being
-    skewed (benchmarks/coverage.py). Of soft p with mean sigma(d) the scores are right as well, but "model" counts each
-    call as one flip, and p varies less than a coin: intervals are too wide. Of answers that repeat each other they are
-    too narrow. "sandwich" measures the variance and repairs both. If no scores have sigma(d) equal to the mean of p, as
-    for an over- or underconfident judge, the scores converge to other values than the truth, and no standard error
-    makes up for that.
+    flat prior. As a likelihood of p, it is true of hard answers with P(1) = sigma(d). In both senses "model" is right
+    for many calls; soft p vary less than a coin, and answers that repeat each other more: "sandwich" measures that.
+    If no scores have sigma(d) equal to the mean of p, as for a judge that is too sure, the scores converge to other
+    values than the truth, and no standard error makes up for that (docs/ranking.md).
 
     warns, raises : as bradley_terry; with "mle", RankingError if the comparisons do not tell gamma from the scores
     source : PoE (arXiv 2405.05894) 2.3 and A.8. log_likelihood leaves out the Z, which do not depend on the scores.
     """
     pairs = comparisons.pairs(ordered=bias is not None)
     wins, losses = pairs.wins + pairs.ties / 2, pairs.losses + pairs.ties / 2
-    gamma: float | None = 0.0
-    if bias == "mean":
-        if wins.sum() == 0 or losses.sum() == 0:
-            raise RankingError(
-                "bias='mean' is -logit of the mean probability, which is 0 or 1: the same place won all comparisons. "
-                "Expected wins in both places. Show some pairs in the other order, or take bias=None"
-            )
-        gamma = float(np.log(losses.sum() / wins.sum()))
-    elif bias == "mle":
-        gamma = None
-    elif bias is not None:
-        gamma = float(bias)
+    gamma = None if bias == "mle" else float(bias or 0.0)
     return _ranked(
         comparisons,
         pairs,
@@ -136,7 +118,7 @@ def bradley_terry_ties(
     source : Davidson (1970), with nu halved.
     """
     if stderr not in ("auto", "model", None):
-        raise ValueError(f"stderr is {stderr!r}, expected 'auto', 'model' or None")
+        raise InputError(f"stderr is {stderr!r}, expected 'auto', 'model' or None")
     pairs = comparisons.pairs()
     ties, decided = float(pairs.ties.sum()), float((pairs.wins + pairs.losses).sum())
     if decided == 0 and ties > 0:
@@ -278,7 +260,6 @@ def _ranked(
         likelihood.log_likelihood(graph.differences(fit.scores), fit.theta),
         settings,
         errors.covariance,
-        comparisons.signature or Signature(()),
     )
 
 

@@ -28,9 +28,10 @@ from ..judging.templates import Templates
 from ..judging.verdicts import Pair
 from ..signature import Signature, text_hash
 from ..types import Context, FloatArray, IntArray, Target, Task
-from .asking import Call, ask_in_rounds, compared, merge_sort
+from .bradley_terry import bradley_terry
 from .comparisons import Comparisons
-from .designs import design
+from .designs import design, greedy, next_pairs
+from .pairs import Answer, Call, merge_sort
 from .selection import Selection
 from .sets import GROUPS, ComparisonSets, Failure, Group, LeftOut
 
@@ -257,3 +258,54 @@ def _target_first(templates: Templates, protocol: str) -> bool:
     else:
         prompt = (templates.compare if protocol == "compare" else templates.yes_no)(_PROBE, attribute, **texts)
     return prompt.text.find(texts["target"]) < prompt.text.find(texts["reference"])
+
+
+_SIMILAR = np.array([-np.inf, -np.inf, 0.0])
+
+
+def ask_in_rounds(
+    problems: Sequence[Sequence[str]], answer: Answer, budgets: Sequence[int], rngs: Sequence[np.random.Generator]
+) -> list[Comparisons]:
+    """Spends each problem's budget of calls where the answers so far leave most open (designs.next_pairs).
+
+    problems : the ids of each. returns : what was answered
+
+    First the N - 1 pairs of a greedy design in one order, then N calls a round, chosen under the scores of bt with its
+    prior, which are defined for any answers. A call without an answer is spent, and not asked again before the others.
+    """
+    asked = [np.empty((0, 2), dtype=np.int64) for _ in budgets]
+    answers = [np.empty((0, 3)) for _ in budgets]
+    while True:
+        chosen: dict[int, IntArray] = {}
+        for k, (budget, rng) in enumerate(zip(budgets, rngs, strict=True)):
+            ids, left = problems[k], budget - len(asked[k])
+            if not len(asked[k]):
+                chosen[k] = greedy(len(ids), min(budget, len(ids) - 1), rng, both_orders=False)
+            elif left > 0:
+                known = ~np.isnan(answers[k][:, 0])
+                scores = bradley_terry(compared(ids, asked[k][known], answers[k][known]), stderr=None)
+                # An answer that did not come counts as one here: else its text would be the least known for ever.
+                seen = compared(ids, asked[k], np.where(known[:, None], answers[k], _SIMILAR))
+                chosen[k] = next_pairs(seen, scores, min(left, len(ids)), rng)
+        if not chosen:
+            break
+        told = answer([(k, i, j) for k, calls in chosen.items() for i, j in calls.tolist()])
+        parts = np.split(told, np.cumsum([len(calls) for calls in chosen.values()])[:-1])
+        for (k, calls), part in zip(chosen.items(), parts, strict=True):
+            asked[k], answers[k] = np.concatenate([asked[k], calls]), np.concatenate([answers[k], part])
+    found = []
+    for ids, calls, given in zip(problems, asked, answers, strict=True):
+        good = ~np.isnan(given[:, 0])
+        found.append(compared(ids, calls[good], given[good]))
+    return found
+
+
+def compared(
+    ids: Sequence[str],
+    calls: IntArray,
+    answers: Sequence[FloatArray] | FloatArray,
+    signature: Signature | None = None,
+) -> Comparisons:
+    """Calls, shape (k, 2), and their log-probabilities as Comparisons of weight 1."""
+    log_probs = np.array(answers, dtype=np.float64).reshape(-1, 3)
+    return Comparisons(tuple(ids), calls[:, 0], calls[:, 1], log_probs, np.ones(len(calls)), signature)

@@ -59,7 +59,7 @@ class Method:
     def __call__(self, comparisons: Comparisons, **options: Any) -> Ranking:
         module, name = self.function.split(".")
         ranking: Ranking = getattr(import_module(f"{__package__}.{module}"), name)(comparisons, **options)
-        return ranking
+        return replace(ranking, signature=comparisons.signature or Signature(()))
 
     @property
     def fast(self) -> Callable[..., Ranking]:
@@ -114,7 +114,7 @@ METHODS: Mapping[str, Method] = {
             "likelihood", "the order under which the answers are most probable", "likelihood.likelihood_ranking"
         ),
         Method(
-            "pairs", "a merge sort that asks as it goes", "asking.stored_merge_sort", "probabilities",
+            "pairs", "a merge sort that asks as it goes", "pairs.stored_merge_sort", "probabilities",
             {"gap": 0.0, "beam_size": 1, "both_orders": False}, debias=("none",), stderr=(), sorts=True,
         ),
     )

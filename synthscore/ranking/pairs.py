@@ -1,161 +1,147 @@
 """PairS: an order by merge sort that asks for comparisons as it goes. Pure NumPy; the judge is the caller's.
 
 A search is a generator: it yields the calls that it needs next and is sent the answers. What can be asked at the same
-time is one batch: all merges of one level, all paths of a beam, and, in `rank_many`, all problems.
-
-    search = pairs_search(ids)
-    calls = next(search)                 # int64, shape (k, 2): indices, first shown first
-    calls = search.send(probabilities)   # of these calls; StopIteration.value is the result
+time is one batch: all merges of one level, all paths of a beam, and all problems.
+Source: arXiv:2403.16950
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+from ..signature import text_hash
 from ..types import FloatArray, IntArray
 from .comparisons import Comparisons
 from .result import Ranking
 
+Call = tuple[int, int, int]
+"""Problem, text shown first, text shown second: indices."""
+
+Answer = Callable[[Sequence[Call]], FloatArray]
+"""log P(first is better), log P(second is better), log P(similar) of calls, nats, shape (k, 3); NaN: no answer."""
+
 _FLOOR = 1e-9  # of a probability, before its log is taken
 
 
-class Sorted(NamedTuple):
-    """An order, and the comparisons that were asked for it."""
-
-    ranking: Ranking
-    comparisons: Comparisons
-
-
-def pairs_search(
-    ids: Sequence[str],
+def merge_sort(
+    problems: Sequence[Sequence[str]],
+    answer: Answer,
     *,
     gap: float = 0.0,
     beam_size: int = 1,
-    score: Literal["mean", "sum"] = "mean",
-    calibrate: bool = False,
-    rng: np.random.Generator | None = None,
-) -> Generator[IntArray, npt.ArrayLike, Sorted]:
-    """Merge sort, worst first, each merge a beam search over the ways to interleave its two runs.
+    both_orders: bool = False,
+    seed: int = 0,
+    starts: Sequence[IntArray] | None = None,
+) -> list[Ranking]:
+    """Sorts many problems side by side, worst first, each merge a beam search over the ways to interleave its two runs.
 
     With a and b the worst texts left in the two runs and p = P(a is better), a path goes on with b (if p >= 1/2 - gap),
-    with a (if p <= 1/2 + gap), or with both. It scores log p for taking b, log(1 - p) for taking a.
+    with a (if p <= 1/2 + gap), or with both. It scores log p for taking b, log(1 - p) for taking a, mean over choices.
 
+    problems : the ids of each
     gap : how far from 1/2 an answer must be to be believed; 0 with beam_size 1 is PairS-greedy, at most
-        N ceil(log2 N) pairs. PairS-beam: 0.1 to 0.2 with 1000 paths or more.
-    score : "mean" over a path's choices, as published, or "sum". With a gap, either may prefer a false order even if
-        every answer is right: paths have not answered the same questions.
-    calibrate : ask both orders and average
-    rng : sorts from a random order, which decides what is asked and what is shown first; None: as given
-    answers : shape (k,), P(first is better); or (k, 3), log-probabilities as in Comparisons. NaN for a call without an
-        answer, which ends the search: scores NaN, converged False, the call (two ids) in settings["failed"]
-    returns : scores are places, evenly spaced by 1, mean zero. No pair is asked twice. settings has n_calls, n_rounds.
-    raises : InputError for an answer that is no probability, or settings that are none
-    source : arXiv:2403.16950
+        N ceil(log2 N) pairs. PairS-beam: 0.1 to 0.2 with 1000 paths or more. With a gap, a false order may be preferred
+        even if every answer is right: paths have not answered the same questions.
+    both_orders : ask about a pair in both, and average
+    seed : of the order that a sort starts from, a permutation of the sorted ids: the same for the same ids, whatever
+        their order. starts : these orders themselves, as indices
+    returns : scores are places, evenly spaced by 1, mean zero. No pair is asked twice. A call without an answer ends
+        its sort: scores NaN, converged False, the call (two ids) in settings["failed"].
+    raises : InputError for a problem of less than two texts, or settings that are none
     """
-    if len(ids) < 2:
-        raise InputError(f"cannot sort {len(ids)} candidates, expected at least 2", value=len(ids))
-    if not 0 <= gap <= 0.5 or beam_size < 1 or score not in ("mean", "sum"):
+    if not 0 <= gap <= 0.5 or beam_size < 1:
         raise InputError(
-            f"cannot sort with gap={gap}, beam_size={beam_size}, score={score!r}: expected a gap from 0 to 0.5, a "
-            'beam_size of at least 1, and the score "mean" or "sum"'
+            f"cannot sort with gap={gap}, beam_size={beam_size}: expected a gap from 0 to 0.5, and a beam_size "
+            "of at least 1"
         )
-    settings: dict[str, Any] = {"gap": gap, "beam_size": beam_size, "score": score, "calibrate": calibrate}
-    asked: list[IntArray] = []
-    answered: list[FloatArray] = []
-    ascending = None
-    sort = _sort(np.arange(len(ids)) if rng is None else rng.permutation(len(ids)), gap, beam_size, score == "mean")
-    pairs = next(sort)
-    while ascending is None and "failed" not in settings:
-        calls = np.concatenate([pairs, pairs[:, ::-1]]) if calibrate else pairs
-        log_probs = _log_probs((yield calls), len(calls))
-        missing = np.isnan(log_probs).any(axis=1)
-        asked.append(calls[~missing])
-        answered.append(log_probs[~missing])
-        if missing.any():
-            first, second = calls[missing][0]
-            settings["failed"] = (ids[first], ids[second])
-            continue
-        p = np.exp(log_probs[:, 0]) + np.exp(log_probs[:, 2]) / 2
-        if calibrate:
-            p = (p[: len(pairs)] + 1 - p[len(pairs) :]) / 2
-        try:
-            pairs = sort.send(p)
-        except StopIteration as end:
-            ascending = end.value
-    calls = np.concatenate(asked)
-    comparisons = Comparisons(tuple(ids), calls[:, 0], calls[:, 1], np.concatenate(answered), np.ones(len(calls)))
-    scores = np.full(len(ids), np.nan)
-    if ascending is not None:
-        scores[ascending] = np.arange(len(ids)) - (len(ids) - 1) / 2
-    ranking = Ranking(
-        comparisons.ids,
-        scores,
-        np.full(len(ids), np.nan),
-        np.bincount(calls.ravel(), minlength=len(ids)).astype(np.float64),
-        "pairs",
-        converged=ascending is not None,
-        settings=settings | {"n_calls": len(calls), "n_rounds": len(asked)},
-    )
-    return Sorted(ranking, comparisons)
-
-
-def rank_many(
-    problems: Sequence[Sequence[str]],
-    ask: Callable[[list[tuple[int, int, int]]], npt.ArrayLike],
-    *,
-    gap: float = 0.0,
-    beam_size: int = 1,
-    score: Literal["mean", "sum"] = "mean",
-    calibrate: bool = False,
-    rng: np.random.Generator | None = None,
-) -> list[Sorted]:
-    """Many searches side by side: `ask` is called once a round, with what all of them need next.
-
-    problems : the candidates' ids of each
-    ask : [(problem, first, second), ...] -> answers as in `pairs_search`, in the same order
-    raises : InputError as `pairs_search`; ValueError if `ask` gives another number of answers
-    """
-
-    def tagged(problem: int, ids: Sequence[str]) -> Generator[IntArray, FloatArray, Sorted]:
-        search = pairs_search(ids, gap=gap, beam_size=beam_size, score=score, calibrate=calibrate, rng=rng)
-        calls = next(search)
-        while True:
-            answers = yield np.insert(calls, 0, problem, axis=1)
-            try:
-                calls = search.send(answers)
-            except StopIteration as end:
-                result: Sorted = end.value
-                return result
-
-    side_by_side = _together([tagged(problem, ids) for problem, ids in enumerate(problems)])
+    if small := [ids for ids in problems if len(ids) < 2]:
+        raise InputError(f"cannot sort {len(small[0])} candidates, expected at least 2", value=small[0])
+    starts = [_start(ids, seed) for ids in problems] if starts is None else starts
+    side_by_side = _together([_search(k, start, gap, beam_size, both_orders) for k, start in enumerate(starts)])
     answers: Any = None
     while True:
         try:
             calls = side_by_side.send(answers)
         except StopIteration as end:
-            results: list[Sorted] = end.value
-            return results
-        answers = np.asarray(ask([(k, i, j) for k, i, j in calls.tolist()]), dtype=np.float64)
-        if len(answers) != len(calls):
-            raise ValueError(f"{len(answers)} answers to {len(calls)} calls, expected as many")
+            told = {"gap": gap, "beam_size": beam_size, "both_orders": both_orders, "seed": seed}
+            return [_ranking(ids, found, told) for ids, found in zip(problems, end.value, strict=True)]
+        answers = answer([(k, i, j) for k, i, j in calls.tolist()])
 
 
-def _log_probs(answers: npt.ArrayLike, n: int) -> FloatArray:
-    """Answers of either form as log-probabilities (n, 3); NaN where there is none."""
-    given = np.asarray(answers, dtype=np.float64)
-    if given.shape == (n, 3):
-        return given
-    if given.shape != (n,):
-        raise ValueError(f"answers have shape {given.shape}, expected ({n},) or ({n}, 3)")
-    if (bad := (given < 0) | (given > 1)).any():
-        raise InputError(f"an answer is {given[bad][0]}, expected a probability from 0 to 1", value=given[bad][0])
+def stored_merge_sort(
+    comparisons: Comparisons, *, gap: float = 0.0, beam_size: int = 1, both_orders: bool = False, seed: int = 0
+) -> Ranking:
+    """merge_sort on answers that are there: the mean of those to the call, else of those in the other order."""
+    n, known = comparisons.n_candidates, comparisons.pairs(ordered=True)
     with np.errstate(divide="ignore"):
-        return np.stack([np.log(given), np.log1p(-given), np.where(np.isnan(given), np.nan, -np.inf)], axis=1)
+        means = np.log(np.stack([known.wins, known.losses, known.ties], axis=1) / known.games[:, None])
+    answers = {int(i * n + j): mean for i, j, mean in zip(known.i, known.j, means, strict=True)}
+
+    def answer(calls: Sequence[Call]) -> FloatArray:
+        rows = []
+        for _, i, j in calls:
+            other = answers.get(j * n + i, np.full(3, np.nan))[[1, 0, 2]]
+            rows.append(answers.get(i * n + j, other))
+        return np.array(rows).reshape(-1, 3)
+
+    (ranking,) = merge_sort([comparisons.ids], answer, gap=gap, beam_size=beam_size, both_orders=both_orders, seed=seed)
+    return ranking
+
+
+class _Found(NamedTuple):
+    """ascending : indices, worst first; None where the call `failed` has no answer. games : calls about each text"""
+
+    ascending: IntArray | None
+    games: FloatArray
+    n_rounds: int
+    failed: tuple[int, ...] = ()
+
+
+def _start(ids: Sequence[str], seed: int) -> IntArray:
+    rng = np.random.default_rng([seed, int(text_hash(*sorted(ids))[:16], 16)])
+    start: IntArray = np.argsort(np.array(ids))[rng.permutation(len(ids))]
+    return start
+
+
+def _ranking(ids: Sequence[str], found: _Found, settings: dict[str, Any]) -> Ranking:
+    scores = np.full(len(ids), np.nan)
+    if found.ascending is not None:
+        scores[found.ascending] = np.arange(len(ids)) - (len(ids) - 1) / 2
+    settings = settings | {"n_calls": int(found.games.sum() / 2), "n_rounds": found.n_rounds}
+    if found.failed:
+        settings["failed"] = tuple(ids[k] for k in found.failed)
+    nothing = np.full(len(ids), np.nan)
+    converged = found.ascending is not None
+    return Ranking(tuple(ids), scores, nothing, found.games, "pairs", converged=converged, settings=settings)
+
+
+def _search(
+    problem: int, start: IntArray, gap: float, beam_size: int, both_orders: bool
+) -> Generator[IntArray, FloatArray, _Found]:
+    """Yields calls (k, 3): the problem, first shown, second shown; is sent their log-probabilities (k, 3)."""
+    n, games, n_rounds = len(start), np.zeros(len(start)), 0
+    sort = _sort(start, gap, beam_size)
+    pairs = next(sort)
+    while True:
+        calls = np.concatenate([pairs, pairs[:, ::-1]]) if both_orders else pairs
+        log_probs = yield np.insert(calls, 0, problem, axis=1)
+        missing = np.isnan(log_probs).any(axis=1)
+        games += np.bincount(calls[~missing].ravel(), minlength=n)
+        n_rounds += 1
+        if missing.any():
+            return _Found(None, games, n_rounds, tuple(calls[missing][0].tolist()))
+        p = np.exp(log_probs[:, 0]) + np.exp(log_probs[:, 2]) / 2
+        if both_orders:
+            p = (p[: len(pairs)] + 1 - p[len(pairs) :]) / 2
+        try:
+            pairs = sort.send(p)
+        except StopIteration as end:
+            return _Found(end.value, games, n_rounds)
 
 
 def _together(searches: Sequence[Generator[IntArray, Any, Any]]) -> Generator[IntArray, FloatArray, list[Any]]:
@@ -180,18 +166,16 @@ def _together(searches: Sequence[Generator[IntArray, Any, Any]]) -> Generator[In
         running = list(wanted)
 
 
-def _sort(run: IntArray, gap: float, beam_size: int, mean: bool) -> Generator[IntArray, FloatArray, IntArray]:
+def _sort(run: IntArray, gap: float, beam_size: int) -> Generator[IntArray, FloatArray, IntArray]:
     """Yields pairs (k, 2), is sent P(first is better) (k,), returns the run, worst first."""
     if len(run) < 2:
         return run
     half = len(run) // 2
-    left, right = yield from _together([_sort(part, gap, beam_size, mean) for part in (run[:half], run[half:])])
-    return (yield from _merge(left, right, gap, beam_size, mean))
+    left, right = yield from _together([_sort(part, gap, beam_size) for part in (run[:half], run[half:])])
+    return (yield from _merge(left, right, gap, beam_size))
 
 
-def _merge(
-    left: IntArray, right: IntArray, gap: float, beam_size: int, mean: bool
-) -> Generator[IntArray, FloatArray, IntArray]:
+def _merge(left: IntArray, right: IntArray, gap: float, beam_size: int) -> Generator[IntArray, FloatArray, IntArray]:
     """All paths have taken `step` texts: one that took a from the left has taken step - a from the right. So two heads
     meet in one step only, and what several paths ask there is asked once."""
     taken = np.zeros(1, dtype=np.int64)  # from the left, by each path
@@ -209,8 +193,7 @@ def _merge(
             axis=1,
         )
         gain = np.log(np.maximum(np.stack([1 - p, p], axis=1), _FLOOR))
-        if mean:
-            gain = (gain - scores[:, None]) / (step + 1)
+        gain = (gain - scores[:, None]) / (step + 1)  # of a mean
         after = scores[:, None] + np.where(asks[:, None], gain, 0.0)
         parent, side = np.nonzero(takes)
         keep = np.argsort(-after[parent, side], kind="stable")[:beam_size]

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..errors import RankingError, SynthscoreWarning
+from ..errors import InputError, RankingError, SynthscoreWarning
 from ..types import FloatArray
 from .comparisons import Comparisons
 from .graph import Information
@@ -43,7 +43,7 @@ def standard_errors(kind: Stderr, information: Information, slopes: FloatArray) 
     source : Huber (1967); White (1980); MacKinnon and White (1985) for HC2
     """
     if kind not in ("auto", "model", "sandwich", None):
-        raise ValueError(f"stderr is {kind!r}, expected 'auto', 'model', 'sandwich' or None")
+        raise InputError(f"stderr is {kind!r}, expected 'auto', 'model', 'sandwich' or None")
     graph = information.graph
     n = graph.n
     if kind is None or (kind == "auto" and n > AUTOMATIC):
@@ -91,48 +91,28 @@ class Bootstrap:
             squares = np.nansum((self.scores - total / known) ** 2, axis=0)
             return np.where(known > 1, np.sqrt(squares / (known - 1)), np.nan)
 
-    def interval(self, level: float = 0.9) -> FloatArray:
-        """Percentile intervals, shape (N, 2): the middle `level` of the replicates that have a score."""
-        if not 0 < level < 1:
-            raise ValueError(f"level is {level}, expected a number between 0 and 1")
-        known = ~np.isnan(self.scores)
-        ends = np.full((len(self.ids), 2), np.nan)
-        for place in np.flatnonzero(known.any(axis=0)):
-            ends[place] = np.quantile(self.scores[known[:, place], place], [(1 - level) / 2, (1 + level) / 2])
-        return ends
-
 
 def bootstrap(
     method: Callable[[Comparisons], Ranking],
     comparisons: Comparisons,
     n: int,
     rng: np.random.Generator,
-    *,
-    unit: Literal["call", "pair"] = "pair",
 ) -> Bootstrap:
-    """Ranks n resamples of the comparisons, as many units as there are, with replacement.
+    """Ranks n resamples: as many pairs as there are, with replacement, each with all calls about it.
 
     method : give it its options, and stderr=None to save time: functools.partial(soft_bradley_terry, stderr=None)
-    unit : what is independent: a pair, with all calls about it (both orders, repeated answers); or a call
     warns : SynthscoreWarning if replicates could not be ranked (few comparisons; hard wins without prior). They are
         left out of intervals, which are then too narrow.
     raises : what method raises for the comparisons themselves
     source : Efron and Tibshirani (1993). Weights are carried along: a row of weight 2 is drawn as one.
     """
-    if unit not in ("call", "pair"):
-        raise ValueError(f"unit is {unit!r}, expected 'call' or 'pair'")
     method(comparisons)
-    if unit == "pair":
-        low = np.minimum(comparisons.first, comparisons.second)
-        high = np.maximum(comparisons.first, comparisons.second)
-        units, place = np.unique(low * comparisons.n_candidates + high, return_inverse=True)
-        n_units = len(units)
-    else:
-        n_units, place = len(comparisons), np.arange(len(comparisons))
+    low, high = np.minimum(comparisons.first, comparisons.second), np.maximum(comparisons.first, comparisons.second)
+    pairs, pair = np.unique(low * comparisons.n_candidates + high, return_inverse=True)
     scores = np.full((n, comparisons.n_candidates), np.nan)
     failures = []
     for replicate in range(n):
-        drawn = np.bincount(rng.integers(0, n_units, n_units), minlength=n_units)[place]
+        drawn = np.bincount(rng.integers(0, len(pairs), len(pairs)), minlength=len(pairs))[pair]
         sample = comparisons.subset(drawn > 0)
         try:
             scores[replicate] = method(replace(sample, weights=sample.weights * drawn[drawn > 0])).scores

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError
-from ..evaluation.agreement import LEVELS, agreement, draw_contexts
+from ..evaluation.agreement import LEVELS, agreement
+from ..evaluation.bootstrap import draw_contexts
 from ..evaluation.join import join
 from ..evaluation.ratings import Ratings
 from ..io.scores import score_row

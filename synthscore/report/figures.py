@@ -15,7 +15,7 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from ..types import FloatArray, Verdict
-from .words import clip, clip_middle, percent, spaced
+from .words import clip, clip_middle, number, percent, spaced
 
 WIDTH = 360
 LEFT, RIGHT = 40, WIDTH - 10
@@ -160,13 +160,9 @@ def dots(
             shapes.append(_path(f"M{across(row.low):.1f} 0H{across(row.high):.1f}", "bar"))
         if not math.isnan(row.value):
             shapes.append(_dot(across(row.value)))
-        parts.append(_row(index, names[index], *shapes, _text(RIGHT, 4, _two(row.value), "strong", "end")))
-    described = f"{len(rows)} rows. " + "; ".join(f"{clip(row.name, 30)} {_two(row.value)}" for row in rows[:40])
+        parts.append(_row(index, names[index], *shapes, _text(RIGHT, 4, number(row.value), "strong", "end")))
+    described = f"{len(rows)} rows. " + "; ".join(f"{clip(row.name, 30)} {number(row.value)}" for row in rows[:40])
     return _rows(parts, across, marks, _height(rows), class_, label, title, described)
-
-
-def _two(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.2f}"
 
 
 SHARES = [Mark(at, percent(at) if at in (0, 0.5, 1) else "") for at in (0, 0.25, 0.5, 0.75, 1)]
@@ -224,6 +220,8 @@ def _rows(
     described: str,
 ) -> Markup:  # fmt: skip
     """Rows over lines of class_ at the marks, which are named below."""
+    gap = across(marks[1].at) - across(marks[0].at) if len(marks) > 1 else WIDTH
+    marks = marks[:: math.ceil(24 / gap)]  # names that do not run into each other
     lines = [_path(f"M{across(mark.at):.1f} 0V{bottom}", class_) for mark in marks]
     names = [_text(across(mark.at), bottom + 16, mark.label, anchor="middle") for mark in marks if mark.label]
     middle = (across(marks[0].at) + across(marks[-1].at)) / 2 if marks else WIDTH / 2

@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import alike
-from ..evaluation.agreement import per_context, spearman
+from ..evaluation.agreement import per_context
+from ..evaluation.correlation import spearman
 from ..thresholds.calibrate import expected_counts
 from ..thresholds.rules import MinScore, limits
 from ..types import BoolArray, FloatArray, IntArray, Ladder, Score, Target
@@ -121,7 +122,7 @@ class Group:
         if np.isnan(self.stderr[self.scored]).any():
             return []
         at = [one.threshold for one in self.thresholds]
-        return [one.n_expected for one in expected_counts(self.values, self.stderr, at)]
+        return expected_counts(self.values, self.stderr, at)
 
 
 def rung_top(n_rungs: int) -> float:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -51,7 +50,7 @@ class File(NamedTuple):
     n_left_out: int = 0
 
 
-@dataclass
+@dataclass(slots=True)
 class Run:
     """What a report is made of.
 
@@ -76,16 +75,12 @@ class Run:
 
     def ladder(self, row: Scored) -> Ladder | None:
         """The ladder that the text was scored on: of its signature's task, or, where that names none, the only one."""
-        task, attribute = row.part("task"), row.part("attribute") or row.score.attribute
-        found = [one for one in self._ladders.get((row.score.context_id, attribute), ()) if task in ("", one.task)]
+        if self.references is None:
+            return None
+        by_key, task, attribute = self.references.by_key, row.part("task"), row.part("attribute") or row.score.attribute
+        keys = [(name, row.score.context_id, attribute) for name in ([task] if task else self.references.tasks)]
+        found = [by_key[key] for key in keys if key in by_key]
         return found[0] if len(found) == 1 else None
-
-    @cached_property
-    def _ladders(self) -> dict[tuple[str, str], list[Ladder]]:
-        found: dict[tuple[str, str], list[Ladder]] = {}
-        for ladder in self.references or ():
-            found.setdefault((ladder.context_id, ladder.attribute), []).append(ladder)
-        return found
 
 
 def read_run(

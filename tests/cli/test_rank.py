@@ -18,12 +18,12 @@ from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task, task_names
 from synthscore.judging.templates import TEMPLATE_SETS, Templates
 from synthscore.ranking import METHODS, bradley_terry
-from synthscore.ranking.asking import ask_in_rounds, merge_sort, stored_merge_sort
 from synthscore.ranking.bradley_terry import soft_bradley_terry
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.designs import all_pairs
 from synthscore.ranking.gaussian import gaussian
-from synthscore.ranking.judge import Judge, Problem
+from synthscore.ranking.judge import Judge, Problem, ask_in_rounds
+from synthscore.ranking.pairs import merge_sort, stored_merge_sort
 from synthscore.types import Context
 from tests.fakes import CensoringEngine, FakeEngine
 
@@ -822,24 +822,6 @@ def test_a_curve_in_which_something_could_not_be_ranked_says_so(capsys):
     out, err = capsys.readouterr()
     assert "poe-bt could not rank 4 contexts (of all draws)" in err
     assert out.splitlines()[1].split() == ["6", "nan", "±", "nan", "1.000", "±", "0.000"]
-
-
-# ------------------------------------------------------------------------------------------------- documentation
-
-
-def test_the_examples_of_the_documentation_give_what_it_says(capsys):
-    text = (Path(__file__).resolve().parents[2] / "docs" / "ranking.md").read_text(encoding="utf-8")
-    rows = re.search(r"cat comparisons.csv\n((?:    .*,.*\n)+)", text)[1]
-    Path("comparisons.csv").write_text(rows.replace("    ", ""))
-    assert rank("--comparisons", "comparisons.csv", "-o", "ranking.csv", task=False) == 0
-    said = re.search(r"-o ranking.csv\n((?:    .*\n)+)", text)[1]
-    assert capsys.readouterr().err == said.replace("    ", "")
-    for line in Path("ranking.csv").read_text().splitlines()[1:]:
-        name, score, stderr, place, *_ = line.split(",")
-        assert f"| {name} | {float(score):.2f} | {float(stderr):.2f} | {place} |" in text
-    code, printed = re.search(r"```python\n(.*?)```\n\n((?:    [^\n]*\n)+)", text, re.S).groups()
-    exec(code, {})
-    assert capsys.readouterr().out == printed.replace("    ", "")
 
 
 # ------------------------------------------------------------------------------------------------- real verdicts

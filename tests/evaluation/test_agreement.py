@@ -11,18 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from synthscore.errors import InputError
-from synthscore.evaluation.agreement import (
-    ALIASES,
-    LEVELS,
-    NAN_POLICIES,
-    STATISTICS,
-    agreement,
-    correlation,
-    kendall,
-    pearson,
-    per_context,
-    spearman,
-)
+from synthscore.evaluation import correlation
+from synthscore.evaluation.agreement import ALIASES, LEVELS, NAN_POLICIES, agreement, per_context
+from synthscore.evaluation.correlation import STATISTICS, kendall, pearson, spearman
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
 SCIPYS = {
@@ -294,17 +285,17 @@ def test_constant_ratings_have_no_correlation_and_it_is_said(level):
 
 
 def test_columns_of_different_length_are_refused():
-    with pytest.raises(ValueError, match="2 values, 1 ratings, 2 contexts, 2 systems: expected as many"):
+    with pytest.raises(InputError, match="2 values, 1 ratings, 2 contexts, 2 systems: expected as many"):
         per_context([1, 2], [1], ["a", "a"])
-    with pytest.raises(ValueError, match="expected as many"):
+    with pytest.raises(InputError, match="expected as many"):
         agreement([1, 2], [1, 2], ["a", "a"], ["s"])
 
 
 def test_unknown_names_are_refused():
     for option in ({"level": "sample"}, {"statistic": "kappa"}, {"nan_policy": "drop"}):
-        with pytest.raises(ValueError, match="expected one of"):
+        with pytest.raises(InputError, match="expected one of"):
             agreement([1, 2], [1, 2], "aa", "st", **option)
-    with pytest.raises(ValueError, match="expected the system of each text"):
+    with pytest.raises(InputError, match="expected the system of each text"):
         agreement([1, 2], [1, 2], "aa", level="system")
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from synthscore.errors import InputError, RankingError
-from synthscore.evaluation.agreement import spearman
+from synthscore.evaluation.correlation import spearman
 from synthscore.evaluation.curves import default_budgets, efficiency_curves, t_interval
-from synthscore.ranking.bias import median_debiasing, pool
+from synthscore.ranking.bias import mean_debiasing, median_debiasing, pool
 from synthscore.ranking.bradley_terry import soft_bradley_terry
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.counts import average_probability, win_ratio
@@ -202,7 +202,11 @@ def test_probabilities_and_a_model_of_them_make_the_most_of_few_calls_and_no_dif
 def test_estimating_the_bias_recovers_nearly_all_that_it_costs():
     (biased, truth), (fair, _) = simulated(1.0), simulated(0.0)
     draw = partial(efficiency_curves, human=truth, budgets=[48], n_draws=3, design="random")
-    methods = {"nothing": POE_BT, "mean": partial(POE_BT, bias="mean"), "mle": partial(POE_BT, bias="mle")}
+    methods = {
+        "nothing": POE_BT,
+        "mean": lambda calls: POE_BT(calls, bias=mean_debiasing(calls).shift),
+        "mle": partial(POE_BT, bias="mle"),
+    }
     nothing, mean, mle = (curve.mean[0] for curve in draw(biased, methods))
     tau = median_debiasing(pool({str(k): calls for k, calls in enumerate(biased)}))
     (threshold,) = (curve.mean[0] for curve in draw([tau.apply(calls) for calls in biased], {"threshold": POE_BT}))

@@ -6,15 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import InputError
-from synthscore.evaluation.agreement import (
-    LEVELS,
-    STATISTICS,
-    agreement,
-    draw_contexts,
-    krippendorff_alpha,
-    pearson,
-    reliability,
-)
+from synthscore.evaluation.agreement import LEVELS, agreement
+from synthscore.evaluation.bootstrap import draw_contexts
+from synthscore.evaluation.correlation import STATISTICS, pearson
+from synthscore.evaluation.people import krippendorff_alpha, reliability
 from synthscore.evaluation.ratings import RatedText, Ratings
 from tests.evaluation.test_agreement import rows_of
 
@@ -203,7 +198,7 @@ def test_alpha_is_the_packages(single):
 
 
 def test_an_unknown_scale_is_refused():
-    with pytest.raises(ValueError, match="scale is 'nominal'"):
+    with pytest.raises(InputError, match="scale is 'nominal'"):
         krippendorff_alpha(np.ones((2, 2)), "nominal")
 
 

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from synthscore.errors import InputError, TemplateError
 from synthscore.evaluation import Place, Settings, evaluate
-from synthscore.evaluation.agreement import agreement, draw_contexts, reliability
+from synthscore.evaluation.agreement import agreement
+from synthscore.evaluation.bootstrap import draw_contexts
 from synthscore.evaluation.methods import MethodError
+from synthscore.evaluation.people import reliability
 from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.io.scores import Scores
 from synthscore.signature import Signature

@@ -360,14 +360,14 @@ def test_diff_lists_what_changed(tmp_path, ladders):
     assert diff(old, old) == []
     changed = ladder("c1", task="story", attribute="surprise", n=5, t4="Better.")
     news = (ladder("c9"), changed, replace(ladders[0], context=None), ladders[2])
-    assert [str(change) for change in diff(old, References(news))] == [
+    assert diff(old, References(news)) == [
         "changed story/c1/surprise: text of rungs 4",
         "removed summarization/c1/fluency",
         "changed summarization/c2/fluency: context",
         "added summarization/c9/coherence",
     ]
     other = References((ladder("c1"), ladder("c2", "fluency", provenance={}), ladder("c1", "fluency", n=3)))
-    assert [str(change) for change in diff(old, other)] == [
+    assert diff(old, other) == [
         "removed story/c1/surprise",
         "changed summarization/c1/coherence: text of rungs 1",
         "changed summarization/c1/coherence: status of rungs 1",
@@ -384,7 +384,7 @@ def test_two_runs_of_the_same_generation_do_not_differ():
     runs = [References((ladder(provenance=FULL | {"created_at": f"2025-01-0{day}T00:00:00+00:00"}),)) for day in (1, 2)]
     assert diff(*runs) == []
     other_seed = References((ladder(provenance=FULL | {"seed": 4}),))
-    assert [change.kind for change in diff(runs[0], other_seed)] == ["provenance"]
+    assert diff(runs[0], other_seed) == ["changed summarization/c1/coherence: provenance of rungs 1, 2, 3"]
 
 
 # ------------------------------------------------------------------------------------------------- the card

@@ -1,9 +1,6 @@
 """Position bias: what is measured, and what is left of it after a shift."""
 
-import gzip
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,13 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import InputError
-from synthscore.ranking.accuracy import pairwise_accuracy
 from synthscore.ranking.bias import mean_debiasing, median_debiasing, pool, position_bias, share
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.designs import all_pairs, random_calls
 from synthscore.signature import Signature
-
-BENCHMARKS = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -54,16 +48,8 @@ def test_a_worked_example_of_all_kinds_of_pairs():
     ]
     found = position_bias(Comparisons.of(records))
     assert found.first_wins.value == pytest.approx((1 + 0 + 1 + 1 + 0.5 + 0.5 + 0.5 + 1 + 0) / 9)
-    assert found.mean_prob.value == pytest.approx(np.mean([r[2] for r in records]))
-    assert (found.consistent.value, found.consistent.n) == (0.5, 4)
-    assert found.flipped.value == 0.25
-    assert (found.n_calls, found.n_pairs, found.n_both_orders, found.n_tied_calls, found.n_tied_pairs) == (
-        9,
-        5,
-        4,
-        3,
-        2,
-    )
+    assert (found.first_wins.n, found.n_both_orders) == (9, 4)
+    assert (found.flipped.value, found.flipped.n) == (0.25, 4)
 
 
 @given(SEEDS)
@@ -74,20 +60,17 @@ def test_reversing_every_call_turns_the_preference_round_and_leaves_the_flips(se
     there, back = position_bias(judged), position_bias(judged.reversed())
     assert back.first_wins.value == pytest.approx(1 - there.first_wins.value)
     assert back.first_wins.low == pytest.approx(1 - there.first_wins.high)
-    assert back.mean_prob.value == pytest.approx(1 - there.mean_prob.value)
-    assert repr(back.consistent) == repr(there.consistent)  # repr: NaN where no pair was asked in both orders
-    assert repr(back.flipped) == repr(there.flipped)
+    assert repr(back.flipped) == repr(there.flipped)  # repr: NaN where no pair was asked in both orders
 
 
 def test_an_unbiased_judge_in_both_orders_has_half_and_no_flips():
     found = position_bias(_judge(bias=0))
-    assert (found.first_wins.value, found.consistent.value, found.flipped.value) == (0.5, 1, 0)
-    assert found.mean_prob.value == pytest.approx(0.5)
+    assert (found.first_wins.value, found.flipped.value) == (0.5, 0)
 
 
 def test_a_judge_that_sees_only_the_place_flips_every_pair():
     found = position_bias(_judge(bias=50))
-    assert (found.first_wins.value, found.consistent.value, found.flipped.value) == (1, 0, 1)
+    assert (found.first_wins.value, found.flipped.value) == (1, 1)
 
 
 def test_a_share_of_single_pairs_has_wilsons_interval():
@@ -124,7 +107,7 @@ def test_nineteen_of_twenty_intervals_hold_the_share():
 def test_several_calls_in_one_order_count_by_majority_and_weights_are_calls():
     calls = Comparisons.of([("a", "b", 0.9), ("a", "b", 0.8), ("a", "b", 0.1), ("b", "a", 0.3, 3.0)])
     found = position_bias(calls)
-    assert (found.consistent.value, found.n_both_orders) == (1, 1)
+    assert (found.flipped.value, found.n_both_orders) == (0, 1)
     assert found.first_wins.value == pytest.approx(2 / 6)
 
 
@@ -135,7 +118,6 @@ def test_pooled_contexts_keep_their_texts_apart():
     assert both.first.tolist() == [0, 1, 2]
     assert both.second.tolist() == [1, 0, 3]
     np.testing.assert_array_equal(both.weights, [1, 1, 2])
-    assert position_bias(both).n_pairs == 2
     judge, other = Signature.of(model="one"), Signature.of(model="two")
     assert pool({"x": replace(one, signature=judge), "y": replace(two, signature=judge)}).signature == judge
     assert pool({"x": replace(one, signature=judge), "y": replace(two, signature=other)}).signature == Signature.merged(
@@ -181,11 +163,11 @@ def test_a_judge_without_bias_is_left_as_it_is():
 
 @given(SEEDS)
 @settings(max_examples=20)
-def test_threshold_alpha_and_shift_are_one_number(seed):
+def test_threshold_and_shift_are_one_number(seed):
     judged = _judge(8, bias=1.3, noise=1, seed=seed)
     found = median_debiasing(judged)
-    p, alpha, tau = judged.probabilities, found.alpha, found.threshold
-    assert alpha == pytest.approx((1 - tau) / tau)
+    p, tau = judged.probabilities, found.threshold
+    alpha = (1 - tau) / tau
     assert tau == pytest.approx(np.median(p), abs=0.02)
     after = found.apply(judged)
     np.testing.assert_allclose(after.probabilities, alpha * p / (alpha * p + 1 - p), rtol=1e-9)
@@ -259,7 +241,6 @@ def test_certain_answers_have_no_threshold_and_are_not_shifted():
     with pytest.raises(InputError, match=r"30 of 30 answers are certain"):
         median_debiasing(hard)
     found = mean_debiasing(hard)
-    assert found.n_certain == found.n_calls == 30
     assert found.first_wins == pytest.approx(hard.decisions.mean())
     with pytest.raises(InputError, match="position bias out of 30 certain answers"):
         found.apply(hard)
@@ -268,10 +249,10 @@ def test_certain_answers_have_no_threshold_and_are_not_shifted():
         median_debiasing(ties)
 
 
-def test_a_few_certain_answers_stay_certain_and_are_counted():
+def test_a_few_certain_answers_stay_certain():
     judged = Comparisons.of([("a", "b", 1.0), ("b", "c", 0.7), ("c", "a", 0.6), ("a", "c", 0.8), ("b", "a", 0.0)])
     found = median_debiasing(judged)
-    assert (found.threshold, found.n_certain) == (pytest.approx(0.7), 2)
+    assert found.threshold == pytest.approx(0.7)
     np.testing.assert_array_equal(found.apply(judged).probabilities[[0, 4]], [1, 0])
 
 
@@ -279,59 +260,3 @@ def test_all_first_or_none_has_no_gamma():
     for p in (0.0, 1.0):
         with pytest.raises(InputError, match=r"mean probability of 1 calls is \d.0"):
             mean_debiasing(Comparisons.of([("a", "b", p)]))
-
-
-# ------------------------------------------------------------------------------------------------- a real judge
-
-# Answers without a winner are left out: P(A), order consistency, accuracy; pairs in both orders, calls with unequal
-# ratings. 50 contexts are at hand.
-CHATGPT = {
-    "coherence": (0.524697, 0.650943, 0.633475, 530, 944),
-    "consistency": (0.401905, 0.667969, 0.620321, 512, 374),
-    "fluency": (0.487759, 0.648752, 0.584466, 521, 515),
-    "relevance": (0.572770, 0.676864, 0.642608, 523, 859),
-}
-ALL_100_CONTEXTS = {  # the first three
-    "coherence": (0.519, 0.655, 0.619),
-    "consistency": (0.402, 0.660, 0.669),
-    "fluency": (0.481, 0.650, 0.610),
-    "relevance": (0.577, 0.688, 0.640),
-}
-
-
-@pytest.fixture(scope="module")
-def chatgpt():
-    """Attribute -> verdicts of all contexts, pooled, and the ratings of their candidates."""
-    if not BENCHMARKS.exists():
-        pytest.skip("the benchmark folder, with a real judge's published verdicts, is not here")
-    with gzip.open(BENCHMARKS / "summeval.jsonl.gz", "rt", encoding="utf-8") as lines:
-        human = {(row["context_id"], row["system"]): row["human"] for row in map(json.loads, lines)}
-    verdicts = {attribute: {} for attribute in CHATGPT}
-    with gzip.open(
-        BENCHMARKS / "judge_outputs" / "summeval_pairwise_chatgpt.jsonl.gz", "rt", encoding="utf-8"
-    ) as lines:
-        for row in map(json.loads, lines):
-            p = {"A": 1.0, "B": 0.0, "tie": 0.5}[row["choice"]]
-            of_context = verdicts[row["attribute"]].setdefault(row["context_id"], [])
-            of_context.append((row["system_a"], row["system_b"], p))
-    pooled = {}
-    for attribute, contexts in verdicts.items():
-        judged = pool({context: Comparisons.of(records) for context, records in contexts.items()}).hard()
-        pooled[attribute] = judged, [human[tuple(name.split("/"))][attribute] for name in judged.ids]
-    return pooled
-
-
-@pytest.mark.parametrize("attribute", CHATGPT)
-def test_a_real_judges_verdicts_give_figures_near_those_of_all_contexts(chatgpt, attribute):
-    judged, ratings = chatgpt[attribute]
-    assert len(judged) == 1100
-    decided = judged.subset(judged.decisions != 0.5)
-    bias, accuracy = position_bias(decided), pairwise_accuracy(decided, ratings)
-    found = (bias.first_wins, bias.consistent, accuracy.agreement)
-    assert [each.value for each in found] == pytest.approx(CHATGPT[attribute][:3], abs=1e-6)
-    assert (bias.n_both_orders, accuracy.agreement.n) == CHATGPT[attribute][3:]
-    for each, whole in zip(found, ALL_100_CONTEXTS[attribute], strict=True):
-        assert each.low < whole < each.high
-    with_ties = position_bias(judged)
-    assert with_ties.n_tied_calls == len(judged) - len(decided)
-    assert with_ties.consistent.value + with_ties.flipped.value < 1

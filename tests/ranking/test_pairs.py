@@ -1,6 +1,7 @@
 """PairS: the order it finds, what it asks for, and what it does when an answer is missing."""
 
 from itertools import permutations
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import InputError
-from synthscore.ranking.pairs import pairs_search, rank_many
+from synthscore.ranking.comparisons import Comparisons
+from synthscore.ranking.pairs import merge_sort
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -29,6 +31,39 @@ def _transitive(quality, steepness=3.0):
 
 def _ids(n, problems=1):
     return [[str(k) for k in range(n)]] * problems
+
+
+class Sorted(NamedTuple):
+    ranking: object
+    comparisons: Comparisons
+
+
+def _log_probs(p):
+    with np.errstate(divide="ignore"):
+        return np.stack([np.log(p), np.log1p(-p), np.where(np.isnan(p), np.nan, -np.inf)], axis=1)
+
+
+def rank_many(problems, ask, *, gap=0.0, beam_size=1, calibrate=False, starts=None):
+    """merge_sort of candidates in the order given, and what was asked. ask : calls -> P(first), or log-probabilities"""
+    calls, answers = [], []
+
+    def answer(asked):
+        given = np.asarray(ask(asked), dtype=float)
+        calls.extend(asked)
+        answers.extend(given if given.ndim == 2 else _log_probs(given))
+        return np.array(answers[-len(asked) :])
+
+    starts = [np.arange(len(ids)) for ids in problems] if starts is None else starts
+    found = merge_sort(problems, answer, gap=gap, beam_size=beam_size, both_orders=calibrate, starts=starts)
+    results = []
+    for k, (ids, ranking) in enumerate(zip(problems, found, strict=True)):
+        rows = [row for row, call in enumerate(calls) if call[0] == k and not np.isnan(answers[row]).any()]
+        pairs = np.array([calls[row][1:] for row in rows], dtype=np.int64).reshape(-1, 2)
+        log_probs = np.array([answers[row] for row in rows]).reshape(-1, 3)
+        results.append(
+            Sorted(ranking, Comparisons(tuple(ids), pairs[:, 0], pairs[:, 1], log_probs, np.ones(len(rows))))
+        )
+    return results
 
 
 def _merge_sort(items, p):
@@ -70,7 +105,7 @@ def test_without_a_gap_or_with_a_single_path_it_is_plain_merge_sort(seed, n, gap
     np.testing.assert_allclose(comparisons.probabilities, [p[call] for call in calls])
 
 
-def _best_path(left, right, p, gap, mean):
+def _best_path(left, right, p, gap):
     """Of all ways to interleave two runs that no answer forbids, the one that scores most."""
     best = None
     for sides in set(permutations([0] * len(left) + [1] * len(right))):
@@ -84,37 +119,37 @@ def _best_path(left, right, p, gap, mean):
                 logs.append(np.log(max(q if side else 1 - q, 1e-9)))
             a, b = a + (side == 0), b + (side == 1)
         else:
-            score = np.mean(logs) if mean else np.sum(logs)
+            score = np.mean(logs)
             if best is None or score > best[0] + 1e-12:
                 best = score, sides
     left, right = iter(left), iter(right)
     return [next(right) if side else next(left) for side in best[1]]
 
 
-@given(SEEDS, st.sampled_from([0.1, 0.3, 0.5]), st.sampled_from(["mean", "sum"]))
+@given(SEEDS, st.sampled_from([0.1, 0.3, 0.5]))
 @settings(max_examples=25)
-def test_a_wide_beam_finds_the_best_scoring_way_to_merge(seed, gap, score):
+def test_a_wide_beam_finds_the_best_scoring_way_to_merge(seed, gap):
     n = 6
     p = np.random.default_rng(seed).random((n, n))
-    ((ranking, _),) = rank_many(_ids(n), _judge(p[None]), gap=gap, beam_size=1000, score=score)
+    ((ranking, _),) = rank_many(_ids(n), _judge(p[None]), gap=gap, beam_size=1000)
 
     def sort(run):
         if len(run) < 2:
             return run
-        return _best_path(sort(run[: len(run) // 2]), sort(run[len(run) // 2 :]), p, gap, score == "mean")
+        return _best_path(sort(run[: len(run) // 2]), sort(run[len(run) // 2 :]), p, gap)
 
     np.testing.assert_array_equal(ranking.order[::-1], sort(list(range(n))))
 
 
-@given(SEEDS, st.integers(2, 14), st.sampled_from([0.0, 0.1, 0.3]), st.sampled_from(["mean", "sum"]), st.booleans())
+@given(SEEDS, st.integers(2, 14), st.sampled_from([0.0, 0.1, 0.3]), st.booleans())
 @settings(max_examples=40)
-def test_answers_beyond_the_gap_give_the_true_order(seed, n, gap, score, calibrate):
+def test_answers_beyond_the_gap_give_the_true_order(seed, n, gap, calibrate):
     rng = np.random.default_rng(seed)
     quality = rng.permutation(n)
     margin = gap + (0.5 - gap) * (0.01 + 0.99 * rng.random((n, n)))
     p = 0.5 + np.sign(quality[:, None] - quality) * margin
     ((ranking, _),) = rank_many(
-        _ids(n), _judge(p[None]), gap=gap, beam_size=100, score=score, calibrate=calibrate, rng=rng
+        _ids(n), _judge(p[None]), gap=gap, beam_size=100, calibrate=calibrate, starts=[rng.permutation(n)]
     )
     np.testing.assert_array_equal(ranking.scores, quality - (n - 1) / 2)
 
@@ -138,18 +173,6 @@ def test_a_gap_makes_even_a_transitive_judge_miss_the_true_order_often():
     assert found[0.2][2] == pytest.approx(60, abs=2)
 
 
-def test_the_score_decides_between_a_long_even_path_and_a_short_one():
-    # Runs (0, 1) and (2, 3), worst first. Taking 2 and 3 asks two questions, taking 2, 0, 1 three.
-    p = np.full((4, 4), 0.5)
-    p[0, 1] = p[2, 3] = 0.1
-    p[0, 2], p[0, 3], p[1, 3] = 0.6, 0.45, 0.3
-    orders = {
-        score: rank_many(_ids(4), _judge(p[None]), gap=0.2, beam_size=100, score=score)[0].ranking.order[::-1].tolist()
-        for score in ("mean", "sum")
-    }
-    assert orders == {"mean": [2, 0, 1, 3], "sum": [2, 3, 0, 1]}
-
-
 # ------------------------------------------------------------------------------------------------- what it asks
 
 
@@ -159,7 +182,7 @@ def test_no_pair_is_asked_twice_and_greedy_keeps_to_its_bound(seed, n, gap, cali
     rng = np.random.default_rng(seed)
     p = _symmetric_noise(n, rng)
     ((ranking, comparisons),) = rank_many(
-        _ids(n), _judge(p[None]), gap=gap, beam_size=200 if gap else 1, calibrate=calibrate, rng=rng
+        _ids(n), _judge(p[None]), gap=gap, beam_size=200 if gap else 1, calibrate=calibrate, starts=[rng.permutation(n)]
     )
     calls = list(zip(comparisons.first.tolist(), comparisons.second.tolist(), strict=True))
     assert len(set(calls)) == len(calls) == ranking.settings["n_calls"]
@@ -208,27 +231,25 @@ def test_many_problems_share_their_rounds_and_do_not_disturb_each_other():
     assert len(rounds[0]) == 1 + 8 + 2 + 4 + 8  # of each problem, every merge of its lowest level: 5 = 2 + (1 + 2)
 
 
-def test_a_start_order_is_drawn_only_if_asked_for():
-    p = _symmetric_noise(12, np.random.default_rng(0))[None]
-    plain = [rank_many(_ids(12), _judge(p))[0].comparisons.first.tolist() for _ in range(2)]
-    drawn = [
-        rank_many(_ids(12), _judge(p), rng=np.random.default_rng(s))[0].comparisons.first.tolist() for s in (1, 1, 2)
-    ]
-    assert plain[0] == plain[1]
-    assert drawn[0] == drawn[1] != drawn[2]
-    assert drawn[0] != plain[0]
+def test_the_start_order_is_drawn_by_the_seed_and_the_ids():
+    p = _symmetric_noise(12, np.random.default_rng(0))
+
+    def asked(seed, ids):
+        calls = []
+
+        def answer(some):
+            calls.extend((ids[i], ids[j]) for _, i, j in some)
+            return _log_probs(np.array([p[int(ids[i]), int(ids[j])] for _, i, j in some]))
+
+        merge_sort([ids], answer, seed=seed)
+        return calls
+
+    ids = _ids(12)[0]
+    assert asked(1, ids) == asked(1, ids) == asked(1, ids[::-1])
+    assert asked(1, ids) != asked(2, ids)
 
 
 # ------------------------------------------------------------------------------------------------- answers
-
-
-def test_the_search_itself_takes_answers_by_hand():
-    search = pairs_search(["a", "b", "c"])
-    np.testing.assert_array_equal(next(search), [[1, 2]])  # runs (a) and (b, c)
-    np.testing.assert_array_equal(search.send([0.2]), [[0, 1]])
-    with pytest.raises(StopIteration) as end:
-        search.send([0.1])
-    assert [end.value.value.ranking.ids[k] for k in end.value.value.ranking.order] == ["c", "b", "a"]
 
 
 def test_log_probabilities_are_kept_as_they_are():
@@ -260,7 +281,6 @@ def test_a_missing_answer_ends_its_problem_and_no_other():
         ({"gap": -0.1}, "gap=-0.1"),
         ({"gap": 0.6}, "gap from 0 to 0.5"),
         ({"beam_size": 0}, "beam_size=0"),
-        ({"score": "max"}, "score='max'"),
     ],
 )
 def test_settings_that_are_none_are_refused(settings, says):
@@ -268,13 +288,7 @@ def test_settings_that_are_none_are_refused(settings, says):
         rank_many(_ids(3), _judge(np.full((1, 3, 3), 0.5)), **settings)
 
 
-def test_answers_that_are_none_are_refused():
-    with pytest.raises(InputError, match=r"an answer is 1.5, expected a probability"):
-        rank_many(_ids(2), lambda calls: [1.5])
-    with pytest.raises(ValueError, match="2 answers to 1 calls"):
-        rank_many(_ids(2), lambda calls: [0.5, 0.5])
-    with pytest.raises(ValueError, match=r"shape \(1, 2\), expected \(1,\) or \(1, 3\)"):
-        rank_many(_ids(2), lambda calls: [[0.5, 0.5]])
+def test_one_candidate_cannot_be_sorted():
     with pytest.raises(InputError, match="cannot sort 1 candidates"):
         rank_many([["a", "b"], ["c"]], lambda calls: [0.5])
 

@@ -26,7 +26,6 @@ from synthscore.ladders.references import References
 from synthscore.report import page, read_run
 from synthscore.report.ladders import interval, ladder_views
 from synthscore.report.numbers import Group, failures, groups, length_effect, scale_of
-from synthscore.report.page import line_means
 from synthscore.report.read import Scored
 from synthscore.report.verdicts import overall
 from synthscore.scoring.paper import paper_bound, paper_sum, rung_equivalent
@@ -691,12 +690,30 @@ def test_the_page_says_which_interval_the_line_of_a_text_is(run, tmp_path):
     shown = visible(page(run, context_id="c1"))
     assert "without an error goes from the least to the greatest score" in shown
     assert "90 % interval" not in shown
-    anchored = Score("t", "c", "a", 3.0, 0.5, 1.0, 5.0)
-    assert interval(anchored)[:2] == pytest.approx((3 - 1.6449 * 0.5, 3 + 1.6449 * 0.5), abs=1e-4)
-    unreported = Score("t", "c", "a", 3.0, None, 2.9, 3.1)
-    assert [len(line_means(rows)) for rows in ([anchored], [unreported], [anchored, unreported])] == [1, 1, 2]
-    assert line_means([anchored]) == ["The line of a text is the 90 % interval of its score, by its error."]
-    assert line_means([Score("t", "c", "a", 3.0)]) == []
+    assert interval(Score("t", "c", "a", 3.0, 0.5, 1.0, 5.0))[:2] == pytest.approx(
+        (3 - 1.6449 * 0.5, 3 + 1.6449 * 0.5), abs=1e-4
+    )
+    References([ladder("c")]).save(tmp_path / "ladders")
+    about = {"n_rungs": 5, "signature": "task:summarization|attribute:coherence"}
+    anchored, unreported = row("a", 3.0, stderr=0.5, **about), row("b", 3.0, low=2.9, high=3.1, **about)
+    likely, possible = "The line of a text is the 90 % interval of its score", "The line of a text without an error"
+    for rows, said in (
+        ([anchored], [likely]),
+        ([unreported], [possible]),
+        ([anchored, unreported], [likely, possible]),
+    ):
+        shown = visible(page(read_run(a_run(tmp_path, rows))))
+        assert [sentence for sentence in (likely, possible) if sentence in shown] == said
+
+
+def test_marks_of_a_narrow_figure_do_not_run_into_each_other():
+    from synthscore.report.figures import Dot, Mark, dots
+
+    marks = [Mark(at / 10, f"0.{at}") for at in range(10)]
+    svg = dots([Dot("a name of some length, cut", 0.5)], (0, 0.9), marks, label="", title="", class_="grid")
+    at = [float(x) for x in re.findall(r'<text x="([\d.]+)" y="[\d.]+" text-anchor="middle">0.\d<', svg)]
+    assert len(at) > 2
+    assert min(np.diff(at)) >= 24
 
 
 def test_texts_and_rungs_are_in_one_order_the_best_first(run):

@@ -49,9 +49,6 @@ def edit(function: Edit) -> Edit:
     return made
 
 
-# ------------------------------------------------------------------------------------------------- chance
-
-
 def pick(rng: Generator, options: Sequence[T]) -> T:
     """raises : NoPlaceError for no options"""
     if not options:
@@ -75,9 +72,6 @@ def shuffled(rng: Generator, n: int, tries: int) -> IntArray:
             break
         order = rng.permutation(n)
     return order
-
-
-# ------------------------------------------------------------------------------------------------- words
 
 
 def join(parts: Sequence[str]) -> str:
@@ -120,9 +114,6 @@ def exchange_one(text: str, rng: Generator, table: Mapping[str, str], read: Call
         mend_articles(words, i)
 
     return change_one(text, rng, lambda words, i: read(words[i]) in table, change)
-
-
-# ------------------------------------------------------------------------------------------------- sentences
 
 
 def place(parts: Sequence[str], index: int, new: str, replace: bool) -> str:

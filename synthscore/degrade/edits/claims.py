@@ -10,7 +10,7 @@ from itertools import pairwise
 from numpy.random import Generator
 
 from ..reading import Name, bare, content_words, core, names, plain, starts_sentence
-from ..words import tables
+from ..words import word_list, word_map, word_set
 from .base import Material, change_one, edit, join, mend_articles, pick, put
 
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
@@ -21,9 +21,6 @@ def _known(material: Material) -> str:
     """Context and facts as running text; triples without their bars and underscores."""
     text = f"{material.context} {material.facts}"
     return text.replace("_", " ").replace(" | ", " , ").replace("\n", " . ") if "|" in text else text
-
-
-# ------------------------------------------------------------------------------------------------- names
 
 
 def _renamed(words: Sequence[str], name: Name, new: str) -> str:
@@ -42,7 +39,7 @@ def _renamed(words: Sequence[str], name: Name, new: str) -> str:
 def _other_name(name: Name, options: Sequence[Name], rng: Generator) -> str:
     """A name of the same kind that shares no word with this one."""
     if name.kind in ("month", "day"):
-        whole = tables().months if name.kind == "month" else tables().days
+        whole = word_list("months") if name.kind == "month" else word_list("days")
         return pick(rng, [word for word in whole if word.lower() != name.text.lower()])
     own = set(name.text.lower().split())
     options = [other for other in options if not own & set(other.text.lower().split())]
@@ -80,7 +77,7 @@ def swapped_roles(text: str, rng: Generator, material: Material) -> str | None:
     def fits(left: Name, right: Name) -> bool:
         between = words[left.end : right.start]
         listed = all(word in ("and", "or", ",", "&", "the") for word in between)
-        joined = listed or (len(between) == 1 and between[0] in tables().stopwords)
+        joined = listed or (len(between) == 1 and between[0] in word_set("stopwords"))
         ends = any(re.search(r"[.!?]$", word) for word in words[left.start : right.start])
         same = set(left.text.lower().split()) & set(right.text.lower().split())
         of_a_kind = left.kind == right.kind and not (joined or ends or same)
@@ -109,7 +106,7 @@ def dangling_reference(text: str, rng: Generator, material: Material) -> str | N
         del words[name.end : name.end + spaced]
         words[name.end - 1] = re.sub(r"'s(\W*)$", r"\1", last)
     start = name.start
-    if start and words[start - 1].lower().rstrip(".") in tables().titles | {"the"}:
+    if start and words[start - 1].lower().rstrip(".") in word_set("titles") | {"the"}:
         start -= 1
     if words[start][:1].isupper() and starts_sentence(words, start):
         pronoun = pronoun.capitalize()
@@ -124,12 +121,9 @@ def _pronoun(text: str) -> str:
     return "she" if low.count(" she ") + low.count(" her ") > low.count(" he ") + low.count(" his ") else "he"
 
 
-# ------------------------------------------------------------------------------------------------- numbers and words
-
-
 @edit
 def number_changed(text: str, rng: Generator, material: Material) -> str | None:
-    groups = (tables().number_words, tables().big_numbers, tables().ordinals)
+    groups = (word_list("number_words"), word_list("big_numbers"), word_list("ordinals"))
 
     def change(words: list[str], i: int) -> None:
         match = NUMBER.search(words[i])
@@ -157,13 +151,13 @@ def _denial(words: Sequence[str], i: int) -> str:
     """How the statement can be turned at this word: add, remove, opposite or never; "" where it cannot."""
     word, before, after = words[i], words[i - 1] if i else "", words[i + 1] if i + 1 < len(words) else "."
     perfect = word in ("has", "have", "had") and re.fullmatch(r"been|\w+ed|\w+en", after)
-    if (word in tables().auxiliaries or perfect) and not (
+    if (word in word_set("auxiliaries") or perfect) and not (
         starts_sentence(words, i) or after == "not" or not after[:1].isalnum()
     ):
         return "add"
     if word == "not" or re.fullmatch(r"\w+n't", word) or (word == "n't" and i):
         return "remove"
-    if core(word) in tables().antonyms and not (i and core(word) in ("up", "first", "down", "last")):
+    if core(word) in word_map("antonyms") and not (i and core(word) in ("up", "first", "down", "last")):
         return "opposite"
     past = word.endswith("ed") and plain(word) and len(word) > 4
     if past and i and (before.lower() in ("he", "she", "it", "they", "i", "we") or before[:1].isupper()):
@@ -182,7 +176,7 @@ def negation(text: str, rng: Generator, material: Material) -> str | None:
         elif how == "never":
             words.insert(i, "never")
         elif how == "opposite":
-            words[i] = put(word, tables().antonyms[core(word)])
+            words[i] = put(word, word_map("antonyms")[core(word)])
             mend_articles(words, i)
         elif word in ("not", "n't"):
             del words[i]

@@ -7,7 +7,7 @@ import re
 from numpy.random import Generator
 
 from ..reading import content_words, like, sentences
-from ..words import tables
+from ..words import word_list, word_map
 from .base import Material, NoPlaceError, about_as_long, edit, exchange_one, join, pick
 from .claims import NUMBER, content_word_replaced, entity_other_document, entity_same_document, number_changed
 
@@ -18,7 +18,7 @@ def _turns(text: str) -> list[str]:
 
 @edit
 def generic_reply(text: str, rng: Generator, material: Material) -> str | None:
-    shown = [like(reply, text) for reply in tables().generic_replies]
+    shown = [like(reply, text) for reply in word_list("generic_replies")]
     return None if text in shown else pick(rng, shown)
 
 
@@ -39,9 +39,9 @@ def echoed_turn(text: str, rng: Generator, material: Material) -> str | None:
 @edit
 def stilted(text: str, rng: Generator, material: Material) -> str | None:
     try:
-        return exchange_one(text, rng, tables().stilted)
+        return exchange_one(text, rng, word_map("stilted"))
     except NoPlaceError:
-        shown = [like(sentence, text) for sentence in tables().stilted_closings]
+        shown = [like(sentence, text) for sentence in word_list("stilted_closings")]
         return None if any(sentence in text for sentence in shown) else join([text, pick(rng, shown)])
 
 
@@ -84,6 +84,6 @@ def dropped_facts(text: str, rng: Generator, material: Material) -> str | None:
     if len(parts) > 1 and rng.random() < 0.4:
         del parts[index]
     else:
-        shown = [like(reply, text) for reply in tables().generic_replies]
+        shown = [like(reply, text) for reply in word_list("generic_replies")]
         parts[index] = about_as_long(rng, shown, len(parts[index].split()))
     return join(parts)

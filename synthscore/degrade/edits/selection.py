@@ -7,7 +7,7 @@ import re
 from numpy.random import Generator
 
 from ..reading import centrality, like, sentences
-from ..words import tables
+from ..words import word_list
 from .base import Material, about_as_long, edit, join, pick, place, shuffled, stock
 
 
@@ -101,4 +101,4 @@ def dropped_central_sentence(text: str, rng: Generator, material: Material) -> s
 
 @edit
 def generic_filler(text: str, rng: Generator, material: Material) -> str | None:
-    return stock(text, tables().fillers, rng, 0.7)
+    return stock(text, word_list("fillers"), rng, 0.7)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from numpy.random import Generator
 
 from ..reading import bare, core, like, plain, sentences
-from ..words import tables
+from ..words import word_list, word_map, word_set
 from .base import Material, change_one, edit, exchange_one, join, mend_articles, pick, stock
 
 _CLAUSES = (
@@ -26,13 +26,13 @@ _CLAUSES = (
 
 @edit
 def flattened_emotion(text: str, rng: Generator, material: Material) -> str | None:
-    return exchange_one(text, rng, tables().feelings, core)
+    return exchange_one(text, rng, word_map("feelings"), core)
 
 
 @edit
 def spoiled_ending(text: str, rng: Generator, material: Material) -> str | None:
     """The end is told at the start, and again (or no more) at the end."""
-    parts, spoilers = list(sentences(text)), tables().spoilers
+    parts, spoilers = list(sentences(text)), word_list("spoilers")
     openings = tuple(like(spoiler.split("{")[0], text).strip() for spoiler in spoilers)
     if len(parts) < 3 or text.startswith(openings):
         return None
@@ -43,7 +43,7 @@ def spoiled_ending(text: str, rng: Generator, material: Material) -> str | None:
 @edit
 def predictable_ending(text: str, rng: Generator, material: Material) -> str | None:
     parts = sentences(text)
-    shown = [like(ending, text) for ending in tables().stock_endings]
+    shown = [like(ending, text) for ending in word_list("stock_endings")]
     if len(parts) < 2 or any(part in shown for part in parts):
         return None
     return join([*(parts[:-1] if rng.random() < 0.7 else parts), pick(rng, shown)])
@@ -51,7 +51,7 @@ def predictable_ending(text: str, rng: Generator, material: Material) -> str | N
 
 @edit
 def dull_sentence(text: str, rng: Generator, material: Material) -> str | None:
-    return stock(text, tables().dull_sentences, rng, 0.85)
+    return stock(text, word_list("dull_sentences"), rng, 0.85)
 
 
 @edit
@@ -62,9 +62,9 @@ def plain_words(text: str, rng: Generator, material: Material) -> str | None:
         if not 0 < i < len(words) - 1:
             return False
         word, before, after = words[i], words[i - 1], bare(words[i + 1])
-        ornament = word in tables().ornaments or (word.endswith("ly") and len(word) > 5 and plain(word))
-        leads = plain(after) and after not in tables().stopwords
-        bound = before in tables().bound or (before, word) == ("a", "little")
+        ornament = word in word_set("ornaments") or (word.endswith("ly") and len(word) > 5 and plain(word))
+        leads = plain(after) and after not in word_set("stopwords")
+        bound = before in word_set("bound") or (before, word) == ("a", "little")
         return ornament and leads and not bound
 
     def change(words: list[str], i: int) -> None:

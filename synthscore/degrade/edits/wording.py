@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from numpy.random import Generator
 
 from ..reading import plain, sentences, starts_sentence
-from ..words import tables
+from ..words import word_list, word_map, word_set
 from .base import Material, change_one, edit, join, pick, put, shuffled
 
 
@@ -17,8 +17,8 @@ def dropped_word(text: str, rng: Generator, material: Material) -> str | None:
     def fits(words: Sequence[str], i: int) -> bool:
         if not 0 < i < len(words) - 1:
             return False
-        noun = words[i - 1] in ("the", "a", "an") and plain(words[i]) and words[i + 1] in tables().prepositions
-        return words[i] in tables().droppable or noun
+        noun = words[i - 1] in ("the", "a", "an") and plain(words[i]) and words[i + 1] in word_list("prepositions")
+        return words[i] in word_set("droppable") or noun
 
     return change_one(text, rng, fits, lambda words, i: words.pop(i))
 
@@ -28,7 +28,7 @@ def doubled_word(text: str, rng: Generator, material: Material) -> str | None:
     return change_one(
         text,
         rng,
-        lambda words, i: words[i].isalpha() and words[i].lower() not in tables().harmless,
+        lambda words, i: words[i].isalpha() and words[i].lower() not in word_set("harmless"),
         lambda words, i: words.insert(i + 1, words[i].lower()),
     )
 
@@ -60,10 +60,10 @@ def shuffled_window(text: str, rng: Generator, material: Material) -> str | None
 
 @edit
 def wrong_function_word(text: str, rng: Generator, material: Material) -> str | None:
-    confused = tables().confused
+    confused = word_map("confused")
 
     def change(words: list[str], i: int) -> None:
-        words[i] = put(words[i], pick(rng, confused[words[i].lower()]))
+        words[i] = put(words[i], pick(rng, confused[words[i].lower()].split()))
 
     return change_one(text, rng, lambda words, i: words[i].isalpha() and words[i].lower() in confused, change)
 
@@ -71,11 +71,11 @@ def wrong_function_word(text: str, rng: Generator, material: Material) -> str | 
 @edit
 def agreement(text: str, rng: Generator, material: Material) -> str | None:
     """They was; he run."""
-    words, forms = text.split(), tables().agreement
+    words, forms = text.split(), word_map("agreement")
     after_person = [i for i in range(1, len(words)) if words[i - 1].lower() in ("he", "she", "it")]
     verbs = [i for i in after_person if re.fullmatch(r"[a-z]{3,}[^s\W]s", words[i])]
     listed = [i for i, word in enumerate(words) if word in forms]
-    index = pick(rng, listed + [i for i in verbs if words[i] not in tables().stopwords])
+    index = pick(rng, listed + [i for i in verbs if words[i] not in word_set("stopwords")])
     words[index] = forms.get(words[index], words[index][:-1])
     return join(words)
 
@@ -85,11 +85,11 @@ def _wrong_form(words: Sequence[str], index: int) -> str:
     word, before = words[index], words[index - 1].lower() if index else ""
     if not plain(word):
         return ""
-    if word in tables().wrong_forms:
-        return tables().wrong_forms[word]
-    if before in (*tables().plural_before, *tables().number_words) and re.fullmatch(r"\w{3,}[^s]s", word):
+    if word in word_map("wrong_forms"):
+        return word_map("wrong_forms")[word]
+    if before in (*word_set("plural_before"), *word_list("number_words")) and re.fullmatch(r"\w{3,}[^s]s", word):
         return word[:-1]
-    if len(word) > 4 and word.endswith("ed") and word not in tables().not_past:
+    if len(word) > 4 and word.endswith("ed") and word not in word_set("not_past"):
         return word[:-3] + "ying" if word.endswith("ied") else word[:-2] + "ing"
     if len(word) > 5 and word.endswith("ly") and index + 1 < len(words) and not word.endswith(("ily", "bly", "ply")):
         return word[:-2]
@@ -111,6 +111,6 @@ def cut_off_ending(text: str, rng: Generator, material: Material) -> str | None:
     if len(words) < 6 or not re.search(r"[.!?][\"')\]]*$", text.rstrip()):
         return None
     ends = range(max(3, len(words) - 7), len(words) - 1)
-    after_function = [end for end in ends if words[end - 1].lower() in tables().stopwords]
+    after_function = [end for end in ends if words[end - 1].lower() in word_set("stopwords")]
     end = pick(rng, after_function or ends)
     return join([*whole[:-1], " ".join(words[:end]).rstrip(",;:.")])

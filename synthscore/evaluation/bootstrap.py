@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...types import FloatArray, IntArray
+from ..errors import InputError
+from ..types import FloatArray, IntArray
 
 Correction = Literal["holm", "benjamini-hochberg"]
 CORRECTIONS: tuple[Correction, ...] = ("holm", "benjamini-hochberg")
@@ -39,7 +40,7 @@ class Draws:
 def draw_contexts(contexts: Sequence[str], rng: np.random.Generator, n_resamples: int = 1000) -> Draws:
     """contexts : of each text, in any order, or each once."""
     if n_resamples < 1:
-        raise ValueError(f"n_resamples is {n_resamples}, expected at least 1")
+        raise InputError(f"n_resamples is {n_resamples}, expected at least 1. Raise it", value=n_resamples)
     names = tuple(dict.fromkeys(contexts))
     n = len(names)
     counts = rng.multinomial(n, np.full(n, 1 / n), n_resamples) if n else np.zeros((n_resamples, 0))
@@ -52,13 +53,13 @@ def replicates(of_counts: Callable[[FloatArray], FloatArray], draws: Draws, cont
     of_counts : how often each context was drawn, shape (n, n_contexts), in the order in which they first occur ->
         values, shape (n,)
     contexts : of each text
-    raises : ValueError where draws are of other contexts
+    raises : InputError where draws are of other contexts
     """
     columns = {name: column for column, name in enumerate(draws.contexts)}
     names = dict.fromkeys(contexts)
     strange = [name for name in names if name not in columns]
     if strange:
-        raise ValueError(
+        raise InputError(
             f"{len(strange)} of {len(names)} contexts are not among the {len(columns)} of the draws, the first is "
             f"{strange[0]!r}. Draw from the contexts of these texts"
         )
@@ -87,18 +88,16 @@ class Interval(NamedTuple):
     n: int
 
 
-def interval(replicates: FloatArray, confidence: float = 0.95) -> Interval | None:
-    """The middle `confidence` of the replicates, NaN left out; None where all are NaN.
+def interval(replicates: FloatArray) -> Interval | None:
+    """The middle 95 % of the replicates, NaN left out; None where all are NaN.
 
     source : Efron and Tibshirani (1993), chapter 13. Somewhat too narrow for fewer than some 20 contexts. At the level
         `system` it reaches too far down: means of systems scatter more once contexts are drawn again.
     """
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}, expected a number between 0 and 1")
     known = replicates[~np.isnan(replicates)]
     if not len(known):
         return None
-    low, high = np.quantile(known, [(1 - confidence) / 2, (1 + confidence) / 2])
+    low, high = np.quantile(known, [(1 - 0.95) / 2, (1 + 0.95) / 2])
     return Interval(float(low), float(high), len(known))
 
 
@@ -124,7 +123,7 @@ def adjusted(p_values: npt.ArrayLike, correction: Correction = "holm") -> FloatA
     benjamini-hochberg : the share of false ones among the differences found (Benjamini and Hochberg, 1995)
     """
     if correction not in CORRECTIONS:
-        raise ValueError(f"correction is {correction!r}, expected one of {CORRECTIONS}")
+        raise InputError(f"correction is {correction!r}, expected one of {', '.join(CORRECTIONS)}", value=correction)
     p = np.asarray(p_values, dtype=np.float64)
     found = np.full(p.shape, np.nan)
     known = np.flatnonzero(~np.isnan(p))

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...types import BoolArray, FloatArray, IntArray
+from ..types import BoolArray, FloatArray, IntArray
 
 Statistic = Literal["spearman", "pearson", "kendall"]
 STATISTICS: tuple[Statistic, ...] = ("spearman", "pearson", "kendall")

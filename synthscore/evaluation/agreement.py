@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InputError
-from ...types import BoolArray, FloatArray, IntArray
+from ..errors import InputError
+from ..types import BoolArray, FloatArray, IntArray
 from .bootstrap import Draws, index, interval, no_interval, p_value, replicates
 from .correlation import STATISTICS, Correlations, Statistic, of_systems, pooled
 
@@ -134,8 +134,8 @@ def agreement(
     contexts, systems : length n; what each text was written for, and by which system (for the level `system`)
     nan_policy : a name in NAN_POLICIES
     draws : of these contexts, for an interval; the same for all methods that are to be compared
-    raises : InputError for an infinite score or rating. ValueError for columns of different length, an unknown name,
-        draws of other contexts
+    raises : InputError for an infinite score or rating, columns of different length, an unknown name, draws of other
+        contexts
     """
     return measure(values, human, contexts, systems, level, statistic, nan_policy).drawn(draws, contexts)[0]
 
@@ -234,9 +234,9 @@ def measure(
         ("nan_policy", nan_policy, tuple(NAN_POLICIES)),
     ):
         if name not in names:
-            raise ValueError(f"{what} is {name!r}, expected one of {', '.join(map(repr, names))}")
+            raise InputError(f"{what} is {name!r}, expected one of {', '.join(names)}. Name one of them", value=name)
     if systems is None and level == "system":
-        raise ValueError("systems is None, expected the system of each text: the level is 'system'")
+        raise InputError("systems is None, expected the system of each text: the level is 'system'. Give them")
     points = points_of(values, human, contexts, systems)
     policy = NAN_POLICIES[nan_policy]
     return _inside(points, statistic, policy) if level == "per_context" else _over(points, level, statistic, policy)
@@ -273,8 +273,8 @@ def points_of(
 def check_lengths(columns: Mapping[str, Sequence[str] | FloatArray]) -> None:
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
-        said = ", ".join(f"{n} {name}" for name, n in lengths.items())
-        raise ValueError(f"{said}: expected as many of each, one a text")
+        seen = ", ".join(f"{n} {name}" for name, n in lengths.items())
+        raise InputError(f"{seen}: expected as many of each, one a text. Give each text one of each")
 
 
 def _inside(points: Points, statistic: Statistic, policy: NanPolicy) -> Measured:

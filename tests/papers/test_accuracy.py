@@ -1,18 +1,23 @@
 """Agreement of single decisions with ratings, and of few decisions with all."""
 
+import gzip
+import json
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from papers.accuracy import pairwise_accuracy, self_consistency
 from synthscore.errors import InputError
-from synthscore.ranking.accuracy import pairwise_accuracy, self_consistency
+from synthscore.ranking.bias import pool, position_bias
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.designs import all_pairs
 
 SEEDS = st.integers(0, 2**32 - 1)
+BENCHMARKS = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
 
 
 def _answers(p, n):
@@ -140,3 +145,56 @@ def test_subsets_need_every_pair_and_a_size_there_is():
     for size in (1, 4):
         with pytest.raises(InputError, match=f"cannot draw {size} of 3"):
             self_consistency(whole, [size], np.random.default_rng(0))
+
+
+# ------------------------------------------------------------------------------------------------- a real judge
+
+# Answers without a winner are left out: P(A), accuracy; pairs in both orders, calls with unequal
+# ratings. 50 contexts are at hand.
+CHATGPT = {
+    "coherence": (0.524697, 0.633475, 530, 944),
+    "consistency": (0.401905, 0.620321, 512, 374),
+    "fluency": (0.487759, 0.584466, 521, 515),
+    "relevance": (0.572770, 0.642608, 523, 859),
+}
+ALL_100_CONTEXTS = {  # the first two
+    "coherence": (0.519, 0.619),
+    "consistency": (0.402, 0.669),
+    "fluency": (0.481, 0.610),
+    "relevance": (0.577, 0.640),
+}
+
+
+@pytest.fixture(scope="module")
+def chatgpt():
+    """Attribute -> verdicts of all contexts, pooled, and the ratings of their candidates."""
+    if not BENCHMARKS.exists():
+        pytest.skip("the benchmark folder, with a real judge's published verdicts, is not here")
+    with gzip.open(BENCHMARKS / "summeval.jsonl.gz", "rt", encoding="utf-8") as lines:
+        human = {(row["context_id"], row["system"]): row["human"] for row in map(json.loads, lines)}
+    verdicts = {attribute: {} for attribute in CHATGPT}
+    with gzip.open(
+        BENCHMARKS / "judge_outputs" / "summeval_pairwise_chatgpt.jsonl.gz", "rt", encoding="utf-8"
+    ) as lines:
+        for row in map(json.loads, lines):
+            p = {"A": 1.0, "B": 0.0, "tie": 0.5}[row["choice"]]
+            of_context = verdicts[row["attribute"]].setdefault(row["context_id"], [])
+            of_context.append((row["system_a"], row["system_b"], p))
+    pooled = {}
+    for attribute, contexts in verdicts.items():
+        judged = pool({context: Comparisons.of(records) for context, records in contexts.items()}).hard()
+        pooled[attribute] = judged, [human[tuple(name.split("/"))][attribute] for name in judged.ids]
+    return pooled
+
+
+@pytest.mark.parametrize("attribute", CHATGPT)
+def test_a_real_judges_verdicts_give_figures_near_those_of_all_contexts(chatgpt, attribute):
+    judged, ratings = chatgpt[attribute]
+    assert len(judged) == 1100
+    decided = judged.subset(judged.decisions != 0.5)
+    bias, accuracy = position_bias(decided), pairwise_accuracy(decided, ratings)
+    found = (bias.first_wins, accuracy.agreement)
+    assert [each.value for each in found] == pytest.approx(CHATGPT[attribute][:2], abs=1e-6)
+    assert (bias.n_both_orders, accuracy.agreement.n) == CHATGPT[attribute][2:]
+    for each, whole in zip(found, ALL_100_CONTEXTS[attribute], strict=True):
+        assert each.low < whole < each.high

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
-from ..types import FloatArray
-from .bias import Share, share
-from .comparisons import Comparisons
+from synthscore.errors import InputError
+from synthscore.ranking.bias import Share, share
+from synthscore.ranking.comparisons import Comparisons
+from synthscore.types import FloatArray
 
 
 class Accuracy(NamedTuple):

@@ -9,12 +9,12 @@ from typing import Literal
 
 import numpy as np
 
-from ...errors import InputError
-from ...types import BoolArray, FloatArray
-from ..ratings import Ratings
+from ..errors import InputError
+from ..types import BoolArray, FloatArray
+from .agreement import Agreement, Level, Measured, measure
 from .bootstrap import Draws, index, interval, no_interval, replicates
 from .correlation import Statistic
-from .levels import Agreement, Level, Measured, measure
+from .ratings import Ratings
 
 Scale = Literal["interval", "ordinal"]
 
@@ -212,7 +212,7 @@ def krippendorff_alpha(single: FloatArray, scale: Scale = "interval") -> float:
         from one value to the other less half of those at both, is the difference of mid-ranks.
     """
     if scale not in ("interval", "ordinal"):
-        raise ValueError(f"scale is {scale!r}, expected 'interval' or 'ordinal'")
+        raise InputError(f"scale is {scale!r}, expected interval or ordinal", value=scale)
     rated = ~np.isnan(single)
     rated &= rated.sum(axis=1, keepdims=True) >= 2
     text, values = np.nonzero(rated)[0], single[rated]
