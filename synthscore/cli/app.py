@@ -18,7 +18,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from .._version import __version__
 from ..engine import Engine
-from ..errors import SynthscoreError
+from ..errors import InputError, SynthscoreError
 from .messages import STEP, Messages, Step
 from .options import BROKEN_PIPE, ERROR, INTERRUPTED, USAGE, UsageError
 
@@ -46,7 +46,7 @@ exit codes:
 """
 
 VERBS = (
-    *("demo", "generate", "references", "calibrate", "compare", "rank", "curve", "evaluate", "report"),
+    *("demo", "generate", "references", "score", "calibrate", "compare", "rank", "curve", "evaluate", "report"),
     *("doctor", "store", "verify"),
 )
 """In the order of the help. Each is a function of this name in a module of this name."""
@@ -109,6 +109,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             verb, given, _ = build_app().parse_args(argv, exit_on_error=False, print_error=False)
         except CycloptsError as error:
             raise UsageError(_plain(error)) from error
+        except InputError as error:  # of a group of options that is a noun of the library
+            raise UsageError(str(error)) from error
         messages = given.arguments.get("messages", messages)
         with _plain_warnings():
             code = verb(*given.args, **given.kwargs)

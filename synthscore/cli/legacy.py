@@ -12,11 +12,11 @@ from contextlib import contextmanager
 
 from .._version import __version__
 from ..errors import SynthscoreError
-from . import filter, score
+from . import filter
 from .common import BROKEN_PIPE, ERROR, INTERRUPTED, USAGE, Help, UsageError
 from .messages import STEP
 
-COMMANDS = (score, filter)
+COMMANDS = (filter,)
 
 TEXT = """
 Examples:
