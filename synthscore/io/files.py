@@ -196,7 +196,7 @@ def _mapping_rows(rows: Iterable[tuple[int, object]], name: str, fields: dict[st
 
 
 def make_row(number: int, values: object, name: str = "rows", fields: Mapping[str, str] = {}) -> Row | InputError:
-    """The row, or why these values are none; a column that was said to be one thing is nothing else."""
+    """The row, or why these values are none; a column that is renamed is nothing else."""
     if isinstance(values, InputError):
         return values
     if isinstance(values, Mapping):
@@ -242,7 +242,7 @@ def _check_columns(columns: Sequence[str], name: str, fields: Mapping[str, str])
     for ours, theirs in fields.items():
         if theirs not in columns:
             seen = ", ".join(map(repr, columns))
-            message = f"cannot read {name}: {ours} was said to be in column {theirs!r}, but its columns are {seen}"
+            message = f"cannot read {name}: {ours} is to be in column {theirs!r}, but its columns are {seen}"
             raise InputError(message, source=name, field=ours, value=theirs)
 
 

@@ -122,7 +122,7 @@ class Group:
         if np.isnan(self.stderr[self.scored]).any():
             return []
         at = [one.threshold for one in self.thresholds]
-        return [one.n_expected for one in expected_counts(self.values, self.stderr, at)]
+        return expected_counts(self.values, self.stderr, at)
 
 
 def rung_top(n_rungs: int) -> float:

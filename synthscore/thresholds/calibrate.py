@@ -234,10 +234,10 @@ def reliability(predicted: FloatArray, good: BoolArray, bins: int | FloatArray =
             f"the bins, {edges[0]:g} and {edges[-1]:g}. Give edges that hold them all",
             field="bins",
         )
-    place = np.clip(np.searchsorted(edges, predicted, side="right") - 1, 0, len(edges) - 2)  # the last holds its end
+    bin_of = np.clip(np.searchsorted(edges, predicted, side="right") - 1, 0, len(edges) - 2)  # the last holds its end
     made = []
-    for at in np.unique(place).tolist():
-        here = place == at
+    for at in np.unique(bin_of).tolist():
+        here = bin_of == at
         n, n_good = int(here.sum()), int(good[here].sum())
         low, high = interval(n_good, n)
         made.append(Bin(float(edges[at]), float(edges[at + 1]), n, n_good, float(predicted[here].mean()), low, high))
@@ -281,30 +281,14 @@ def counts_at(labelled: Labelled, thresholds: Sequence[float]) -> tuple[At, ...]
     return tuple(rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """Of scores with errors: how many texts are expected to be at least `threshold` good, and what AtLeast does."""
+def expected_counts(value: FloatArray, stderr: FloatArray, thresholds: Sequence[float]) -> list[float]:
+    """Of scores with errors, without labels: how many texts are expected to be at least each threshold good.
 
-    threshold: float
-    n_expected: float
-    n_kept: int
-    n_dropped: int
-    n_unsure: int
-
-
-def expected_counts(
-    value: FloatArray, stderr: FloatArray, thresholds: Sequence[float], alpha: float = 0.1
-) -> tuple[Expected, ...]:
-    """A row a threshold, without labels. value : NaN where unscored, which is unsure, and not expected anywhere"""
-    rows = []
+    value, stderr : shape (n,); NaN where unscored, which is not expected anywhere
+    """
     scored = ~np.isnan(value)
-    for threshold in thresholds:
-        rule = AtLeast(float(threshold), alpha)
-        decided = rule.decide_many(value, stderr)
-        n_kept, n_dropped, n_unsure = (int((decided == name).sum()) for name in ("kept", "dropped", "unsure"))
-        probs = [rule.prob(v, e) for v, e in zip(value[scored].tolist(), stderr[scored].tolist(), strict=True)]
-        rows.append(Expected(float(threshold), sum(probs), n_kept, n_dropped, n_unsure))
-    return tuple(rows)
+    pairs = list(zip(value[scored].tolist(), stderr[scored].tolist(), strict=True))
+    return [sum(AtLeast(threshold, 0.5).prob(*pair) for pair in pairs) for threshold in thresholds]
 
 
 def looked_at(labelled: Labelled, certificate: Certificate, min_score: float | None = None) -> dict[str, Any]:

@@ -80,9 +80,9 @@ class Labelled:
         signatures: dict[str, None] = {}
         n_without = n_further = 0
         for name, row in sorted(rows.items(), key=lambda item: text_hash(item[0])) if one_per_context else rows.items():
-            said = labels_of.get(name)
+            found = labels_of.get(name)
             try:
-                label = None if said is None else _good(said, good_from)
+                label = None if found is None else _good(found, good_from)
                 if label is None:
                     n_without += 1
                     continue
@@ -175,8 +175,8 @@ def _good(row: Row, good_from: float | None) -> bool | None:
         rating = read_number(row, "human")
         return None if rating is None else rating >= good_from
     if "label" not in row.values and row.has("human"):
-        said = f"there is no 'label', but human is {shorten(row.values['human'])}"
-        raise row_error(row, "label", None, said, "Say from which rating on a text is good (--good-from)")
+        seen = f"there is no 'label', but human is {shorten(row.values['human'])}"
+        raise row_error(row, "label", None, seen, "Say from which rating on a text is good (--good-from)")
     expected = "true or 1 for good, false or 0 for bad"
     return read_flag(row, "label", expected, remedy="Mend it; a rating goes into a column human (--good-from)")
 
@@ -184,8 +184,8 @@ def _good(row: Row, good_from: float | None) -> bool | None:
 def _signature(row: Row) -> str:
     value = row.values.get("signature")
     if not isinstance(value, str) or not value:
-        said = "there is no signature, which says what judge, templates and ladders the score is of"
-        raise row_error(row, "signature", value, said, "Give rows as `synthscore score` wrote them")
+        seen = "there is no signature, which says what judge, templates and ladders the score is of"
+        raise row_error(row, "signature", value, seen, "Give rows as `synthscore score` wrote them")
     return value
 
 

@@ -77,7 +77,7 @@ class MinScore(Rule):
     """Keeps what scores at least `threshold`, drops the rest.
 
     What has `low` and `high` and no stderr, scored or not, could be anything between them (rungs without a verdict,
-    labels that were not told): it is unsure where they lie on both sides of the threshold, or are not known.
+    labels that were not reported): it is unsure where they lie on both sides of the threshold, or are not known.
     """
 
     threshold: float

@@ -543,6 +543,14 @@ def test_a_damaged_rung_among_written_ones_keeps_the_seed_of_its_damage():
     assert writer.seed == 7
 
 
+def test_a_rung_that_was_written_with_stop_strings_is_written_again_with_them():
+    engine = FakeEngine(number_judge, Author())
+    writer = PromptedWriter(engine, sampling=Sampling(stop=("\n\n",)))
+    (made,) = generate_ladders(CONTEXTS[:1], TASK, ["coherence"], writer)
+    again = Writers(lambda name: engine)(made, made.rungs[1])
+    assert again.sampling == writer.sampling
+
+
 def test_a_text_of_another_writer_is_not_lost_with_the_rung_that_it_is_written_from():
     made, engine = written()
     rungs = tuple(refusing(r) if r.level == 3 else by_hand(r) if r.level == 2 else r for r in made[0].rungs)

@@ -259,7 +259,7 @@ def test_fields_can_swap_two_columns_and_never_fall_back_to_a_column_of_our_name
     assert (error.row, error.field) == (2, "text")
     assert "there is no 'summary'" in str(error)
     write_rows([row], tmp_path / "t.csv")
-    with pytest.raises(InputError, match="was said to be in column 'sumary', but its columns are 'id', 'text'"):
+    with pytest.raises(InputError, match="is to be in column 'sumary', but its columns are 'id', 'text'"):
         read_targets(tmp_path / "t.csv", fields={"text": "sumary"})
 
 

@@ -306,11 +306,9 @@ def test_probabilities_that_are_right_lie_within_their_bins_intervals():
     assert sum(row.share_low <= row.predicted <= row.share_high for row in found) >= 8  # 9 of 10 expected
 
 
-def test_expected_counts_sum_probabilities_and_count_decisions():
+def test_expected_counts_sum_probabilities():
     value, stderr = np.array([2.0, 3.0, 4.0, np.nan]), np.array([0.5, 0.5, 0.5, np.nan])
-    [row] = expected_counts(value, stderr, [3.0])
-    assert row.n_expected == pytest.approx(1.5)  # Phi(-2) + Phi(0) + Phi(2)
-    assert (row.n_kept, row.n_dropped, row.n_unsure) == (1, 1, 2)
+    assert expected_counts(value, stderr, [3.0]) == pytest.approx([1.5])  # Phi(-2) + Phi(0) + Phi(2)
 
 
 def test_what_is_shown_holds_the_certified_thresholds_and_all_texts():
