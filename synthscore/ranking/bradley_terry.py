@@ -270,8 +270,8 @@ def _require_told_apart(graph: Graph, games: FloatArray) -> None:
     if games.sum() - fitted <= 1e-9 * games.sum():
         raise RankingError(
             "bias='mle': the comparisons do not tell the effect of the position from the scores, since scores exist "
-            "that give every first text the same lead. Expected a pair in both orders, or a cycle that is not balanced. "
-            "Show some pairs in the other order, or give bias a number or None"
+            "that give every first text the same lead. Expected a pair in both orders, or a cycle that is not "
+            "balanced. Show some pairs in the other order, or give bias a number or None"
         )
 
 
