@@ -11,7 +11,6 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import InputError, RankingError, SynthscoreWarning
-from ..signature import Signature
 from ..types import FloatArray
 from .comparisons import Comparisons, Pairs
 from .counts import Decisions, to_decide
@@ -261,7 +260,6 @@ def _ranked(
         likelihood.log_likelihood(graph.differences(fit.scores), fit.theta),
         settings,
         errors.covariance,
-        comparisons.signature or Signature(()),
     )
 
 

@@ -105,25 +105,17 @@ class Comparisons:
         raises : InputError, with the row (1-based), for a probability outside [0, 1], an unknown id, ...
         """
         rows = list(records)
-        for number, row in enumerate(rows, 1):
-            if not 3 <= len(row) <= 4:
-                raise InputError(
-                    f"comparison {number} is {row!r}, expected (first, second, P(first is better)[, weight])",
-                    row=number,
-                )
-        firsts, seconds = [row[0] for row in rows], [row[1] for row in rows]
         names = tuple(ids) if ids is not None else tuple(dict.fromkeys(name for row in rows for name in row[:2]))
-        index = {name: place for place, name in enumerate(names)}
-        try:
-            first = np.fromiter(map(index.__getitem__, firsts), np.int64, len(rows))
-            second = np.fromiter(map(index.__getitem__, seconds), np.int64, len(rows))
-        except KeyError:
-            number, name = next((k, name) for k, row in enumerate(rows, 1) for name in row[:2] if name not in index)
-            raise InputError(
-                f"comparison {number} names {name!r}, which is no candidate. Candidates: {_some(names)}",
-                row=number,
-                value=name,
-            ) from None
+        index = {name: k for k, name in enumerate(names)}
+        for number, row in enumerate(rows, 1):
+            if not 3 <= len(row) <= 4 or row[0] not in index or row[1] not in index:
+                raise InputError(
+                    f"comparison {number} is {row!r}, expected (first, second, P(first is better)[, weight]) of the "
+                    f"candidates {_some(names)}",
+                    row=number,
+                    value=row,
+                )
+        first, second = [index[row[0]] for row in rows], [index[row[1]] for row in rows]
         weights = [float(row[3]) if len(row) == 4 else 1.0 for row in rows]
         return cls.from_probabilities(names, first, second, [row[2] for row in rows], weights)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import InputError, RankingError
-from ..signature import Signature
 from ..types import FloatArray, IntArray
 from .comparisons import Comparisons
 from .graph import Graph
@@ -71,7 +70,6 @@ def likelihood_ranking(
         iterations=iterations,
         log_likelihood=_value(above, order),
         settings=settings,
-        signature=comparisons.signature or Signature(()),
     )
 
 

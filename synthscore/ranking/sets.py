@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +39,7 @@ GROUPS = ("context_id", "attribute")
 Group = tuple[str, ...]
 """The values of the columns that tell rankings apart."""
 
+_Call = tuple[str, str, tuple[float, float, float], float, str]  # first, second, log-probabilities, weight, signature
 _TIES = frozenset({"tie", "tied", "draw", "similar", "equal", "even"})
 _OUTCOMES: Mapping[str, float] = {  # P(first is better)
     **dict.fromkeys(("first", "win", "a", "1"), 1.0),
@@ -121,7 +122,7 @@ class ComparisonSets:
         """
         known = None if candidates is None else _ids_by_context(candidates, encoding)
         columns = None if by is None else tuple(by)
-        found: dict[Group, _Calls] = {}
+        found: dict[Group, list[_Call]] = {}
         candidates_of: dict[Group, dict[str, None]] = {}
         errors: list[InputError] = []
         for row in read_rows(source, encoding=encoding, fields=fields):
@@ -143,7 +144,8 @@ class ComparisonSets:
             except InputError as error:
                 errors.append(error)
                 continue
-            found.setdefault(group, _Calls()).add(row, first, second, log_probs, weight)
+            signature = str(row.values.get("signature") or "")
+            found.setdefault(group, []).append((first, second, log_probs, weight, signature))
         if not found:
             why = f", and the first row that has none says: {errors[0]}" if errors else ""
             raise InputError(
@@ -161,7 +163,7 @@ class ComparisonSets:
                 if context_id not in compared
                 for name in names
             ]
-        sets = {group: calls.comparisons(tuple(candidates_of.get(group, ()))) for group, calls in found.items()}
+        sets = {group: _comparisons(calls, tuple(candidates_of.get(group, ()))) for group, calls in found.items()}
         return cls(columns, sets, tuple(left_out), errors=tuple(errors))
 
     def save(self, path: str | Path) -> None:
@@ -182,37 +184,21 @@ class ComparisonSets:
                 yield row | {"weight": weight, "signature": signature}
 
 
-@dataclass(slots=True)
-class _Calls:
-    """What a group's rows hold."""
-
-    first: list[str] = field(default_factory=list)
-    second: list[str] = field(default_factory=list)
-    log_probs: list[tuple[float, float, float]] = field(default_factory=list)
-    weights: list[float] = field(default_factory=list)
-    signatures: set[str] = field(default_factory=set)
-
-    def add(self, row: Row, first: str, second: str, log_probs: tuple[float, float, float], weight: float) -> None:
-        self.first.append(first)
-        self.second.append(second)
-        self.log_probs.append(log_probs)
-        self.weights.append(weight)
-        self.signatures.add(str(row.values.get("signature") or ""))
-
-    def comparisons(self, ids: Sequence[str]) -> Comparisons:
-        """ids : of all candidates; (): those that are named"""
-        names = tuple(ids or dict.fromkeys(name for pair in zip(self.first, self.second, strict=True) for name in pair))
-        index = {name: k for k, name in enumerate(names)}
-        judges = {Signature.parse(line) if line else Signature(()) for line in self.signatures}
-        signature = judges.pop() if len(judges) == 1 else Signature.merged(judges)
-        return Comparisons(
-            names,
-            np.array([index[name] for name in self.first], dtype=np.int64),
-            np.array([index[name] for name in self.second], dtype=np.int64),
-            np.array(self.log_probs),
-            np.array(self.weights),
-            signature if signature.parts else None,
-        )
+def _comparisons(rows: Sequence[_Call], ids: Sequence[str]) -> Comparisons:
+    """ids : of all candidates; (): those that are named"""
+    names = tuple(ids or dict.fromkeys(name for row in rows for name in row[:2]))
+    index = {name: k for k, name in enumerate(names)}
+    firsts, seconds, log_probs, weights, lines = zip(*rows, strict=True)
+    judges = {Signature.parse(line) if line else Signature(()) for line in set(lines)}
+    signature = judges.pop() if len(judges) == 1 else Signature.merged(judges)
+    return Comparisons(
+        names,
+        np.array([index[name] for name in firsts], dtype=np.int64),
+        np.array([index[name] for name in seconds], dtype=np.int64),
+        np.array(log_probs),
+        np.array(weights),
+        signature if signature.parts else None,
+    )
 
 
 def _ids_by_context(source: Source, encoding: str) -> dict[str, list[str]]:

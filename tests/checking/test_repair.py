@@ -1,4 +1,4 @@
-"""ladder_repair.py and `references repair`: rungs at fault are written again, and no good rung is ever lost."""
+"""Mending, and `references repair`: rungs at fault are written again, and no good rung is ever lost."""
 
 import json
 import math

@@ -131,7 +131,8 @@ def test_filter_decides_by_a_certificate_and_refuses_it_for_other_scores(engine,
     [
         ([], "give one of them"),
         (["--min-score", "3", "--certificate", "x.json"], "give one of them"),
-        (["--min-score", "3", "--alpha", "0.1"], "add --scoring anchored"),
+        (["--min-score", "3", "--alpha", "0.1"], "Use anchored scoring (--scoring anchored)"),
+        (["--min-score", "3", "--seed", "1"], "--seed 1 changes nothing without --samples N"),
         (["--certificate", "x.json", "--alpha", "0.1"], "Leave it out"),
     ],
 )
