@@ -323,7 +323,7 @@ def test_a_benchmark_is_told_where_it_is(files, monkeypatch, capsys):
         (["--human", "r", "--prompts", "paper"], "--prompts paper does nothing"),
         (["--human", "r", "--resamples", "0", "--against", "length"], "--against needs resamples"),
         (["a/length.jsonl", "--human", "r", "--methods", "length"], "are both called length"),
-        (["--table", "ds1", "--data", "d"], "say: python -m papers ds1 --data DIR --model M"),
+        (["--table", "ds1", "--data", "d"], "python -m papers ds1 --data DIR --model M"),
         (["--human", "r", "--level", "text"], "Choose from"),
         (["--human", "r", "--resamples", "-1"], "at least 0"),
     ],
