@@ -227,7 +227,13 @@ class RowScorer:
                     groups.setdefault(key, []).append((score, item.target))
                     models[key] = parts.get("model", "")
         return {
-            "/".join(key): judge_bias(*zip(*group, strict=True), self.references, task=key[0], judge=models[key])
+            "/".join(key): judge_bias(
+                [score for score, _ in group],
+                [target for _, target in group],
+                self.references,
+                task=key[0],
+                judge=models[key],
+            )
             for key, group in groups.items()
         }
 

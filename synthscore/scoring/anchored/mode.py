@@ -54,8 +54,8 @@ class Anchored:
     def __post_init__(self) -> None:
         if isinstance(self.scale, str | os.PathLike):
             object.__setattr__(self, "scale", Scales.load(self.scale))
-        if self.scale is not None:
-            object.__setattr__(self, "scale", (self.scale,) if isinstance(self.scale, Scale) else tuple(self.scale))
+        elif self.scale is not None:
+            object.__setattr__(self, "scale", Scales([self.scale] if isinstance(self.scale, Scale) else self.scale))
         if self.debias not in (None, "length"):
             raise _unusable("debias", self.debias, "'length' or None", "Change it")
         if not isinstance(self.seed, int) or self.seed < 0:
