@@ -145,7 +145,7 @@ class Anchored:
         task: str,
         attribute: str,
         progress: Progress | None,
-    ) -> tuple[dict[int, Score], tuple[Scale, ...]]:
+    ) -> tuple[dict[int, Score], Scales]:
         """The scores of the texts, and the scales that they are on."""
         known = self.known
         for group in groups if known else ():
@@ -178,7 +178,7 @@ class Anchored:
                 questions = _questions(text, verdicts, met[index]) if index in met else {}
                 notes = [] if still else [UNSETTLED]
                 rows[index] = _position(text, attribute, verdicts, values, none, questions, notes)
-        return rows, tuple(scales)
+        return rows, Scales(scales)
 
 
 def _position(
