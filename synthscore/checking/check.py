@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from .. import engines
 from ..engine import Engine
-from ..engines import open_engine
 from ..errors import LadderError
 from ..io.write import plain
 from ..judging.asking import Asking
@@ -152,7 +152,7 @@ def check(
     raises : LadderError for a ladder without its context; TaskError, TemplateError, LabelError
     """
     chosen = list(References.load(ladders) if isinstance(ladders, str | os.PathLike) else ladders)
-    judge = open_engine(judge) if isinstance(judge, str) else judge
+    judge = engines.open_engine(judge) if isinstance(judge, str) else judge
     if judge is None:
         return CheckReport(tuple(CheckedLadder(ladder, text_findings(ladder)) for ladder in chosen))
     checked: list[CheckedLadder] = []

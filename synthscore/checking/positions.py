@@ -119,5 +119,5 @@ def _mean_variance(judge: JudgeModel, rungs: FloatArray) -> float:
     x = np.linspace(1.0, judge.n_rungs, 101)
     d = judge.discrimination * (x[:, None] - rungs)
     probs = judge.probs(d[..., None] + judge.position_bias * np.array([1.0, -1.0]))
-    told = (judge.weight(probs) * variance(probs)).sum(axis=(1, 2)) * judge.discrimination**2
-    return float((1 / told).mean())
+    known = (judge.weight(probs) * variance(probs)).sum(axis=(1, 2)) * judge.discrimination**2
+    return float((1 / known).mean())

@@ -18,7 +18,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from .._version import __version__
 from ..engine import Engine
-from ..errors import SynthscoreError
+from ..errors import InputError, SynthscoreError
 from .messages import STEP, Messages, Step
 from .options import BROKEN_PIPE, ERROR, INTERRUPTED, USAGE, UsageError
 
@@ -45,10 +45,13 @@ exit codes:
   141  whoever read the output left early
 """
 
-VERBS = ("demo", "generate", "references", "calibrate", "compare", "rank", "curve", "evaluate", "report")
+VERBS = (
+    *("demo", "generate", "references", "score", "calibrate", "compare", "rank", "curve", "evaluate", "report"),
+    *("doctor", "store", "verify"),
+)
 """In the order of the help. Each is a function of this name in a module of this name."""
 
-GROUPS = ("references",)
+GROUPS = ("references", "store")
 """Verbs that have actions: an App of this name in a module of this name."""
 
 GONE = {
@@ -58,10 +61,14 @@ GONE = {
 """Verbs of former versions, and what to use instead."""
 
 MOVED = {
+    (
+        "store",
+        "import",
+    ): "python -m papers import ROWS --benchmark NAME --data FOLDER -o FILE",
     ("rank", "--curve"): "synthscore curve COMPARISONS",
     ("rank", "--save-comparisons"): "synthscore compare CANDIDATES ... -o FILE, and synthscore rank --comparisons FILE",
 }
-"""Options of former versions, and what to use instead."""
+"""Options and actions of former versions, and what to use instead."""
 
 
 def build_app() -> App:
@@ -102,6 +109,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             verb, given, _ = build_app().parse_args(argv, exit_on_error=False, print_error=False)
         except CycloptsError as error:
             raise UsageError(_plain(error)) from error
+        except InputError as error:  # of a group of options that is a noun of the library
+            raise UsageError(str(error)) from error
         messages = given.arguments.get("messages", messages)
         with _plain_warnings():
             code = verb(*given.args, **given.kwargs)

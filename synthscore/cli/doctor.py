@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
+import math
 import textwrap
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
-import numpy as np
+from cyclopts import Parameter
 
 from ..engine import Answers, Engine, Progress, Prompt, Question
 from ..errors import EngineError
 from ..judging.asking import Asking, ask
-from ..judging.tasks import load_task
 from ..judging.templates import Templates
-from ..judging.verdicts import PROTOCOLS, Pair, Verdicts
+from ..judging.verdicts import PROTOCOLS, Pair, ProtocolName, Verdicts
 from ..types import Context
-from .common import ERROR, JUDGE, OK, Commands, add_command, add_messages, add_model, add_protocol, counted, open_model
-
-TEXT = """
-Examples:
-  $ synthscore doctor
-  $ synthscore doctor --model Qwen/Qwen3-0.6B --task dialogue --attribute naturalness
-
-Loads a model and shows how it judges one small example: the prompt as the model sees it, the labels as
-tokens, what it answers in both orders, what it would rather have said, and how fast it is. The exit code
-is 1 where it cannot judge.
-"""
+from .messages import Messages
+from .options import ERROR, JUDGE, OK, Running, UsageError
+from .talk import counted
 
 CONTEXT = Context(
     "example",
@@ -46,38 +37,62 @@ BAD = (
 N_SPEED = 32  # questions on one context
 
 
-def add(commands: Commands) -> None:
-    parser = add_command(
-        commands, "doctor", run, "doctor [--model M] [options]", "can this model judge, and how fast?", TEXT
-    )
-    parser.add_argument("--task", default="summarization", metavar="T", help="default: summarization")
-    parser.add_argument("-a", "--attribute", metavar="A", help="default: the task's first")
-    group = parser.add_argument_group("judging")
-    add_protocol(group)
-    add_model(parser, "nano", JUDGE, stored=False)
-    add_messages(parser)
+def doctor(
+    *,
+    task: str = "summarization",
+    attribute: Annotated[str | None, Parameter(name=["--attribute", "-a"])] = None,
+    protocol: Annotated[ProtocolName, Parameter(group="judging")] = "compare",
+    min_mass: Annotated[float, Parameter(group="judging")] = 0.01,
+    prompts: Annotated[str, Parameter(group="judging")] = "default",
+    model: Annotated[str, Parameter(group="model", help=JUDGE)] = "nano",
+    opening: Running = Running(),
+    messages: Messages = Messages(),
+) -> int:
+    """Can this model judge, and how fast?
 
+    For example:
+      $ synthscore doctor
+      $ synthscore doctor --model Qwen/Qwen3-0.6B --task dialogue --attribute naturalness
 
-def run(args: argparse.Namespace) -> int:
-    task = load_task(args.task)
-    attribute = args.attribute or next(iter(task.attributes))
-    task.attribute(attribute)
-    templates = Templates(task, args.prompts)
-    with open_model(args) as watched:
-        engine = watched.engine
+    Loads a model and shows how it judges one small example: the prompt as the model sees it, the labels as tokens, what
+    it answers in both orders, what it would rather have said, and how fast it is. The exit code is 1 where it cannot
+    judge.
+
+    Parameters
+    ----------
+    task
+        a task, or a folder with a task.toml
+    attribute
+        which (default: the task's first)
+    protocol
+        how the judge is asked
+    min_mass
+        least probability, 0 to 1, that the labels have together for an answer to count
+    prompts
+        template set: default, paper, or a folder with templates of your own
+    """
+    from .. import engines
+    from ..judging.tasks import load_task
+
+    if not 0 <= min_mass <= 1:
+        raise UsageError(f"--min-mass {min_mass:g} is no probability. Give a number from 0 to 1")
+    known = load_task(task)
+    attribute = attribute or next(iter(known.attributes))
+    known.attribute(attribute)
+    templates = Templates(known, prompts)
+    asking = Asking(protocol, min_mass=min_mass)
+    engine = engines.open_engine(model, **opening.options)
+    _print_model(model, engine)
+    recorder = _Recorder(engine)
+    try:
         pairs = [Pair(CONTEXT, attribute, GOOD, BAD), Pair(CONTEXT, attribute, BAD, GOOD)]
-        _print_model(args.model, engine)
-        asked = _Recorder(engine)
-        try:
-            asking = Asking(args.protocol, prompts=args.prompts, min_mass=args.min_mass)
-            verdicts = ask(pairs, asked, templates, asking)
-        finally:  # what the model is asked, even if it cannot be asked so
-            for prompt in asked.prompts[:1]:
-                what = f"{task.name}, {attribute}, template set {args.prompts}"
-                _print_prompt(engine, prompt, what, args.protocol)
-        _print_answers(verdicts, args.protocol)
-        _print_speed(engine, templates, attribute, args.protocol)
-        _print("signature", str(verdicts.signature).split("|"))
+        verdicts = ask(pairs, recorder, templates, asking)
+    finally:  # what the model is asked, even if it cannot be asked so
+        for prompt in recorder.prompts[:1]:
+            _print_prompt(engine, prompt, f"{known.name}, {attribute}, template set {prompts}", protocol)
+    _print_answers(verdicts, protocol)
+    _print_speed(engine, templates, attribute, protocol)
+    _print("signature", str(verdicts.signature).split("|"))
     print()
     if verdicts.failures:
         print(textwrap.fill(f"This model cannot judge so: {next(iter(verdicts.failures.values()))}", 100))
@@ -155,8 +170,8 @@ def _print_answers(verdicts: Verdicts, protocol: str) -> None:
             lines.append(f"{name:<22}   not answered, see below")
             continue
         other = answers.other_tokens[row] if answers.other_tokens else None
-        said = f"{other.token!r} ({np.exp(other.log_prob):.3f})" if other else "-"
-        probs = "".join(f"{prob:>9.3f}" for prob in np.exp(answers.log_probs[row]))
+        said = f"{other.token!r} ({math.exp(other.log_prob):.3f})" if other else "-"
+        probs = "".join(f"{prob:>9.3f}" for prob in map(math.exp, answers.log_probs[row]))
         lines.append(f"{name:<22}{probs}{answers.label_mass[row]:>10.3f}   {said}")
     _print("answers", lines)
 

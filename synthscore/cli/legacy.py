@@ -12,11 +12,11 @@ from contextlib import contextmanager
 
 from .._version import __version__
 from ..errors import SynthscoreError
-from . import doctor, filter, score, store, verify
+from . import filter
 from .common import BROKEN_PIPE, ERROR, INTERRUPTED, USAGE, Help, UsageError
 from .messages import STEP
 
-COMMANDS = (score, filter, doctor, store, verify)
+COMMANDS = (filter,)
 
 TEXT = """
 Examples:

@@ -82,8 +82,8 @@ class Input:
 
 @Parameter(name="*", group="model")
 @dataclass(frozen=True, kw_only=True)
-class Opening:
-    """How a model is opened, and where its answers are kept. --model itself is each verb's own."""
+class Running:
+    """How a model is opened. --model itself is each verb's own."""
 
     dtype: Literal["auto", "float32", "bfloat16"] | None = None
     "of the weights (default: auto, which suits the device)"
@@ -95,8 +95,6 @@ class Opening:
     "of a server's model, folder or hub id (default: the one that the server names)"
     in_flight: int | None = None
     "requests at a time, to each server (default: 16)"
-    store: str | None = None
-    "file that keeps every answer of the model, so that nothing is asked twice; none: nowhere (default: in your cache)"
 
     def __post_init__(self) -> None:
         if self.in_flight is not None and self.in_flight < 1:
@@ -110,6 +108,15 @@ class Opening:
         if options.get("device") == "auto":
             options["device_map"] = options.pop("device")
         return options
+
+
+@Parameter(name="*", group="model")
+@dataclass(frozen=True, kw_only=True)
+class Opening(Running):
+    """How a model is opened, and where its answers are kept."""
+
+    store: str | None = None
+    "file that keeps every answer of the model, so that nothing is asked twice; none: nowhere (default: in your cache)"
 
     @contextmanager
     def open(self, model: str, messages: Messages) -> Iterator[Any]:

@@ -21,19 +21,19 @@ class Asking:
     """How a judge is asked about pairs of texts, and what counts as an answer. Checked when made: InputError."""
 
     protocol: ProtocolName = "compare"
-    """How the judge is asked."""
+    """compare: better, worse or similar; yes_no: better or not; yes_no_two_sided: and worse or not; choose: which"""
 
     both_orders: bool = False
-    """Ask about every pair in both orders and average: twice the questions, no position bias."""
+    """ask about every pair in both orders and average: twice the questions, no position bias"""
 
     prompts: str = "default"
-    """Template set: default, paper, or a folder with templates of your own."""
+    """template set: default, paper, or a folder with templates of your own"""
 
     min_mass: float = 0.01
-    """Least probability, 0 to 1, that the labels have together for an answer to count."""
+    """least probability, 0 to 1, that the labels have together for an answer to count"""
 
     max_unreported: float = 0.02
-    """The most by which labels that a server did not report may change a probability for an answer to count."""
+    """the most by which labels that a server did not report may change a probability for an answer to count"""
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:

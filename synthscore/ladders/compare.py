@@ -43,8 +43,8 @@ def verify(folder: str | os.PathLike[str]) -> list[str]:
     if path.is_dir():
         problems += _manifest_problems(path, rows)
     if path.is_dir() and not problems:  # each row is right: is the whole?
-        total, said = References(rows_ladders(rows, str(path))).hash, read_manifest(path).get("hash")
-        problems += [f"the hash of all texts is {total}, {MANIFEST} says {said}"] * (said != total)
+        total, stated = References(rows_ladders(rows, str(path))).hash, read_manifest(path).get("hash")
+        problems += [f"the hash of all texts is {total}, {MANIFEST} says {stated}"] * (stated != total)
     return problems
 
 
@@ -83,7 +83,7 @@ def _manifest_problems(path: Path, rows: list[dict[str, Any]]) -> list[str]:
         "n_rows": (manifest.get("n_rows"), len(rows)),
         "n_ladders": (manifest.get("n_ladders"), len(grouped(rows))),
     }
-    return [f"{name} is {has}, {MANIFEST} says {said}" for name, (said, has) in found.items() if said != has]
+    return [f"{name} is {has}, {MANIFEST} says {stated}" for name, (stated, has) in found.items() if stated != has]
 
 
 def diff(old: References, new: References) -> list[str]:

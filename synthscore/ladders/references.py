@@ -99,11 +99,11 @@ class References:
         ids = self._context_ids
         if not ids:
             return "it holds none at all"
-        place = bisect_left(ids, context_id)
-        if place < len(ids) and ids[place] == context_id:
+        index = bisect_left(ids, context_id)
+        if index < len(ids) and ids[index] == context_id:
             names = sorted({f"{r.task}/{r.attribute}" for r in self.ladders if r.context_id == context_id})
             return f"this context has ladders for {', '.join(names[:5])}"
-        near = ids if len(ids) <= 500 else ids[max(0, place - 100) : place + 100]  # each target may fail to find one
+        near = ids if len(ids) <= 500 else ids[max(0, index - 100) : index + 100]  # each target may fail to find one
         close = get_close_matches(context_id, near, n=5) or near[:5]
         return f"of its {len(ids)} contexts the nearest are {', '.join(map(repr, close))}"
 

@@ -92,31 +92,11 @@ def judge_bias(
     )
 
 
-def lines(attribute: str, bias: JudgeBias) -> list[str]:
-    """For people: what was found, in one line; none where nothing was."""
-    parts = []
-    if bias.position is not None:
-        trend = f", {_shown(bias.position_trend)} a rung" if bias.position_trend else ""
-        parts.append(f"position {_shown(bias.position)}{trend}")
-    if bias.similar_by_rung:
-        shown = " ".join("-" if share is None else f"{share:.2f}" for share in bias.similar_by_rung)
-        parts.append(f"similar by rung {shown}")
-    if bias.length is not None:
-        parts.append(f"twice as long at equal rung {_shown(bias.length)} rungs")
-    if bias.own_texts is not None:
-        parts.append(f"own texts {_shown(bias.own_texts)} rungs")
-    return [f"{attribute}: bias of the judge: {'; '.join(parts)}"] if parts else []
-
-
 def _shares(similar: FloatArray, level: IntArray, n: int) -> tuple[float | None, ...]:
     if not similar.any():
         return ()
     by_rung = (similar[level == k] for k in range(1, n + 1))
     return tuple(float(each.mean()) if len(each) else None for each in by_rung)
-
-
-def _shown(effect: Effect) -> str:
-    return f"{effect.value:+.2f}" + ("" if effect.stderr is None else f" +- {effect.stderr:.2f}")
 
 
 def _length_at_equal_rung(

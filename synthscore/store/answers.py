@@ -7,9 +7,11 @@ on all rungs of its ladder (StoredVerdicts), so that a text is found again by on
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import zlib
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from ..engine import Prompt, Question, Sampling
@@ -41,6 +43,17 @@ class Batch(NamedTuple):
     has_questions: bool
 
 
+class Contents(NamedTuple):
+    """What a store holds of one engine and kind. n_questions : answers with their question; first, last : Unix time"""
+
+    kind: str
+    engine: str
+    n_answers: int
+    n_questions: int
+    first: int
+    last: int
+
+
 class BatchRows(NamedTuple):
     """A batch as it is stored. rows : (place, key, value)."""
 
@@ -49,6 +62,42 @@ class BatchRows(NamedTuple):
     created_at: int
     questions: bytes | None
     rows: list[tuple[int, bytes, str]]
+
+
+def to_row(answer: Stored, batch: Batch) -> dict[str, Any]:
+    """An answer with its question as a row of JSON. -inf, of an impossible label, is a text: JSON does not have it."""
+    question: dict[str, Any] | None = None
+    if answer.question is not None:
+        asked, sampling = answer.question, answer.question.sampling
+        question = {"text": asked.prompt.text, "prefill": asked.prompt.prefill}
+        if asked.continuation is not None:
+            question["continuation"] = asked.continuation
+        elif sampling is None:
+            question["labels"] = list(asked.labels)
+        else:
+            question |= {name: getattr(sampling, name) for name in ("max_new_tokens", "temperature", "top_p")}
+            question |= {"seed": asked.seed} | ({"stop": list(sampling.stop)} if sampling.stop else {})
+    return {
+        "key": answer.key.hex(),
+        "kind": answer.kind,
+        "engine": answer.engine,
+        "created_at": utc(batch.created_at),
+        "question": question,
+        "answer": _spelled(answer.value),
+    }
+
+
+def utc(seconds: int) -> str:
+    """Unix time as 2026-01-31T23:59:59Z."""
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _spelled(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_spelled(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _spelled(item) for name, item in value.items()}
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
 
 
 def batch_rows(kind: str, engine: str, created_at: int, answers: Sequence[Stored]) -> BatchRows:

@@ -23,7 +23,7 @@ from typing import Any
 from ..engine import Question
 from ..errors import StoreError, SynthscoreWarning
 from ..resources import cache_folder
-from .answers import Batch, BatchRows, Stored, batch_rows, crc, intact, unpack
+from .answers import Batch, BatchRows, Contents, Stored, batch_rows, crc, intact, to_row, unpack
 from .salvage import Salvaged, Wreck
 
 FORMAT = 2
@@ -226,6 +226,29 @@ class Store:
                 " (SELECT batch, count(*) AS n FROM answers GROUP BY batch) JOIN batches ON id = batch ORDER BY id"
             ).fetchall()
             return [Batch(i, kind.decode(), engine.decode(), at, n, bool(q)) for i, kind, engine, at, n, q in rows]
+
+    def contents(self) -> list[Contents]:
+        """What is stored, by engine and kind, in the order in which each came."""
+        groups: dict[tuple[str, str], list[Batch]] = {}
+        for batch in self.batches():
+            groups.setdefault((batch.kind, batch.engine), []).append(batch)
+        return [
+            Contents(
+                *group,
+                sum(batch.n_answers for batch in batches),
+                sum(batch.n_answers for batch in batches if batch.has_questions),
+                min(batch.created_at for batch in batches),
+                max(batch.created_at for batch in batches),
+            )
+            for group, batches in groups.items()
+        ]
+
+    def rows(self, engine: str = "", kind: str | None = None) -> Iterator[dict[str, Any]]:
+        """Answers with their questions as rows of JSON. engine : part of a signature"""
+        for batch in self.batches():
+            if engine in batch.engine and kind in (None, batch.kind):
+                for answer in self.read(batch):
+                    yield to_row(answer, batch)
 
     def read(self, batch: Batch) -> list[Stored]:
         """The answers of a batch, with their questions where they are kept; none if it has gone in the meantime.

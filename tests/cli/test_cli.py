@@ -123,7 +123,7 @@ COMMANDS = {" ".join(path): parser for path, parser in parsers(build_parser())}
 def test_the_commands_are_those_that_were_promised():
     assert {*COMMANDS, *VERBS_OF_THE_FRAME} - {"store import"} == {
         *("calibrate", "compare", "curve", "demo", "doctor", "evaluate", "filter", "generate", "rank", "report"),
-        *("score", "store", "verify"),
+        *("score", "verify"),
         *(f"references {action}" for action in ("card", "check", "diff", "list", "repair", "show", "verify")),
         *(f"store {action}" for action in ("info", "merge", "prune", "salvage", "show")),
     }

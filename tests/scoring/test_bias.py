@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from synthscore.cli.scoring import bias_lines
 from synthscore.ladders.references import References
-from synthscore.scoring.bias import judge_bias, lines
+from synthscore.scoring.bias import judge_bias
 from synthscore.types import Context, Ladder, Rung, Score, Target, Verdict
 
 N = 4
@@ -69,7 +70,7 @@ def test_a_judge_without_a_favour_has_none():
 def test_one_order_cannot_tell_a_position_bias():
     bias = found(orders=1, position=0.2)
     assert (bias.position, bias.position_trend, bias.position_by_rung) == (None, None, (None,) * N)
-    assert "position" not in lines("coherence", bias)[0]
+    assert "position" not in bias_lines({"coherence": bias})[0]
 
 
 @pytest.mark.parametrize("length", [-0.5, 0.7])
@@ -101,7 +102,7 @@ def test_texts_without_verdicts_are_left_out_and_none_at_all_says_nothing():
     assert less == judge_bias(scores, targets, references, task="summarization")
     nothing = judge_bias([lost], targets[:1], references, task="summarization")
     assert nothing.position is None
-    assert lines("coherence", nothing) == []
+    assert bias_lines({"coherence": nothing}) == []
 
 
 def test_two_contexts_have_no_standard_error():
@@ -111,6 +112,6 @@ def test_two_contexts_have_no_standard_error():
 def test_what_was_found_is_plain_json_and_a_line():
     bias = found(position=0.08, similar=0.2, own=0.5)
     assert json.loads(json.dumps(bias.to_dict()))["position"]["value"] == pytest.approx(0.08)
-    (line,) = lines("coherence", bias)
+    (line,) = bias_lines({"coherence": bias})
     assert line.startswith("coherence: bias of the judge: position +0.08 +- 0.00")
     assert "similar by rung 0.20 0.20 0.20 0.20; twice as long at equal rung" in line

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from synthscore import Store, StoredEngine, engines
-from synthscore.cli import judging
 from synthscore.cli.app import main
+from synthscore.cli.messages import Messages
 from synthscore.errors import InputError
 from synthscore.io.files import read_rows
 from synthscore.judging.asking import Asking, Inquiry, ask
@@ -473,7 +473,7 @@ def test_filter_asks_until_its_own_threshold_is_decided(engine, tmp_path, capsys
         ([*ADAPTIVE, "--min-score", "3", "--alpha", "0.5"], "--alpha is 0.5, expected between 0 and 0.5"),
         ([*ADAPTIVE, "--min-score", "3", "--eps", "0"], "--eps is 0.0, expected between 0 and 0.5"),
         ([*ADAPTIVE, "--width", "0"], "--width is 0.0, expected above 0"),
-        ([*ANCHORED, "--targets-too", "0"], "'0' is not a whole number of at least 1"),
+        ([*ANCHORED, "--targets-too", "0"], "--targets-too 0 asks about none. Give at least 1"),
         ([*ANCHORED, "--seed", "3"], "--seed 3 changes nothing without --targets-too K"),
         ([*ANCHORED[:4], "--seed", "3"], "--seed 3 changes nothing without --samples N"),
         ([*ADAPTIVE, "--width", "1", "--alpha", "0.1"], "--alpha goes with --min-score"),
@@ -587,11 +587,11 @@ def test_progress_is_of_all_questions(engine, monkeypatch, options):
     totals, told = [], []
 
     @contextmanager
-    def bar(args, total, unit, meter=None):
+    def bar(self, total, unit, saved=None):
         totals.append(total)
         yield told.append
 
-    monkeypatch.setattr(judging, "bar", bar)
+    monkeypatch.setattr(Messages, "bar", bar)
     engine.judge = judge_of(options[3] if "--protocol" in options else "compare")
     anchored = [each for each in ANCHORED if each != "--both-orders"]
     assert main(["score", *anchored, *options, "--store", "none", "-o", "scores.jsonl"]) == 0

@@ -11,10 +11,11 @@ import pytest
 
 from synthscore import engines
 from synthscore.cli.app import main
+from synthscore.cli.scoring import judge_lines
 from synthscore.errors import InputError, SynthscoreWarning
 from synthscore.ladders.references import References
 from synthscore.scoring.anchored import Anchored, Anchors, JudgeModel, Scale, load_scales, save_scales
-from synthscore.scoring.anchored.scores import UNSETTLED, lines
+from synthscore.scoring.anchored.scores import UNSETTLED
 from synthscore.scoring.scorer import Scorer
 from synthscore.signature import Signature
 from synthscore.types import Rung, Target, Verdict
@@ -295,7 +296,7 @@ def test_a_score_says_that_its_position_did_not_come_to_rest(fitted, monkeypatch
     made = scorer(both_orders=True, scale=fitted[1] if kept else None)
     scores = made.score(targets())
     assert all(score.reason == UNSETTLED and score.status == "ok" for score in scores)
-    assert ("the fit did NOT converge" in "".join(lines(made.scales))) == (not kept)
+    assert ("the fit did NOT converge" in "".join(judge_lines(made.scales))) == (not kept)
 
 
 def test_a_new_ladder_that_does_not_come_to_rest_is_warned_of(fitted, monkeypatch):
@@ -428,7 +429,7 @@ def test_the_command_scores_keeps_the_scale_and_uses_it_again(engine, tmp_path, 
         (["--debias", "length"], "--debias changes nothing without --scoring anchored"),
         (["--save-scale", "scale.json"], "--save-scale changes nothing without --scoring anchored"),
         (["--scoring", "anchored", "--samples", "3"], "--samples changes nothing without --scoring paper"),
-        (["--scoring", "anchored", "--partial", "rescale"], "stretches the paper's sum"),
+        (["--scoring", "anchored", "--partial", "rescale"], "--partial changes nothing without --scoring paper"),
         (["--scoring", "anchored", "--scale", "none.json"], "cannot read the scale none.json"),
     ],
 )

@@ -18,7 +18,7 @@ from ..texts import UNREPORTED, OnLadder, unscored
 from .adaptive import Stop
 from .questions import Group, ask_adaptively, grouped
 from .scale import Scale, load_scales
-from .scores import LEVEL, UNSETTLED, fitted, placed, why_none
+from .scores import LEVEL, UNSETTLED, fitted, placed
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class Anchored:
         rows: dict[int, Score] = {}
         scales = []
         for group in groups:
-            if self.stop is not None and (none := why_none(known[group.n_rungs])):  # nothing was asked
+            if self.stop is not None and (none := known[group.n_rungs].useless):  # nothing was asked
                 scales.append(known[group.n_rungs])
                 rows |= {index: unscored(texts[index].target, attribute, none) for index in group.members}
                 continue
@@ -169,7 +169,7 @@ class Anchored:
             else:
                 scale, posterior = fitted(asked, group.ladders, task, attribute, verdicts.signature)
             scales.append(scale)
-            none = why_none(scale)
+            none = scale.useless
             low, high = posterior.interval(LEVEL)
             numbers = np.stack([posterior.mean, posterior.sd, low, high, posterior.extrapolated()], axis=1).tolist()
             settled = posterior.settled if known else posterior.settled[group.place]  # on a scale, each has a ladder

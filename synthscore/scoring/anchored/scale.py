@@ -69,6 +69,17 @@ class Scale:
         return self.judge.n_rungs
 
     @property
+    def useless(self) -> str:
+        """Why nothing can be placed by this judge; "" where it can."""
+        if self.judge.rungs_rise:
+            return ""
+        return (
+            f"the judge does not see the ladders rise: over {self.judge.n_ladders} ladders of {self.n_rungs} rungs, "
+            "its answers put them upside down, or all rungs at one place, so that they are no scale. Look at the "
+            "ladders, take another judge, or --scoring paper"
+        )
+
+    @property
     def hash(self) -> str:
         """Hex sha256; changes when any number of the scale does."""
         return text_hash(_json(self._plain()))

@@ -105,47 +105,6 @@ def placed(asked: Asked, ladders: Mapping[str, Ladder], scale: Scale) -> tuple[S
     return scale, scale.place(contexts, own.first - n, own.second + 1, own.sign < 0, own.probs, lengths)
 
 
-def why_none(scale: Scale) -> str:
-    """Why nothing can be placed by this judge; "" where it can."""
-    if scale.judge.rungs_rise:
-        return ""
-    return (
-        f"the judge does not see the ladders rise: over {scale.judge.n_ladders} ladders of {scale.n_rungs} rungs, its "
-        "answers put them upside down, or all rungs at one place, so that they are no scale. Look at the ladders, take "
-        "another judge, or --scoring paper"
-    )
-
-
-def lines(scales: Sequence[Scale]) -> list[str]:
-    """What the judge is like, for people."""
-    shown = []
-    for scale in scales:
-        judge = scale.judge
-        name = f"{scale.attribute}, {scale.n_rungs} rungs"
-        if not judge.rungs_rise:
-            shown.append(f"{name}: {why_none(scale)}")
-            continue
-        better, worse, similar = judge.probs(np.array(judge.position_bias))
-        ties = f"{100 * judge.probs(np.array(0.0))[2]:.0f} % similar for equal texts" if similar else "no ties"
-        bias = (
-            f"position bias {judge.position_bias:+.2f} nats (better {better:.2f}, worse {worse:.2f} for equal texts)"
-            if judge.bias_known
-            else "position bias not known (one order, no rungs against rungs), taken as 0"
-        )
-        shift, stretch, uneven = judge.rung_sd
-        shown.append(f"{name}: judge tells {judge.discrimination:.2f} nats a rung, {ties}; {bias}")
-        shown.append(
-            f"  {judge.n_ladders} ladders: single rungs are off by {uneven:.2f}, lengths by {100 * stretch:.0f} %; "
-            f"what sets contexts apart: ladders {shift:.2f}, texts {judge.context_sd:.2f} rungs"
-            + ("" if judge.converged else "; the fit did NOT converge")
-        )
-        if judge.length_effect is not None and judge.length_stderr is not None:
-            shown.append(
-                f"  taken out: {judge.length_effect:+.2f} +- {judge.length_stderr:.2f} rungs for texts twice as long"
-            )
-    return shown
-
-
 def lengths(ladders: Sequence[Ladder], targets: Sequence[str], ladder: IntArray) -> tuple[FloatArray, FloatArray]:
     """Answers.rung_length and target_length. ladder : of each target, place in ladders"""
     rungs = np.zeros((len(ladders), ladders[0].n_rungs))
