@@ -46,8 +46,8 @@ exit codes:
 """
 
 VERBS = (
-    *("demo", "generate", "references", "score", "calibrate", "compare", "rank", "curve", "evaluate", "report"),
-    *("doctor", "store", "verify"),
+    *("demo", "generate", "references", "score", "filter", "calibrate", "compare", "rank", "curve", "evaluate"),
+    *("report", "doctor", "store", "verify"),
 )
 """In the order of the help. Each is a function of this name in a module of this name."""
 
@@ -91,10 +91,6 @@ def build_app() -> App:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code (`synthscore --help` lists them)."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    from . import legacy
-
-    if argv and argv[0] in {command.__name__.rpartition(".")[2] for command in legacy.COMMANDS}:
-        return legacy.main(argv)
     messages = Messages()
     try:
         if not argv:

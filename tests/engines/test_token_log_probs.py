@@ -7,14 +7,14 @@ import copy
 import json
 import math
 import threading
-import types
 
 import numpy as np
 import pytest
 import torch
 
 from synthscore.cli.app import main
-from synthscore.cli.common import Metered, Watched
+from synthscore.cli.messages import Messages
+from synthscore.cli.watched import Metered, Watched
 from synthscore.engine import Prompt, Question, Sampling, label_log_probs, token_log_probs
 from synthscore.engines import open_engine
 from synthscore.engines.seq2seq import engine as seq2seq
@@ -404,7 +404,7 @@ def test_stored_readings_are_shown_and_verified(tmp_path, capsys, monkeypatch):
 def test_the_command_line_counts_what_is_read():
     inner = FakeEngine(reader=hardly)
     meter = Metered(inner)
-    watched = Watched(meter, types.SimpleNamespace(quiet=True), meter)
+    watched = Watched(meter, Messages(quiet=True), meter)
     pairs = [(Prompt("a"), "It rained."), (Prompt("a"), "")]
     told = []
     for found in (read(watched, pairs), read(watched, pairs, told.append)):
