@@ -65,10 +65,10 @@ class _Telling(Store):
         return n_new
 
 
-def write(path: str, n: int, max_bytes: int | None = None) -> None:
+def write(path: str, n: int) -> None:
     """Ask n verdicts and n texts, in turns, and store them."""
     asked, part = prompts(n), 20 * BATCH
-    with _Telling(path, max_bytes=max_bytes) as store:
+    with _Telling(path) as store:
         store._db.execute("PRAGMA wal_autocheckpoint=500")  # pages: so that a kill also falls into checkpoints
         engine = StoredEngine(TrueEngine(), store, BATCH)
         for start in range(0, n, part):
@@ -104,14 +104,14 @@ def check_rerun(path: Path, asked: Sequence[Prompt], keys: Sequence[bytes], *, w
         assert inner.asked == (missing if whole else missing[:BATCH])
 
 
-def kill_often(path: Path, n_kills: int, n: int, seed: int = 0, max_bytes: int | None = None) -> list[int]:
+def kill_often(path: Path, n_kills: int, n: int, seed: int = 0) -> list[int]:
     """Start the writer and kill it at a random moment, n_kills times. Answers stored after each."""
     rng = np.random.default_rng(seed)
     asked = prompts(n)
     keys = [Question(prompt, LABELS).key(str(SIGNATURE)) for prompt in asked]
     counts: list[int] = []
     n_told = 0
-    command = [sys.executable, "-c", f"from tests.kills import write; write({str(path)!r}, {n}, {max_bytes})"]
+    command = [sys.executable, "-c", f"from tests.kills import write; write({str(path)!r}, {n})"]
     for _ in range(n_kills):
         process = subprocess.Popen(  # no buffer here, or what it has read ahead is lost to communicate()
             command, bufsize=0, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=Path(__file__).parents[1]
@@ -124,7 +124,7 @@ def kill_often(path: Path, n_kills: int, n: int, seed: int = 0, max_bytes: int |
         assert first, errors.decode() or "the writer had nothing left to write: give it more"
         told = [first, *rest.splitlines(keepends=True)]
         n_told += sum(int(line) for line in told if line.endswith(b"\n"))
-        counts.append(check(path, n_least=0 if max_bytes else n_told))
+        counts.append(check(path, n_least=n_told))
         check_rerun(path, asked, keys)
     check_rerun(path, asked, keys, whole=True)
     return counts

@@ -10,26 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, pairwise
-from typing import Any, Literal
+from typing import Any
 
 from ..ladders.write import schedule
 from ..types import Ladder
 from .rungs import LadderCheck
-
-Kind = Literal[
-    "failed",
-    "near-duplicate",
-    "copied",
-    "refusal",
-    "meta-text",
-    "unfinished",
-    "length",
-    "inverted",
-    "level",
-    "cycle",
-    "unanswered",
-    "own-judge",
-]
 
 MEANING: dict[str, tuple[str, str]] = {
     "failed": ("a rung has no text", "repair it, or generate shorter ladders"),
@@ -60,7 +45,7 @@ EVEN = 0.05  # margin up to which a judge counts as finding two rungs equally go
 class Finding:
     """Something wrong, or worth knowing, about a ladder.
 
-    levels : the rungs that it is about; empty for the ladder as a whole
+    kind : one of MEANING. levels : the rungs that it is about; empty for the ladder as a whole
     evidence : what was seen, in words
     flagged : False where it is only noted
     rewrite : the rungs that, written again, might mend it
@@ -71,14 +56,14 @@ class Finding:
     context_id: str
     attribute: str
     levels: tuple[int, ...]
-    kind: Kind
+    kind: str
     evidence: str
     flagged: bool = True
     rewrite: tuple[int, ...] = ()
     amount: float = 1.0
 
     @classmethod
-    def of(cls, ladder: Ladder, levels: tuple[int, ...], kind: Kind, evidence: str, **more: Any) -> Finding:
+    def of(cls, ladder: Ladder, levels: tuple[int, ...], kind: str, evidence: str, **more: Any) -> Finding:
         return cls(ladder.task, ladder.context_id, ladder.attribute, levels, kind, evidence, **more)
 
     @property

@@ -157,12 +157,14 @@ class Writers:
             return f"its writer is {str(name or 'not known')!r}: edit the text by hand"
         if missing := [part for part in _WRITTEN_WITH if with_.get(part) is None]:
             return f"nothing says with what {', '.join(missing)} it was written"
-        key = " ".join(str(with_[part]) for part in _WRITTEN_WITH)
+        key = " ".join(str(with_.get(part)) for part in (*_WRITTEN_WITH, "stop"))
         if key not in self._made:
             self._made[key] = PromptedWriter(
                 self._engine(str(with_["model"])),
                 templates=with_["templates"],
-                sampling=Sampling(with_["max_new_tokens"], with_["temperature"], with_["top_p"]),
+                sampling=Sampling(
+                    with_["max_new_tokens"], with_["temperature"], with_["top_p"], tuple(with_.get("stop") or ())
+                ),
                 seed=with_["seed"],
             )
         return self._made[key]

@@ -14,7 +14,7 @@ from ..judging.tasks import load_task
 from ..ladders.prompted import clean
 from ..signature import Signature
 from ..types import Ladder, Rung
-from .findings import Finding, Kind, last_written
+from .findings import Finding, last_written
 
 ALIKE = 0.9  # share of words in common, in order, above which two rungs are near-duplicates
 COPIED = 0.8  # share of a rung's runs of _RUN words that are in the context, above which it counts as copied
@@ -70,7 +70,7 @@ def _of_rung(ladder: Ladder, rung: Rung) -> Iterator[Finding]:
     body, reason = clean(rung.text, "stop", text_noun=noun)
     text = rung.text.strip()
     if body is None:
-        kind: Kind = "refusal" if "refusal" in reason else "failed"
+        kind = "refusal" if "refusal" in reason else "failed"
         yield Finding.of(ladder, where, kind, f"{reason}: {_opening(text)}", rewrite=rewrite)
     elif meta := _META.search(text.replace("’", "'")):
         yield Finding.of(ladder, where, "meta-text", f"it says {meta.group().strip()!r}", rewrite=rewrite)

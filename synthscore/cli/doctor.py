@@ -131,7 +131,7 @@ def _print_model(name: str, engine: Engine) -> None:
     _print("model", lines)
 
 
-def _print_prompt(engine: Engine, prompt: Prompt, what: str, protocol: str) -> None:
+def _print_prompt(engine: Engine, prompt: Prompt, what: str, protocol: ProtocolName) -> None:
     tokens: Any = getattr(engine, "prompts", None)
     text = tokens.render(prompt) if tokens is not None else prompt.text + prompt.prefill
     _print("prompt", [f"{what}, as the model sees it:"])
@@ -159,7 +159,7 @@ def _print_prompt(engine: Engine, prompt: Prompt, what: str, protocol: str) -> N
     _print("labels", lines)
 
 
-def _print_answers(verdicts: Verdicts, protocol: str) -> None:
+def _print_answers(verdicts: Verdicts, protocol: ProtocolName) -> None:
     labels, answers = PROTOCOLS[protocol], verdicts.answers
     rounds = ["good text asked about", "bad text asked about"]
     if protocol == "yes_no_two_sided":
@@ -176,7 +176,7 @@ def _print_answers(verdicts: Verdicts, protocol: str) -> None:
     _print("answers", lines)
 
 
-def _print_speed(engine: Engine, templates: Templates, attribute: str, protocol: str) -> None:
+def _print_speed(engine: Engine, templates: Templates, attribute: str, protocol: ProtocolName) -> None:
     pairs = [Pair(CONTEXT, attribute, f"{GOOD} It is the {n}th time this year.", BAD) for n in range(4, 4 + N_SPEED)]
     start = time.perf_counter()
     answers = ask(pairs, engine, templates, Asking(protocol, min_mass=0)).answers

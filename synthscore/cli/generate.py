@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -28,7 +29,7 @@ class Writing:
     "texts in a ladder, 2 or more"
     seed: Annotated[int, Parameter(validator=Number(gte=0), show_default=True)] = 0
     "another seed, other texts"
-    temperature: Annotated[float | None, Parameter(validator=Number(gte=0))] = None
+    temperature: Annotated[float | None, Parameter(validator=Number(gte=0, lt=math.inf))] = None
     "0 always takes the likeliest token (default: 0.7)"
     top_p: Annotated[float | None, Parameter(validator=Number(gt=0, lte=1))] = None
     "draw from the likeliest tokens up to P, above 0 (default: 0.9)"

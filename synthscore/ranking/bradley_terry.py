@@ -11,7 +11,6 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import InputError, RankingError, SynthscoreWarning
-from ..signature import Signature
 from ..types import FloatArray
 from .comparisons import Comparisons, Pairs
 from .counts import Decisions, to_decide
@@ -261,7 +260,6 @@ def _ranked(
         likelihood.log_likelihood(graph.differences(fit.scores), fit.theta),
         settings,
         errors.covariance,
-        comparisons.signature or Signature(()),
     )
 
 
@@ -271,9 +269,9 @@ def _require_told_apart(graph: Graph, games: FloatArray) -> None:
     fitted = float(pull @ Information(graph, games).solve(pull))
     if games.sum() - fitted <= 1e-9 * games.sum():
         raise RankingError(
-            "bias='mle': the comparisons do not tell the effect of the place from the scores, since scores exist that "
-            "give every first text the same lead. Expected a pair in both orders, or a cycle that is not balanced. "
-            "Show some pairs in the other order, or give bias a number or None"
+            "bias='mle': the comparisons do not tell the effect of the position from the scores, since scores exist "
+            "that give every first text the same lead. Expected a pair in both orders, or a cycle that is not "
+            "balanced. Show some pairs in the other order, or give bias a number or None"
         )
 
 

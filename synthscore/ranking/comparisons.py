@@ -105,25 +105,17 @@ class Comparisons:
         raises : InputError, with the row (1-based), for a probability outside [0, 1], an unknown id, ...
         """
         rows = list(records)
-        for number, row in enumerate(rows, 1):
-            if not 3 <= len(row) <= 4:
-                raise InputError(
-                    f"comparison {number} is {row!r}, expected (first, second, P(first is better)[, weight])",
-                    row=number,
-                )
-        firsts, seconds = [row[0] for row in rows], [row[1] for row in rows]
         names = tuple(ids) if ids is not None else tuple(dict.fromkeys(name for row in rows for name in row[:2]))
-        index = {name: place for place, name in enumerate(names)}
-        try:
-            first = np.fromiter(map(index.__getitem__, firsts), np.int64, len(rows))
-            second = np.fromiter(map(index.__getitem__, seconds), np.int64, len(rows))
-        except KeyError:
-            number, name = next((k, name) for k, row in enumerate(rows, 1) for name in row[:2] if name not in index)
-            raise InputError(
-                f"comparison {number} names {name!r}, which is no candidate. Candidates: {_some(names)}",
-                row=number,
-                value=name,
-            ) from None
+        index = {name: k for k, name in enumerate(names)}
+        for number, row in enumerate(rows, 1):
+            if not 3 <= len(row) <= 4 or row[0] not in index or row[1] not in index:
+                raise InputError(
+                    f"comparison {number} is {row!r}, expected (first, second, P(first is better)[, weight]) of the "
+                    f"candidates {_some(names)}",
+                    row=number,
+                    value=row,
+                )
+        first, second = [index[row[0]] for row in rows], [index[row[1]] for row in rows]
         weights = [float(row[3]) if len(row) == 4 else 1.0 for row in rows]
         return cls.from_probabilities(names, first, second, [row[2] for row in rows], weights)
 
@@ -160,7 +152,7 @@ class Comparisons:
 
     @property
     def probabilities(self) -> FloatArray:
-        """P(first is better), shape (K,), with half of what was said to be similar."""
+        """P(first is better), shape (K,), with half of P(similar)."""
         probs = np.exp(self.log_probs)
         p: FloatArray = probs[:, 0] + probs[:, 2] / 2
         return np.clip(p, 0.0, 1.0)
@@ -261,12 +253,12 @@ def added_up(
         cells = np.flatnonzero(seen)
         number = np.empty(n * n, dtype=np.int32)
         number[cells] = np.arange(len(cells), dtype=np.int32)
-        place = number[keys].astype(np.int64)
+        cell = number[keys].astype(np.int64)
         del keys, seen, number
     else:
-        cells, place = np.unique(i * n + j, return_inverse=True)
+        cells, cell = np.unique(i * n + j, return_inverse=True)
     i, j = cells // n, cells % n
-    return i, j, [np.bincount(place, column, len(i)).astype(np.float64, copy=False) for column in columns]
+    return i, j, [np.bincount(cell, column, len(i)).astype(np.float64, copy=False) for column in columns]
 
 
 def joint_signature(sets: Iterable[Comparisons]) -> Signature | None:
@@ -279,7 +271,7 @@ def joint_signature(sets: Iterable[Comparisons]) -> Signature | None:
 def _indices(given: npt.ArrayLike) -> IntArray:
     array = np.asarray(given)
     if array.size and array.dtype.kind not in "iu":
-        raise InputError(f"indices are {array.dtype}, expected whole numbers: the places of candidates in ids")
+        raise InputError(f"indices are {array.dtype}, expected whole numbers: those of candidates in ids")
     return array.astype(np.int64)
 
 

@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 
-from ..signature import Signature
 from ..types import FloatArray
 from .comparisons import Comparisons, Pairs
 from .graph import Graph, Information
@@ -76,5 +75,4 @@ def _result(
         games,
         method,
         settings=settings,
-        signature=comparisons.signature or Signature(()),
     )

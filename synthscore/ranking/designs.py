@@ -16,7 +16,6 @@ method can put them on one scale.
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import dgemm
@@ -33,35 +32,6 @@ _TIE = 1e-9  # gains that differ by less, relatively, are equal: rounding must n
 _BLOCK = 96  # picks that are applied to the resistances together
 _WIDTH = 4000  # pairs that are kept up to date between two such blocks
 _PRIOR_PRECISION = 0.01  # of a score, per nat squared: a priori within tens of nats of the others
-
-
-class Design(NamedTuple):
-    """What a set of calls amounts to.
-
-    n_pairs : pairs that are asked at all. n_both_orders : of these, in both orders
-    min_degree, max_degree : over candidates, how many different others each is compared with
-    log_det : log of the number of spanning trees of the graph that has an edge a call; what `greedy` makes large.
-        -inf where the calls do not connect all candidates.
-    """
-
-    n_calls: int
-    n_pairs: int
-    n_both_orders: int
-    min_degree: int
-    max_degree: int
-    log_det: float
-
-
-def describe(n: int, calls: IntArray) -> Design:
-    """Counts and log-determinant of calls among n candidates; time grows with n cubed."""
-    directed = np.unique(calls[:, 0] * np.int64(n) + calls[:, 1])
-    low, high = np.sort(np.stack(np.divmod(directed, np.int64(n))), axis=0)
-    edges, asked = np.unique(low * np.int64(n) + high, return_counts=True)
-    degree = np.bincount(np.concatenate(np.divmod(edges, np.int64(n))), minlength=n)
-    log_det = -np.inf
-    if _connected(n, calls):
-        log_det = float(np.linalg.slogdet(_laplacian(n, calls) + 1 / n)[1] - np.log(n))
-    return Design(len(calls), len(edges), int((asked == 2).sum()), int(degree.min()), int(degree.max()), log_det)
 
 
 # ------------------------------------------------------------------------------------------------- fixed designs
@@ -245,10 +215,10 @@ def next_pairs(comparisons: Comparisons, ranking: Ranking, n_calls: int, rng: np
         raise InputError("cannot choose pairs: the ranking and the comparisons are not of the same candidates in order")
     if n_calls < 1:
         raise InputError(f"cannot choose {n_calls} calls, expected at least 1", value=n_calls)
-    place = rng.permutation(n)  # among equals the first pair is taken, which must not be the first in the file
-    calls = place[np.stack([comparisons.first, comparisons.second], axis=1)]
+    shuffled = rng.permutation(n)  # among equals the first pair is taken, which must not be the first in the file
+    calls = shuffled[np.stack([comparisons.first, comparisons.second], axis=1)]
     scores = np.empty(n)
-    scores[place] = np.where(np.isnan(ranking.scores), 0.0, ranking.scores)
+    scores[shuffled] = np.where(np.isnan(ranking.scores), 0.0, ranking.scores)
     gap = np.abs(np.subtract.outer(scores, scores))
     weights = np.exp(-gap - 2 * np.logaddexp(0, -gap))  # sigma(gap) sigma(-gap)
     information = _laplacian(n, calls, comparisons.weights * weights[calls[:, 0], calls[:, 1]])
@@ -266,7 +236,7 @@ def next_pairs(comparisons: Comparisons, ranking: Ranking, n_calls: int, rng: np
             call = (j, i) if swap else (i, j)
             asked[call] += 1
             chosen.append(call)
-    back: IntArray = np.argsort(place)[np.array(chosen)]
+    back: IntArray = np.argsort(shuffled)[np.array(chosen)]
     return back
 
 

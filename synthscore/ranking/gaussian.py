@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..signature import Signature
 from ..types import FloatArray
 from .comparisons import Comparisons, added_up
 from .counts import Decisions, to_decide
@@ -81,5 +80,4 @@ def _ranked(
         log_likelihood=float(w @ densities),
         settings=settings | {"degrees_of_freedom": freedom, "sigma": sigma},
         covariance=errors.covariance,
-        signature=comparisons.signature or Signature(()),
     )

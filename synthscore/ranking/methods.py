@@ -59,7 +59,7 @@ class Method:
     def __call__(self, comparisons: Comparisons, **options: Any) -> Ranking:
         module, name = self.function.split(".")
         ranking: Ranking = getattr(import_module(f"{__package__}.{module}"), name)(comparisons, **options)
-        return ranking
+        return replace(ranking, signature=comparisons.signature or Signature(()))
 
     @property
     def fast(self) -> Callable[..., Ranking]:

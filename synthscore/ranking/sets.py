@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,11 +34,12 @@ from ..signature import Signature, text_hash
 from .comparisons import Comparisons, joint_signature
 
 GROUPS = ("context_id", "attribute")
-"""Columns that tell rankings apart, where rows have them and nothing else is said."""
+"""Columns that tell rankings apart, where rows have them and `by` is not given."""
 
 Group = tuple[str, ...]
 """The values of the columns that tell rankings apart."""
 
+_Call = tuple[str, str, tuple[float, float, float], float, str]  # first, second, log-probabilities, weight, signature
 _TIES = frozenset({"tie", "tied", "draw", "similar", "equal", "even"})
 _OUTCOMES: Mapping[str, float] = {  # P(first is better)
     **dict.fromkeys(("first", "win", "a", "1"), 1.0),
@@ -121,7 +122,7 @@ class ComparisonSets:
         """
         known = None if candidates is None else _ids_by_context(candidates, encoding)
         columns = None if by is None else tuple(by)
-        found: dict[Group, _Calls] = {}
+        found: dict[Group, list[_Call]] = {}
         candidates_of: dict[Group, dict[str, None]] = {}
         errors: list[InputError] = []
         for row in read_rows(source, encoding=encoding, fields=fields):
@@ -143,7 +144,8 @@ class ComparisonSets:
             except InputError as error:
                 errors.append(error)
                 continue
-            found.setdefault(group, _Calls()).add(row, first, second, log_probs, weight)
+            signature = str(row.values.get("signature") or "")
+            found.setdefault(group, []).append((first, second, log_probs, weight, signature))
         if not found:
             why = f", and the first row that has none says: {errors[0]}" if errors else ""
             raise InputError(
@@ -161,7 +163,7 @@ class ComparisonSets:
                 if context_id not in compared
                 for name in names
             ]
-        sets = {group: calls.comparisons(tuple(candidates_of.get(group, ()))) for group, calls in found.items()}
+        sets = {group: _comparisons(calls, tuple(candidates_of.get(group, ()))) for group, calls in found.items()}
         return cls(columns, sets, tuple(left_out), errors=tuple(errors))
 
     def save(self, path: str | Path) -> None:
@@ -182,37 +184,21 @@ class ComparisonSets:
                 yield row | {"weight": weight, "signature": signature}
 
 
-@dataclass(slots=True)
-class _Calls:
-    """What a group's rows hold."""
-
-    first: list[str] = field(default_factory=list)
-    second: list[str] = field(default_factory=list)
-    log_probs: list[tuple[float, float, float]] = field(default_factory=list)
-    weights: list[float] = field(default_factory=list)
-    signatures: set[str] = field(default_factory=set)
-
-    def add(self, row: Row, first: str, second: str, log_probs: tuple[float, float, float], weight: float) -> None:
-        self.first.append(first)
-        self.second.append(second)
-        self.log_probs.append(log_probs)
-        self.weights.append(weight)
-        self.signatures.add(str(row.values.get("signature") or ""))
-
-    def comparisons(self, ids: Sequence[str]) -> Comparisons:
-        """ids : of all candidates; (): those that are named"""
-        names = tuple(ids or dict.fromkeys(name for pair in zip(self.first, self.second, strict=True) for name in pair))
-        index = {name: k for k, name in enumerate(names)}
-        judges = {Signature.parse(line) if line else Signature(()) for line in self.signatures}
-        signature = judges.pop() if len(judges) == 1 else Signature.merged(judges)
-        return Comparisons(
-            names,
-            np.array([index[name] for name in self.first], dtype=np.int64),
-            np.array([index[name] for name in self.second], dtype=np.int64),
-            np.array(self.log_probs),
-            np.array(self.weights),
-            signature if signature.parts else None,
-        )
+def _comparisons(rows: Sequence[_Call], ids: Sequence[str]) -> Comparisons:
+    """ids : of all candidates; (): those that are named"""
+    names = tuple(ids or dict.fromkeys(name for row in rows for name in row[:2]))
+    index = {name: k for k, name in enumerate(names)}
+    firsts, seconds, log_probs, weights, lines = zip(*rows, strict=True)
+    judges = {Signature.parse(line) if line else Signature(()) for line in set(lines)}
+    signature = judges.pop() if len(judges) == 1 else Signature.merged(judges)
+    return Comparisons(
+        names,
+        np.array([index[name] for name in firsts], dtype=np.int64),
+        np.array([index[name] for name in seconds], dtype=np.int64),
+        np.array(log_probs),
+        np.array(weights),
+        signature if signature.parts else None,
+    )
 
 
 def _ids_by_context(source: Source, encoding: str) -> dict[str, list[str]]:
@@ -248,12 +234,12 @@ def _require_known(row: Row, group: Group, names: Sequence[str], known: Mapping[
 
 def _log_probs(row: Row, first: str, second: str) -> tuple[float, float, float]:
     """log P of first, second, tie; normalised."""
-    said = [name for name in _ANSWERS if row.has(name)]
-    if len(said) != 1:
-        seen = f"it says which text is better in {' and '.join(said)}" if said else "it does not say which is better"
+    given = [name for name in _ANSWERS if row.has(name)]
+    if len(given) != 1:
+        seen = f"it says which text is better in {' and '.join(given)}" if given else "it does not say which is better"
         remedy = f"Expected one of {', '.join(_ANSWERS)}; name the column with --field NAME=COLUMN"
         raise row_error(row, "probability", None, seen, remedy)
-    name = said[0]
+    name = given[0]
     value = row.values[name]
     if name == "log_p_first":
         return _labels(row)
@@ -292,7 +278,7 @@ def _labels(row: Row) -> tuple[float, float, float]:
         seen = f"the log-probabilities are {values}, expected at most 0 and one that is not -inf"
         raise row_error(row, "log_p_first", values, seen, "Natural logarithms go into these columns")
     total = float(np.logaddexp.reduce(np.array(values)))
-    if abs(total) > 1e-9:  # of labels that do not cover all that could have been said
+    if abs(total) > 1e-9:  # of labels that do not cover all possible answers
         values = [value - total for value in values]
     return values[0], values[1], values[2]
 

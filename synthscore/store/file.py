@@ -9,29 +9,22 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sqlite3
-import threading
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from ..engine import Question
 from ..errors import StoreError, SynthscoreWarning
 from ..resources import cache_folder
 from .answers import Batch, BatchRows, Contents, Stored, batch_rows, crc, intact, to_row, unpack
+from .database import FORMAT, Database
 from .salvage import Salvaged, Wreck
 
-FORMAT = 2
 MIN_BYTES = 1_000_000  # least bound on a store's size: below it, little more than the last batch would be kept
-_APPLICATION = 0x53594E53  # "SYNS": tells a store from any other SQLite file
 _AT_ONCE = 500  # keys in one query
-_BUSY_S = 60.0  # how long to wait for another process that writes
-_CHECKPOINT = 16384  # pages in the WAL before they go into the file: fewer, larger copies
 
 
 def default_store_path() -> Path:
@@ -41,114 +34,20 @@ def default_store_path() -> Path:
     return cache_folder() / "answers.sqlite"
 
 
-class Store:
+class Store(Database):
     """A file of answers.
 
     The first answer under a key stays: an answer is content-addressed, so a second one can only be the same.
 
     create : make the file where there is none
-    max_bytes : the oldest batches go when the file outgrows this; at least MIN_BYTES. The WAL beside it, while it is
-        in use, may take an eighth of it, or 64 MiB, whichever is less, and the batch being written
     raises : StoreError. A file that SQLite cannot read is renamed to <name>.corrupt-<time>, never mended or replaced in
         silence; `salvage` takes over what is good in it
     warns : of answers without their checksum, which count as missing and are replaced when they are stored again
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, create: bool = True, max_bytes: int | None = None) -> None:
-        self.path = Path(path)
-        self.max_bytes = max_bytes
-        self._lock = threading.Lock()
-        self._file_id: tuple[int, int] | None = None
+    def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
+        super().__init__(path, create=create)
         self._damaged: set[tuple[int, int]] = set()  # batch and place of answers without their checksum, as far as met
-        if max_bytes is not None:
-            self._require_room(max_bytes)
-        if not create and not self.path.is_file():
-            raise StoreError(f"cannot open the store {path}: there is no such file. Check the path", path=self.path)
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
-        except (OSError, sqlite3.Error) as error:
-            message = f"cannot open the store {self.path}: {error}. Name another with --store or SYNTHSCORE_STORE"
-            raise StoreError(message, path=self.path) from error
-        try:
-            with self._using():
-                self._prepare()
-        except BaseException:
-            self._db.close()
-            raise
-
-    # -------------------------------------------------------------------------------------------- the file
-
-    def _prepare(self) -> None:
-        status = self.path.stat()
-        self._file_id = (status.st_dev, status.st_ino)
-        # Tables before the mark: another process that creates the store right now sets both at once.
-        n_tables = self._pragma("SELECT count(*) FROM sqlite_master")
-        application, version = self._pragma("PRAGMA application_id"), self._pragma("PRAGMA user_version")
-        if application != _APPLICATION and n_tables:
-            message = f"{self.path} is a database of another program, expected a store. Name another file"
-            raise StoreError(message, path=self.path)
-        if version > FORMAT:
-            message = f"{self.path} has format {version}, expected at most {FORMAT}. Install a newer synthscore"
-            raise StoreError(message, path=self.path)
-        self._db.text_factory = bytes  # what is not UTF-8 shows as a wrong checksum
-        self._db.execute("PRAGMA synchronous=NORMAL")
-        bound = _CHECKPOINT if self.max_bytes is None else self.max_bytes // self._pragma("PRAGMA page_size") // 8
-        self._db.execute(f"PRAGMA wal_autocheckpoint={min(_CHECKPOINT, bound)}")
-        self._db.execute("PRAGMA cache_size=-65536")  # KiB: the keys are hashes, so each batch touches all of the tree
-        if not n_tables:
-            self._db.execute("PRAGMA auto_vacuum=INCREMENTAL")  # lets the file shrink a little at a time
-            self._wal()
-            with self._transaction():
-                self._create()
-        elif version < FORMAT:
-            self._migrate()
-
-    def _create(self) -> None:
-        self._db.execute(
-            "CREATE TABLE IF NOT EXISTS batches (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, engine TEXT NOT NULL,"
-            " created_at INTEGER NOT NULL, questions BLOB)"
-        )
-        self._db.execute(
-            "CREATE TABLE IF NOT EXISTS answers (batch INTEGER NOT NULL, place INTEGER NOT NULL,"
-            " key BLOB NOT NULL UNIQUE, value TEXT NOT NULL, checksum INTEGER NOT NULL, PRIMARY KEY (batch, place))"
-            " WITHOUT ROWID"
-        )
-        self._db.execute(f"PRAGMA application_id={_APPLICATION}")
-        self._db.execute(f"PRAGMA user_version={FORMAT}")
-
-    def _migrate(self) -> None:
-        """From format 1, which kept no questions: one table (key, kind, value, engine, created_at)."""
-        self._db.create_function("crc", 4, crc, deterministic=True)
-        with self._transaction():
-            if self._pragma("PRAGMA user_version") == FORMAT:
-                return  # another process was first
-            self._db.execute("ALTER TABLE answers RENAME TO answers_1")
-            self._create()
-            self._db.execute(
-                "INSERT INTO batches (kind, engine, created_at) SELECT kind, engine, created_at FROM answers_1"
-                " GROUP BY kind, engine, created_at ORDER BY min(rowid)"
-            )
-            self._db.execute(
-                "INSERT INTO answers SELECT id, answers_1.rowid, key, value,"
-                " crc(id, answers_1.rowid, key, CAST(value AS BLOB))"
-                " FROM answers_1 JOIN batches USING (kind, engine, created_at)"
-            )
-            self._db.execute("DROP TABLE answers_1")
-
-    def _wal(self) -> None:
-        """Switch to WAL. SQLite does not wait here for another process that does the same, so this does."""
-        deadline = time.monotonic() + _BUSY_S
-        while True:
-            try:
-                self._db.execute("PRAGMA journal_mode=WAL")
-                return
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error) or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
-
-    # -------------------------------------------------------------------------------------------- answers
 
     def get_many(self, keys: Iterable[bytes]) -> dict[bytes, Any]:
         """The values of those keys that are stored. warns : of answers without their checksum, which are left out"""
@@ -194,8 +93,6 @@ class Store:
                     self._db.execute("DELETE FROM batches WHERE id = ?", (id_,))
                 n_new += n_inserted
         self._damaged.difference_update(damaged)
-        if self.max_bytes is not None and self.size_bytes > self.max_bytes:
-            self._drop_oldest(self.max_bytes * 7 // 8)  # some room, or every batch would come by here
         return n_new
 
     def _warn_of(self, damaged: Iterable[tuple[int, int]]) -> None:
@@ -343,13 +240,9 @@ class Store:
 
         Other processes may use the store meanwhile; what they look for may be gone. How many answers were dropped.
         """
-        self._require_room(max_bytes)
-        n_dropped = self._drop_oldest(max_bytes)
-        with self._using():
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # else the file shrinks some time later
-        return n_dropped
-
-    def _drop_oldest(self, max_bytes: int) -> int:
+        if max_bytes < MIN_BYTES:
+            message = f"cannot keep the store {self.path} within {max_bytes} bytes: expected at least {MIN_BYTES}"
+            raise StoreError(f"{message}. Name a larger bound", path=self.path, max_bytes=max_bytes)
         n_dropped = 0
         while True:
             with self._using(), self._transaction():
@@ -368,71 +261,5 @@ class Store:
             elif self._pragma("PRAGMA freelist_count"):  # a file that was made in format 1: rewritten once
                 self._db.execute("PRAGMA auto_vacuum=INCREMENTAL")
                 self._db.execute("VACUUM")
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # else the file shrinks some time later
         return n_dropped
-
-    def _require_room(self, max_bytes: int) -> None:
-        if max_bytes < MIN_BYTES:
-            message = f"cannot keep the store {self.path} within {max_bytes} bytes: expected at least {MIN_BYTES}"
-            raise StoreError(f"{message}. Name a larger bound", path=self.path, max_bytes=max_bytes)
-
-    # -------------------------------------------------------------------------------------------- SQLite
-
-    def close(self) -> None:
-        self._db.close()
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
-
-    def _pragma(self, query: str) -> int:
-        """The one number that a query gives."""
-        (value,) = self._db.execute(query).fetchone()
-        return int(value)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            if self._db.in_transaction:  # a full disk has ended it already
-                self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
-
-    @contextmanager
-    def _using(self) -> Iterator[None]:
-        """One thread at a time, and SQLite's errors as StoreErrors."""
-        with self._lock:
-            try:
-                yield
-            except (sqlite3.Error, UnicodeDecodeError) as error:
-                # "malformed", "not a database": not its subclasses, such as locked or full; but the tables are known
-                broken = type(error) in (sqlite3.DatabaseError, UnicodeDecodeError)
-                if broken or str(error).startswith(("no such ", "unsupported file format")):
-                    raise self._set_aside(error) from error
-                message = (
-                    f"cannot use the store {self.path}: {error}. Nothing stored is lost: see to the cause and run again"
-                )
-                raise StoreError(message, path=self.path) from error
-
-    def _set_aside(self, error: Exception) -> StoreError:
-        self._db.close()
-        aside = self.path.with_name(f"{self.path.name}.corrupt-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}")
-        try:
-            status = self.path.stat()
-            if self._file_id == (status.st_dev, status.st_ino):  # else another process has set it aside already
-                for suffix in ("", "-wal", "-shm"):
-                    if Path(f"{self.path}{suffix}").exists():
-                        os.replace(f"{self.path}{suffix}", f"{aside}{suffix}")
-        except OSError as problem:
-            message = f"the store {self.path} is corrupt ({error}) and cannot be renamed ({problem}). Move it away"
-            return StoreError(message, path=self.path)
-        message = (
-            f"the store {self.path} is corrupt ({error}); it is now {aside.name}. Take its good answers into a new "
-            f"one: synthscore store salvage {shlex.quote(str(aside))} -o {shlex.quote(str(self.path))}. Or run again "
-            "to start from nothing"
-        )
-        return StoreError(message, path=self.path, set_aside=aside)

@@ -116,21 +116,21 @@ def replay(
         if isinstance(now, Exception):
             failures.append(str(now))
             continue
-        if isinstance(was, Generation) or isinstance(now, Generation):
+        if isinstance(was, Generation) and isinstance(now, Generation):
             if was != now:
                 texts.append(f"{one.key.hex()[:12]}: {_difference(was, now)}")
             continue
-        if isinstance(was, LabelAnswer):
+        if isinstance(was, LabelAnswer) and isinstance(now, LabelAnswer):
             told = ~(_censored(was) | _censored(now))
             n_censored += int((~told).sum())
             before, after = np.array(was.log_probs)[told], np.array(now.log_probs)[told]
             if told.any():
                 mass_diffs.append(abs(float(np.exp(before).sum() - np.exp(after).sum())))
-        elif len(now) != len(was):
-            texts.append(f"{one.key.hex()[:12]}: {len(was)} tokens is now {len(now)}")
-            continue
         else:
-            before, after = was, now
+            before, after = np.asarray(was), np.asarray(now)
+            if len(before) != len(after):
+                texts.append(f"{one.key.hex()[:12]}: {len(before)} tokens is now {len(after)}")
+                continue
         if len(before):
             diff = _distance(before, after)
             diffs += diff.tolist()

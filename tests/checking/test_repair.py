@@ -1,4 +1,4 @@
-"""ladder_repair.py and `references repair`: rungs at fault are written again, and no good rung is ever lost."""
+"""Mending, and `references repair`: rungs at fault are written again, and no good rung is ever lost."""
 
 import json
 import math
@@ -541,6 +541,14 @@ def test_a_damaged_rung_among_written_ones_keeps_the_seed_of_its_damage():
     writer = Writers(lambda name: None)(mixed, damaged)
     assert isinstance(writer, DegradedWriter)
     assert writer.seed == 7
+
+
+def test_a_rung_that_was_written_with_stop_strings_is_written_again_with_them():
+    engine = FakeEngine(number_judge, Author())
+    writer = PromptedWriter(engine, sampling=Sampling(stop=("\n\n",)))
+    (made,) = generate_ladders(CONTEXTS[:1], TASK, ["coherence"], writer)
+    again = Writers(lambda name: engine)(made, made.rungs[1])
+    assert again.sampling == writer.sampling
 
 
 def test_a_text_of_another_writer_is_not_lost_with_the_rung_that_it_is_written_from():

@@ -1,4 +1,4 @@
-"""checks.py: does a judge see each ladder rise?"""
+"""Rungs: does a judge see each ladder rise?"""
 
 import math
 import re

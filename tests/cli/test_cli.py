@@ -772,7 +772,10 @@ def test_the_options_of_writing_reach_the_writer(engine, damage):
 def test_what_no_model_can_decode_with_is_a_usage_error_before_a_model_is_loaded(capsys, monkeypatch):
     monkeypatch.setattr(engines, "open_engine", lambda name, **options: pytest.fail("a model was loaded"))
     contexts("c1")
-    for option, value in (("--top-p", "0"), ("--top-p", "1.1"), ("--temperature", "-1"), ("--max-new-tokens", "0")):
+    for option, value in (
+        *(("--top-p", "0"), ("--top-p", "1.1"), ("--temperature", "-1"), ("--temperature", "inf")),
+        ("--max-new-tokens", "0"),
+    ):
         assert generate("--model", "fake", option, value) == 2
         shown(capsys.readouterr().err, option)
     assert not Path("ladders").exists()

@@ -168,10 +168,10 @@ def test_a_row_that_cannot_be_used_is_named(records, row, words):
 
 def test_an_unknown_candidate_is_named_with_its_row():
     with pytest.raises(
-        InputError, match=r"comparison 2 names 'z', which is no candidate. Candidates: 'a', 'b'"
+        InputError, match=r"comparison 2 is \('a', 'z', 0.5\), expected .* of the candidates 'a', 'b'"
     ) as caught:
         Comparisons.of([("a", "b", 0.5), ("a", "z", 0.5)], ids=["a", "b"])
-    assert (caught.value.row, caught.value.value) == (2, "z")
+    assert (caught.value.row, caught.value.value) == (2, ("a", "z", 0.5))
 
 
 def test_an_index_that_is_no_candidate_is_named_with_its_row():

@@ -16,13 +16,9 @@ censored (steps.py).
 
 from __future__ import annotations
 
-import math
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
-
-import numpy as np
 
 from ...engine import Answer, Generation, LabelAnswer, OtherToken, Prompt, Question, Sampling
 from ...errors import EngineError, LabelError, ServerError, SynthscoreWarning
@@ -30,12 +26,12 @@ from ...signature import Signature
 from ...types import FloatArray
 from ..tokens import Boundary, Ids, PromptTokenizer
 from .http import Http, number, root_of, whole
+from .replies import Used, chosen_step, first_token, log_probs_of, token_id
 from .steps import Step, known_from_ids, known_from_text, next_tokens
 
 Method = Literal["ids", "generate", "topk", "chat", "text"]
 METHODS: tuple[Method, ...] = ("ids", "generate", "topk", "chat", "text")
 _CONTINUES = {"vllm", "sglang", "llamacpp"}  # go on with an answer that the request began
-_TOKEN_ID = re.compile(r"token_id:(\d+)")
 _PROBE = Prompt("Is ice cold? Answer with one word: Yes or No.")
 
 
@@ -106,7 +102,7 @@ class Server:
         another would.
         raises : ServerError, when the request failed; EngineError where this server cannot be asked so; LabelError
         """
-        used = _Used()
+        used = Used()
         if question.sampling is not None:
             answer: Answer = self._write(question.prompt, question.sampling, question.seed)
         elif question.continuation is not None:
@@ -115,7 +111,7 @@ class Server:
             answer = self._ask(question.prompt, question.labels, used)
         return Told(answer, used.first, used.computed)
 
-    def _ask(self, prompt: Prompt, labels: Sequence[str], used: _Used) -> LabelAnswer:
+    def _ask(self, prompt: Prompt, labels: Sequence[str], used: Used) -> LabelAnswer:
         if self.tokens is None:
             known = known_from_text(
                 labels, lambda start: self._text_step(prompt, start, used), can_continue=self.can_continue
@@ -135,7 +131,7 @@ class Server:
             return LabelAnswer(known.most.tolist(), other)
         return LabelAnswer(known.most.tolist(), other, censored.tolist(), known.least.tolist())
 
-    def _ids_step(self, ids: Ids, wanted: Sequence[int], used: _Used) -> Step[int]:
+    def _ids_step(self, ids: Ids, wanted: Sequence[int], used: Used) -> Step[int]:
         """What is told of the token after ids. wanted : the tokens that matter."""
         if self.method == "generate":
             body = {
@@ -152,7 +148,7 @@ class Server:
                 used.add(meta["prompt_tokens"], meta.get("cached_tokens"))
                 triples = [*meta["output_top_logprobs"][0], *meta["output_token_ids_logprobs"][0]]
                 told = {whole(token): number(log_prob) for log_prob, token, *_ in triples}
-                return _chosen(told, wanted)
+                return chosen_step(told, wanted)
         asked = {"model": self.model, "prompt": list(ids), "max_tokens": 1, "temperature": 0, "logprobs": self.top_k}
         if self.kind in ("vllm", "unknown"):
             asked |= {"return_tokens_as_token_ids": True}
@@ -160,8 +156,8 @@ class Server:
             asked |= {"logprobs": 1, "logprob_token_ids": list(wanted)}
         reply = self._http.post("/completions", asked)
         with self._http.reading(reply):
-            entries = [(_token_id(token), log_prob) for token, log_prob in _first_token(reply, used, "id")]
-            return _chosen(dict(entries), wanted) if self.method == "ids" else Step.of_top(entries, self.top_k)
+            entries = [(token_id(token), log_prob) for token, log_prob in first_token(reply, used, "id")]
+            return chosen_step(dict(entries), wanted) if self.method == "ids" else Step.of_top(entries, self.top_k)
 
     def _read(self, prompt: Prompt, text: str) -> FloatArray:
         """By `echo` of /v1/completions, which tells the tokens of the prompt, too (vLLM)."""
@@ -177,10 +173,10 @@ class Server:
             tokens, log_probs = choice["logprobs"]["tokens"], choice["logprobs"]["token_logprobs"]
             if len(tokens) < len(ids):
                 raise self._no_reading()
-            if [_token_id(token) for token in tokens[: len(ids)]] != ids:
+            if [token_id(token) for token in tokens[: len(ids)]] != ids:
                 raise ValueError("log-probabilities of other tokens than were asked for")
             # vLLM writes -9999 for what is impossible, because JSON has no infinity
-            return _read_log_probs([None if v == -9999 else v for v in log_probs[len(start) : len(ids)]])
+            return log_probs_of([None if v == -9999 else v for v in log_probs[len(start) : len(ids)]])
 
     def _no_reading(self) -> EngineError:
         return EngineError(
@@ -198,7 +194,7 @@ class Server:
                 stacklevel=3,
             )
 
-    def _text_step(self, prompt: Prompt, start: str, used: _Used) -> Step[str]:
+    def _text_step(self, prompt: Prompt, start: str, used: Used) -> Step[str]:
         """What is told of the token after an answer that begins with start."""
         if self.method == "text":
             body = {"prompt": prompt.text + prompt.prefill + start, "logprobs": self.top_k}
@@ -207,7 +203,7 @@ class Server:
             body = self._chat(prompt, start) | {"logprobs": True, "top_logprobs": self.top_k}
             reply = self._http.post("/chat/completions", self._body(max_tokens=1, temperature=0, **body))
         with self._http.reading(reply):
-            entries = [(str(token), log_prob) for token, log_prob in _first_token(reply, used, "token")]
+            entries = [(str(token), log_prob) for token, log_prob in first_token(reply, used, "token")]
             return Step.of_top(entries, self.top_k)
 
     # -------------------------------------------------------------------------------------------- writing
@@ -366,55 +362,3 @@ class Server:
     def _spelled(self, token: int) -> str:
         assert self.tokens is not None
         return str(self.tokens.tokenizer.decode([token]))
-
-
-# ------------------------------------------------------------------------------------------------- replies
-
-
-class _Used:
-    """Tokens of the first request about a prompt, and those that all requests about it ran over."""
-
-    def __init__(self) -> None:
-        self.first, self.computed = 0, 0
-
-    def add(self, n_prompt: Any, n_cached: Any) -> None:
-        n_prompt = n_prompt if isinstance(n_prompt, int) else 0
-        self.first = self.first or n_prompt
-        self.computed += n_prompt - (n_cached if isinstance(n_cached, int) else 0)
-
-
-def _first_token(reply: Mapping[str, Any], used: _Used, by: Literal["id", "token"]) -> list[tuple[int | str, float]]:
-    """The tokens told for the first place of the answer, in both of the forms in which servers tell them."""
-    usage = reply.get("usage") or {}
-    used.add(usage.get("prompt_tokens"), (usage.get("prompt_tokens_details") or {}).get("cached_tokens"))
-    (choice,) = reply["choices"]
-    told = choice["logprobs"]
-    if told is None:
-        raise ValueError("no log-probabilities")
-    if "content" not in told:
-        return [(token, number(log_prob)) for token, log_prob in told["top_logprobs"][0].items()]
-    top = told["content"][0]["top_logprobs"]
-    return [(entry.get(by, entry["token"]), number(entry["logprob"])) for entry in top]
-
-
-def _token_id(token: int | str) -> int:
-    if isinstance(token, int):
-        return token
-    found = _TOKEN_ID.fullmatch(token)
-    if not found:
-        raise ValueError(f"the token {token!r}, expected its id")
-    return int(found[1])
-
-
-def _read_log_probs(told: Sequence[Any]) -> FloatArray:
-    """None: impossible. raises : ValueError, for what cannot be log-probabilities"""
-    log_probs = np.array([-math.inf if value is None else number(value) for value in told])
-    if not len(log_probs) or log_probs.max() > 1e-4:
-        raise ValueError(f"log-probabilities {told!r:.100}, expected some, all at most 0")
-    return log_probs
-
-
-def _chosen(told: Mapping[int, float], wanted: Sequence[int]) -> Step[int]:
-    if missing := sorted(set(wanted) - set(told)):
-        raise ValueError(f"no log-probabilities of the tokens {missing}, which were asked for")
-    return Step.of_chosen(list(told.items()))

@@ -1,0 +1,155 @@
+"""The table of methods, and what `rank` and `compare` make of sets of comparisons in Python."""
+
+import json
+
+import numpy as np
+import pytest
+
+from synthscore.errors import InputError, RankingError, SynthscoreWarning
+from synthscore.judging.asking import Asking
+from synthscore.ranking import METHODS, Comparisons, ComparisonSets, Selection, compare, rank
+from synthscore.ranking.bias import mean_debiasing, median_debiasing, pool
+from synthscore.ranking.methods import DEBIAS, STDERR
+from tests.fakes import FakeEngine
+
+CALLS = Comparisons.of([("a", "b", 0.8), ("b", "c", 0.7), ("a", "c", 0.6), ("c", "a", 0.5), ("b", "a", 0.35)])
+OTHERS = Comparisons.of([("x", "y", 0.9), ("y", "x", 0.4)])
+SETS = ComparisonSets(("context_id",), {("1",): CALLS, ("2",): OTHERS})
+
+
+@pytest.mark.filterwarnings("ignore:.*resamples could not be ranked")  # of three pairs, some leave a text out
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_does_all_that_the_table_says_of_it_and_refuses_the_rest(name):
+    method = METHODS[name]
+    for debias in DEBIAS:
+        for stderr in STDERR:
+            if debias in method.debias and stderr in ("auto", "none", *method.stderr):
+                found = rank(CALLS, name, debias=debias, stderr=stderr, **method.options)
+                assert (found.method, found.ids[found.order[0]]) == (name, "a")
+                given = stderr != "none" and (stderr == "bootstrap" or "model" in method.stderr)
+                assert np.isfinite(found.stderr).all() == given
+            else:
+                with pytest.raises(InputError, match=rf"{debias}|{stderr}"):
+                    rank(CALLS, name, debias=debias, stderr=stderr)
+    with pytest.raises(InputError, match="tau does nothing with method="):
+        rank(CALLS, name, tau=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"method": "elo"}, "method is 'elo', expected one of win-ratio"),
+        ({"method": "bt", "prior": "some"}, "prior is 'some', expected one of all, observed, none"),
+        ({"debias": "threshold"}, "debias is 'threshold', expected one of none, median"),
+        ({"seed": -1}, "seed is -1"),
+    ],
+)
+def test_what_means_nothing_is_refused(options, says):
+    with pytest.raises(InputError, match=says):
+        rank(CALLS, **options)
+
+
+def test_a_method_sees_decisions_alone_where_the_table_says_so():
+    for name, method in METHODS.items():
+        if not method.sorts:
+            same = np.allclose(method(CALLS).scores, method(CALLS.hard()).scores)
+            assert same == (method.reads == "decisions" or name == "likelihood"), name
+
+
+def test_a_bias_is_estimated_over_all_sets_and_taken_out_of_each():
+    together = pool({"1": CALLS, "2": OTHERS})
+    found = rank(SETS, "average-probability", debias="median")
+    shift = median_debiasing(together)
+    assert found.shift == shift
+    for group, calls in SETS.sets.items():
+        expected = METHODS["average-probability"](shift.apply(calls))
+        np.testing.assert_array_equal(found.of[group].scores, expected.scores)
+    gamma = rank(SETS, "poe-bt", debias="gamma").of["1",]
+    assert gamma.settings["gamma"] == mean_debiasing(together).shift
+    beta = rank(SETS, "poe-g", debias="gamma").of["1",]
+    assert beta.settings["beta"] == pytest.approx(together.probabilities.mean())
+
+
+def test_a_set_that_cannot_be_ranked_is_a_reason_beside_the_others_and_an_error_alone():
+    apart = Comparisons.of([("a", "b", 0.8), ("c", "d", 0.7)])
+    found = rank(ComparisonSets(("context_id",), {("1",): apart, ("2",): OTHERS}))
+    assert "no comparison links" in found.of["1",]
+    rows = list(found.to_rows())
+    assert [(row["id"], row["context_id"], row["status"]) for row in rows] == [
+        *((name, "1", "unscored") for name in "abcd"),
+        *((name, "2", "ok") for name in "xy"),
+    ]
+    assert all(row["score"] is None and row["n_comparisons"] == 0 for row in rows[:4])
+    json.dumps(rows, allow_nan=False)
+    with pytest.raises(RankingError, match="no comparison links"):
+        rank(apart)
+
+
+def test_rows_name_what_the_numbers_depend_on():
+    (one, *_) = rank(SETS, "bt", prior="observed", stderr="sandwich").to_rows()
+    for part in ("method:bt", "decisions:averaged", "prior:observed", "debias:none", "stderr:sandwich"):
+        assert f"|{part}" in one["signature"]
+    assert one["signature"] == next(rank(SETS, "bt", prior="observed", stderr="sandwich").to_rows())["signature"]
+    other = ComparisonSets(("context_id",), {("1",): CALLS})
+    assert next(rank(other, "bt").to_rows())["signature"].split("|")[1] != one["signature"].split("|")[1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"design": "chain"}, "design is 'chain'"),
+        ({"design": "greedy"}, "needs a number of calls"),
+        ({"design": "all", "budget": 4}, "leave the budget out"),
+        ({"design": "sort", "budget": 4}, "leave the budget out"),
+        ({"budget": 0}, "budget is 0"),
+        ({"design": "random", "budget": 4, "orders": "one"}, "decides the orders itself"),
+        ({"orders": "two"}, "orders is 'two'"),
+        ({"seed": -1}, "seed is -1"),
+        ({"design": "sort", "gap": 0.6}, "gap is 0.6"),
+        ({"design": "sort", "beam_size": 0}, "beam_size is 0"),
+        ({"gap": 0.1}, "are of design=sort"),
+    ],
+)
+def test_a_selection_that_contradicts_itself_is_refused(settings, says):
+    with pytest.raises(InputError, match=says):
+        Selection(**settings)
+
+
+def test_a_selection_says_what_is_asked():
+    assert str(Selection()) == "all,both-orders,seed=0"
+    assert str(Selection(budget=48)) == "greedy,budget=48,both-orders,seed=0"
+    assert str(Selection(orders="one", seed=3)) == "all,one-order,seed=3"
+    assert str(Selection("sort")) == "sort,one-order,seed=0"
+    assert Selection("symmetric", 4).both_orders
+    assert not Selection("random", 4).both_orders
+
+
+ROWS = [
+    {"id": f"{c}{k}", "context_id": c, "context": f"Article {c}.", "text": f"Text {k} of {c}."}
+    for c in "pq"
+    for k in range(3)
+]
+
+
+def test_candidates_are_compared_and_ranked_in_python(tmp_path):
+    engine = FakeEngine()
+    sets = compare(ROWS, engine, task="summarization", attribute=["coherence", "fluency"], asking=Asking("choose"))
+    assert engine.n_judged == 2 * 2 * 6
+    assert list(sets.sets) == [(c, a) for c in "pq" for a in ("coherence", "fluency")]
+    assert sets.complete
+    path = tmp_path / "calls.jsonl"
+    sets.save(path)
+    assert ComparisonSets.load(path).fingerprint == sets.fingerprint
+    few = compare(ROWS, engine, task="summarization", attribute="coherence", selection=Selection(budget=4))
+    assert {len(calls) for calls in few.sets.values()} == {4}
+    assert "selection:greedy,budget=4,both-orders,seed=0" in str(few.signature)
+    assert len(list(rank(few).to_rows())) == 6
+
+
+def test_a_broken_row_of_contexts_is_a_warning_and_its_candidates_are_left_out():
+    rows = [{name: value for name, value in row.items() if name != "context"} for row in ROWS]
+    contexts = [{"context_id": "p", "context": "Article p."}, {"context_id": "q", "context": " "}]
+    with pytest.warns(SynthscoreWarning, match="context is ' '"):
+        sets = compare(rows, FakeEngine(), task="summarization", attribute="coherence", contexts=contexts)
+    assert [each.names["id"] for each in sets.left_out] == ["q0", "q1", "q2"]
+    assert not sets.complete
