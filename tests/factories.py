@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -25,21 +25,25 @@ def ladder(
     task: str = "summarization",
     *,
     n: int = 5,
-    text: str = "rung of {context_id} q={level} .",
+    text: str = "rung of {context_id} q={quality} .",
+    qualities: Sequence[float] | None = None,
     failed: Collection[int] = (),
+    reason: str = "it is a refusal",
     context: Context | str | None = "",
     provenance: Mapping[str, Any] | None = None,
 ) -> Ladder:
-    """text : of a rung, with its level and the ladder's names. failed : levels without a text
+    """text : of a rung, with its level, its quality and the ladder's names. qualities : worst first; None: the levels
 
+    failed : levels without a text, for this reason
     context : None for a ladder without one; or its text, or the noun
     """
 
     def rung(level: int) -> Rung:
         fraction = (level - 1) / (n - 1)
         if level in failed:
-            return Rung(level, fraction, "", "failed", "it is a refusal")
-        written = text.format(context_id=context_id, attribute=attribute, level=level)
+            return Rung(level, fraction, "", "failed", reason, provenance=provenance or {})
+        quality = qualities[level - 1] if qualities else level
+        written = text.format(context_id=context_id, attribute=attribute, level=level, quality=quality)
         return Rung(level, fraction, written, provenance=provenance or {})
 
     if isinstance(context, str):
