@@ -90,7 +90,7 @@ def filter(
         where to write the unsure ones (default: with the dropped)
     """
     from ..ladders.references import References
-    from ..scoring.anchored import save_scales
+    from ..scoring.anchored import Scales
     from ..store.engine import StoredEngine
     from ..thresholds import filter as thresholds
 
@@ -129,7 +129,7 @@ def filter(
             store=engine.engine.store if isinstance(engine.engine, StoredEngine) else None,
         )
     if scoring.save_scale:
-        save_scales(found.scales, scoring.save_scale)
+        Scales(found.scales).save(scoring.save_scale)
     if not found.n_rows:
         messages.warn(f"{targets} holds no rows")
     lines = [asked_line(asking, found.shape, found.n_questions, found.statuses, found.saved, found.n_unmet)]
