@@ -7,7 +7,7 @@ import math
 
 from ..errors import InputError
 from ..ladders.references import References
-from ..scoring.anchored.scale import save_scales
+from ..scoring.anchored.scale import Scales
 from ..store.engine import StoredEngine
 from ..thresholds.certificate import Certificate
 from ..thresholds.filter import Filtered, check, filter
@@ -135,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
         )
         cost = [engine.meter.cost] if engine.meter.cost else []
     if args.save_scale:
-        save_scales(found.scales, args.save_scale)
+        Scales(found.scales).save(args.save_scale)
     if not found.n_rows:
         warn(f"{args.targets} holds no rows")
     lines = [judging.summed_up(args, found.shape, found.n_questions, found.statuses, found.saved, found.n_unmet)]

@@ -23,7 +23,7 @@ from ..signature import Signature
 from ..types import Ladder, Score, Target
 from .anchored.mode import Anchored
 from .anchored.questions import Group
-from .anchored.scale import Scale
+from .anchored.scale import Scale, Scales
 from .paper import Paper
 from .texts import OnLadder, unscored
 
@@ -60,7 +60,7 @@ class Scorer:
         self.task.attribute(self.attribute)
         self.templates = Templates(self.task, asking.prompts)
         self.scoring = scoring if isinstance(scoring, Paper) else scoring.own(self.task.name, self.attribute)
-        self.scales: tuple[Scale, ...] = ()  # that the last call scored on
+        self.scales = Scales()  # that the last call scored on
 
     @property
     def signature(self) -> Signature:
@@ -77,7 +77,7 @@ class Scorer:
         """
         plan = self.plan(as_targets(rows))
         scores = plan.score(progress)
-        self.scales = plan.scales
+        self.scales = Scales(plan.scales)
         return scores
 
     def plan(self, targets: Sequence[Target]) -> Plan:

@@ -28,11 +28,11 @@ from synthscore.store.answers import pack, unpack
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.store.recorded import RecordedEngine
+from tests.fakes import FakeEngine
 from tests.model_server import ModelServer
+from tests.models import byte_level, metaspace, save_model
+from tests.servers import Liar, refusal
 
-from ..fakes import FakeEngine
-from ..servers_for_tests import Liar, refusal, save_model
-from ..tokenizers_for_tests import byte_level, metaspace
 from . import test_causal, test_seq2seq
 from .test_causal import SAME, llama, one_thread  # noqa: F401
 from .test_seq2seq import t5

@@ -17,7 +17,7 @@ from ...types import Ladder, Score
 from ..texts import UNREPORTED, OnLadder, unscored
 from .adaptive import Stop
 from .questions import Group, ask_adaptively, grouped
-from .scale import Scale, load_scales
+from .scale import Scale, Scales
 from .scores import LEVEL, UNSETTLED, fitted, placed
 
 
@@ -53,7 +53,7 @@ class Anchored:
 
     def __post_init__(self) -> None:
         if isinstance(self.scale, str | os.PathLike):
-            object.__setattr__(self, "scale", load_scales(self.scale))
+            object.__setattr__(self, "scale", Scales.load(self.scale))
         if self.scale is not None:
             object.__setattr__(self, "scale", (self.scale,) if isinstance(self.scale, Scale) else tuple(self.scale))
         if self.debias not in (None, "length"):
