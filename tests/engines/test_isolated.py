@@ -14,7 +14,7 @@ from synthscore.engines.isolated.model import ATTENTION, states
 from synthscore.engines.isolated.plan import CUE, SHARED, Marks, chunks, plan
 from synthscore.engines.loading import read_as
 from synthscore.errors import EngineError, LabelError, SynthscoreWarning
-from tests.tokenizers_for_tests import word_piece
+from tests.models import word_piece
 
 END, COLON = 9, 8
 MARKS = Marks(END, (frozenset({1, 3}), frozenset({2, 4})), COLON)
