@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import html
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -275,7 +275,7 @@ _NEWSROOM = ("coherence", "fluency", "informativeness", "relevance")
 _SF = ("informativeness", "naturalness", "overall")
 
 
-def _unieval(file: str, attributes: Sequence[str], prefix: str = "", **more: Any) -> Form:
+def _unieval(file: str, attributes: Iterable[str], prefix: str = "", **more: Any) -> Form:
     return Form(file, partial(unieval, attributes=tuple(attributes), prefix=prefix, **more))
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .ladders.prompted import PromptedWriter
     from .ladders.references import References
     from .ladders.write import generate_ladders
-    from .scoring.anchored import Anchored, Scale, load_scales, save_scales
+    from .scoring.anchored import Anchored, Scale, Scales
     from .scoring.paper import Paper
     from .scoring.scorer import Scorer
     from .signature import Signature
@@ -63,7 +63,7 @@ _HOMES = {
     "ladders.prompted": ("PromptedWriter",),
     "ladders.write": ("generate_ladders",),
     "scoring.paper": ("Paper",),
-    "scoring.anchored": ("Anchored", "Scale", "load_scales", "save_scales"),
+    "scoring.anchored": ("Anchored", "Scale", "Scales"),
     "scoring.scorer": ("Scorer",),
     "signature": ("Signature",),
     "store.engine": ("StoredEngine",),
@@ -97,6 +97,7 @@ __all__ = [
     "Rung",
     "Sampling",
     "Scale",
+    "Scales",
     "Score",
     "Scorer",
     "Scores",
@@ -115,12 +116,10 @@ __all__ = [
     "evaluate",
     "filter",
     "generate_ladders",
-    "load_scales",
     "load_task",
     "method",
     "open_engine",
     "ranking",
-    "save_scales",
     "task_names",
 ]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,8 +16,6 @@ from .options import ERROR, INCOMPLETE, OK, Attributes, Input, Opening, UsageErr
 from .talk import table as columns
 
 if TYPE_CHECKING:
-    from ..evaluation.join import Joined
-    from ..evaluation.methods import Tools
     from ..evaluation.ratings import Ratings
 
 FLOORS = ("length", "overlap", "type-token-ratio")
@@ -115,38 +113,32 @@ def evaluate(
     table
         moved to papers/
     """
+    from ..errors import InputError
     from ..evaluation import Settings
     from ..evaluation import evaluate as evaluation_of
     from ..evaluation.agreement import LEVELS
     from ..evaluation.correlation import STATISTICS
-    from ..evaluation.methods import Method, method, split_methods
+    from ..evaluation.join import join
+    from ..evaluation.methods import Method, Tools, method, split_methods
     from ..evaluation.methods.derived import Given, With
+    from ..evaluation.ratings import Ratings
     from ..evaluation.run import attributes_of, require_method
+    from ..ladders.references import References
     from . import agreeing
 
     if list_:
         print("\n".join(_list()))
         return OK
-    if table:
-        raise UsageError(
-            "the papers' tables are made by papers/, which lies beside synthscore in its repository. In a checkout, "
-            f"say: python -m papers {' '.join(table)} --data DIR --model M"
-        )
-    if bool(human) == bool(benchmark):
-        given = "both" if human else "neither"
-        raise UsageError(
-            f"{given} of --human and --benchmark is given, expected one: whose ratings are the scores compared with?"
-        )
     specs = list(dict.fromkeys(split_methods(methods))) if methods else []
     if not specs and not scores:
         specs = [*FLOORS, *(["ladder"] if references else [])]
     name = "" if not scores else "stdin" if scores == "-" else Path(scores).name.split(".")[0]
-    asked = _uses(specs, bool(references), model, prompts)
+    asking = _check_methods(specs, bool(references), bool(model), prompts)
     for wrong, what in (
-        (
-            bool(benchmark) != bool(data),
-            "--benchmark NAME and --data DIR go together: where are the benchmark's files?",
-        ),
+        (table, f"the papers' tables are made by papers/, beside synthscore in its repository: {_papers(table)}"),
+        (human and benchmark, "both of --human and --benchmark are given. Name one of them"),
+        (not human and not benchmark, "neither of --human and --benchmark is given. Name one of them"),
+        (bool(benchmark) != bool(data), "--benchmark and --data go together. Name the folder that its files are in"),
         (task and benchmark, f"--task {task} does nothing with --benchmark {benchmark}, which has one. Leave it out"),
         (resamples < 0 or seed < 0, "--resamples and --seed are whole numbers of at least 0. Mend them"),
         (against and not resamples, "--against needs resamples, and --resamples is 0. Raise it"),
@@ -158,7 +150,7 @@ def evaluate(
     plan = {
         f"{spec} ({judge})" if judge and len(models) > 1 else spec: (spec, judge)
         for spec in specs
-        for judge in (models if spec in asked else [""])
+        for judge in (models if spec in asking else [""])
     }
     made = {spec: method(spec) for spec in specs}
     kept = json_ or output  # what is only shown has no more figures than are shown
@@ -168,32 +160,37 @@ def evaluate(
         against or "", resamples, seed,
     )  # fmt: skip
     require_method(settings.against, [*filter(None, [name]), *plan])
-    ratings = _ratings(human, benchmark, data, attribute, task, reading)
+    if benchmark:
+        ratings = _benchmark(benchmark, data or "")
+    else:
+        fields = {ours: column for ours, column in reading.fields.items() if ours != "score"}
+        only = attribute[0] if attribute and len(attribute) == 1 else None
+        ratings = Ratings.load(human or "", encoding=reading.encoding, fields=fields, task=task or "", attribute=only)
     attributes = attributes_of(ratings, attribute)
     columns_of: dict[str, Method] = {}
     left_out: list[str] = []
     if scores:
-        joined = _joined(scores, ratings, attribute, reading, all_fields=bool(benchmark))
-        left_out += joined.left_out
-        columns_of[name] = Given(joined.scores)
+        fields = {ours: column for ours, column in reading.fields.items() if benchmark or ours == "score"}
+        only = attributes[0] if len(attributes) == 1 else None
+        joined = join(ratings, scores, encoding=reading.encoding, fields=fields, attribute=only)
+        columns_of[name], left_out = Given(joined.scores), joined.left_out
         if silent := [each for each in attributes if each not in joined.scores]:
-            left_out.append(f"{', '.join(silent)}: {scores} holds no scores")
+            if attribute:
+                seen = f"{scores} holds no scores on {silent[0]}, only on {', '.join(joined.scores)}"
+                raise InputError(f"{seen}. Leave it out of --attribute", value=silent[0])
             attributes = tuple(joined.scores)
-    complete = not (human and ratings.left_out) and not (scores and joined.left_out)
-    judges = dict.fromkeys(judge for _, judge in plan.values() if judge)
-    with (
-        _tools(judges, references, revision, prompts, opening, messages) as tools,
-        messages.bar((len(plan) + bool(scores)) * len(attributes), "methods x attributes") as shown,
-    ):
+    complete = not left_out and not (human and ratings.left_out)
+    left_out += [f"{', '.join(silent)}: {scores} holds no scores"] if scores and silent else []
+    ladders = References.load(references, revision=revision) if references else None
+    with ExitStack() as stack:
+        tools = {"": Tools(None, ladders, prompts)}
+        for judge in dict.fromkeys(judge for _, judge in plan.values() if judge):
+            tools[judge] = replace(tools[""], judge=stack.enter_context(opening.open(judge, messages)))
         columns_of |= {label: With(made[spec], tools[judge]) for label, (spec, judge) in plan.items()}
+        bar = stack.enter_context(messages.bar(len(columns_of) * len(attributes), "methods x attributes"))
         evaluation = evaluation_of(
-            ratings,
-            columns_of,
-            attributes=attributes,
-            settings=settings,
-            left_out=left_out,
-            progress=lambda *_: shown(1),
-        )
+            ratings, columns_of, attributes=attributes, settings=settings, left_out=left_out, progress=lambda *_: bar(1)
+        )  # fmt: skip
         costs = [each.judge.meter.cost for each in tools.values() if each.judge]  # type: ignore[attr-defined]
     if output:
         evaluation.save(output)
@@ -210,21 +207,21 @@ def evaluate(
     return OK if complete and status == {"ok"} else INCOMPLETE
 
 
-def _uses(specs: list[str], references: bool, model: list[str] | None, prompts: str) -> set[str]:
+def _check_methods(specs: list[str], references: bool, model: bool, prompts: str) -> set[str]:
     """The methods that ask a judge. raises : UsageError for options that no method uses, or ladders that one lacks"""
     from ..evaluation.methods import uses
 
     asking = {spec for spec in specs if "judge" in uses(spec)}
     climbing = [spec for spec in specs if "references" in uses(spec)]
-    for option, given, used in (("model", model, asking), ("references", references, climbing)):
-        if given and not used:
-            raise UsageError(
-                f"--{option} does nothing: none of the methods uses it. Leave it out, or name one that does"
-            )
-    if climbing and not references:
-        raise UsageError(f"{', '.join(climbing)} needs ladders. Name them: --references FOLDER")
-    if prompts != "default" and not asking:
-        raise UsageError(f"--prompts {prompts} does nothing: none of the methods asks a judge. Leave it out")
+    nothing = "does nothing: none of the methods"
+    for wrong, what in (
+        (model and not asking, f"--model {nothing} asks a judge. Leave it out, or name one that does"),
+        (references and not climbing, f"--references {nothing} uses ladders. Leave it out, or name one that does"),
+        (climbing and not references, f"{', '.join(climbing)} needs ladders. Name them: --references FOLDER"),
+        (prompts != "default" and not asking, f"--prompts {prompts} {nothing} asks a judge. Leave it out"),
+    ):
+        if wrong:
+            raise UsageError(what)
     return asking
 
 
@@ -237,69 +234,24 @@ def _list() -> Iterator[str]:
     kinds = [(name, ", ".join(kind.uses), kind.summary) for name, kind in KINDS.items()]
     yield columns(kinds, ("name", "needs", "what it is"), width())
     yield "zsum(A,B), ranksum(A,B)  methods added up\nfile:PATH                scores out of a file"
-    if not BENCHMARKS:
-        return
-    yield "\nbenchmarks (docs/benchmarks.md):"
-    ratings = [(name, each.task, ", ".join(each.scales)) for name, each in BENCHMARKS.items()]
-    yield columns(ratings, ("name", "task", "attributes"), width())
+    if BENCHMARKS:
+        yield "\nbenchmarks (docs/benchmarks.md):"
+        ratings = [(name, each.task, ", ".join(each.scales)) for name, each in BENCHMARKS.items()]
+        yield columns(ratings, ("name", "task", "attributes"), width())
 
 
-def _ratings(
-    human: str | None,
-    benchmark: str | None,
-    data: str | None,
-    attribute: list[str] | None,
-    task: str | None,
-    reading: Input,
-) -> Ratings:
+def _papers(tables: list[str] | None) -> str:
+    return f"python -m papers {' '.join(tables or ())} --data DIR --model M"
+
+
+def _benchmark(name: str, folder: str) -> Ratings:
     from ..errors import BenchmarkError
-    from ..evaluation.ratings import BENCHMARKS, Ratings
+    from ..evaluation.ratings import BENCHMARKS
 
-    if benchmark:
-        if benchmark not in BENCHMARKS:
-            raise BenchmarkError(
-                f"there is no benchmark {benchmark!r} here: released ones are read by papers/, beside synthscore in "
-                "its repository. In a checkout, say `python -m papers evaluate ...`; or give rows, with --human",
-                benchmark=benchmark,
-            )
-        return BENCHMARKS[benchmark].load(data or "")
-    only = attribute[0] if attribute and len(attribute) == 1 else None
-    fields = {name: column for name, column in reading.fields.items() if name != "score"}
-    return Ratings.load(human or "", encoding=reading.encoding, fields=fields, task=task or "", attribute=only)
-
-
-def _joined(scores: str, ratings: Ratings, asked: list[str] | None, reading: Input, *, all_fields: bool) -> Joined:
-    from ..errors import InputError
-    from ..evaluation.join import join
-
-    fields = {name: column for name, column in reading.fields.items() if all_fields or name == "score"}
-    names = asked or ratings.attributes
-    joined = join(
-        ratings, scores, encoding=reading.encoding, fields=fields, attribute=names[0] if len(names) == 1 else None
-    )
-    if silent := [name for name in asked or () if name not in joined.scores]:
-        raise InputError(
-            f"{scores} holds no scores on {silent[0]}, only on {', '.join(joined.scores)}. Leave it out of --attribute",
-            value=silent[0],
+    if name not in BENCHMARKS:
+        raise BenchmarkError(
+            f"there is no benchmark {name!r} here: released ones are read by papers/, beside synthscore in its "
+            "repository. In a checkout, say `python -m papers evaluate ...`; or give rows, with --human",
+            benchmark=name,
         )
-    return joined
-
-
-@contextmanager
-def _tools(
-    models: Mapping[str, None],
-    references: str | None,
-    revision: str | None,
-    prompts: str,
-    opening: Opening,
-    messages: Messages,
-) -> Iterator[dict[str, Tools]]:
-    """Model -> what methods that ask it work with; "" is no model."""
-    from ..evaluation.methods import Tools
-    from ..ladders.references import References
-
-    ladders = References.load(references, revision=revision) if references else None
-    with ExitStack() as stack:
-        none = Tools(None, ladders, prompts)
-        judges = {model: replace(none, judge=stack.enter_context(opening.open(model, messages))) for model in models}
-        yield {"": none, **judges}
+    return BENCHMARKS[name].load(folder)

@@ -105,11 +105,11 @@ def rank(
         file of rows (default: JSONL on stdout)
     """
     stored, sorts = comparisons is not None, method == "pairs"
-    told: dict[str, Any] = {"decisions": decisions, "prior": prior}
+    given: dict[str, Any] = {"decisions": decisions, "prior": prior}
     if sorts or stored:
-        told |= {"gap": judging.gap or None, "beam_size": judging.beam_size if judging.beam_size > 1 else None}
-        told |= {"both_orders": None if judging.orders is None else judging.orders == "both"}
-    options = {name: None if value == "none" else value for name, value in told.items() if value is not None}
+        given |= {"gap": judging.gap or None, "beam_size": judging.beam_size if judging.beam_size > 1 else None}
+        given |= {"both_orders": None if judging.orders is None else judging.orders == "both"}
+    options = {name: None if value == "none" else value for name, value in given.items() if value is not None}
     with checked():
         method_of(method).check(options, debias=debias, stderr=stderr)
     if comparisons is not None:

@@ -35,7 +35,7 @@ _DESIGNS: Mapping[str, Callable[[int, int, np.random.Generator], IntArray]] = {
 
 
 METHODS = ("win-ratio", "average-probability", "bt", "poe-g-hard", "poe-bt", "poe-g")
-"""Methods of ranking that curves show where nothing else is said."""
+"""Methods of ranking that curves show by default."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,16 +127,16 @@ def efficiency_curves(
     values = {name: np.empty((len(ends), n_draws)) for name in methods}
     failed = {name: np.zeros(len(ends), dtype=np.int64) for name in methods}
     n_contexts = dict.fromkeys(methods, 0)
-    for place, n_calls in enumerate(ends.tolist()):
+    for row, n_calls in enumerate(ends.tolist()):
         for draw in range(n_draws):
             rng = np.random.default_rng([seed, n_calls, draw])
             masks = [c.subset(_drawn(c, _DESIGNS[design](c.n_candidates, n_calls, rng))) for c in full]
             for name, method in methods.items():
                 scores = [_scores(method, mask) for mask in masks]
-                failed[name][place] += sum(bool(np.isnan(s).all()) for s in scores)
+                failed[name][row] += sum(bool(np.isnan(s).all()) for s in scores)
                 # Equal but for rounding is equal, or ties would be split by noise.
                 agreement = per_context(np.round(np.concatenate(scores), 9), flat[name], names)
-                values[name][place, draw] = agreement.value
+                values[name][row, draw] = agreement.value
                 n_contexts[name] = max(n_contexts[name], agreement.n_contexts)
     return [Curve(name, ends, values[name], n_contexts[name], failed[name]) for name in methods]
 

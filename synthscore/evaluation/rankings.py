@@ -1,4 +1,4 @@
-"""Rankings + what people said of the candidates -> agreement. A candidate goes by its id, or by its system."""
+"""Rankings + people's ratings of the candidates -> agreement. A candidate goes by its id, or by its system."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class CandidateRatings:
         wanted = names.get("attribute", attribute)
         means = []
         for name in ids:
-            said = self.values.get((names.get("context_id"), name)) or self.values.get(("", name), [])
-            ratings = [rating for human in said if (rating := self._rating(human, wanted)) is not None]
+            known = self.values.get((names.get("context_id"), name)) or self.values.get(("", name), [])
+            ratings = [rating for human in known if (rating := self._rating(human, wanted)) is not None]
             means.append(float(np.mean(ratings)) if ratings else np.nan)
         return np.array(means)
 

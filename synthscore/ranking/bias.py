@@ -133,7 +133,7 @@ def median_debiasing(comparisons: Comparisons) -> Debiasing:
         logit p' = logit p - logit tau
 
     Exact, in log-odds, where probabilities that round to 1 still differ. A certain "similar" has no log-odds and is
-    left out. Needs no labels, but calls in which neither place holds the better texts: both orders, or a coin's.
+    left out. Needs no labels, but calls in which neither position holds the better texts: both orders, or a coin's.
     raises : InputError where the median is infinite: half of the answers or more are certain
     source : arXiv:2307.07889, section 3.5
     """

@@ -269,9 +269,9 @@ def _require_told_apart(graph: Graph, games: FloatArray) -> None:
     fitted = float(pull @ Information(graph, games).solve(pull))
     if games.sum() - fitted <= 1e-9 * games.sum():
         raise RankingError(
-            "bias='mle': the comparisons do not tell the effect of the place from the scores, since scores exist that "
-            "give every first text the same lead. Expected a pair in both orders, or a cycle that is not balanced. "
-            "Show some pairs in the other order, or give bias a number or None"
+            "bias='mle': the comparisons do not tell the effect of the position from the scores, since scores exist "
+            "that give every first text the same lead. Expected a pair in both orders, or a cycle that is not "
+            "balanced. Show some pairs in the other order, or give bias a number or None"
         )
 
 

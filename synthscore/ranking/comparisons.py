@@ -152,7 +152,7 @@ class Comparisons:
 
     @property
     def probabilities(self) -> FloatArray:
-        """P(first is better), shape (K,), with half of what was said to be similar."""
+        """P(first is better), shape (K,), with half of P(similar)."""
         probs = np.exp(self.log_probs)
         p: FloatArray = probs[:, 0] + probs[:, 2] / 2
         return np.clip(p, 0.0, 1.0)
@@ -253,12 +253,12 @@ def added_up(
         cells = np.flatnonzero(seen)
         number = np.empty(n * n, dtype=np.int32)
         number[cells] = np.arange(len(cells), dtype=np.int32)
-        place = number[keys].astype(np.int64)
+        cell = number[keys].astype(np.int64)
         del keys, seen, number
     else:
-        cells, place = np.unique(i * n + j, return_inverse=True)
+        cells, cell = np.unique(i * n + j, return_inverse=True)
     i, j = cells // n, cells % n
-    return i, j, [np.bincount(place, column, len(i)).astype(np.float64, copy=False) for column in columns]
+    return i, j, [np.bincount(cell, column, len(i)).astype(np.float64, copy=False) for column in columns]
 
 
 def joint_signature(sets: Iterable[Comparisons]) -> Signature | None:
@@ -271,7 +271,7 @@ def joint_signature(sets: Iterable[Comparisons]) -> Signature | None:
 def _indices(given: npt.ArrayLike) -> IntArray:
     array = np.asarray(given)
     if array.size and array.dtype.kind not in "iu":
-        raise InputError(f"indices are {array.dtype}, expected whole numbers: the places of candidates in ids")
+        raise InputError(f"indices are {array.dtype}, expected whole numbers: those of candidates in ids")
     return array.astype(np.int64)
 
 

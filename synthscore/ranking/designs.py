@@ -215,10 +215,10 @@ def next_pairs(comparisons: Comparisons, ranking: Ranking, n_calls: int, rng: np
         raise InputError("cannot choose pairs: the ranking and the comparisons are not of the same candidates in order")
     if n_calls < 1:
         raise InputError(f"cannot choose {n_calls} calls, expected at least 1", value=n_calls)
-    place = rng.permutation(n)  # among equals the first pair is taken, which must not be the first in the file
-    calls = place[np.stack([comparisons.first, comparisons.second], axis=1)]
+    shuffled = rng.permutation(n)  # among equals the first pair is taken, which must not be the first in the file
+    calls = shuffled[np.stack([comparisons.first, comparisons.second], axis=1)]
     scores = np.empty(n)
-    scores[place] = np.where(np.isnan(ranking.scores), 0.0, ranking.scores)
+    scores[shuffled] = np.where(np.isnan(ranking.scores), 0.0, ranking.scores)
     gap = np.abs(np.subtract.outer(scores, scores))
     weights = np.exp(-gap - 2 * np.logaddexp(0, -gap))  # sigma(gap) sigma(-gap)
     information = _laplacian(n, calls, comparisons.weights * weights[calls[:, 0], calls[:, 1]])
@@ -236,7 +236,7 @@ def next_pairs(comparisons: Comparisons, ranking: Ranking, n_calls: int, rng: np
             call = (j, i) if swap else (i, j)
             asked[call] += 1
             chosen.append(call)
-    back: IntArray = np.argsort(place)[np.array(chosen)]
+    back: IntArray = np.argsort(shuffled)[np.array(chosen)]
     return back
 
 

@@ -88,8 +88,8 @@ class Graph:
             groups = _grouped(ids, part, n_parts)
             across = part[i] != part[j]
             beaten, winning = set(part[j[across]].tolist()), set(part[i[across]].tolist())
-            unbeaten = _largest_first(group for place, group in enumerate(groups) if place not in beaten)
-            winless = _largest_first(group for place, group in enumerate(groups) if place not in winning)
+            unbeaten = _largest_first(group for k, group in enumerate(groups) if k not in beaten)
+            winless = _largest_first(group for k, group in enumerate(groups) if k not in winning)
             raise RankingError(
                 f"scores are not finite: {_shown(unbeaten)} never lost to the others, {_shown(winless)} never won "
                 "against the others, so their distance grows without end. Expected wins both ways across any split "
@@ -109,8 +109,8 @@ def _components(matrix: sparse.csr_array, connection: Literal["weak", "strong"])
 
 def _grouped(ids: Sequence[str], part: IntArray, n_parts: int) -> list[list[str]]:
     groups: list[list[str]] = [[] for _ in range(n_parts)]
-    for name, place in zip(ids, part.tolist(), strict=True):
-        groups[place].append(name)
+    for name, k in zip(ids, part.tolist(), strict=True):
+        groups[k].append(name)
     return groups
 
 

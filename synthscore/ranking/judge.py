@@ -226,7 +226,7 @@ class Judge:
         answers = np.empty((len(calls), 3))
         with np.errstate(divide="ignore"):
             answers[order] = np.log(np.stack([*both, verdicts.similar], axis=1))
-        reasons = {order[place]: reason for place, reason in verdicts.failures.items()}
+        reasons = {order[k]: reason for k, reason in verdicts.failures.items()}
         answers[list(reasons)] = np.nan
         for row, (k, first, second) in enumerate(calls):
             if row in reasons:
@@ -289,8 +289,8 @@ def ask_in_rounds(
                 chosen[k] = next_pairs(seen, scores, min(left, len(ids)), rng)
         if not chosen:
             break
-        told = answer([(k, i, j) for k, calls in chosen.items() for i, j in calls.tolist()])
-        parts = np.split(told, np.cumsum([len(calls) for calls in chosen.values()])[:-1])
+        given = answer([(k, i, j) for k, calls in chosen.items() for i, j in calls.tolist()])
+        parts = np.split(given, np.cumsum([len(calls) for calls in chosen.values()])[:-1])
         for (k, calls), part in zip(chosen.items(), parts, strict=True):
             asked[k], answers[k] = np.concatenate([asked[k], calls]), np.concatenate([answers[k], part])
     found = []

@@ -23,14 +23,14 @@ _STARTS = 50  # of the search
 def likelihood_ranking(
     comparisons: Comparisons, *, rng: np.random.Generator | None = None, exact: bool | None = None
 ) -> Ranking:
-    """The total order that makes the answers most probable; scores are its places, evenly spaced by 1, mean zero.
+    """The total order that makes the answers most probable; scores are positions in it, evenly spaced by 1, mean zero.
 
     exact : whether to look at all subsets, or to search: insertions of one text elsewhere until none helps, from the
         order of expected wins and from shaken copies of the best so far. Default: exact up to 18 candidates.
     rng : for the search; default seed 0
     Probabilities below 1e-12 count as 1e-12 (`settings["n_floored"]` calls). A candidate without comparisons has no
-    place: NaN. `settings["n_best"]` is how many orders are equally probable (exact only): they are not told apart, and
-    the one returned is one of them.
+    position: NaN. `settings["n_best"]` is how many orders are equally probable (exact only); the one returned is one
+    of them.
     raises : RankingError, with `components`, where no comparison links some of the candidates that have any;
         InputError for exact=True with more than 18
     source : arXiv:2307.07889, equation 12, with the product that it means instead of the sum that it prints
@@ -41,9 +41,9 @@ def likelihood_ranking(
     present = np.flatnonzero(n_comparisons > 0)
     if not len(present):
         raise RankingError("cannot order the candidates: there are 0 comparisons, expected at least 1")
-    place = np.cumsum(n_comparisons > 0) - 1
+    index = np.cumsum(n_comparisons > 0) - 1
     pairs = comparisons.pairs()
-    Graph(len(present), place[pairs.i], place[pairs.j]).require_connected([comparisons.ids[k] for k in present])
+    Graph(len(present), index[pairs.i], index[pairs.j]).require_connected([comparisons.ids[k] for k in present])
     if exact and len(present) > _EXACT:
         raise InputError(
             f"cannot look at all orders of {len(present)} candidates, expected at most {_EXACT}. Use exact=False"
@@ -120,9 +120,9 @@ def _best_order(above: FloatArray) -> tuple[IntArray, int]:
         count[subsets] = (equal * count[rest]).sum(axis=1)
     order = np.empty(n, dtype=np.int64)
     subset = (1 << n) - 1
-    for place in range(n - 1, -1, -1):
-        order[place] = lowest[subset]
-        subset ^= 1 << int(order[place])
+    for position in range(n - 1, -1, -1):
+        order[position] = lowest[subset]
+        subset ^= 1 << int(order[position])
     return order, int(count[-1])  # exact: 18! < 2^53
 
 
@@ -152,12 +152,12 @@ def _inserted(margin: FloatArray, order: IntArray, rng: np.random.Generator) -> 
         moved = False
         sweeps += 1
         for text in rng.permutation(n):
-            place = int(np.flatnonzero(order == text)[0])
-            others = np.delete(order, place)
+            at = int(np.flatnonzero(order == text)[0])
+            others = np.delete(order, at)
             # gain[k], up to a constant: above all but the first k of the others
             gain = -np.concatenate([[0.0], np.cumsum(margin[text, others])])
             to = int(gain.argmax())
-            if gain[to] > gain[place] + 1e-9:  # nats; else rounding could go round in circles
+            if gain[to] > gain[at] + 1e-9:  # nats; else rounding could go round in circles
                 order = np.insert(others, to, text)
                 moved = True
     return order, sweeps

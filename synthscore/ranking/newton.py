@@ -93,7 +93,7 @@ def _interpolation(scores: FloatArray) -> tuple[sparse.csr_array, FloatArray]:
 
 
 class _Point:
-    """A place on the way up: derivatives there."""
+    """A point on the way up: derivatives there."""
 
     def __init__(
         self, graph: Graph, likelihood: Likelihood, prior: Everyone | None, scores: FloatArray, theta: float
@@ -147,7 +147,7 @@ def maximise(
         converged = left == 0 or (left <= tolerance and change <= LAST_STEP)
         if converged or iteration == max_iterations:
             break
-        # The nearer to the top, the more exact: a step that is no better than its place would be wasted on the way.
+        # The nearer to the top, the more exact: a step that is no better than its start would be wasted on the way.
         information, size = point.information(), float(np.sqrt(point.gradient @ point.gradient))
         step = information.solve(point.gradient, tolerance=max(1e-10, min(0.05, size / first)))
         point, change = _step(graph, likelihood, prior, point, step)

@@ -50,7 +50,7 @@ def merge_sort(
     both_orders : ask about a pair in both, and average
     seed : of the order that a sort starts from, a permutation of the sorted ids: the same for the same ids, whatever
         their order. starts : these orders themselves, as indices
-    returns : scores are places, evenly spaced by 1, mean zero. No pair is asked twice. A call without an answer ends
+    returns : scores are positions, evenly spaced by 1, mean zero. No pair is asked twice. A call without an answer ends
         its sort: scores NaN, converged False, the call (two ids) in settings["failed"].
     raises : InputError for a problem of less than two texts, or settings that are none
     """
@@ -68,8 +68,8 @@ def merge_sort(
         try:
             calls = side_by_side.send(answers)
         except StopIteration as end:
-            told = {"gap": gap, "beam_size": beam_size, "both_orders": both_orders, "seed": seed}
-            return [_ranking(ids, found, told) for ids, found in zip(problems, end.value, strict=True)]
+            settings = {"gap": gap, "beam_size": beam_size, "both_orders": both_orders, "seed": seed}
+            return [_ranking(ids, found, settings) for ids, found in zip(problems, end.value, strict=True)]
         answers = answer([(k, i, j) for k, i, j in calls.tolist()])
 
 
@@ -186,8 +186,8 @@ def _merge(left: IntArray, right: IntArray, gap: float, beam_size: int) -> Gener
         asks = (taken < len(left)) & (other < len(right))
         p = np.full(len(taken), np.nan)  # P(left head is better)
         if asks.any():
-            heads, place = np.unique(taken[asks], return_inverse=True)
-            p[asks] = (yield np.stack([left[heads], right[step - heads]], axis=1))[place]
+            heads, head = np.unique(taken[asks], return_inverse=True)
+            p[asks] = (yield np.stack([left[heads], right[step - heads]], axis=1))[head]
         takes = np.stack(  # (paths, 2): may take the left head, the right head
             [np.where(asks, p <= 0.5 + gap, taken < len(left)), np.where(asks, p >= 0.5 - gap, other < len(right))],
             axis=1,

@@ -27,7 +27,7 @@ class Ranking:
     converged, iterations, gradient : whether the solver reached its tolerance; how often it went round; the largest
         |derivative of the log-likelihood| that is left. A closed form has converged after 0 iterations.
     log_likelihood : nats, of the comparisons under the scores; NaN where the method has no likelihood
-    settings : what the method was told and what it estimated (gamma, nu, tau, ...)
+    settings : the method's options, and what it estimated (gamma, nu, tau, ...)
     covariance : float64, shape (N, N), of the scores, where the method computed it
     """
 

@@ -34,7 +34,7 @@ from ..signature import Signature, text_hash
 from .comparisons import Comparisons, joint_signature
 
 GROUPS = ("context_id", "attribute")
-"""Columns that tell rankings apart, where rows have them and nothing else is said."""
+"""Columns that tell rankings apart, where rows have them and `by` is not given."""
 
 Group = tuple[str, ...]
 """The values of the columns that tell rankings apart."""
@@ -234,12 +234,12 @@ def _require_known(row: Row, group: Group, names: Sequence[str], known: Mapping[
 
 def _log_probs(row: Row, first: str, second: str) -> tuple[float, float, float]:
     """log P of first, second, tie; normalised."""
-    said = [name for name in _ANSWERS if row.has(name)]
-    if len(said) != 1:
-        seen = f"it says which text is better in {' and '.join(said)}" if said else "it does not say which is better"
+    given = [name for name in _ANSWERS if row.has(name)]
+    if len(given) != 1:
+        seen = f"it says which text is better in {' and '.join(given)}" if given else "it does not say which is better"
         remedy = f"Expected one of {', '.join(_ANSWERS)}; name the column with --field NAME=COLUMN"
         raise row_error(row, "probability", None, seen, remedy)
-    name = said[0]
+    name = given[0]
     value = row.values[name]
     if name == "log_p_first":
         return _labels(row)
@@ -278,7 +278,7 @@ def _labels(row: Row) -> tuple[float, float, float]:
         seen = f"the log-probabilities are {values}, expected at most 0 and one that is not -inf"
         raise row_error(row, "log_p_first", values, seen, "Natural logarithms go into these columns")
     total = float(np.logaddexp.reduce(np.array(values)))
-    if abs(total) > 1e-9:  # of labels that do not cover all that could have been said
+    if abs(total) > 1e-9:  # of labels that do not cover all possible answers
         values = [value - total for value in values]
     return values[0], values[1], values[2]
 

@@ -141,7 +141,7 @@ def fill(folder: Path, models: Models) -> None:
     labelled = [{**row, "id": f"{row['id']}/{copy}"} for copy in range(N_COPIES) for row in targets]
     files: dict[str, Sequence[Mapping[str, Any]]] = {
         "contexts": contexts,
-        **dict.fromkeys(("targets", "rows", "some"), few),
+        **dict.fromkeys(("targets", "rows", "texts", "some", "more"), few),
         "candidates": [{**row, "context": of[row["context_id"]]["text"]} for row in few],
         "labelled": labelled,
         "labels": [{"id": row["id"], "label": row["system"] == "careful"} for row in labelled],

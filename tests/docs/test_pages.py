@@ -28,7 +28,7 @@ RELEASED_BENCHMARKS = (
     "ranking.md",
 )  # pages with numbers of the benchmarks' own files
 NEEDS_RELEASED = re.compile(r"benchmarks/|judges\.sqlite|\.jsonl\.gz")
-READY = ("README.md", "filter.md", "guide.md", "ladders.md", "report.md", "thresholds.md")
+NOT_YET = ("baselines.md", "benchmarks.md", "evaluation.md", "summeval.md", "tables.md")
 
 if len(PAGES) < 2:
     pytest.skip(f"{REPOSITORY / 'docs'} is not there", allow_module_level=True)
@@ -80,7 +80,7 @@ def test_every_block_of_a_page_has_a_language(path):
     assert not indented_code(page), "lines of indented code: put them between ```language and ```"
 
 
-@pytest.mark.parametrize("path", [named(path) for path in PAGES if path.name in READY])
+@pytest.mark.parametrize("path", [named(path) for path in PAGES if path.name not in NOT_YET])
 def test_a_page_prints_what_it_says(path, sandbox):
     left_out = follow(path, sandbox)
     if left_out:

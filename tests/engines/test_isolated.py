@@ -1,4 +1,4 @@
-"""Models that read texts apart: what is read together is what each prompt gives alone, and text stays text."""
+"""Models that read isolated segments: what is read together is what each prompt gives alone, and text stays text."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from synthscore.engines.isolated.model import ATTENTION, states
 from synthscore.engines.isolated.plan import CUE, SHARED, Marks, chunks, plan
 from synthscore.engines.loading import read_as
 from synthscore.errors import EngineError, LabelError, SynthscoreWarning
-from tests.tokenizers_for_tests import word_piece
+from tests.models import word_piece
 
 END, COLON = 9, 8
 MARKS = Marks(END, (frozenset({1, 3}), frozenset({2, 4})), COLON)
@@ -104,7 +104,7 @@ def test_an_empty_sequence_is_an_error():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A tiny random model that reads texts apart."""
+    """A tiny random model that reads isolated segments."""
     torch.manual_seed(0)
     tokenizer = word_piece()
     tokenizer.add_tokens([AddedToken("\n\n", normalized=False, special=False)])

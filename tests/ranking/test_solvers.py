@@ -426,7 +426,7 @@ def test_the_joint_maximum_is_where_a_generic_optimiser_finds_it():
 
 def test_a_bias_that_scores_could_explain_is_refused():
     chain = Comparisons.of([("a", "b", 0.7), ("b", "c", 0.6)])
-    with pytest.raises(RankingError, match="do not tell the effect of the place"):
+    with pytest.raises(RankingError, match="do not tell the effect of the position"):
         soft(chain, bias="mle")
 
 

@@ -1,4 +1,4 @@
-"""Models that read two texts in isolation, as engines: exact label log-probabilities. They judge and do not write.
+"""Models that read two texts as isolated segments, as engines: exact label log-probabilities. They judge and do not write.
 
 Such a model is an encoder. It reads each paragraph of a prompt in both directions, with all that both texts share
 before it; the two texts do not see each other, and the cue at the end sees all (plan.py). So a text is read once,
@@ -33,10 +33,10 @@ _BACKENDS: dict[Backend, str] = {"together": "together", "single": "one at a tim
 
 
 class IsolatedEngine(LocalEngine):
-    """A model that reads two texts in isolation, and judges. It does not write."""
+    """A model that reads two texts as isolated segments, and judges. It does not write."""
 
     auto_class = AutoModelForMaskedLM
-    kind = "a model that reads texts in isolation"
+    kind = "a model that reads isolated segments"
     alone = "single"
     usual = 4096
 
@@ -65,7 +65,7 @@ class IsolatedEngine(LocalEngine):
 
     def _no(self, what: str, asked: Sequence[Question], progress: Progress | None) -> Answers:
         error = EngineError(
-            f"{self.name} cannot {what}: it reads texts in isolation, and judges. Take a model that writes: one on "
+            f"{self.name} cannot {what}: it reads isolated segments, and judges. Take a model that writes: one on "
             "the hub, a folder, or a server",
             model=self.name,
         )
