@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,16 @@ from benchmarks.anchored import simulate
 from synthscore.io.fields import Row
 from synthscore.io.files import read_rows
 from synthscore.scoring.anchored import Anchors, Answers, Posterior, Scale, fit
-from synthscore.scoring.anchored.adaptive import Narrow, SameDecision, Stop, Sure, ask_in_rounds, best_rungs
+from synthscore.scoring.anchored.adaptive import (
+    NODES,
+    WEIGHTS,
+    Narrow,
+    SameDecision,
+    Stop,
+    Sure,
+    ask_in_rounds,
+    information,
+)
 from synthscore.signature import Signature
 from synthscore.types import BoolArray, FloatArray, IntArray
 
@@ -112,6 +123,54 @@ def place(data: Data, levels: tuple[int, ...], orders: int) -> Posterior:
     return data.scale.place(data.contexts, target, rung + 1, order == 1, said)
 
 
+@dataclass(frozen=True, slots=True)
+class Rungs:
+    """Which rungs to ask about. levels : 1..N, rising. sd : of a target's position, root mean square over targets."""
+
+    levels: tuple[int, ...]
+    both_orders: bool
+    sd: float
+
+    @property
+    def n_questions(self) -> int:
+        return len(self.levels) * (1 + self.both_orders)
+
+
+def best_rungs(scale: Scale, budget: int, *, both_orders: bool = True) -> Rungs:
+    """The rungs to ask about where all targets are asked the same: those that leave the least expected variance.
+
+    Expected over targets as the scale expects them, and over its ladders (one as judge.rung_sd says, where it has
+    none). All subsets are looked at for N <= 9, else rungs are added one by one. The scale's own error is not in sd.
+
+    budget : questions a target; one rung is two of them in both orders
+    """
+    n, each = scale.n_rungs, 1 + both_orders
+    size = min(budget // each, n)
+    judge = scale.judge
+    anchors = list(scale.ladders.values())
+    unknown = judge.prior(1, 0)
+    rungs = np.array([one.mean for one in anchors]) if anchors else unknown.rungs
+    cov = np.array([one.cov for one in anchors]) if anchors else np.linalg.inv(unknown.precision)
+    x = judge.target_mean + judge.text_sd * NODES
+    info = np.zeros((len(rungs), len(x), n))
+    for sign in (1.0, -1.0)[:each]:
+        info += information(judge, x[None, :, None] - rungs[:, None], sign, cov.diagonal(0, 1, 2)[:, None])
+
+    def expected(levels: tuple[int, ...]) -> float:
+        at = np.array(levels)
+        noise = cov[:, at[:, None], at][:, None] + np.eye(len(at)) / info[:, :, at][..., None]
+        told = np.linalg.inv(noise).sum(axis=(-2, -1))
+        return float((1 / (judge.text_sd**-2.0 + told)).mean(axis=0) @ WEIGHTS)
+
+    if n <= 9:
+        chosen = min(combinations(range(n), size), key=expected)
+    else:
+        chosen = ()
+        for _ in range(size):
+            chosen = min(((*chosen, k) for k in range(n) if k not in chosen), key=expected)
+    return Rungs(tuple(sorted(k + 1 for k in chosen)), both_orders, math.sqrt(expected(chosen)))
+
+
 def on_rungs(threshold: float, n: int) -> float:
     """Of the scale 1..5."""
     return 1 + (threshold - 1) * (n - 1) / 4
@@ -138,17 +197,15 @@ def measure(data: Data, quartiles: bool = False) -> list[dict[str, Any]]:
             row["cover"] = float((np.abs(off) <= 1.6449 * posterior.sd).mean())
         found.append(row)
 
-    def in_rounds(what: str, by: float, stop: Stop, thresholds: Iterable[int], per_round: int = 1) -> None:
-        rounds = ask_in_rounds(data.scale, data.contexts, data.ask, stop, usable=data.usable, per_round=per_round)
+    def in_rounds(what: str, by: float, stop: Stop, thresholds: Iterable[int]) -> None:
+        rounds = ask_in_rounds(data.scale, data.contexts, data.ask, stop, usable=data.usable)
         for k in thresholds:
-            add(what, by, k, rounds.posterior, 1 - rounds.saved, rounds.n_rounds)
+            add(what, by, k, rounds.posterior, rounds.n_asked.sum() / rounds.n_full.sum(), rounds.n_rounds)
 
     for eps in EPS:
         for k, t in enumerate(at):
             in_rounds("sure", eps, Sure(t, eps), [k])
             in_rounds("same decision", eps, SameDecision(t, eps), [k])
-    for k, t in enumerate(at):
-        in_rounds("sure, 2 a round", 0.05, Sure(t, 0.05), [k], 2)
     for width in WIDTHS:
         in_rounds("narrow", width, Narrow(width * (n - 1) / 4), range(len(at)))
     for budget in (2, n - n % 2, n + n % 2):

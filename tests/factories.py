@@ -1,12 +1,15 @@
-"""Nouns for tests, made in a line: contexts, ladders, references, targets, ways to ask and to score."""
+"""Nouns for tests, made in a line: contexts, ladders, references, targets, ratings, ways to ask and to score."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 from synthscore.engine import Engine
+from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.judging.asking import Asking
 from synthscore.ladders.references import References
 from synthscore.scoring.anchored.mode import Anchored
@@ -25,21 +28,25 @@ def ladder(
     task: str = "summarization",
     *,
     n: int = 5,
-    text: str = "rung of {context_id} q={level} .",
+    text: str = "rung of {context_id} q={quality} .",
+    qualities: Sequence[float] | None = None,
     failed: Collection[int] = (),
+    reason: str = "it is a refusal",
     context: Context | str | None = "",
     provenance: Mapping[str, Any] | None = None,
 ) -> Ladder:
-    """text : of a rung, with its level and the ladder's names. failed : levels without a text
+    """text : of a rung, with its level, its quality and the ladder's names. qualities : worst first; None: the levels
 
+    failed : levels without a text, for this reason
     context : None for a ladder without one; or its text, or the noun
     """
 
     def rung(level: int) -> Rung:
         fraction = (level - 1) / (n - 1)
         if level in failed:
-            return Rung(level, fraction, "", "failed", "it is a refusal")
-        written = text.format(context_id=context_id, attribute=attribute, level=level)
+            return Rung(level, fraction, "", "failed", reason, provenance=provenance or {})
+        quality = qualities[level - 1] if qualities else level
+        written = text.format(context_id=context_id, attribute=attribute, level=level, quality=quality)
         return Rung(level, fraction, written, provenance=provenance or {})
 
     if isinstance(context, str):
@@ -75,3 +82,50 @@ def scorer(references: References, judge: Engine, *, scoring: str = "paper", **o
 
 def _taken(kind: Any, options: dict[str, Any]) -> dict[str, Any]:
     return {field.name: options.pop(field.name) for field in fields(kind) if field.name in options}
+
+
+# --------------------------------------------------------------------------------------------- texts that people rated
+
+QUALITIES = {"c1": (2.5, 1.0, 4.5, 3.0), "c2": (1.5, 4.0, 2.0, 3.5)}
+BEST_FIRST = {"c1": [2, 3, 0, 1], "c2": [1, 3, 2, 0]}
+
+
+def rated(qualities=QUALITIES, attribute="coherence", task="summarization", **fields) -> Ratings:
+    """One text a quality, which is its rating; None: an empty text."""
+    texts = tuple(
+        RatedText(f"{c}-{k}", c, f"s{k}", "" if q is None else f"Text of q={q} .", {attribute: q or 1.0})
+        for c, values in qualities.items()
+        for k, q in enumerate(values)
+    )
+    contexts = {c: Context(c, f"An article, {c}.") for c in qualities}
+    return Ratings(
+        **({"name": "toy", "texts": texts, "attributes": (attribute,), "contexts": contexts} | {"task": task} | fields)
+    )
+
+
+def ladders(
+    n: int = 5, contexts: Iterable[str] = ("c1", "c2"), attribute: str = "coherence", text: str = "An article, {}."
+) -> References:
+    """For the contexts of `rated`: rungs of quality 1..5, evenly spaced. text : of the contexts; empty: none"""
+    return references(
+        *(
+            ladder(
+                c,
+                attribute,
+                n=n,
+                text="Rung of q={quality} .",
+                qualities=np.linspace(1, 5, n).tolist(),
+                context=text.format(c) if text else None,
+            )
+            for c in contexts
+        )
+    )
+
+
+def places(scores, ratings) -> dict[str, list[int]]:
+    """Context -> places of its texts in it, best first."""
+    found = {}
+    for context_id in ratings.contexts:
+        values = [-score.value for score in scores if score.context_id == context_id]
+        found[context_id] = np.argsort(values, kind="stable").tolist()
+    return found

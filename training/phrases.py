@@ -12,9 +12,8 @@ SURFACES = ("raw", "lower", "ptb", "ptb-cased")
 
 def surface(text: str, style: str) -> str:
     """The text in another look: as it is, lower-cased, or spaced (and lower-cased) like benchmark systems' outputs."""
-    if style == "raw":
-        return text
-    return text.lower() if style == "lower" else to_ptb(text, lower={"ptb": True, "ptb-cased": False}[style])
+    spaced = to_ptb(text) if style.startswith("ptb") else text
+    return spaced.lower() if style in ("lower", "ptb") else spaced
 
 
 def damaged_words(sound: str, text: str) -> tuple[bool, ...]:

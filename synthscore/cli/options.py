@@ -70,6 +70,9 @@ class Input:
     field: list[str] | None = None
     "NAME=COLUMN: which column holds a field of ours, such as text=summary; may be repeated"
 
+    def __post_init__(self) -> None:
+        _ = self.fields  # or what is wrong is said once rows are read
+
     @property
     def fields(self) -> Mapping[str, str]:
         """Our name -> the column that holds it. raises : UsageError"""

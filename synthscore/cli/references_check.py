@@ -121,7 +121,7 @@ def check(
     from ..checking.check import check as check_ladders
     from ..io.write import write_rows
     from ..ladders.references import References
-    from ..scoring.anchored.scale import save_scales
+    from ..scoring.anchored.scale import Scales
 
     judging.check(*(["--positions"] if positions else []), *given(opening))
     if positions and judging.adjacent and judging.one_order:
@@ -144,7 +144,7 @@ def check(
         for each in report.placed:
             if each.trouble:
                 messages.warn(f"left out of {positions}: {each.trouble}")
-        save_scales(scales, positions)
+        Scales(scales).save(positions)
     failing = [finding.evidence for each in report.ladders for finding in each.findings if finding.kind == "unanswered"]
     asked = f", {counted(engine.n_judged, 'question')}" if engine else ""
     messages.note(

@@ -92,7 +92,7 @@ def score(
     from ..io.scores import score_row
     from ..io.write import replacing, write_rows
     from ..ladders.references import References
-    from ..scoring.anchored import save_scales
+    from ..scoring.anchored import Scales
     from ..scoring.rows import RowScorer, held_attributes, read_items
     from ..thresholds.rules import check_on_scale
 
@@ -114,7 +114,7 @@ def score(
             scored = plan.score(progress)
     write_rows((score_row(score, signature, verdicts=verdicts) for score, signature in scored), output)
     if scoring.save_scale:
-        save_scales(scored.scales, scoring.save_scale)
+        Scales(scored.scales).save(scoring.save_scale)
     found = scorer.biases(items, scored) if bias else {}
     if bias:
         with replacing(bias) as file:

@@ -78,7 +78,7 @@ def word_pairs(text: str) -> Counter[tuple[str, str]]:
 def like(sentence: str, text: str) -> str:
     """The sentence in the look of the text: lower-cased and spaced if the text is."""
     if text == text.lower():
-        return to_ptb(sentence) if re.search(r"\w [.,!?]( |$)", text) else sentence.lower()
+        return (to_ptb(sentence) if re.search(r"\w [.,!?]( |$)", text) else sentence).lower()
     return sentence
 
 
@@ -203,16 +203,15 @@ _PTB = tuple(
 _PTB_PERIOD = re.compile(r"(?<![\s.])\.(?=\s*(?:''|-rrb-)?\s*$)")
 
 
-def to_ptb(text: str, lower: bool = True) -> str:
-    """Penn-Treebank spacing, as tokenised benchmark texts have it: `it ca n't , he said .`"""
-    return "\n".join(_line_to_ptb(line, lower) for line in text.split("\n"))
+def to_ptb(text: str) -> str:
+    """Penn-Treebank spacing, as tokenised benchmark texts have it: `He ca n't , he said .`"""
+    return "\n".join(map(_line_to_ptb, text.split("\n")))
 
 
-def _line_to_ptb(line: str, lower: bool) -> str:
+def _line_to_ptb(line: str) -> str:
     made = []
     for part in sentences(line):
         for pattern, new in _PTB:
             part = pattern.sub(new, part)
         made.append(_PTB_PERIOD.sub(" .", part))
-    spaced = " ".join(" ".join(made).split())
-    return spaced.lower() if lower else spaced
+    return " ".join(" ".join(made).split())

@@ -18,7 +18,7 @@ from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
 from synthscore.ladders.references import References
 from synthscore.resources import resource
-from synthscore.scoring.anchored import Anchored, JudgeModel, load_scales, save_scales
+from synthscore.scoring.anchored import Anchored, JudgeModel, Scales
 from synthscore.scoring.scorer import Scorer
 from synthscore.types import Context, Ladder, Rung
 from tests.fakes import FakeEngine
@@ -435,8 +435,8 @@ def test_the_scale_is_one_that_texts_can_be_scored_on(tmp_path):
     ladders, qualities = many((1, 2, 3, 4, 5))
     engine = judge_of(qualities | {"A text to judge.": 3.6}, 1.5)
     placed = place_rungs(ask_rungs(ladders, engine, TEMPLATES))
-    save_scales([each.scale for each in placed], tmp_path / "scale.json")
-    scale = load_scales(tmp_path / "scale.json")
+    Scales([each.scale for each in placed]).save(tmp_path / "scale.json")
+    scale = Scales.load(tmp_path / "scale.json")
     scorer = Scorer(References(tuple(ladders)), engine, scoring=Anchored(scale), asking=Asking(both_orders=True))
     asked = engine.n_judged
     (score,) = scorer.score([{"id": "t", "context_id": "c0", "text": "A text to judge."}])

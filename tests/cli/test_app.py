@@ -1,11 +1,16 @@
 """The frame of the command line, and what every verb promises."""
 
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 
+import synthscore
 from synthscore.cli.app import VERBS, build_app, main
-from synthscore.cli.options import USAGE
+from synthscore.cli.options import BROKEN_PIPE, ERROR, USAGE
+from tests.cli.given import shown
 
 
 def commands(app=None, path=()):
@@ -61,3 +66,80 @@ def test_a_command_line_that_means_nothing_is_a_usage_error(argv, told, capsys):
 def test_no_command_shows_the_help(capsys):
     assert main([]) == USAGE
     assert "synthscore demo" in capsys.readouterr().out
+
+
+def test_the_verbs_are_those_that_were_promised():
+    assert {*COMMANDS, "filter"} == {
+        *("calibrate", "compare", "curve", "demo", "doctor", "evaluate", "filter", "generate", "rank", "report"),
+        *("score", "verify"),
+        *(f"references {action}" for action in ("card", "check", "diff", "list", "repair", "show", "verify")),
+        *(f"store {action}" for action in ("info", "merge", "prune", "salvage", "show")),
+    }
+
+
+def test_version_and_exit_codes_are_printed(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"synthscore {synthscore.__version__}\n"
+    assert main(["--help"]) == 0
+    shown(capsys.readouterr().out, "0 all well", "3 done, but some rows failed", "130 interrupted")
+
+
+GENERATE = ("generate", "x.jsonl", "--task", "story", "-a", "coherence", "-o", "z")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["score"],
+        ["cook"],
+        ["score", "x.jsonl", "--references", "y", "--samples", "0"],
+        ["score", "x.jsonl", "--references", "y", "--min-mass", "2"],
+        ["score", "x.jsonl", "--references", "y", "--field", "text"],
+        ["score", "x.jsonl", "--references", "y", "-o", "scores.txt"],
+        ["score", "x.jsonl", "--references", "y", "--seed", "0"],
+        ["filter", "x.jsonl", "--references", "y", "--min-score", "nan"],
+        [*GENERATE, "--rungs", "1"],
+        [*GENERATE, "--writer", "prompt"],
+        [*GENERATE, "--writer", "degrade", "--model", "m"],
+    ],
+)
+def test_a_command_line_that_makes_no_sense_gives_2(argv, capsys):
+    assert main(argv) == USAGE
+    assert capsys.readouterr().err
+
+
+def test_help_is_quick_and_loads_no_heavy_library():
+    code = f"""
+import sys, time
+from synthscore.cli.app import main
+main(["--help"])
+quick = time.process_time()  # of this process alone, whatever else the machine does
+for verb in {list(COMMANDS)}:
+    assert main([*verb.split(), "--help"]) == 0, verb
+assert main(["evaluate", "--list"]) == 0
+heavy = {{"torch", "transformers", "datasets", "pyarrow", "scipy", "tqdm", "pandas"}} & set(sys.modules)
+assert not heavy, heavy
+assert quick < 1.0, quick
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_reader_that_leaves_early_is_no_traceback(references):
+    code = "import sys; from synthscore.cli.app import main; sys.exit(main(['references', 'card', 'ladders']))"
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert done.returncode == BROKEN_PIPE
+    assert done.stderr == b""
+
+
+def test_an_error_is_one_paragraph_and_debug_shows_where_it_came_from(capsys, references):
+    argv = ["score", "nowhere.jsonl", "--references", "ladders"]
+    assert main(argv) == ERROR
+    error = capsys.readouterr().err
+    assert error.startswith("InputError: cannot read nowhere.jsonl")
+    assert error.count("\n") == 1
+    assert main([*argv, "--debug"]) == ERROR
+    assert "Traceback" in capsys.readouterr().err

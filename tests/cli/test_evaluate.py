@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,8 +13,9 @@ from synthscore.cli import agreeing
 from synthscore.cli.app import main
 from synthscore.io.write import write_rows
 from synthscore.ladders.references import References
-from tests.fakes import FakeEngine
-from tests.ratings_for_tests import ladders, reading_judge
+from tests.cli.given import write
+from tests.factories import ladders
+from tests.fakes import FakeEngine, reading_judge
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
 
@@ -24,14 +24,6 @@ def benchmark(name):
     return pytest.mark.skipif(
         not (BENCHMARKS / f"{name}.jsonl.gz").exists(), reason=f"{name} is not here, and is nothing to download"
     )
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("SYNTHSCORE_STORE", str(tmp_path / "answers.sqlite"))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.fixture
@@ -71,15 +63,10 @@ def score_rows(attributes=("coherence", "fluency"), key="id"):
             yield name | {"attribute": attribute, "score": score, "status": "ok", "signature": "model:m|scoring:x"}
 
 
-def write(name, rows):
-    Path(name).write_text("".join(f"{r if isinstance(r, str) else json.dumps(r)}\n" for r in rows), encoding="utf-8")
-    return name
-
-
 @pytest.fixture
 def files():
-    write("ratings.jsonl", ratings_rows())
-    write("scores.jsonl", score_rows())
+    write("ratings.jsonl", *ratings_rows())
+    write("scores.jsonl", *score_rows())
 
 
 def evaluate(*argv):
@@ -101,7 +88,7 @@ FILES = ("scores.jsonl", "--human", "ratings.jsonl")
 
 @pytest.mark.parametrize("key", ["id", "context_id and system"])
 def test_rows_are_joined_on_id_or_on_context_and_system(files, capsys, key):
-    write("scores.jsonl", score_rows(key=key))
+    write("scores.jsonl", *score_rows(key=key))
     found = said(capsys, *FILES, "--resamples", "50")
     figure = found["coherence"]["per_context"]["spearman"]
     assert figure["value"] == pytest.approx(1)
@@ -173,7 +160,7 @@ def test_the_table_names_the_level_as_papers_do_and_gives_intervals(files, capsy
 
 
 def test_scores_of_texts_that_nobody_rated_are_counted_and_named(files, capsys):
-    write("scores.jsonl", [*score_rows(), {"id": "c9-0", "attribute": "coherence", "score": 1.0}])
+    write("scores.jsonl", *score_rows(), {"id": "c9-0", "attribute": "coherence", "score": 1.0})
     assert evaluate(*FILES) == 3
     out = capsys.readouterr().out
     assert "left out:" in out
@@ -182,7 +169,7 @@ def test_scores_of_texts_that_nobody_rated_are_counted_and_named(files, capsys):
 
 
 def test_ratings_without_a_score_are_counted_and_the_others_are_used(files, capsys):
-    write("scores.jsonl", [row for row in score_rows() if row["id"] != "c1-0"])
+    write("scores.jsonl", *[row for row in score_rows() if row["id"] != "c1-0"])
     found = said(capsys, *FILES, code=3)
     figure = found["fluency"]["pooled"]["spearman"]
     assert (figure["n"], figure["unscored"]) == (11, 1)
@@ -191,13 +178,13 @@ def test_ratings_without_a_score_are_counted_and_the_others_are_used(files, caps
 
 
 def test_no_rating_with_a_score_is_an_error(files, capsys):
-    write("scores.jsonl", [{"id": "x", "attribute": "coherence", "score": 1.0}])
+    write("scores.jsonl", {"id": "x", "attribute": "coherence", "score": 1.0})
     assert evaluate(*FILES) == 1
     assert "no score is about a text of ratings" in capsys.readouterr().err
 
 
 def test_two_scores_of_one_text_are_an_error_that_names_both_rows(files, capsys):
-    write("scores.jsonl", [*score_rows(), next(score_rows())])
+    write("scores.jsonl", *score_rows(), next(score_rows()))
     assert evaluate(*FILES) == 1
     err = capsys.readouterr().err
     assert "row 25" in err
@@ -206,7 +193,7 @@ def test_two_scores_of_one_text_are_an_error_that_names_both_rows(files, capsys)
 
 
 def test_two_ratings_of_one_text_are_an_error_that_names_both_rows(files, capsys):
-    write("ratings.jsonl", [*ratings_rows(), ratings_rows()[0]])
+    write("ratings.jsonl", *ratings_rows(), ratings_rows()[0])
     assert evaluate(*FILES) == 1
     err = capsys.readouterr().err
     assert "row 13" in err
@@ -214,8 +201,8 @@ def test_two_ratings_of_one_text_are_an_error_that_names_both_rows(files, capsys
 
 
 def test_one_system_only_has_figures_over_texts_and_none_inside_contexts(files, capsys):
-    write("ratings.jsonl", [row for row in ratings_rows() if row["system"] == "s0"])
-    write("scores.jsonl", [row for row in score_rows() if row["id"].endswith("-0")])
+    write("ratings.jsonl", *[row for row in ratings_rows() if row["system"] == "s0"])
+    write("scores.jsonl", *[row for row in score_rows() if row["id"].endswith("-0")])
     found = said(capsys, *FILES)
     inside, over = found["coherence"]["per_context"]["spearman"], found["coherence"]["pooled"]["spearman"]
     assert (inside["value"], inside["skipped"], inside["low"]) == (None, 3, None)
@@ -232,7 +219,7 @@ def test_constant_ratings_are_skipped_and_counted_and_another_policy_counts_them
     rows = ratings_rows()
     for row in rows[:4]:
         row["human"]["coherence"] = 3.0
-    write("ratings.jsonl", rows)
+    write("ratings.jsonl", *rows)
     figure = said(capsys, *FILES)["coherence"]["per_context"]["spearman"]
     assert (figure["value"], figure["skipped"], figure["n_contexts"]) == (pytest.approx(1), 1, 2)
     figure = said(capsys, *FILES, "--nan-policy", "all-zero")["coherence"]["per_context"]["spearman"]
@@ -247,7 +234,7 @@ def test_constant_ratings_are_skipped_and_counted_and_another_policy_counts_them
 def test_scores_that_are_null_are_unscored_with_their_reason(files, capsys):
     rows = list(score_rows())
     rows[0] |= {"score": None, "status": "unscored", "reason": "the text is empty"}
-    write("scores.jsonl", rows)
+    write("scores.jsonl", *rows)
     found = said(capsys, *FILES, code=3)
     assert found["about"]["counts"]["coherence"] == {"scored": 11, "partial": 0, "unscored": 1}
     assert found["coherence"]["per_context"]["spearman"]["value"] == pytest.approx(1)
@@ -256,14 +243,14 @@ def test_scores_that_are_null_are_unscored_with_their_reason(files, capsys):
 
 
 def test_scores_that_are_all_null_are_an_error(files, capsys):
-    write("scores.jsonl", [row | {"score": None, "status": "unscored", "reason": "?"} for row in score_rows()])
+    write("scores.jsonl", *[row | {"score": None, "status": "unscored", "reason": "?"} for row in score_rows()])
     assert evaluate(*FILES) == 1
     assert "nothing could be scored" in capsys.readouterr().err
 
 
 def test_a_broken_row_costs_itself_only(files, capsys):
-    write("scores.jsonl", [*score_rows(), "{"])
-    write("ratings.jsonl", [*ratings_rows(), {"id": "c1-9", "human": {"coherence": "good"}}])
+    write("scores.jsonl", *score_rows(), "{")
+    write("ratings.jsonl", *ratings_rows(), {"id": "c1-9", "human": {"coherence": "good"}})
     found = said(capsys, *FILES, code=3)
     assert found["coherence"]["pooled"]["spearman"]["n"] == 12
     left_out = "\n".join(found["about"]["left_out"])
@@ -272,7 +259,7 @@ def test_a_broken_row_costs_itself_only(files, capsys):
 
 
 def test_a_rating_that_cannot_be_read_gives_3(files, capsys):
-    write("ratings.jsonl", [*ratings_rows(), {"id": "c1-9", "human": {"coherence": "good"}}])
+    write("ratings.jsonl", *ratings_rows(), {"id": "c1-9", "human": {"coherence": "good"}})
     assert evaluate(*FILES) == 3
     assert "'good'" in capsys.readouterr().out
 
@@ -280,7 +267,7 @@ def test_a_rating_that_cannot_be_read_gives_3(files, capsys):
 def test_scores_of_a_file_that_are_partial_are_used_counted_and_give_3(files, capsys):
     rows = list(score_rows())
     rows[0] |= {"status": "partial", "reason": "rung 3: too long"}
-    write("scores.jsonl", rows)
+    write("scores.jsonl", *rows)
     found = said(capsys, *FILES, "-o", "run", code=3)
     assert found["about"]["counts"]["coherence"] == {"scored": 12, "partial": 1, "unscored": 0}
     row = json.loads(Path("run/scores/scores.jsonl").read_text(encoding="utf-8").splitlines()[0])
@@ -305,7 +292,7 @@ def test_texts_without_a_verdict_on_some_rung_are_unscored_and_give_3(files, eng
 
 
 def test_an_attribute_without_scores_is_named(files, capsys):
-    write("scores.jsonl", score_rows(["coherence"]))
+    write("scores.jsonl", *score_rows(["coherence"]))
     found = said(capsys, *FILES)
     assert list(found) == ["coherence", "about"]
     assert found["about"]["left_out"] == ["fluency: scores.jsonl holds no scores"]
@@ -390,11 +377,11 @@ def test_a_method_that_asks_a_judge_gives_its_agreement_and_signature(files, eng
 
 def test_the_parts_in_which_signatures_of_attributes_differ_are_listed(files, capsys):
     rows = [row | {"signature": f"model:m|attribute:{row['attribute']}"} for row in score_rows()]
-    write("scores.jsonl", rows)
+    write("scores.jsonl", *rows)
     assert evaluate(*FILES) == 0
     assert capsys.readouterr().err == "scores: model:m|attribute:coherence & fluency\n"
     for signature in ("by:hand", None):
-        write("scores.jsonl", [row | {"signature": signature} for row in score_rows()])
+        write("scores.jsonl", *[row | {"signature": signature} for row in score_rows()])
         assert evaluate(*FILES) == 0
         assert capsys.readouterr().err == f"scores: {signature or 'no signature'}\n"
 
@@ -412,10 +399,10 @@ def test_a_difference_that_holds_after_correction_has_a_star(capsys):
     rng = np.random.default_rng(0)
     texts = [(f"c{c}", f"s{k}", float(x)) for c in range(12) for k, x in enumerate(rng.permutation(6))]
     people = ({"context_id": c, "system": s, "human": {"fluency": x}} for c, s, x in texts)
-    write("ratings.jsonl", people)
+    write("ratings.jsonl", *people)
     for name, of in (("good", lambda x: x), ("same", lambda x: 2 * x), ("bad", lambda x: -x)):
         rows = [{"context_id": c, "system": s, "attribute": "fluency", "score": of(x)} for c, s, x in texts]
-        write(f"{name}.jsonl", rows)
+        write(f"{name}.jsonl", *rows)
     methods = "file:same.jsonl,file:bad.jsonl"
     assert evaluate("good.jsonl", "--human", "ratings.jsonl", "--methods", methods, "--against", "good") == 0
     out = capsys.readouterr().out.split("More than good")[1]
@@ -496,16 +483,6 @@ def test_the_list_names_methods(capsys):
     for name in ("ladder", "g-eval", "file:PATH"):
         assert re.search(rf"^{name}\b", out, re.MULTILINE), name
     assert max(map(len, out.splitlines())) <= agreeing.WIDTH
-
-
-def test_help_and_the_list_load_no_heavy_library():
-    code = (
-        "import sys; from synthscore.cli.app import main; main(['evaluate', '--list']); main(['evaluate', '--help']); "
-        "heavy = {'torch', 'transformers', 'datasets', 'pyarrow', 'scipy', 'tqdm', 'pandas'} & set(sys.modules); "
-        "assert not heavy, heavy"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def test_columns_that_do_not_fit_come_below_each_other():

@@ -25,6 +25,7 @@ from synthscore.ranking.gaussian import gaussian
 from synthscore.ranking.judge import Judge, Problem, ask_in_rounds
 from synthscore.ranking.pairs import merge_sort, stored_merge_sort
 from synthscore.types import Context
+from tests.cli.given import read, write
 from tests.fakes import CensoringEngine, FakeEngine
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
@@ -48,13 +49,6 @@ def engine(monkeypatch):
     return engine
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("SYNTHSCORE_STORE", str(tmp_path / "answers.sqlite"))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 QUALITIES = {"c1": (0.5, 2.5, 1.0, -1.0), "c2": (1.0, 0.0, 2.0, 3.0, -2.0)}
 
 
@@ -64,14 +58,6 @@ def candidates(qualities=QUALITIES):
         for c, values in qualities.items()
         for k, q in enumerate(values)
     ]
-
-
-def write(name, rows):
-    Path(name).write_text("".join(f"{r if isinstance(r, str) else json.dumps(r)}\n" for r in rows), encoding="utf-8")
-
-
-def read(name):
-    return [json.loads(line) for line in Path(name).read_text(encoding="utf-8").splitlines()]
 
 
 def rank(*argv, task=True):
@@ -281,7 +267,7 @@ def test_a_stored_sort_reads_the_other_order_where_it_must_and_ends_where_nothin
 
 
 def test_rank_asks_a_judge_and_puts_the_better_texts_first(engine, capsys):
-    write("c.jsonl", candidates())
+    write("c.jsonl", *candidates())
     assert rank("c.jsonl") == 0
     out, err = capsys.readouterr()
     rows = [json.loads(line) for line in out.splitlines()]
@@ -329,7 +315,7 @@ SORT = ("--orders", "both", "--gap", "0.2", "--beam-size", "4", "--seed", "5")
     ],
 )
 def test_comparisons_that_were_saved_give_the_same_scores_without_a_model(engine, asking, method, told, n_asked):
-    write("c.jsonl", candidates())
+    write("c.jsonl", *candidates())
     assert rank("c.jsonl", *asking, *method, "-o", "one.jsonl") == 0
     assert n_asked is None or engine.n_judged == n_asked
     n_asked = engine.n_judged
@@ -344,7 +330,7 @@ def test_comparisons_that_were_saved_give_the_same_scores_without_a_model(engine
 
 
 def test_both_orders_are_asked_unless_one_is_wanted(engine):
-    write("c.jsonl", candidates())
+    write("c.jsonl", *candidates())
     for options, both in (([], True), (["--budget", "8"], True), (["--orders", "one"], False)):
         assert compare("c.jsonl", *options, "-q", "-o", "calls.jsonl") == 0
         calls = {(row["first"], row["second"]) for row in read("calls.jsonl")}
@@ -353,14 +339,14 @@ def test_both_orders_are_asked_unless_one_is_wanted(engine):
 
 def test_what_is_asked_in_a_context_depends_on_the_seed_and_not_on_the_other_contexts(engine):
     def asked(rows, *options):
-        write("c.jsonl", rows)
+        write("c.jsonl", *rows)
         compare("c.jsonl", "--budget", "8", *options, "-o", "calls.jsonl", "-q")
         return [(row["first"], row["second"]) for row in read("calls.jsonl") if row["context_id"] == "c2"]
 
     rows = candidates()
     assert asked(rows) == asked(rows[4:]) == asked(rows, "--seed", "0")
     assert len({str(sorted(asked(rows, "--seed", str(seed)))) for seed in range(4)}) > 1
-    write("c.jsonl", candidates({f"c{k}": QUALITIES["c2"] for k in range(4)}))
+    write("c.jsonl", *candidates({f"c{k}": QUALITIES["c2"] for k in range(4)}))
     compare("c.jsonl", "--budget", "8", "-o", "calls.jsonl", "-q")
     designs = {
         c: str([r["first"][3:] for r in read("calls.jsonl") if r["context_id"] == c]) for c in ("c0", "c1", "c2")
@@ -369,9 +355,9 @@ def test_what_is_asked_in_a_context_depends_on_the_seed_and_not_on_the_other_con
 
 
 def test_contexts_may_come_from_a_file_of_their_own(engine, capsys):
-    write("contexts.jsonl", [{"id": "c1", "text": "An article about the first."}])
+    write("contexts.jsonl", {"id": "c1", "text": "An article about the first."})
     rows = [{name: value for name, value in row.items() if name != "context"} for row in candidates()]
-    write("c.jsonl", rows)
+    write("c.jsonl", *rows)
     assert rank("c.jsonl", "--contexts", "contexts.jsonl", "-o", "o.jsonl") == 3
     assert "An article about the first." in engine.judged[0].text
     assert [row["status"] for row in read("o.jsonl")] == ["ok"] * 4 + ["unscored"] * 5
@@ -383,7 +369,7 @@ def test_every_candidate_has_a_row_and_what_cannot_be_ranked_says_why(engine, ca
     rows = candidates()
     empty, twice = rows[0] | {"id": "empty", "text": " "}, rows[1] | {"text": "Another of quality 4.0"}
     other = rows[1] | {"id": "other", "context": "Another article."}
-    write("c.jsonl", [*rows, empty, twice, other, alone, '{"id": '])
+    write("c.jsonl", *rows, empty, twice, other, alone, '{"id": ')
     assert rank("c.jsonl", "-o", "o.jsonl") == 3
     found = read("o.jsonl")
     assert [row["status"] for row in found] == ["ok"] * 9 + ["unscored"] * 5
@@ -404,7 +390,7 @@ def test_calls_without_an_answer_are_counted_and_what_they_leave_is_ranked(engin
         return biased_judge(prompt, labels)
 
     engine.judge = picky
-    write("c.jsonl", candidates())
+    write("c.jsonl", *candidates())
     assert rank("c.jsonl", "--method", "win-ratio", "-o", "o.jsonl") == 3
     err = capsys.readouterr().err
     assert "32 calls" in err
@@ -420,7 +406,7 @@ def test_calls_without_an_answer_are_counted_and_what_they_leave_is_ranked(engin
 
 
 def test_a_budget_that_is_too_small_is_a_reason_and_one_that_is_too_large_is_told(engine, capsys):
-    write("c.jsonl", candidates())
+    write("c.jsonl", *candidates())
     assert rank("c.jsonl", "--budget", "6", "-o", "o.jsonl") == 3
     assert [row["status"] for row in read("o.jsonl")] == ["ok"] * 4 + ["unscored"] * 5
     assert "cannot choose 6 calls for 5 candidates" in read("o.jsonl")[-1]["reason"]
@@ -434,7 +420,7 @@ def test_a_budget_that_is_too_small_is_a_reason_and_one_that_is_too_large_is_tol
 
 
 def test_ties_are_asked_for_where_the_method_uses_them(engine, capsys):
-    write("c.jsonl", candidates())
+    write("c.jsonl", *candidates())
     assert rank("c.jsonl", "--method", "bt-ties", "-o", "o.jsonl") == 0
     assert "protocol:compare|" in read("o.jsonl")[0]["signature"]
     assert re.search(r"nu 0\.\d+ to 0\.\d+", capsys.readouterr().err)
@@ -463,7 +449,7 @@ def error_of(*options, expected=0):
 
 
 def test_the_bias_for_a_place_is_taken_out_when_asked_and_only_then(capsys):
-    write("calls.jsonl", one_order())
+    write("calls.jsonl", *one_order())
     plain = error_of()
     assert plain > 0.1
     assert error_of("--debias", "mle") < 1e-6
@@ -479,7 +465,7 @@ def test_the_bias_for_a_place_is_taken_out_when_asked_and_only_then(capsys):
 
 def test_the_gaussian_expert_takes_the_mean_probability_as_its_beta(capsys):
     rows = one_order()
-    write("calls.jsonl", rows)
+    write("calls.jsonl", *rows)
     error_of("--method", "poe-g", "--debias", "gamma")
     beta = np.mean([row["probability"] for row in rows])
     assert f"from the mean probability {beta:.4f} of the first text" in capsys.readouterr().err
@@ -490,7 +476,7 @@ def test_the_gaussian_expert_takes_the_mean_probability_as_its_beta(capsys):
 
 def test_the_shift_is_estimated_over_all_groups():
     rows = [row | {"context_id": c} for c, seed in (("c1", 0), ("c2", 1)) for row in one_order(seed=seed)]
-    write("calls.jsonl", rows)
+    write("calls.jsonl", *rows)
     assert rank("--comparisons", "calls.jsonl", "--debias", "mean", "-o", "o.jsonl", task=False) == 0
     p = np.array([row["probability"] for row in rows])
     shift = -math.log(p.mean() / (1 - p.mean()))
@@ -575,7 +561,7 @@ def test_a_broken_row_is_told_and_the_others_are_ranked(capsys):
 def test_groups_are_ranked_apart_and_one_that_cannot_be_says_why(capsys):
     rows = [{"first": i, "second": j, "probability": p, "context_id": "x"} for i, j, p in CYCLE]
     rows += [{"first": "a", "second": "b", "outcome": "win", "context_id": "y"}]
-    write("calls.jsonl", rows)
+    write("calls.jsonl", *rows)
     assert rank("--comparisons", "calls.jsonl", "-o", "o.jsonl", task=False) == 3
     found = read("o.jsonl")
     assert [(row["context_id"], row["status"]) for row in found] == [("x", "ok")] * 3 + [("y", "unscored")] * 2
@@ -599,20 +585,20 @@ def test_a_method_that_does_not_converge_is_a_warning_and_its_rows_say_so(monkey
 
 def test_candidates_beside_comparisons_say_who_else_there_is(capsys):
     write_csv()
-    write("all.jsonl", [{"id": name} for name in "abcd"])
+    write("all.jsonl", *[{"id": name} for name in "abcd"])
     options = ("--comparisons", "calls.csv", "all.jsonl", "-o", "o.jsonl")
     assert rank(*options, "--method", "win-ratio", task=False) == 3
     assert [(row["id"], row["status"]) for row in read("o.jsonl")] == [*((x, "ok") for x in "abc"), ("d", "unscored")]
     assert rank(*options, "--method", "bt", task=False) == 0
     assert read("o.jsonl")[3]["score"] == pytest.approx(0, abs=0.5)
-    write("all.jsonl", [{"id": name} for name in "ab"])
+    write("all.jsonl", *[{"id": name} for name in "ab"])
     assert rank(*options, task=False) == 3
     assert "'c' is no candidate, which are: 'a', 'b'" in capsys.readouterr().err
 
 
 def test_candidates_of_contexts_without_comparisons_get_a_row(capsys):
-    write("calls.jsonl", [{"first": i, "second": j, "probability": p, "context_id": "x"} for i, j, p in CYCLE])
-    write("all.jsonl", [*({"id": name, "context_id": "x"} for name in "abc"), {"id": "e", "context_id": "y"}])
+    write("calls.jsonl", *[{"first": i, "second": j, "probability": p, "context_id": "x"} for i, j, p in CYCLE])
+    write("all.jsonl", *[*({"id": name, "context_id": "x"} for name in "abc"), {"id": "e", "context_id": "y"}])
     assert rank("--comparisons", "calls.jsonl", "all.jsonl", "-o", "o.jsonl", task=False) == 3
     row = read("o.jsonl")[3]
     assert (row["id"], row["context_id"], row["score"], row["rank"], row["status"]) == (
@@ -626,7 +612,7 @@ def test_candidates_of_contexts_without_comparisons_get_a_row(capsys):
 
 
 def test_agreement_with_people_is_printed(engine, capsys):
-    write("c.jsonl", candidates())
+    write("c.jsonl", *candidates())
     assert rank("c.jsonl", "--human", "c.jsonl", "-o", "o.jsonl") == 0
     assert "agreement with people, coherence: Spearman 1.000 ± 0.000, 2 groups" in capsys.readouterr().err
 
@@ -645,7 +631,7 @@ def test_agreement_with_people_is_printed(engine, capsys):
 )
 def test_ratings_are_found_by_id_or_system(ratings, capsys):
     write_csv()
-    write("human.jsonl", ratings)
+    write("human.jsonl", *ratings)
     assert rank("--comparisons", "calls.csv", "--human", "human.jsonl", "-o", "o.jsonl", task=False) == 0
     assert "agreement with people: Spearman -0.500, 1 group" in capsys.readouterr().err
 
@@ -660,22 +646,22 @@ def with_contexts(**winners):
 
 
 def test_a_context_is_not_rated_by_what_people_said_in_another(capsys):
-    write("calls.jsonl", with_contexts(c1="abc", c2="cba"))
+    write("calls.jsonl", *with_contexts(c1="abc", c2="cba"))
     rated = [{"id": name, "context_id": "c1", "human": h} for name, h in zip("abc", (3, 2, 1), strict=True)]
-    write("human.jsonl", [*rated, {"id": "a", "context_id": "c2", "human": 1}])
+    write("human.jsonl", *rated, {"id": "a", "context_id": "c2", "human": 1})
     assert rank("--comparisons", "calls.jsonl", "--human", "human.jsonl", "-o", "o.jsonl", task=False) == 0
     assert "agreement with people: Spearman 1.000, 1 group, 1 skipped" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("nothing", [{}, {"context_id": None}, {"context_id": ""}])
 def test_a_rating_that_names_no_context_counts_in_all_that_have_none_of_their_own(nothing, capsys):
-    write("calls.jsonl", with_contexts(c1="abc", c2="cba"))
+    write("calls.jsonl", *with_contexts(c1="abc", c2="cba"))
     rated = [{"id": name, "human": h} | nothing for name, h in zip("abc", (3, 2, 1), strict=True)]
     own = [{"id": name, "context_id": "c2", "human": h} for name, h in zip("abc", (1, 2, 3), strict=True)]
-    write("human.jsonl", rated)
+    write("human.jsonl", *rated)
     assert rank("--comparisons", "calls.jsonl", "--human", "human.jsonl", "-o", "o.jsonl", task=False) == 0
     assert "Spearman 0.000 ± 1.000, 2 groups" in capsys.readouterr().err
-    write("human.jsonl", [*rated, *own])
+    write("human.jsonl", *rated, *own)
     assert rank("--comparisons", "calls.jsonl", "--human", "human.jsonl", "-o", "o.jsonl", task=False) == 0
     assert "Spearman 1.000 ± 0.000, 2 groups" in capsys.readouterr().err
 
@@ -687,7 +673,7 @@ def test_an_order_by_two_judges_is_signed_by_both(contexts, capsys):
         {"context_id": c, "first": "a", "second": "b", "probability": 0.8, "signature": judge}
         for c, judge in zip(contexts, judges, strict=True)
     ]
-    write("calls.jsonl", calls)
+    write("calls.jsonl", *calls)
     assert rank("--comparisons", "calls.jsonl", "-o", "o.jsonl", task=False) == 0
     (signature,) = {row["signature"] for row in read("o.jsonl")}
     assert signature.startswith("synthscore:0.1|model:m & n|orders:2|comparisons:")
@@ -696,7 +682,7 @@ def test_an_order_by_two_judges_is_signed_by_both(contexts, capsys):
 
 
 def test_an_order_by_one_judge_warns_of_nothing(capsys):
-    write("calls.jsonl", [{"first": "a", "second": "b", "probability": p, "signature": "model:m"} for p in (0.8, 0.7)])
+    write("calls.jsonl", *[{"first": "a", "second": "b", "probability": p, "signature": "model:m"} for p in (0.8, 0.7)])
     assert rank("--comparisons", "calls.jsonl", "-o", "o.jsonl", task=False) == 0
     assert "judge" not in capsys.readouterr().err
     assert read("o.jsonl")[0]["signature"].startswith("model:m|comparisons:")
@@ -704,10 +690,10 @@ def test_an_order_by_one_judge_warns_of_nothing(capsys):
 
 def test_a_rating_that_is_none_is_an_error(capsys):
     write_csv()
-    write("human.jsonl", [{"id": "a", "human": None}])
+    write("human.jsonl", {"id": "a", "human": None})
     assert rank("--comparisons", "calls.csv", "--human", "human.jsonl", task=False) == 1
     assert "row 1: human is None, expected a number" in capsys.readouterr().err
-    write("human.jsonl", [{"id": "a", "human": {"x": 1, "y": 2}}])
+    write("human.jsonl", {"id": "a", "human": {"x": 1, "y": 2}})
     assert rank("--comparisons", "calls.csv", "--human", "human.jsonl", task=False) == 1
     assert "rates 'x', 'y', and None was asked for" in capsys.readouterr().err
 
@@ -773,9 +759,9 @@ def write_full(n=5, contexts=3):
         for i, j in all_pairs(n).tolist():
             p = 1 / (1 + math.exp(-(q[i] - q[j] + rng.normal())))
             rows.append({"context_id": f"c{c}", "first": f"t{i}", "second": f"t{j}", "probability": p})
-        write(f"human{c}.jsonl", [{"id": f"t{i}", "context_id": f"c{c}", "human": x} for i, x in enumerate(q)])
-    write("calls.jsonl", rows)
-    write("human.jsonl", [row for c in range(contexts) for row in read(f"human{c}.jsonl")])
+        write(f"human{c}.jsonl", *[{"id": f"t{i}", "context_id": f"c{c}", "human": x} for i, x in enumerate(q)])
+    write("calls.jsonl", *rows)
+    write("human.jsonl", *[row for c in range(contexts) for row in read(f"human{c}.jsonl")])
 
 
 def curve(*options):
@@ -816,8 +802,8 @@ def test_a_curve_without_ratings_says_what_it_is_compared_with(capsys):
 def test_a_curve_in_which_something_could_not_be_ranked_says_so(capsys):
     rows = [{"first": i, "second": j, "outcome": o} for i, j, o in (("a", "b", 1), ("b", "a", 0), ("a", "c", 1))]
     rows += [{"first": i, "second": j, "outcome": o} for i, j, o in (("c", "a", 0), ("b", "c", 1), ("c", "b", 0))]
-    write("calls.jsonl", rows)
-    write("human.jsonl", [{"id": name, "human": h} for name, h in zip("abc", (3, 2, 1), strict=True)])
+    write("calls.jsonl", *rows)
+    write("human.jsonl", *[{"id": name, "human": h} for name, h in zip("abc", (3, 2, 1), strict=True)])
     assert curve("--methods", "poe-bt,bt", "--human", "human.jsonl", "--budgets", "6") == 3
     out, err = capsys.readouterr()
     assert "poe-bt could not rank 4 contexts (of all draws)" in err

@@ -20,8 +20,7 @@ from synthscore.ladders.prompted import PromptedWriter, clean
 from synthscore.ladders.write import Job, Step, generate_ladders, schedule
 from synthscore.signature import text_hash
 from synthscore.types import Context, Rung
-
-from ..fakes import FakeEngine, seed_writer
+from tests.fakes import FakeEngine, seed_writer
 
 TASK = load_task("summarization")
 FERRY = Context(

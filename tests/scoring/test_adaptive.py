@@ -1,7 +1,6 @@
 """Questions asked in rounds: which, how many, and that the answers are used as by the scale itself."""
 
 from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from benchmarks.adaptive import Data, on_rungs, place, simulated
 from synthscore.errors import InputError
 from synthscore.scoring.anchored import Anchors, JudgeModel, Scale
-from synthscore.scoring.anchored.adaptive import Narrow, SameDecision, Sure, _Known, _with, ask_in_rounds, best_rungs
+from synthscore.scoring.anchored.adaptive import Narrow, SameDecision, Sure, _Known, _with, ask_in_rounds
 from synthscore.signature import Signature
 
 JUDGE = JudgeModel(5, 1.2, 0.8, 0.2, 0.05, 0.7, (0.3, 0.2, 0.3), 3.0, 1.3, n_ladders=50)
@@ -56,7 +55,7 @@ def test_the_posterior_is_the_scales_own_of_the_answers_that_were_given(data):
 
 def test_a_rule_that_is_never_met_asks_whole_ladders_and_gives_their_scores(data):
     asked = ask_in_rounds(data.scale, data.contexts, data.ask, Narrow(1e-3), usable=data.usable)
-    assert asked.saved == 0
+    assert asked.n_asked.tolist() == asked.n_full.tolist()
     assert asked.n_rounds == 10
     assert not asked.met.any()
     whole = place(data, (1, 2, 3, 4, 5), 2)
@@ -72,7 +71,7 @@ def test_half_of_the_questions_give_98_percent_of_the_decisions(n_rungs):
         t = on_rungs(threshold, n_rungs)
         asked = ask_in_rounds(data.scale, data.contexts, data.ask, SameDecision(t), usable=data.usable)
         same.append(((asked.posterior.mean >= t) == (whole.mean >= t)).mean())
-        shares.append(1 - asked.saved)
+        shares.append(asked.n_asked.sum() / asked.n_full.sum())
     assert np.mean(same) >= 0.98
     assert np.mean(shares) <= 0.5
 
@@ -90,21 +89,21 @@ def test_what_is_asked_about_a_target_does_not_depend_on_the_others(data):
 
 def test_questions_that_share_a_prompts_beginning_lie_together():
     asking = Asking([1.0, 3.0, 5.0, 1.0, 3.0, 5.0])
-    ask_in_rounds(scale(), ["b", "a", "b", "a", "b", "a"], asking, Narrow(0.1), per_round=3)
+    ask_in_rounds(scale(), ["b", "a", "b", "a", "b", "a"], asking, Narrow(0.1))
     for asked in asking.rounds:
         keys = [("bababa"[target], level, swapped) for target, level, swapped in asked]
         assert keys == sorted(keys)
-    assert len(asking.rounds) == 4
+    assert len(asking.rounds) == 10
 
 
 def test_no_question_is_asked_twice_and_all_are_counted():
     asking = Asking([2.0, 4.0])
-    asked = ask_in_rounds(scale(), ["a", "a"], asking, Narrow(0.1), per_round=4)
+    asked = ask_in_rounds(scale(), ["a", "a"], asking, Narrow(0.1))
     questions = [each for questions in asking.rounds for each in questions]
     assert len(set(questions)) == len(questions) == asked.n_asked.sum() == asked.n_full.sum() == 20
     assert list(zip(asked.target, asked.level, asked.swapped, strict=True)) == questions
-    assert list(map(len, asking.rounds)) == [8, 8, 4]
-    assert asked.n_rounds == 3
+    assert list(map(len, asking.rounds)) == [2] * 10
+    assert asked.n_rounds == 10
 
 
 def test_the_orders_take_turns_even_where_one_tells_more():
@@ -126,12 +125,11 @@ def test_a_failed_question_is_counted_and_not_asked_again():
     asking = Asking([2.0, 4.0], fails=lambda target, level, swapped: target == 0)
     asked = ask_in_rounds(scale(), ["a", "a"], asking, Narrow(2.5))
     assert asked.n_asked[0] == 10
-    assert asked.n_failed == 10
+    assert np.isnan(asked.said).any(axis=1).sum() == 10
     assert not asked.met[0]
     assert asked.met[1]
     assert asked.posterior.n_answers[0] == 0
     assert asked.posterior.mean[0] == JUDGE.target_mean
-    assert "10 questions failed; 1 targets asked about all rungs do not meet" in asked.line()
 
 
 def test_rungs_that_are_not_usable_are_not_asked_about():
@@ -154,8 +152,7 @@ def test_a_target_without_any_rung_is_not_asked_about_and_does_not_end_the_other
 def test_of_no_targets_nothing_is_asked():
     asked = ask_in_rounds(scale(), [], Asking([]), Narrow(1.0))
     assert asked.n_rounds == 0
-    assert np.isnan(asked.saved)
-    assert asked.line() == "0 of 0 questions in 0 rounds"
+    assert asked.n_asked.tolist() == []
 
 
 def test_at_least_one_answer_is_asked_for():
@@ -233,7 +230,7 @@ def test_the_next_question_is_the_one_that_leaves_least_variance_once_it_is_answ
     answered[target, 0, level - 1] = True
     known = _Known(JUDGE, posterior, made.prior(contexts).precision, answered, None)
     again = np.ones((n, 1, 5), dtype=bool)  # any rung, those already asked about among them
-    chosen = known.best(again, 1, np.ones(n, dtype=bool))[:, 1]
+    chosen = known.best(again, np.ones(n, dtype=bool))[:, 1]
     left = [[np.linalg.inv(_with(known.precision, known.info[:, 0] * np.eye(5)[k]))[:, 0, 0]] for k in range(5)]
     assert chosen.tolist() == np.argmin(np.concatenate(left), axis=0).tolist()
 
@@ -280,55 +277,6 @@ def test_the_mean_moves_as_far_as_was_said_to_come(data):
     assert 0.85 < moved.std() < 1.15  # 800 texts; their ladders are 50
 
 
-# ------------------------------------------------------------------------------------------------- the best rungs
-
-
-def test_the_best_rungs_are_the_best_of_all_subsets_by_the_posterior():
-    """Against the slow way: the covariance of target and rungs together, over many targets."""
-    ladders = {"a": anchors([1, 2, 3, 4, 5], [0.2, 0.9, 0.6, 0.2, 0.4]), "b": anchors([0.5, 2, 3, 4, 6], [0.3] * 5)}
-    made = scale(ladders=ladders)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(7)
-
-    def slow(levels):
-        total = 0.0
-        for each in ladders.values():
-            for node, weight in zip(nodes, weights / weights.sum(), strict=True):
-                precision = np.zeros((6, 6))
-                precision[0, 0] = JUDGE.target_sd**-2
-                precision[1:, 1:] = np.linalg.inv(each.cov)
-                for k in levels:
-                    difference = JUDGE.target_mean + JUDGE.target_sd * node - each.mean[k - 1]
-                    spread = nodes * each.cov[k - 1, k - 1] ** 0.5
-                    for sign in (1, -1):
-                        probs = JUDGE.probs(JUDGE.discrimination * (difference + spread) + JUDGE.position_bias * sign)
-                        v = (probs[:, 0] + probs[:, 1]) / 4 - (probs[:, 0] - probs[:, 1]) ** 2 / 4
-                        h = (JUDGE.discrimination**2 * v / (JUDGE.noise + JUDGE.spread * v)) @ weights / weights.sum()
-                        side = np.eye(6)[0] - np.eye(6)[k]
-                        precision += h * np.outer(side, side)
-                total += weight * np.linalg.inv(precision)[0, 0] / len(ladders)
-        return total
-
-    best = best_rungs(made, 5)
-    found = {levels: slow(levels) for levels in combinations(range(1, 6), 2)}
-    assert best.levels == min(found, key=found.get)
-    assert best.sd == pytest.approx(found[best.levels] ** 0.5, rel=1e-9)
-    assert best.n_questions == 4
-
-
-def test_more_questions_leave_less_and_a_budget_above_the_ladder_is_all_of_it():
-    sds = [best_rungs(scale(), budget, both_orders=False).sd for budget in range(1, 6)]
-    assert sds == sorted(sds, reverse=True)
-    assert best_rungs(scale(), 100).levels == (1, 2, 3, 4, 5)
-
-
-def test_long_ladders_are_searched_one_rung_at_a_time():
-    judge = JudgeModel(12, 0.5, 0.8, 0.2, 0.05, 0.7, (0.6, 0.2, 0.6), 6.5, 3.0)
-    best = best_rungs(scale(judge), 6)
-    assert len(set(best.levels)) == 3
-    assert min(best.levels) >= 3
-    assert max(best.levels) <= 10
-
-
 # ------------------------------------------------------------------------------------------------- faults
 
 
@@ -340,8 +288,6 @@ def test_long_ladders_are_searched_one_rung_at_a_time():
         (lambda: Sure(3.0, alpha=0.0), "alpha is 0.0, expected between 0 and 0.5"),
         (lambda: SameDecision(float("inf")), "threshold is inf"),
         (lambda: SameDecision(3.0, 0.5), "eps is 0.5, expected between 0 and 0.5"),
-        (lambda: best_rungs(scale(), 1), "budget is 1, expected 2 or more"),
-        (lambda: ask_in_rounds(scale(), ["a"], Asking([1.0]), Narrow(1.0), per_round=0), "per_round is 0"),
         (lambda: ask_in_rounds(scale(), ["a"], Asking([1.0]), Narrow(1.0), usable=np.ones((1, 4), bool)), "usable"),
         (lambda: ask_in_rounds(scale(), ["a"], lambda t, *_: np.zeros((9, 3)), Narrow(1.0)), "shape of the answers"),
     ],

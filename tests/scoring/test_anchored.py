@@ -94,9 +94,10 @@ def objective(answers, judge, prior, weight, x):
 
 def against_each_other(answers):
     """And the first two targets of a ladder, held against each other."""
-    more = Answers(answers.n_ladders, answers.n_rungs, answers.target_ladder, np.array([0, 0]), np.array([3, 4]),
-                   np.array([4, 3]), np.ones(2), np.array([[0.6, 0.3, 0.1], [0.2, 0.7, 0.1]]))  # fmt: skip
-    return answers.join(more)
+    more = {"ladder": [0, 0], "first": [3, 4], "second": [4, 3], "sign": [1.0, 1.0]}
+    more["probs"] = [[0.6, 0.3, 0.1], [0.2, 0.7, 0.1]]
+    joined = {name: np.concatenate([getattr(answers, name), values]) for name, values in more.items()}
+    return dataclasses.replace(answers, **joined)
 
 
 @pytest.mark.parametrize("answers", [SMALL, against_each_other(SMALL)], ids=["star", "dense"])

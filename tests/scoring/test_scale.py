@@ -14,11 +14,11 @@ from synthscore.cli.app import main
 from synthscore.cli.scoring import judge_lines
 from synthscore.errors import InputError, SynthscoreWarning
 from synthscore.ladders.references import References
-from synthscore.scoring.anchored import Anchored, Anchors, JudgeModel, Scale, load_scales, save_scales
+from synthscore.scoring.anchored import Anchored, Anchors, JudgeModel, Scale, Scales
 from synthscore.scoring.anchored.scores import UNSETTLED
 from synthscore.scoring.scorer import Scorer
 from synthscore.signature import Signature
-from synthscore.types import Rung, Target, Verdict
+from synthscore.types import Rung, Target
 from tests import factories
 from tests.fakes import CensoringEngine, FakeEngine
 
@@ -249,9 +249,9 @@ def test_debias_length_takes_out_what_the_judge_makes_of_length():
 
 def test_a_scale_survives_the_file_bit_for_bit_and_equal_scales_are_equal_bytes(fitted, tmp_path):
     _, scale = fitted
-    scale.save(tmp_path / "one.json")
-    again = Scale.load(tmp_path / "one.json")
-    again.save(tmp_path / "two.json")
+    Scales([scale]).save(tmp_path / "one.json")
+    (again,) = Scales.load(tmp_path / "one.json")
+    Scales([again]).save(tmp_path / "two.json")
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
     assert again.hash == scale.hash
     assert again.judge == scale.judge
@@ -333,10 +333,17 @@ def test_a_scale_of_another_attribute_is_refused(fitted):
         scorer(scale=replace(fitted[1], attribute="fluency"))
 
 
+def place(scale, contexts, verdicts):
+    """verdicts : (target, level, probabilities), in the usual order"""
+    target, level, probs = (list(column) for column in zip(*verdicts, strict=True))
+    swapped = np.zeros(len(verdicts), dtype=bool)
+    return scale.place(contexts, np.array(target), np.array(level), swapped, np.array(probs))
+
+
 def test_targets_without_verdicts_are_where_texts_are_expected():
     apart = replace(JUDGE, target_sd=0.6, context_sd=0.8)
     scale = Scale(apart, {}, "summarization", "coherence", Signature.of(model="m"))
-    posterior = scale.posterior(["x", "y"], [[], [Verdict(2, False, 0.9, 0.05, 0.05)]])
+    posterior = place(scale, ["x", "y"], [(1, 2, (0.9, 0.05, 0.05))])
     assert posterior.mean[0] == pytest.approx(2.0)
     assert posterior.mean[1] > 2.3
     assert posterior.n_answers.tolist() == [0, 1]
@@ -348,15 +355,15 @@ def test_an_anchor_that_stands_elsewhere_moves_its_texts():
     near = Anchors(np.array([1.0, 2.0, 3.0]), 0.01 * np.eye(3))
     far = Anchors(np.array([2.0, 3.0, 4.0]), 0.01 * np.eye(3))
     scale = Scale(replace(JUDGE, target_sd=50.0), {"a": near, "b": far}, "t", "a", Signature.of(model="m"))
-    said = [[Verdict(level, False, *p) for level, p in ((1, (0.8, 0.1, 0.1)), (2, (0.4, 0.4, 0.2)))]] * 2
-    posterior = scale.posterior(["a", "b"], said)
+    verdicts = [(1, (0.8, 0.1, 0.1)), (2, (0.4, 0.4, 0.2))]
+    posterior = place(scale, ["a", "b"], [(target, *verdict) for target in (0, 1) for verdict in verdicts])
     assert posterior.mean[1] - posterior.mean[0] == pytest.approx(1.0, abs=0.01)
 
 
 def test_a_verdict_about_a_rung_that_the_scale_lacks_is_refused():
     scale = Scale(JUDGE, {}, "t", "a", Signature.of(model="m"))
     with pytest.raises(InputError, match=r"about rung 4, expected 1\.\.3"):
-        scale.posterior(["x"], [[Verdict(4, False, 0.9, 0.05, 0.05)]])
+        place(scale, ["x"], [(0, 4, (0.9, 0.05, 0.05))])
 
 
 def test_anchors_of_another_length_are_refused():
@@ -368,16 +375,14 @@ def test_anchors_of_another_length_are_refused():
 def test_a_file_that_is_no_scale_is_refused(tmp_path, content):
     (tmp_path / "scale.json").write_text(content)
     with pytest.raises(InputError, match=r"scale\.json"):
-        load_scales(tmp_path / "scale.json")
+        Scales.load(tmp_path / "scale.json")
     with pytest.raises(InputError, match="cannot read the scale"):
-        load_scales(tmp_path / "missing.json")
+        Scales.load(tmp_path / "missing.json")
 
 
 def test_a_file_of_two_scales_is_not_one(fitted, tmp_path):
-    save_scales([fitted[1], replace(fitted[1], attribute="fluency")], tmp_path / "scales.json")
-    assert [scale.attribute for scale in load_scales(tmp_path / "scales.json")] == ["coherence", "fluency"]
-    with pytest.raises(InputError, match="holds 2 scales"):
-        Scale.load(tmp_path / "scales.json")
+    Scales([fitted[1], replace(fitted[1], attribute="fluency")]).save(tmp_path / "scales.json")
+    assert [scale.attribute for scale in Scales.load(tmp_path / "scales.json")] == ["coherence", "fluency"]
 
 
 # ------------------------------------------------------------------------------------------------- the command line

@@ -4,7 +4,7 @@ from .fit import fit
 from .mode import Anchored
 from .model import Answers, JudgeModel, Posterior, Prior
 from .positions import positions
-from .scale import Anchors, Scale, load_scales, save_scales, three_way
+from .scale import Anchors, Scale, Scales, three_way
 
 __all__ = [
     "Anchored",
@@ -14,9 +14,8 @@ __all__ = [
     "Posterior",
     "Prior",
     "Scale",
+    "Scales",
     "fit",
-    "load_scales",
     "positions",
-    "save_scales",
     "three_way",
 ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Protocol
 
 import numpy as np
@@ -24,9 +23,8 @@ Ask = Callable[[IntArray, IntArray, BoolArray], FloatArray]
 (n, 3), which sum to 1 (`three_way`); a row of NaN where there is no answer. Questions are sorted by context, level,
 order, so that what prompts share lies together."""
 
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
-_MOST_EXHAUSTIVE = 9
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
 class Stop(Protocol):
@@ -105,24 +103,6 @@ class Rounds:
     met: BoolArray
     n_rounds: int
 
-    @property
-    def n_failed(self) -> int:
-        """Questions without an answer."""
-        return int(np.isnan(self.said).any(axis=1).sum())
-
-    @property
-    def saved(self) -> float:
-        """Share of the questions of whole ladders that were not asked; NaN where there are none."""
-        n_full = int(self.n_full.sum())
-        return 1 - int(self.n_asked.sum()) / n_full if n_full else math.nan
-
-    def line(self) -> str:
-        """For people."""
-        unmet = f"; {(~self.met).sum()} targets asked about all rungs do not meet the stop rule" * (not self.met.all())
-        failed = f"; {self.n_failed} questions failed" * (self.n_failed > 0)
-        share = f" ({100 * self.saved:.0f} % saved)" if self.n_full.any() else ""
-        return f"{self.n_asked.sum()} of {self.n_full.sum()} questions{share} in {self.n_rounds} rounds{failed}{unmet}"
-
 
 def ask_in_rounds(
     scale: Scale,
@@ -131,7 +111,6 @@ def ask_in_rounds(
     stop: Stop,
     *,
     both_orders: bool = True,
-    per_round: int = 1,
     usable: BoolArray | None = None,
     lengths: Lengths | None = None,
 ) -> Rounds:
@@ -147,13 +126,11 @@ def ask_in_rounds(
 
     contexts : id of each target's context
     both_orders : a question may be asked in either order, each counts as one; False: as usual alone
-    per_round : questions about a target before the stop rule is looked at again. More: fewer rounds, more questions
     usable : shape (n_targets, N); rungs that can be asked about; None: all. What fails is not asked again
     lengths : as in Scale.place
     raises : InputError for a judge that does not see the rungs rise, or answers of another shape
     """
     n_targets, n, judge = len(contexts), scale.n_rungs, scale.judge
-    _require(per_round >= 1, "per_round", per_round, "1 or more")
     if not scale.judge.rungs_rise:
         raise InputError(
             f"scale {scale.task}/{scale.attribute}: its judge does not see the ladders rise, so that no question tells "
@@ -180,7 +157,7 @@ def ask_in_rounds(
         going = ~met[open_] & left[open_].any(axis=(1, 2))
         if not going.any():
             break
-        questions = known.best(left[open_], per_round, going)
+        questions = known.best(left[open_], going)
         questions[:, 0] = open_[questions[:, 0]]
         target, rung, order = questions.T
         questions = questions[np.lexsort((target, order, rung, context[target]))]
@@ -205,55 +182,6 @@ def ask_in_rounds(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Rungs:
-    """Which rungs to ask about. levels : 1..N, rising. sd : of a target's position, root mean square over targets."""
-
-    levels: tuple[int, ...]
-    both_orders: bool
-    sd: float
-
-    @property
-    def n_questions(self) -> int:
-        return len(self.levels) * (1 + self.both_orders)
-
-
-def best_rungs(scale: Scale, budget: int, *, both_orders: bool = True) -> Rungs:
-    """The rungs to ask about where all targets are asked the same: those that leave the least expected variance.
-
-    Expected over targets as the scale expects them, and over its ladders (one as judge.rung_sd says, where it has
-    none). All subsets are looked at for N <= 9, else rungs are added one by one. The scale's own error is not in sd.
-
-    budget : questions a target; one rung is two of them in both orders
-    """
-    n, each = scale.n_rungs, 1 + both_orders
-    size = min(budget // each, n)
-    _require(size >= 1, "budget", budget, f"{each} or more: one rung is {each} questions")
-    judge = scale.judge
-    anchors = list(scale.ladders.values())
-    unknown = judge.prior(1, 0)
-    rungs = np.array([one.mean for one in anchors]) if anchors else unknown.rungs
-    cov = np.array([one.cov for one in anchors]) if anchors else _inverse(unknown.precision)
-    x = judge.target_mean + judge.text_sd * _NODES
-    info = np.zeros((len(rungs), len(x), n))
-    for sign in (1.0, -1.0)[:each]:
-        info += _information(judge, x[None, :, None] - rungs[:, None], sign, cov.diagonal(0, 1, 2)[:, None])
-
-    def expected(levels: tuple[int, ...]) -> float:
-        at = np.array(levels)
-        noise = cov[:, at[:, None], at][:, None] + np.eye(len(at)) / info[:, :, at][..., None]
-        told = _inverse(noise).sum(axis=(-2, -1))
-        return float((1 / (judge.text_sd**-2.0 + told)).mean(axis=0) @ _WEIGHTS)
-
-    if n <= _MOST_EXHAUSTIVE:
-        chosen = min(combinations(range(n), size), key=expected)
-    else:
-        chosen = ()
-        for _ in range(size):
-            chosen = min(((*chosen, k) for k in range(n) if k not in chosen), key=expected)
-    return Rungs(tuple(sorted(k + 1 for k in chosen)), both_orders, math.sqrt(expected(chosen)))
-
-
 class _Known:
     """What the answers so far say of each target and its rungs, and what a question more would.
 
@@ -273,10 +201,10 @@ class _Known:
         if lengths is not None and judge.length_effect is not None:
             difference = difference + judge.length_effect * (lengths[1][:, None] - lengths[0])
         signs = np.array([1.0, -1.0])[: answered.shape[1], None]
-        said = np.where(answered, _information(judge, difference[:, None], signs, None), 0.0).sum(axis=1)
+        said = np.where(answered, information(judge, difference[:, None], signs, None), 0.0).sum(axis=1)
         self.precision = _with(_prior(judge, precision), said)
         self.cov = _inverse(self.precision)
-        self.info = _information(judge, difference[:, None], signs, _of_differences(self.cov)[:, None])
+        self.info = information(judge, difference[:, None], signs, _of_differences(self.cov)[:, None])
 
     def to_come(self, left: BoolArray) -> FloatArray:
         """Stop.to_come: by as much as the variance falls, the mean moves (law of total variance)."""
@@ -285,30 +213,21 @@ class _Known:
         to_come: FloatArray = np.sqrt(np.maximum(self.cov[:, 0, 0] - final, 0.0))
         return np.where(left.any(axis=(1, 2)), to_come, 0.0)
 
-    def best(self, left: BoolArray, number: int, going: BoolArray) -> IntArray:
-        """Up to `number` questions of each target, shape (n_questions, 3): target, level - 1, order."""
-        left, precision, cov = left & going[:, None, None], self.precision, self.cov
-        found = []
-        for _ in range(number):
-            with np.errstate(divide="ignore"):  # an answer that tells nothing
-                off = 1 / self.info + _of_differences(cov)[:, None]
-            fall = ((cov[:, 0, 0, None] - cov[:, 0, 1:]) ** 2)[:, None] / off
-            target = np.flatnonzero(left.any(axis=(1, 2)))
-            n_left = left.sum(axis=2)  # by order: a judge favours a position more in some texts than in others
-            in_turn = left & (n_left == n_left.max(axis=1, keepdims=True))[:, :, None]
-            at = np.where(in_turn, fall, -1.0).reshape(len(left), -1)[target].argmax(axis=1)
-            order, rung = np.divmod(at, left.shape[2])
-            found.append(np.stack([target, rung, order], axis=1))
-            left[target, order, rung] = False
-            more = np.zeros(cov.shape[:1] + left.shape[2:])
-            more[target, rung] = self.info[target, order, rung]
-            precision = _with(precision, more)
-            cov = _inverse(precision)
-        questions: IntArray = np.concatenate(found)
+    def best(self, left: BoolArray, going: BoolArray) -> IntArray:
+        """The question of each target that goes on, shape (n_questions, 3): target, level - 1, order."""
+        with np.errstate(divide="ignore"):  # an answer that tells nothing
+            off = 1 / self.info + _of_differences(self.cov)[:, None]
+        fall = ((self.cov[:, 0, 0, None] - self.cov[:, 0, 1:]) ** 2)[:, None] / off
+        target = np.flatnonzero(going)
+        n_left = left.sum(axis=2)  # by order: a judge favours a position more in some texts than in others
+        in_turn = left & (n_left == n_left.max(axis=1, keepdims=True))[:, :, None]
+        at = np.where(in_turn, fall, -1.0).reshape(len(left), -1)[target].argmax(axis=1)
+        order, rung = np.divmod(at, left.shape[2])
+        questions: IntArray = np.stack([target, rung, order], axis=1)
         return questions
 
 
-def _information(
+def information(
     judge: JudgeModel, difference: FloatArray, sign: FloatArray | float, spread: FloatArray | None
 ) -> FloatArray:
     """Of an answer, on x - r. difference : x - r, rungs. spread : its variance, to average over; None: it is known."""
@@ -316,10 +235,10 @@ def _information(
     if spread is None:
         probs = variance(judge.probs(d))
     else:
-        nodes = d[..., None] + judge.discrimination * np.sqrt(spread)[..., None] * _NODES
+        nodes = d[..., None] + judge.discrimination * np.sqrt(spread)[..., None] * NODES
         probs = variance(judge.probs(nodes))
     info: FloatArray = judge.discrimination**2 * probs / (judge.noise + judge.spread * probs)
-    return info if spread is None else info @ _WEIGHTS
+    return info if spread is None else info @ WEIGHTS
 
 
 def _prior(judge: JudgeModel, precision: FloatArray) -> FloatArray:

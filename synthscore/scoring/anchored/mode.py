@@ -17,7 +17,7 @@ from ...types import Ladder, Score
 from ..texts import UNREPORTED, OnLadder, unscored
 from .adaptive import Stop
 from .questions import Group, ask_adaptively, grouped
-from .scale import Scale, load_scales
+from .scale import Scale, Scales
 from .scores import LEVEL, UNSETTLED, fitted, placed
 
 
@@ -53,9 +53,9 @@ class Anchored:
 
     def __post_init__(self) -> None:
         if isinstance(self.scale, str | os.PathLike):
-            object.__setattr__(self, "scale", load_scales(self.scale))
-        if self.scale is not None:
-            object.__setattr__(self, "scale", (self.scale,) if isinstance(self.scale, Scale) else tuple(self.scale))
+            object.__setattr__(self, "scale", Scales.load(self.scale))
+        elif self.scale is not None:
+            object.__setattr__(self, "scale", Scales([self.scale] if isinstance(self.scale, Scale) else self.scale))
         if self.debias not in (None, "length"):
             raise _unusable("debias", self.debias, "'length' or None", "Change it")
         if not isinstance(self.seed, int) or self.seed < 0:
@@ -145,7 +145,7 @@ class Anchored:
         task: str,
         attribute: str,
         progress: Progress | None,
-    ) -> tuple[dict[int, Score], tuple[Scale, ...]]:
+    ) -> tuple[dict[int, Score], Scales]:
         """The scores of the texts, and the scales that they are on."""
         known = self.known
         for group in groups if known else ():
@@ -178,7 +178,7 @@ class Anchored:
                 questions = _questions(text, verdicts, met[index]) if index in met else {}
                 notes = [] if still else [UNSETTLED]
                 rows[index] = _position(text, attribute, verdicts, values, none, questions, notes)
-        return rows, tuple(scales)
+        return rows, Scales(scales)
 
 
 def _position(

@@ -74,13 +74,6 @@ class Answers:
         """Some of the answers, over the same ladders and targets."""
         return replace(self, **{name: getattr(self, name)[rows] for name in _BY_ANSWER})
 
-    def join(self, other: Answers) -> Answers:
-        """These and more, over the same ladders and targets."""
-        both: dict[str, Any] = {
-            name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _BY_ANSWER
-        }
-        return replace(self, **both)
-
 
 @dataclass(frozen=True, slots=True)
 class JudgeModel:

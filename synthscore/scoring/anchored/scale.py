@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError
+from ...io.write import replacing
 from ...signature import Signature, text_hash
-from ...types import FloatArray, IntArray, Verdict
+from ...types import FloatArray, IntArray
 from .model import Answers, JudgeModel, Posterior, Prior
 from .positions import positions
 
@@ -84,31 +85,6 @@ class Scale:
         """Hex sha256; changes when any number of the scale does."""
         return text_hash(_json(self._plain()))
 
-    def posterior(
-        self,
-        contexts: Sequence[str],
-        verdicts: Sequence[Sequence[Verdict]],
-        lengths: Lengths | None = None,
-        *,
-        protocol: str = "compare",
-    ) -> Posterior:
-        """Where targets stand, each by its own verdicts alone.
-
-        contexts : id of each target's context. verdicts : of each target; may be empty. protocol : that they came by
-        lengths : of each target's rungs, and of the targets, as in Answers; where length is in the judge's model
-        """
-        flat = [(target, verdict) for target, said in enumerate(verdicts) for verdict in said]
-        return self.place(
-            contexts,
-            np.array([target for target, _ in flat], dtype=np.int64),
-            np.array([verdict.level for _, verdict in flat], dtype=np.int64),
-            np.array([verdict.swapped for _, verdict in flat], dtype=bool),
-            three_way(
-                np.array([(v.better, v.worse, v.similar) for _, v in flat], dtype=np.float64).reshape(-1, 3), protocol
-            ),
-            lengths,
-        )
-
     def place(
         self,
         contexts: Sequence[str],
@@ -118,8 +94,11 @@ class Scale:
         said: FloatArray,
         lengths: Lengths | None = None,
     ) -> Posterior:
-        """`posterior` of whole arrays, one row an answer; Posterior.rungs is of each target's ladder.
+        """Where targets stand, each by its own answers alone; one row an answer. Posterior.rungs is of each target's
+        ladder.
 
+        contexts : id of each target's context. lengths : of each target's rungs, and of the targets, as in Answers;
+            where length is in the judge's model
         target : place in `contexts`. level : 1..N. swapped : as in Verdict
         said : shape (n_answers, 3); better, worse, similar, of the target, which sum to 1 (`three_way`); one that was
             never given is left out
@@ -176,19 +155,6 @@ class Scale:
                     value=theirs.get(key),
                 )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """One JSON file; equal scales give equal bytes."""
-        save_scales([self], path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Scale:
-        """From `save`. raises : InputError for a file that does not hold one scale"""
-        scales = load_scales(path)
-        if len(scales) != 1:
-            names = ", ".join(f"{scale.task}/{scale.attribute}/{scale.n_rungs}" for scale in scales)
-            raise InputError(f"{path} holds {len(scales)} scales ({names}), expected 1. Read it with load_scales")
-        return scales[0]
-
     def _plain(self) -> dict[str, object]:
         ladders = {
             name: {"ladder": anchors.ladder, "mean": anchors.mean.tolist(), "cov": anchors.cov.tolist()}
@@ -203,28 +169,28 @@ class Scale:
         }
 
 
-def save_scales(scales: Sequence[Scale], path: str | os.PathLike[str]) -> None:
-    """Scales of several attributes, or lengths of ladder, in one JSON file."""
-    from ...io.write import replacing
+class Scales(tuple[Scale, ...]):
+    """Scales of several attributes, or lengths of ladder, in one JSON file; equal scales give equal bytes."""
 
-    text = _json({"format": FORMAT, "scales": [scale._plain() for scale in scales]})
-    with replacing(path) as file:
-        file.write(text.encode() + b"\n")
+    def save(self, path: str | os.PathLike[str]) -> None:
+        text = _json({"format": FORMAT, "scales": [scale._plain() for scale in self]})
+        with replacing(path) as file:
+            file.write(text.encode() + b"\n")
 
-
-def load_scales(path: str | os.PathLike[str]) -> list[Scale]:
-    """From `save_scales`. raises : InputError for a file that is missing or not what was saved"""
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        if content["format"] != FORMAT:
-            raise InputError(f"{path} is a scale of format {content['format']!r}, expected {FORMAT}. Fit it anew")
-        return [_scale(values) for values in content["scales"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"cannot read the scale {path}: {type(error).__name__}: {error}. Expected a file that `synthscore score "
-            "--save-scale` wrote",
-            source=str(path),
-        ) from error
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Scales:
+        """From `save`. raises : InputError for a file that is missing or not what was saved"""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            if content["format"] != FORMAT:
+                raise InputError(f"{path} is a scale of format {content['format']!r}, expected {FORMAT}. Fit it anew")
+            return cls(_scale(values) for values in content["scales"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"cannot read the scale {path}: {type(error).__name__}: {error}. Expected a file that `synthscore "
+                "score --save-scale` wrote",
+                source=str(path),
+            ) from error
 
 
 def three_way(said: FloatArray, protocol: str) -> FloatArray:

@@ -1,0 +1,33 @@
+"""`synthscore doctor`: whether a model can judge."""
+
+import math
+
+import pytest
+
+from synthscore.cli.app import main
+from tests.cli.given import shown
+
+
+def test_doctor_shows_what_a_judge_says(engine, capsys):
+    engine.judge = lambda prompt, labels: [math.log(p) for p in (0.5, 0.2, 0.1)]
+    assert main(["doctor", "--task", "dialogue", "-a", "naturalness"]) == 0
+    out = capsys.readouterr().out
+    shown(out, "fake", "dialogue, naturalness, template set default", "Mill Street", "Better, Worse, Similar")
+    shown(out, "good text asked about 0.500 0.200 0.100 0.800 'The' (0.050)", "questions/s", "does not find the good")
+    engine.judge = lambda prompt, labels: [math.log(0.001)] * 3
+    assert main(["doctor"]) == 1
+    shown(capsys.readouterr().out, "cannot judge", "0.003 together")
+
+
+@pytest.mark.parametrize("protocol", ["compare", "yes_no", "yes_no_two_sided", "choose"])
+def test_doctor_knows_every_protocol(engine, capsys, protocol):
+    def judge(prompt, labels):
+        good_first = prompt.text.index("so that its heating") < prompt.text.index("bananas")
+        if "less coherently" in prompt.text:
+            good_first = not good_first
+        first = 0.8 if good_first == (labels[0] == "A") else 0.1
+        return [math.log(p) for p in (first, 0.9 - first, 0.01)[: len(labels)]]
+
+    engine.judge = judge
+    assert main(["doctor", "--protocol", protocol]) == 0
+    shown(capsys.readouterr().out, "It can judge")

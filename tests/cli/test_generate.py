@@ -1,0 +1,203 @@
+"""`synthscore generate`: contexts in, a folder of ladders out."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from synthscore import engines
+from synthscore.cli.app import main
+from synthscore.ladders.references import References
+from tests.cli.given import CONTEXTS, score, shown, target, write
+
+
+@pytest.fixture
+def damage(monkeypatch):
+    """Damage that always finds something to damage."""
+    monkeypatch.setattr(
+        "synthscore.ladders.degraded.degrade",
+        lambda good, *, severity, **more: good + f" Damage: {severity:g}." * (severity > 0),
+    )
+
+
+def contexts(*ids):
+    write("contexts.jsonl", *({"id": i, "text": CONTEXTS[i], "references": [reference(i)]} for i in ids))
+
+
+def reference(context_id):
+    sentence = "The council of {0} met on Monday. It spoke of the bridge, which is old. Nobody voted against the plan. "
+    return sentence.format(context_id) + "Work begins in May and will take a year, says the mayor."
+
+
+def generate(*argv, source="contexts.jsonl", attribute="coherence", task="summarization", output="ladders"):
+    return main(["generate", source, "--task", task, "-a", attribute, "-o", output, *argv])
+
+
+def test_generate_writes_ladders_that_score_can_read(engine, damage, capsys):
+    contexts("c1", "c2")
+    assert generate("--rungs", "3", "-a", "fluency") == 0
+    shown(
+        capsys.readouterr().err,
+        "2 contexts x 2 attributes x 3 rungs: 12 rungs written, 0 failed",
+        "now holds 4 ladders",
+    )
+    ladders = References.load("ladders")
+    assert [(ladder.context_id, ladder.attribute, ladder.n_rungs) for ladder in ladders] == [
+        *(("c1", "coherence", 3), ("c1", "fluency", 3), ("c2", "coherence", 3), ("c2", "fluency", 3)),
+    ]
+    assert ladders.find("c1", "coherence").rungs[-1].text == reference("c1")
+    engine.judge = lambda prompt, labels: [math.log(0.3)] * 3
+    write("targets.jsonl", {"context_id": "c1", "text": "A text."})
+    assert score("--attribute", "fluency") == 0
+    assert main(["references", "verify", "ladders"]) == 0
+
+
+def test_generate_asks_nothing_where_the_ladders_could_not_be_added(engine, damage, capsys):
+    contexts("c1")
+    assert generate("--rungs", "3") == 0
+    Path("ladders/manifest.json").write_text("{")
+    assert generate("--rungs", "3", "--model", "fake") == 1
+    shown(capsys.readouterr().err, "cannot add ladders to ladders", "manifest.json is missing or is no JSON object")
+    assert not engine.written
+
+
+def test_generate_for_all_attributes_keeps_the_other_ladders_and_replaces_the_same(damage, capsys):
+    contexts("c1")
+    assert generate("--rungs", "3") == 0
+    contexts("c2")
+    assert generate("--rungs", "2", attribute="all") == 0
+    sizes = {(ladder.context_id, ladder.attribute): ladder.n_rungs for ladder in References.load("ladders")}
+    names = ("coherence", "consistency", "fluency", "relevance")
+    assert sizes == {("c1", "coherence"): 3} | {("c2", name): 2 for name in names}
+    contexts("c1")
+    assert generate("--rungs", "2") == 0
+    assert References.load("ladders").find("c1", "coherence").n_rungs == 2
+    assert len(References.load("ladders")) == 5
+
+
+def test_a_model_writes_and_a_killed_run_asks_only_for_the_rest(engine, capsys, monkeypatch):
+    contexts("c1", "c2")
+    answer = engine.answer
+
+    def killed(questions, progress=None):
+        if engine.n_written:
+            raise KeyboardInterrupt
+        return answer(questions, progress)
+
+    monkeypatch.setattr(engine, "answer", killed)
+    assert generate("--model", "fake", "--rungs", "3") == 130
+    assert engine.n_written == 4  # the worst and the best of two contexts
+    assert not Path("ladders").exists()
+    monkeypatch.setattr(engine, "answer", answer)
+    assert generate("--model", "fake", "--rungs", "3") == 0
+    assert engine.n_written == 6
+    first = References.load("ladders").hash
+    assert generate("--model", "fake", "--rungs", "3") == 0
+    assert engine.n_written == 6
+    assert References.load("ladders").hash == first
+    shown(capsys.readouterr().err, "2 contexts x 1 attribute x 3 rungs: 6 rungs written, 0 failed", "model:fake")
+
+
+def test_the_options_of_writing_reach_the_writer(engine, damage):
+    contexts("c1")
+    options = ["--temperature", "0.5", "--top-p", "0.8", "--max-new-tokens", "77", "--prompts", "paper"]
+    assert generate("--model", "fake", "--rungs", "2", "--seed", "3", *options) == 0
+    (model_ladder,) = References.load("ladders")
+    for rung in model_ladder.rungs:
+        found = {
+            name: rung.provenance[name] for name in ("temperature", "top_p", "max_new_tokens", "seed", "templates")
+        }
+        assert found == {"temperature": 0.5, "top_p": 0.8, "max_new_tokens": 77, "seed": 3, "templates": "paper"}
+    assert generate("--rungs", "2", "--seed", "4") == 0
+    (damaged,) = References.load("ladders")
+    assert {rung.provenance["seed"] for rung in damaged.rungs} == {4}
+
+
+def test_what_no_model_can_decode_with_is_a_usage_error_before_a_model_is_loaded(capsys, monkeypatch):
+    monkeypatch.setattr(engines, "open_engine", lambda name, **options: pytest.fail("a model was loaded"))
+    contexts("c1")
+    for option, value in (
+        *(("--top-p", "0"), ("--top-p", "1.1"), ("--temperature", "-1"), ("--temperature", "inf")),
+        ("--max-new-tokens", "0"),
+    ):
+        assert generate("--model", "fake", option, value) == 2
+        shown(capsys.readouterr().err, option)
+    assert not Path("ladders").exists()
+
+
+@pytest.mark.parametrize("writer", [[], ["--writer", "degrade"]])
+def test_options_that_only_a_model_would_use_are_refused_by_name_without_one(damage, capsys, writer):
+    contexts("c1")
+    options = {
+        "--prompts": "paper",
+        "--temperature": "0.7",
+        "--top-p": "0.9",
+        "--max-new-tokens": "9",
+        "--max-attempts": "5",
+        "--dtype": "auto",
+        "--device": "cpu",
+        "--store": "none",
+    }
+    for option, value in options.items():
+        assert generate(*writer, option, value) == 2
+        shown(capsys.readouterr().err, "UsageError", f"so {option} would change nothing")
+    assert generate(*writer, *(word for pair in options.items() for word in pair)) == 2
+    shown(capsys.readouterr().err, *options)
+    assert not Path("ladders").exists()
+    assert generate(*writer, "--prompts", "default", "--rungs", "2", "--seed", "1") == 0
+
+
+def test_a_file_of_targets_without_their_contexts_is_not_taken_for_one_of_contexts(damage, capsys):
+    write("contexts.jsonl", target("c1", 3, system="s1"))
+    assert generate() == 1
+    shown(capsys.readouterr().err, "this row is a target", "holds no context")
+
+
+def test_failed_rungs_are_counted_with_their_reasons(engine, capsys):
+    engine.writer = lambda prompt, seed: "" if "best" in prompt.text else f"Text {seed}."
+    contexts("c1", "c2")
+    assert generate("--model", "fake", "--rungs", "2", "--max-attempts", "2") == 3
+    shown(capsys.readouterr().err, "2 rungs written, 2 failed", "2 x ")
+    assert {rung.status for ladder in References.load("ladders") for rung in ladder.rungs} == {"ok", "failed"}
+
+
+def test_rows_that_hold_no_context_are_left_out_and_named(damage, capsys):
+    contexts("c1")
+    with Path("contexts.jsonl").open("a") as file:
+        file.write('{"id": "c7"\n{"id": "c8", "text": ""}\n')
+    assert generate("--rungs", "2") == 3
+    shown(capsys.readouterr().err, "2 rows of contexts.jsonl left out", "row 2", "row 3", "1 context x 1 attribute")
+    assert len(References.load("ladders")) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"attribute": "wit"}, ["TaskError", "'wit'", "coherence, consistency"]),
+        ({"task": "cooking"}, ["TaskError", "'cooking'", "story"]),
+    ],
+)
+def test_an_unknown_task_or_attribute_is_named_with_those_that_there_are(capsys, options, words):
+    contexts("c1")
+    assert generate(**options) == 1
+    shown(capsys.readouterr().err, *words)
+    assert not Path("ladders").exists()
+
+
+def test_a_folder_that_holds_something_else_is_refused_before_anything_is_asked(engine, capsys):
+    contexts("c1")
+    write("ladders.jsonl")
+    Path("ladders").mkdir()
+    assert generate("--model", "fake", "--rungs", "2") == 0
+    Path("other").mkdir()
+    Path("other/thesis.tex").touch()
+    asked = engine.n_written
+    assert generate("--model", "fake", "--seed", "1", output="other") == 1
+    shown(capsys.readouterr().err, "ReferencesError", "other")
+    assert engine.n_written == asked
+
+
+def test_a_file_without_contexts_is_an_error(capsys):
+    write("contexts.jsonl", {"id": "c1"})
+    assert generate() == 1
+    shown(capsys.readouterr().err, "holds no context")

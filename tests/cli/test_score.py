@@ -1,0 +1,330 @@
+"""`synthscore score`: rows of targets in, rows of scores out."""
+
+import io
+import json
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import synthscore
+from synthscore.cli.app import main
+from synthscore.ladders.references import References
+from synthscore.resources import resource
+from synthscore.types import Context
+from tests.cli.given import CONTEXTS, ladder, parse, read, score, shown, target, write
+
+
+def test_score_puts_each_text_on_the_scale_of_its_rungs_in_the_order_of_the_rows(engine, references, capsys):
+    write("targets.jsonl", target("c2", 4), target("c1", 1), target("c3", 9), target("c1", -9))
+    assert score() == 0
+    out, err = capsys.readouterr()
+    rows = parse(out)
+    assert [row["context_id"] for row in rows] == ["c2", "c1", "c3", "c1"]
+    assert [row["score"] for row in rows] == pytest.approx([4, 1, math.sqrt(30), 0], abs=0.35)
+    assert {row["status"] for row in rows} == {"ok"}
+    assert rows[0]["signature"].startswith(f"synthscore:{synthscore.__version__}|model:fake|")
+    shown(err, "4 targets x 5 rungs = 20 questions; 4 scored", "model:fake|backend:fake|template:default/compare")
+    assert engine.n_judged == 20
+
+
+def test_a_row_that_cannot_be_read_or_scored_stays_in_its_place_with_its_reason(engine, references, capsys):
+    write(
+        "targets.jsonl",
+        target("c1", 2, id="good"),
+        target("c1", 2, id="empty") | {"text": "  "},
+        '{"context_id": "c1", "text": "Text of quality 3.", "id": "bro',
+        {"text": "No context, quality 3."},
+        target("c9", 3, id="no ladder"),
+        target("c1", 3, id="good"),
+        target("c3", 5, id="last"),
+    )
+    assert score("-o", "scores.jsonl") == 3
+    rows = read("scores.jsonl")
+    assert [row["status"] for row in rows] == ["ok", *["unscored"] * 5, "ok"]
+    assert [row["score"] is None for row in rows] == [False, *[True] * 5, False]
+    assert [row["id"] for row in rows] == ["good", "empty", "row 3", "row 4", "no ladder", "good", "last"]
+    assert {row["attribute"] for row in rows} == {"coherence"}
+    shown(rows[1]["reason"], "targets.jsonl row 2", "expected a text that is not empty")
+    shown(rows[2]["reason"], "row 3", "not JSON")
+    shown(rows[3]["reason"], "row 4", "context_id")
+    shown(rows[4]["reason"], "no ladder", "c9")
+    shown(rows[5]["reason"], "row 6", "'good' was already used by row 1")
+    shown(
+        capsys.readouterr().err, "2 targets x 5 rungs = 10 questions; 2 scored, 5 unscored", "1 x targets.jsonl row 2"
+    )
+
+
+def test_nothing_scored_is_an_error_but_the_reasons_are_written(engine, references, capsys):
+    write("targets.jsonl", target("c9", 3))
+    assert score() == 1
+    out, err = capsys.readouterr()
+    assert parse(out)[0]["status"] == "unscored"
+    shown(err, "warning: nothing could be scored")
+
+
+def test_an_empty_file_gives_an_empty_result_and_a_warning(engine, references, capsys):
+    write("targets.jsonl")
+    assert score() == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    shown(err, "warning: targets.jsonl holds no rows")
+
+
+def test_every_attribute_of_the_references_is_scored_unless_one_is_named(engine, folder, capsys):
+    References([ladder("c1", "fluency"), ladder("c1"), ladder("c2")]).save(folder / "ladders")
+    write("targets.jsonl", target("c1", 3), target("c2", 3))
+    assert score("-q") == 3
+    rows = parse(capsys.readouterr().out)
+    assert [(row["context_id"], row["attribute"], row["status"]) for row in rows] == [
+        *(("c1", "coherence", "ok"), ("c1", "fluency", "ok")),
+        *(("c2", "coherence", "ok"), ("c2", "fluency", "unscored")),
+    ]
+    assert score("--attribute", "coherence") == 0
+    assert [row["attribute"] for row in parse(capsys.readouterr().out)] == ["coherence"] * 2
+
+
+def test_rows_go_to_the_task_that_they_name_or_whose_ladders_hold_their_context(engine, folder, capsys):
+    ladders = [ladder("c1"), ladder("c2"), ladder("c2", "surprise", "story"), ladder("c3", "surprise", "story")]
+    References(ladders).save(folder / "ladders")
+    write(
+        "targets.jsonl",
+        target("c1", 3),
+        target("c2", 3, task="story"),
+        target("c3", 3),
+        target("c2", 3),
+        target("c9", 1),
+    )
+    assert score() == 3
+    out, err = capsys.readouterr()
+    rows = parse(out)
+    assert [row["attribute"] for row in rows] == ["coherence", "surprise", "surprise", "", ""]
+    shown(rows[3]["reason"], "'c2' has ladders of story, summarization", "--task")
+    shown(err, "3 targets, 2 attributes: 15 questions; 3 scored, 2 unscored")
+    assert score("--task", "story", "-q") == 3
+    statuses = [row["status"] for row in parse(capsys.readouterr().out)]
+    assert statuses == ["unscored", "ok", "ok", "ok", "unscored"]
+
+
+def test_a_row_that_names_an_attribute_is_judged_on_that_alone(engine, folder, capsys):
+    References([ladder("c1", "fluency"), ladder("c1")]).save(folder / "ladders")
+    rows = [target("c1", 3, id="x", attribute=name) for name in ("fluency", "coherence", "relevance")]
+    write("targets.jsonl", *rows)
+    assert score() == 3
+    rows = parse(capsys.readouterr().out)
+    assert [(row["attribute"], row["status"]) for row in rows] == [
+        *(("fluency", "ok"), ("coherence", "ok"), ("relevance", "unscored")),
+    ]
+    shown(rows[2]["reason"], "attribute is 'relevance'", "only ladders for coherence, fluency")
+
+
+def test_a_row_of_another_task_is_not_judged_as_this_one(engine, references, capsys):
+    write("targets.jsonl", target("c1", 3, task="story"), target("c1", 4))
+    assert score() == 3
+    rows = parse(capsys.readouterr().out)
+    assert rows[0]["status"] == "unscored"
+    shown(rows[0]["reason"], "the row's task is 'story'", "--task")
+
+
+def test_a_pipe_goes_through(engine, references, monkeypatch, capsys):
+    rows = json.dumps(target("c1", 2)) + "\n" + json.dumps(target("c2", 3)) + "\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(rows.encode())))
+    assert score("-q", targets="-") == 0
+    out, err = capsys.readouterr()
+    assert len(parse(out)) == 2
+    assert err == ""
+
+
+def test_csv_in_another_encoding_with_its_own_column_names(engine, references, capsys):
+    text = "doc,summary\nc1,Café text of quality 4.\n"
+    Path("targets.csv").write_bytes(text.encode("cp1252"))
+    options = ["--field", "context_id=doc", "--field", "text=summary"]
+    assert score(*options, targets="targets.csv") == 1
+    shown(capsys.readouterr().err, "InputError", "not utf-8", "--encoding cp1252")
+    assert (
+        score(
+            *options,
+            "--encoding",
+            "cp1252",
+            targets="targets.csv",
+        )
+        == 0
+    )
+    assert parse(capsys.readouterr().out)[0]["score"] == pytest.approx(4, abs=0.2)
+    assert "Café" in engine.judged[0].text
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--attribute", "wit"], ["'wit'", "coherence", "synthscore generate"]),
+        (["--task", "story"], ["'story'", "summarization"]),
+        (["--task", "cooking"], ["'cooking'", "a folder with a task.toml"]),
+        (["--prompts", "nowhere"], ["'nowhere'", "default, paper"]),
+    ],
+)
+def test_what_the_references_do_not_hold_is_an_error_that_says_what_they_hold(engine, references, capsys, argv, words):
+    write("targets.jsonl", target("c1", 3))
+    assert score(*argv) == 1
+    shown(capsys.readouterr().err, *words)
+    assert engine.n_judged == 0
+
+
+def test_references_that_are_not_there_are_an_error(engine, capsys):
+    write("targets.jsonl", target("c1", 3))
+    assert score() == 1
+    shown(capsys.readouterr().err, "ReferencesError", "ladders")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "n_questions"), [("compare", 5), ("yes_no", 5), ("yes_no_two_sided", 10), ("choose", 5)]
+)
+@pytest.mark.parametrize("both", [False, True])
+def test_every_protocol_counts_its_questions(engine, references, capsys, protocol, n_questions, both):
+    if protocol == "yes_no_two_sided":
+        engine.judge = lambda prompt, labels: [math.log(0.4), math.log(0.5)]
+    write("targets.jsonl", target("c1", 3))
+    assert score("--protocol", protocol, *(["--both-orders"] if both else [])) == 0
+    out, err = capsys.readouterr()
+    assert engine.n_judged == n_questions * (1 + both)
+    shown(err, f"= {engine.n_judged} questions; 1 scored", f"protocol:{protocol}", f"orders:{1 + both}")
+    assert f"protocol:{protocol}" in parse(out)[0]["signature"]
+
+
+def test_a_text_on_a_partial_ladder_has_a_score_only_on_request(engine, folder, capsys):
+    References([ladder("c1", failed=(5,))]).save(folder / "ladders")
+    write("targets.jsonl", target("c1", 9))
+    assert score() == 1  # nothing is scored
+    out, err = capsys.readouterr()
+    (row,) = parse(out)
+    assert (row["status"], row["score"]) == ("unscored", None)
+    assert [row["low"], row["high"]] == pytest.approx([math.sqrt(20), math.sqrt(30)], abs=0.1)
+    shown(err, "1 target x 4 rungs = 4 questions; 0 scored, 1 unscored", "rung 5 has no text: the model refused")
+    assert score("--partial", "rescale") == 3
+    out, err = capsys.readouterr()
+    assert parse(out)[0]["raw"] == pytest.approx(15, abs=0.75)
+    shown(err, "0 scored, 1 partial", "rescaled")
+
+
+def test_a_row_with_another_text_of_its_context_is_not_judged_by_the_ladder(engine, references, capsys):
+    other = "Article 1 as a second newspaper printed it, with much more in it."
+    write(
+        "targets.jsonl",
+        target("c1", 3, id="same", context=f"  {CONTEXTS['c1']}\n"),
+        target("c1", 3, id="none"),
+        target("c1", 3, id="empty", context=""),
+        target("c1", 3, id="other", context=other),
+    )
+    assert score() == 3
+    out, err = capsys.readouterr()
+    rows = {row["id"]: row for row in parse(out)}
+    assert {name: row["status"] for name, row in rows.items()} == {
+        **dict.fromkeys(("same", "none", "empty"), "ok"),
+        "other": "unscored",
+    }
+    reason = rows["other"]["reason"]
+    shown(
+        reason, "made for another text", CONTEXTS["c1"][:40], other[:40], "Generate ladders for this file", "other ids"
+    )
+    assert other[:41] not in reason
+    shown(err, "3 targets x 5 rungs = 15 questions; 3 scored, 1 unscored")
+    write("targets.jsonl", target("c1", 3, article=other))
+    assert score("--field", "context=article") == 1
+    shown(parse(capsys.readouterr().out)[0]["reason"], "made for another text")
+
+
+def test_blank_space_around_a_context_makes_it_no_other_text(engine, folder, capsys):
+    padded = Context("c1", f"\n{CONTEXTS['c1']} ")
+    References([replace(ladder("c1"), context=padded)]).save(folder / "ladders")
+    write("targets.jsonl", target("c1", 3, context=f"{CONTEXTS['c1']}\n\n"))
+    assert score() == 0
+
+
+def test_a_ladder_without_its_context_says_so_whatever_the_row_holds(engine, folder, capsys):
+    References([replace(ladder("c1"), context=None)]).save(folder / "ladders")
+    write("targets.jsonl", target("c1", 3, context="Any text."))
+    assert score() == 1
+    shown(parse(capsys.readouterr().out)[0]["reason"], "does not carry its context")
+
+
+def test_labels_that_are_no_answer_leave_a_text_unscored_with_the_other_token(engine, references, capsys):
+    engine.judge = lambda prompt, labels: [math.log(0.001)] * len(labels)
+    write("targets.jsonl", target("c1", 3))
+    assert score() == 1
+    shown(parse(capsys.readouterr().out)[0]["reason"], "probability 0.003 together", "'The'", "synthscore doctor")
+    assert score("--min-mass", "0.001") == 0
+
+
+def test_samples_are_seeded(engine, references, capsys):
+    engine.judge = lambda prompt, labels: [math.log(0.3)] * len(labels)
+    write("targets.jsonl", target("c1", 3))
+
+    def sampled(*argv):
+        assert score("--samples", "3", *argv) == 0
+        return parse(capsys.readouterr().out)[0]
+
+    first, again, other = sampled(), sampled(), sampled("--seed", "1")
+    assert first == again
+    assert first["raw"] != other["raw"]
+    assert "samples=3,seed=0" in first["signature"]
+
+
+def test_a_second_run_asks_nothing_and_gives_the_same(engine, references, capsys):
+    write("targets.jsonl", target("c1", 3), target("c2", 4))
+    assert score() == 0
+    first = capsys.readouterr().out
+    assert engine.n_judged == 10
+    assert score() == 0
+    assert capsys.readouterr().out == first
+    assert engine.n_judged == 10
+    assert score("--store", "none") == 0
+    assert capsys.readouterr().out == first
+    assert engine.n_judged == 20
+    assert not Path("none").exists()
+
+
+def test_an_interrupted_run_goes_on_where_it_was(engine, references, capsys, monkeypatch):
+    targets = [target(f"c{1 + i % 3}", i / 100, id=str(i)) for i in range(100)]  # 500 questions: two batches
+    write("targets.jsonl", *targets)
+    answer = engine.answer
+
+    def interrupted(questions, progress=None):
+        if engine.n_judged:
+            raise KeyboardInterrupt
+        return answer(questions, progress)
+
+    monkeypatch.setattr(engine, "answer", interrupted)
+    assert score("-o", "scores.jsonl") == 130
+    shown(capsys.readouterr().err, "interrupted", "again to go on", "in the store")
+    assert not Path("scores.jsonl").exists()
+    stored = engine.n_judged
+    assert 0 < stored < 500
+    monkeypatch.setattr(engine, "answer", answer)
+    assert score("-o", "scores.jsonl") == 0
+    assert engine.n_judged == 500
+    assert [row["id"] for row in read("scores.jsonl")] == [str(i) for i in range(100)]
+
+
+def test_a_progress_bar_is_drawn_only_on_a_terminal(engine, references, capsys, monkeypatch):
+    write("targets.jsonl", target("c1", 3))
+    assert score() == 0
+    assert "questions/s" not in capsys.readouterr().err
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert score("--store", "none") == 0
+    assert "0/5 [" in capsys.readouterr().err
+
+
+def test_a_task_of_ones_own_goes_all_the_way(engine, folder, capsys):
+    task = resource("prompts").joinpath("summarization/task.toml").read_text()
+    Path("mine").mkdir()
+    Path("mine/task.toml").write_text(task.replace('name = "summarization"', 'name = "abstracts"'))
+    References([ladder("c1", task="abstracts")]).save(folder / "ladders")
+    write("targets.jsonl", target("c1", 3))
+    assert score() == 1  # nothing says where the task is
+    shown(capsys.readouterr().err, "'abstracts'", "a folder with a task.toml")
+    assert score("--task", "mine") == 0
+    shown(capsys.readouterr().err, "1 scored", "task:abstracts")
+    assert main(["references", "check", "ladders", "--task", "mine"]) == 0
+    assert main(["references", "show", "ladders", "c1", "--task", "mine"]) == 0

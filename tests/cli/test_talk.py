@@ -1,0 +1,24 @@
+"""How counts, reasons and tables read."""
+
+from synthscore.cli.talk import clip, counted, reasons, table
+
+
+def test_reasons_that_differ_only_in_names_and_numbers_are_one():
+    texts = ["row 3: 'a' is empty", "row 5: 'b' is empty", "row 9: too long", *["again"] * 3]
+    assert reasons(texts) == ["  3 x again", "  2 x such as: row 3: 'a' is empty", "  1 x row 9: too long"]
+    assert reasons(map(str.upper, "abcd"), most=2) == ["  1 x A", "  1 x B", "  2 x other reasons"]
+    assert reasons([]) == []
+
+
+def test_a_table_lines_up_and_cuts_its_last_column():
+    lines = table([("a", 1.5, "x " * 80), ("bb", None, "y")], ("name", "score", "text"), width=40).splitlines()
+    assert lines[0] == "name  score  text"
+    assert lines[1].startswith("a      1.50  x x")
+    assert lines[1].endswith("...")
+    assert len(lines[1]) <= 40
+    assert lines[2] == "bb        -  y"
+
+
+def test_counts_read_as_words():
+    assert [counted(n, "rung") for n in (0, 1, 12000)] == ["0 rungs", "1 rung", "12 000 rungs"]
+    assert clip("one\n two  three", 9) == "one tw..."
