@@ -71,7 +71,7 @@ class Group:
         """Every target is asked about against `number` others of its context, or all there are.
 
         On a ring in an order that is drawn for each context, against the next ones: each is asked about as often as it
-        is held against, and no pair comes twice until all have.
+        is compared with, and no pair comes twice until all have.
         """
         pairs: list[Pair] = []
         for place, (name, ladder) in enumerate(self.ladders.items()):

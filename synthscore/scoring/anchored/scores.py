@@ -63,7 +63,7 @@ def fitted(
 
 
 def extended(answers: Answers, ladders: Mapping[str, Ladder], scale: Scale) -> Scale:
-    """The scale with the ladders that it lacks, which are placed by what was said of their rungs."""
+    """The scale with the ladders that it lacks, which are placed by the verdicts on their rungs."""
     contexts = list(ladders)
     lacking = [index for index, name in enumerate(contexts) if name not in scale.ladders]
     if not lacking:
