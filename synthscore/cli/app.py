@@ -84,9 +84,9 @@ def build_app(*, resolved: bool = False) -> App:
         default_parameter=Parameter(negative=(), show_default=lambda value: value if value else None),
     )
     for index, name in enumerate(VERBS):
-        settings = {} if name in GROUPS else {"name": name, "help_epilogue": "", "sort_key": index}
-        verb = getattr(import_module(f".{name}", __package__), name) if resolved else f"{__package__}.{name}:{name}"
-        app.command(verb, **settings)
+        settings: dict[str, Any] = {} if name in GROUPS else {"name": name, "help_epilogue": "", "sort_key": index}
+        module = f"{__package__}.{name}"
+        app.command(getattr(import_module(module), name) if resolved else f"{module}:{name}", **settings)
     return app
 
 
