@@ -100,8 +100,8 @@ class Scale:
         contexts : id of each target's context. lengths : of each target's rungs, and of the targets, as in Answers;
             where length is in the judge's model
         target : place in `contexts`. level : 1..N. swapped : as in Verdict
-        verdicts : shape (n_answers, 3); better, worse, similar, of the target, which sum to 1 (`three_way`); one that was
-            never given is left out
+        verdicts : shape (n_answers, 3); better, worse, similar, of the target, which sum to 1 (`three_way`); one that
+            was never given is left out
         raises : InputError for levels that the scale has not, or numbers that are no probabilities
         """
         wrong = np.flatnonzero((level < 1) | (level > self.n_rungs))
