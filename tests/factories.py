@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from synthscore.engine import Engine
 from synthscore.judging.asking import Asking
 from synthscore.ladders.references import References
+from synthscore.ranking.comparisons import Comparisons
 from synthscore.scoring.anchored.mode import Anchored
 from synthscore.scoring.paper import Paper
 from synthscore.scoring.scorer import Scorer
@@ -79,3 +80,13 @@ def scorer(references: References, judge: Engine, *, scoring: str = "paper", **o
 
 def _taken(kind: Any, options: dict[str, Any]) -> dict[str, Any]:
     return {field.name: options.pop(field.name) for field in fields(kind) if field.name in options}
+
+
+def turned(comparisons: Comparisons) -> Comparisons:
+    """Every call as if the texts had been shown in the other order."""
+    return replace(
+        comparisons,
+        first=comparisons.second,
+        second=comparisons.first,
+        log_probs=comparisons.log_probs[:, [1, 0, 2]],
+    )
