@@ -7,9 +7,9 @@ from tempfile import TemporaryDirectory
 from .follow import follow
 from .sandbox import Models, entered, fill
 
-for path in map(Path, sys.argv[1:]):
+for path in [Path(name).resolve() for name in sys.argv[1:]]:
     models = Models()
     with TemporaryDirectory() as name, entered(Path(name), models):
         fill(Path(name), models)
-        for done in follow(path.resolve(), Path(name)):
+        for done in follow(path, Path(name)):
             print(done)
