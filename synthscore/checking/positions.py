@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..scoring.anchored.scale import Scale
-from ..scoring.anchored.scores import Asked, fitted
+from ..scoring.anchored.scores import answers_of, fitted
 from ..types import FloatArray, Ladder
 from .rungs import RungVerdicts
 
@@ -50,7 +50,7 @@ def place_rungs(rungs: RungVerdicts) -> list[Placed]:
     for index, ladder in enumerate(rungs.ladders):
         groups.setdefault((ladder.attribute, ladder.n_rungs), []).append(index)
     placed = []
-    for (attribute, n_rungs), members in sorted(groups.items()):
+    for (attribute, _), members in sorted(groups.items()):
         ladders = {rungs.ladders[index].context_id: rungs.ladders[index] for index in members}
         renumbered = np.full(len(rungs.ladders), -1)
         renumbered[members] = np.arange(len(members))
@@ -58,9 +58,9 @@ def place_rungs(rungs: RungVerdicts) -> list[Placed]:
         pair = rungs.indices[rows]
         pair[:, 0] = renumbered[pair[:, 0]]
         none, by_order = np.zeros(0, dtype=np.int64), rungs.verdicts.by_order[:, rows]
-        asked = Asked(n_rungs, tuple(ladders), none, pair, by_order, rungs.verdicts.protocol)
+        answers = answers_of(list(ladders.values()), none, pair, by_order, rungs.verdicts.protocol)
         task = rungs.ladders[members[0]].task
-        scale, _ = fitted(asked, ladders, task, attribute, rungs.verdicts.signature)
+        scale, _ = fitted(answers, ladders, task, attribute, rungs.verdicts.signature)
         known = np.isfinite(by_order).all(axis=2).any(axis=0)
         answered = set(pair[known, 0].tolist())
         trouble = _trouble(scale, bool(answered))
