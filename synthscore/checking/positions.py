@@ -10,7 +10,7 @@ import numpy as np
 
 from ..scoring.anchored.model import JudgeModel, variance
 from ..scoring.anchored.scale import Scale
-from ..scoring.anchored.scores import Asked, fitted
+from ..scoring.anchored.scores import answers_of, fitted
 from ..types import BoolArray, FloatArray, IntArray
 from .rungs import RungVerdicts
 
@@ -52,7 +52,7 @@ def place_rungs(rungs: RungVerdicts) -> list[Placed]:
     for index, ladder in enumerate(rungs.ladders):
         groups.setdefault((ladder.attribute, ladder.n_rungs), []).append(index)
     placed = []
-    for (attribute, n_rungs), members in sorted(groups.items()):
+    for (attribute, _), members in sorted(groups.items()):
         ladders = {rungs.ladders[index].context_id: rungs.ladders[index] for index in members}
         renumbered = np.full(len(rungs.ladders), -1)
         renumbered[members] = np.arange(len(members))
@@ -60,9 +60,9 @@ def place_rungs(rungs: RungVerdicts) -> list[Placed]:
         pair = rungs.indices[rows]
         pair[:, 0] = renumbered[pair[:, 0]]
         none, by_order = np.zeros(0, dtype=np.int64), rungs.verdicts.by_order[:, rows]
-        asked = Asked(n_rungs, tuple(ladders), none, pair, by_order, rungs.verdicts.protocol)
+        answers = answers_of(list(ladders.values()), none, pair, by_order, rungs.verdicts.protocol)
         task = rungs.ladders[members[0]].task
-        scale, _ = fitted(asked, ladders, task, attribute, rungs.verdicts.signature)
+        scale, _ = fitted(answers, ladders, task, attribute, rungs.verdicts.signature)
         known: BoolArray = np.logical_not(np.isnan(by_order).any(axis=2))
         answered, trouble = set(pair[known.any(axis=0), 0].tolist()), _trouble(pair, known, scale)
         gaps, worth = {}, {}
@@ -76,7 +76,7 @@ def place_rungs(rungs: RungVerdicts) -> list[Placed]:
 
 
 def _trouble(pair: IntArray, answered: BoolArray, scale: Scale) -> str:
-    """Why the answers place no rung. pair : as in Asked. answered : shape (n_orders, n_pairs)"""
+    """Why the answers place no rung. pair : as in answers_of. answered : shape (n_orders, n_pairs)"""
     name = f"the ladders of {scale.task}/{scale.attribute} ({scale.n_rungs} rungs)"
     if not answered.any():
         return f"The judge answered nothing about {name}, so that nothing says where their rungs stand."
@@ -94,7 +94,7 @@ def _trouble(pair: IntArray, answered: BoolArray, scale: Scale) -> str:
 
 
 def _circles(pair: IntArray) -> bool:
-    """Whether questions about a ladder's rungs close a circle, so that distances must add up. pair : as in Asked"""
+    """Whether questions about a ladder's rungs close a circle: then distances must add up. pair : as in answers_of"""
     rungs = np.unique(np.concatenate([pair[:, [0, 1]], pair[:, [0, 2]]]), axis=0)
     n_rungs, n_pairs = np.bincount(rungs[:, 0]), np.bincount(pair[:, 0])
     return bool((n_pairs >= np.maximum(n_rungs, 1)).any())  # a tree of n rungs has n - 1 pairs

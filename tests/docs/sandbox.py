@@ -38,7 +38,7 @@ PAIR = re.compile(r"\n[^\n]* [1A]:\n(.*)\n\n[^\n]* [2B]:\n(.*)\n\nVerdict:", re.
 VERDICTS = {"Better": 1, "Worse": -1, "Similar": 0, "Yes": 1, "No": -1, "A": -1, "B": 1}  # of the second text
 N_CONTEXTS = 4  # that nano is asked about: it reads no more in a few seconds
 GAPS = ("sum-04", "sum-08", "sum-09", "sum-12")  # texts too short for one of the rungs
-ATTRIBUTES = ("coherence", "fluency")
+ATTRIBUTES = ("coherence", "fluency", "relevance")
 N_COPIES = 4  # of what is labelled, since few labels promise nothing
 SENTENCE = "the ferry lost its power near an island and two tugs brought it home"
 COMPARISONS = """\
@@ -125,7 +125,7 @@ class Models:
 
 def fill(folder: Path, models: Models) -> None:
     """Files as a newcomer has them, and ladders for them; in the working folder of this process."""
-    contexts = [row for row in _demo_rows("summarization") if row["id"] not in GAPS]
+    contexts = _contexts("summarization")
     of = {row["id"]: row for row in contexts}
     targets = [row for row in _demo_rows("targets") if row["context_id"] in of]
     few = [row for row in targets if row["context_id"] in list(of)[:N_CONTEXTS]]
@@ -175,7 +175,7 @@ def make_benchmarks(folder: Path) -> None:
     (folder / "benchmarks").mkdir()
     for name in MADE_UP:
         benchmark = BENCHMARKS[name]
-        contexts = {row["id"]: row for row in _demo_rows(benchmark.task or "")[:N_CONTEXTS]}
+        contexts = {row["id"]: row for row in _contexts(benchmark.task)[:N_CONTEXTS]}
         scales = {attribute: scale or (1.0, 5.0) for attribute, scale in benchmark.scales.items()}
         rows = [
             {
@@ -209,6 +209,10 @@ def make_benchmarks(folder: Path) -> None:
 def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     with gzip.open(path, "wt", encoding="utf-8") if path.suffix == ".gz" else path.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def _contexts(task: str) -> list[dict[str, Any]]:
+    return [row for row in _demo_rows(task) if row["id"] not in GAPS]
 
 
 def _demo_rows(name: str) -> list[dict[str, Any]]:
