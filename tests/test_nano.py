@@ -82,6 +82,7 @@ def test_nano_ranks_the_rungs_of_ladders_written_by_hand(handwritten):
     values, levels, names = [], [], []
     for task in handwritten.tasks:
         for attribute in handwritten.filter(task=task).attributes:
+            # Some of these ladders lack a rung: "rescale" makes up for it.
             scorer = Scorer(ladders, nano, task=task, attribute=attribute, scoring=Paper(partial="rescale"))
             for ladder in handwritten.filter(task=task, attribute=attribute):
                 targets = [Target(f"{rung.level}", ladder.context_id, rung.text) for rung in ladder.rungs]

@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -79,11 +80,67 @@ def test_every_block_of_a_page_has_a_language(path):
     assert not indented_code(page), "lines of indented code: put them between ```language and ```"
 
 
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_files_and_functions_that_a_page_names_are_there(path):
+    page = path.read_text(encoding="utf-8")
+    linked = [link for link in re.findall(r"\]\(([^)#\s]+)", page) if "://" not in link]
+    assert not [link for link in linked if not (path.parent / link).exists()]
+    for file, name in re.findall(r"`([\w/]+\.py): ([\w.]+)`", page):
+        home = next(root / file for root in (REPOSITORY, REPOSITORY / "synthscore") if (root / file).is_file())
+        assert re.search(rf"^ *((async )?def |class )?{name.rpartition('.')[2]}\b *[(:=\[]", home.read_text(), re.M), (
+            name
+        )
+
+
 @pytest.mark.parametrize("path", [named(path) for path in PAGES])
 def test_a_page_prints_what_it_says(path, sandbox):
     left_out = follow(path, sandbox)
     if left_out:
         pytest.skip(f"all ran but {len(left_out)} of {path.name}: {RELEASED} is not there ({', '.join(left_out)})")
+
+
+PAGE = """
+```csv title="two.csv"
+a,b
+```
+
+```console
+$ cat two.csv    # a file
+a,...
+$ synthscore references list nowhere/ | head -n 1 > none.txt    # NOTE
+ReferencesError: cannot load nowhere: ...
+```
+
+```python
+print(1 + 1)
+```
+
+```text
+2
+```
+"""
+
+
+@pytest.mark.parametrize(
+    ("true", "wrong"),
+    [("a,...", "b,..."), ("cannot load nowhere", "cannot load"), ("\n2\n", "\n3\n"), ("NOTE", "exit code 3")],
+)
+def test_a_page_that_says_something_else_fails(true, wrong, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "page.md"
+    path.write_text(PAGE, encoding="utf-8")
+    follow(path, tmp_path)
+    shutil.rmtree(tmp_path / "benchmarks")
+    assert true in PAGE
+    path.write_text(PAGE.replace(true, wrong), encoding="utf-8")
+    with pytest.raises(pytest.fail.Exception, match=r"page.md, line \d+"):
+        follow(path, tmp_path)
+
+
+@pytest.mark.parametrize("page", ["```\nx\n```\n", "```text\nx\n", "```console\nsynthscore demo\n```\n"])
+def test_a_block_that_is_none_of_the_known_kinds_is_an_error(page):
+    with pytest.raises(ValueError, match=r"line [12]"):
+        [list(todo(block, None)) for block in blocks(page)]
 
 
 def follow(path: Path, folder: Path) -> list[str]:
@@ -100,7 +157,7 @@ def follow(path: Path, folder: Path) -> list[str]:
             (folder / block.title).write_text(block.text + "\n", encoding="utf-8")
     namespace: dict[str, object] = {}
     left_out = []
-    for block, after in zip(page, [*page[1:], None], strict=True):
+    for block, after in zip_longest(page, page[1:]):
         for step in todo(block, after):
             if released and NEEDS_RELEASED.search(step.source) and not RELEASED.is_dir():
                 left_out.append(f"line {step.line}")
