@@ -20,7 +20,7 @@ from synthscore.ladders.references import References
 from synthscore.resources import resource
 from synthscore.scoring.anchored import Anchored, Scales
 from synthscore.scoring.scorer import Scorer
-from synthscore.types import Context, Ladder, Rung
+from tests import factories
 from tests.fakes import FakeEngine
 
 TEMPLATES = Templates(load_task("summarization"))
@@ -37,15 +37,10 @@ TEXTS = (
 )
 
 
-def ladder(texts=TEXTS, context_id="c1", writer="prompt", model="", **more):
+def ladder(texts=TEXTS, context_id="c1", writer="prompt", model=""):
     """None is a failed rung."""
-    provenance = {"writer": writer, "model": model}
-    rungs = [
-        Rung(level, (level - 1) / (len(texts) - 1), text or "", *(() if text else ("failed", "it is empty")),
-             provenance=provenance)
-        for level, text in enumerate(texts, 1)
-    ]  # fmt: skip
-    return Ladder(context_id, "summarization", "coherence", tuple(rungs), Context(context_id, ARTICLE), **more)
+    written_by = {"writer": writer, "model": model}
+    return factories.ladder(context_id, texts=texts, reason="it is empty", context=ARTICLE, provenance=written_by)
 
 
 def changed(level, text, **more):

@@ -9,7 +9,7 @@ from synthscore.checking.rungs import LadderCheck, ask_rungs
 from synthscore.errors import LadderError
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
-from synthscore.types import Context, Ladder, Rung
+from tests import factories
 from tests.fakes import FakeEngine
 
 TEMPLATES = Templates(load_task("summarization"))
@@ -24,18 +24,9 @@ def number_judge(prompt, labels):
 
 def ladder(*qualities, context_id="c1", context=True, task="summarization"):
     """None is a failed rung."""
-    return Ladder(
-        context_id,
-        task,
-        "coherence",
-        tuple(
-            Rung(level, (level - 1) / (len(qualities) - 1), "", "failed", "refused")
-            if quality is None
-            else Rung(level, (level - 1) / (len(qualities) - 1), f"Text of quality {quality}" + " word" * level)
-            for level, quality in enumerate(qualities, 1)
-        ),
-        Context(context_id, "An article.") if context else None,
-    )
+    texts = [q and f"Text of quality {q}" + " word" * level for level, q in enumerate(qualities, 1)]
+    about = "An article." if context else None
+    return factories.ladder(context_id, task=task, texts=texts, reason="refused", context=about)
 
 
 def checked(ladders, judge, templates):
