@@ -111,7 +111,7 @@ def _rows(of: Published, models: Sequence[str], writers: Sequence[str], methods:
     added = [(name, spec) for name, spec in methods.items() if name not in named]
     if added and (of.asks["measure"] != "agreement" or any("method" in column.ask for column in of.columns)):
         raise InputError(
-            f"cannot add the row {added[0][0]!r} to {of.id}: its rows are no methods that are held against people. Its "
+            f"cannot add the row {added[0][0]!r} to {of.id}: its rows are no methods compared with people. Its "
             f"rows are: {', '.join(dict.fromkeys(row.name for row in of.rows))}",
             value=added[0][0],
         )

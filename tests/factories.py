@@ -1,4 +1,4 @@
-"""Nouns for tests, made in a line: contexts, ladders, references, targets, ways to ask and to score."""
+"""Nouns for tests, made in a line: contexts, ladders, references, targets, ratings, ways to ask and to score."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
+
 from synthscore.engine import Engine
+from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.judging.asking import Asking
 from synthscore.ladders.references import References
 from synthscore.ranking.comparisons import Comparisons
@@ -26,6 +29,7 @@ def ladder(
     task: str = "summarization",
     *,
     n: int = 5,
+    texts: Sequence[str | None] = (),
     text: str = "rung of {context_id} q={quality} .",
     qualities: Sequence[float] | None = None,
     failed: Collection[int] = (),
@@ -33,20 +37,22 @@ def ladder(
     context: Context | str | None = "",
     provenance: Mapping[str, Any] | None = None,
 ) -> Ladder:
-    """text : of a rung, with its level, its quality and the ladder's names. qualities : worst first; None: the levels
-
+    """texts : of the rungs, worst first; None for one that failed. Or text : of each of the n rungs, by its level, its
+        quality and the ladder's names
+    qualities : worst first; None: the levels
     failed : levels without a text, for this reason
     context : None for a ladder without one; or its text, or the noun
     """
 
     def rung(level: int) -> Rung:
-        fraction = (level - 1) / (n - 1)
-        if level in failed:
+        fraction, quality = (level - 1) / (n - 1), qualities[level - 1] if qualities else level
+        filled = text.format(context_id=context_id, attribute=attribute, level=level, quality=quality)
+        written = texts[level - 1] if texts else filled
+        if level in failed or written is None:
             return Rung(level, fraction, "", "failed", reason, provenance=provenance or {})
-        quality = qualities[level - 1] if qualities else level
-        written = text.format(context_id=context_id, attribute=attribute, level=level, quality=quality)
         return Rung(level, fraction, written, provenance=provenance or {})
 
+    n = len(texts) or n
     if isinstance(context, str):
         context = Context(context_id, context or f"Article {context_id}.")
     return Ladder(context_id, task, attribute, tuple(rung(level) for level in range(1, n + 1)), context)
@@ -90,3 +96,50 @@ def turned(comparisons: Comparisons) -> Comparisons:
         second=comparisons.first,
         log_probs=comparisons.log_probs[:, [1, 0, 2]],
     )
+
+
+# --------------------------------------------------------------------------------------------- texts that people rated
+
+QUALITIES = {"c1": (2.5, 1.0, 4.5, 3.0), "c2": (1.5, 4.0, 2.0, 3.5)}
+BEST_FIRST = {"c1": [2, 3, 0, 1], "c2": [1, 3, 2, 0]}
+
+
+def rated(qualities=QUALITIES, attribute="coherence", task="summarization", **fields) -> Ratings:
+    """One text a quality, which is its rating; None: an empty text."""
+    texts = tuple(
+        RatedText(f"{c}-{k}", c, f"s{k}", "" if q is None else f"Text of q={q} .", {attribute: q or 1.0})
+        for c, values in qualities.items()
+        for k, q in enumerate(values)
+    )
+    contexts = {c: Context(c, f"An article, {c}.") for c in qualities}
+    return Ratings(
+        **({"name": "toy", "texts": texts, "attributes": (attribute,), "contexts": contexts} | {"task": task} | fields)
+    )
+
+
+def ladders(
+    n: int = 5, contexts: Iterable[str] = ("c1", "c2"), attribute: str = "coherence", text: str = "An article, {}."
+) -> References:
+    """For the contexts of `rated`: rungs of quality 1..5, evenly spaced. text : of the contexts; empty: none"""
+    return references(
+        *(
+            ladder(
+                c,
+                attribute,
+                n=n,
+                text="Rung of q={quality} .",
+                qualities=np.linspace(1, 5, n).tolist(),
+                context=text.format(c) if text else None,
+            )
+            for c in contexts
+        )
+    )
+
+
+def places(scores, ratings) -> dict[str, list[int]]:
+    """Context -> places of its texts in it, best first."""
+    found = {}
+    for context_id in ratings.contexts:
+        values = [-score.value for score in scores if score.context_id == context_id]
+        found[context_id] = np.argsort(values, kind="stable").tolist()
+    return found

@@ -1,4 +1,4 @@
-"""A deterministic engine without a model, for tests of everything that asks one."""
+"""Engines without a model, for tests of everything that asks one: their answers are functions of the question."""
 
 from __future__ import annotations
 
@@ -129,3 +129,34 @@ class CensoringEngine(FakeEngine):
         for label, share in shares.items():
             floors[label] += float(np.log(share)) if share else -np.inf
         return answer._replace(censored=censored, floors=floors)
+
+
+def qualities(prompt) -> list[float]:
+    """Of the texts shown, in order."""
+    return [float(part.split()[0]) for part in prompt.text.split("q=")[1:]]
+
+
+def reading_judge(bias=0.0, mass=0.9):
+    """Of two texts the better, by their difference in nats plus bias for the first; of one, numbers near it."""
+
+    def judge(prompt, labels):
+        shown = qualities(prompt)
+        if len(shown) == 1:
+            log_odds = [-((float(label) - shown[0]) ** 2) for label in labels]
+        else:
+            odds = shown[0] - shown[1] + bias
+            first, second = -np.logaddexp(0, -odds), -np.logaddexp(0, odds)
+            said = {
+                "A": first,
+                "B": second,
+                "Worse": first,
+                "Better": second,
+                "No": first,
+                "Yes": second,
+                "Similar": -2.0,
+            }
+            log_odds = [said[label] for label in labels]
+        log_odds = np.array(log_odds, dtype=float)
+        return log_odds - np.logaddexp.reduce(log_odds) + np.log(mass)
+
+    return judge

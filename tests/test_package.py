@@ -16,6 +16,10 @@ def test_every_name_of_the_package_is_there(name):
     assert getattr(synthscore, name) is not None
 
 
+def test_there_are_no_more_names_than_one_can_know():
+    assert len(synthscore.__all__) <= 35
+
+
 def test_another_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         synthscore.nonsense  # noqa: B018

@@ -69,7 +69,7 @@ class YesNo:
     """Asks about all pieces in one call. min_mass, max_unreported : what counts as an answer, as in Asking
 
     A text of which one piece has no answer is unscored. `details` hold n_pieces and label_mass, the least over them.
-    Where a server did not tell both labels, `low` and `high` are the least and the greatest that the value can be.
+    Where a server did not report both labels, `low` and `high` are the least and the greatest that the value can be.
     """
 
     min_mass: Share = 0.01
@@ -93,14 +93,14 @@ class YesNo:
                     prompts += made
         answers = label_log_probs(judge, prompts, LABELS)
         failures = unanswered(answers, self.min_mass, self.max_unreported)
-        yes, slack, mass = answers.probs[:, 0], answers.unreported, answers.label_mass
+        yes, unreported, mass = answers.probs[:, 0], answers.unreported, answers.label_mass
         for row, places in pieces.items():
             text = ratings.texts[row]
             why = next((failures[place] for place in range(places.start, places.stop) if place in failures), "")
             if why:
                 found[row] = why
                 continue
-            answer = _total(layout, yes[places], slack[places])
+            answer = _total(layout, yes[places], unreported[places])
             details = {"n_pieces": float(places.stop - places.start), "label_mass": float(mass[places].min())}
             found[row] = Score(text.id, text.context_id, attribute, **answer, details=details)
         pieces_are = f"{layout.total} of sentences" if layout.by_sentence else "text"
@@ -131,12 +131,12 @@ def _prompts(
     return [templates.boolean(context, attribute, text=piece, noun=noun, **shown) for piece in pieces]
 
 
-def _total(layout: Layout, yes: FloatArray, slack: FloatArray) -> dict[str, Any]:
-    """What a Score is made of. slack : by which each of yes may be off"""
+def _total(layout: Layout, yes: FloatArray, unreported: FloatArray) -> dict[str, Any]:
+    """What a Score is made of. unreported : by which each of yes may be off"""
     total = np.sum if layout.total == "sum" else np.mean
     found: dict[str, Any] = {"value": float(total(yes))}
-    if slack.any():
-        low, high = np.maximum(yes - slack, 0), np.minimum(yes + slack, 1)
+    if unreported.any():
+        low, high = np.maximum(yes - unreported, 0), np.minimum(yes + unreported, 1)
         found |= {"low": float(total(low)), "high": float(total(high))}
         found["reason"] = "the server did not report all labels"
     return found

@@ -143,7 +143,7 @@ def _left_out(e: Evaluation, found: Agreement, level: str) -> Iterator[str]:
 
 
 def _contrasts(e: Evaluation, level: str, statistic: str, width: int) -> Iterator[str]:
-    """How much better each method is than the one that it is held against."""
+    """How much better each method is than the one that it is compared with."""
     found = {each.place: each for each in e.contrasts if each.place[2:] == (level, statistic)}
     if not found:
         return

@@ -12,15 +12,18 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import App, CycloptsError, Parameter
 
 from .._version import __version__
-from ..engine import Engine
 from ..errors import InputError, SynthscoreError
 from .messages import STEP, Messages, Step
-from .options import BROKEN_PIPE, ERROR, INTERRUPTED, USAGE, UsageError
+from .options import BROKEN_PIPE, ERROR, INTERRUPTED, OK, USAGE, UsageError
+
+if TYPE_CHECKING:
+    from ..engine import Engine
 
 HELP = """
 Absolute quality scores for generated texts: a judge model compares each text with a ladder of synthetic references;
@@ -46,8 +49,8 @@ exit codes:
 """
 
 VERBS = (
-    *("demo", "generate", "references", "score", "calibrate", "compare", "rank", "curve", "evaluate", "report"),
-    *("doctor", "store", "verify"),
+    *("demo", "generate", "references", "score", "filter", "calibrate", "compare", "rank", "curve", "evaluate"),
+    *("report", "doctor", "store", "verify"),
 )
 """In the order of the help. Each is a function of this name in a module of this name."""
 
@@ -61,18 +64,16 @@ GONE = {
 """Verbs of former versions, and what to use instead."""
 
 MOVED = {
-    (
-        "store",
-        "import",
-    ): "python -m papers import ROWS --benchmark NAME --data FOLDER -o FILE",
+    ("store", "import"): "python -m papers import ROWS --benchmark NAME --data FOLDER -o FILE",
     ("rank", "--curve"): "synthscore curve COMPARISONS",
     ("rank", "--save-comparisons"): "synthscore compare CANDIDATES ... -o FILE, and synthscore rank --comparisons FILE",
 }
 """Options and actions of former versions, and what to use instead."""
 
 
-def build_app() -> App:
-    """The command line; `synthscore --help` shows it."""
+def build_app(*, resolved: bool = False) -> App:
+    """The command line. resolved : all verbs are loaded, since `synthscore --help` shows a line of each; else each is
+    loaded when it is asked for"""
     app = App(
         name="synthscore",
         help=HELP,
@@ -82,31 +83,26 @@ def build_app() -> App:
         version_flags=["--version"],
         default_parameter=Parameter(negative=(), show_default=lambda value: value if value else None),
     )
-    for name in VERBS:
-        settings = {} if name in GROUPS else {"name": name, "help_epilogue": ""}
-        app.command(f"{__package__}.{name}:{name}", **settings)
+    for index, name in enumerate(VERBS):
+        settings: dict[str, Any] = {} if name in GROUPS else {"name": name, "help_epilogue": "", "sort_key": index}
+        module = f"{__package__}.{name}"
+        app.command(getattr(import_module(module), name) if resolved else f"{module}:{name}", **settings)
     return app
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code (`synthscore --help` lists them)."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    from . import legacy
-
-    if argv and argv[0] in {command.__name__.rpartition(".")[2] for command in legacy.COMMANDS}:
-        return legacy.main(argv)
     messages = Messages()
     try:
-        if not argv:
-            build_app().help_print()
-            return USAGE
-        if argv[0] in GONE:
+        if argv and argv[0] in GONE:
             raise UsageError(f"there is no `synthscore {argv[0]}` any more: {GONE[argv[0]]}")
         for word in argv[1:]:
             if new := MOVED.get((argv[0], word.partition("=")[0])):
                 raise UsageError(f"{word} is no option of synthscore {argv[0]} any more. Use: {new}")
         try:
-            verb, given, _ = build_app().parse_args(argv, exit_on_error=False, print_error=False)
+            app = build_app(resolved=argv[:1] in ([], ["--help"], ["-h"]))
+            verb, given, _ = app.parse_args(argv, exit_on_error=False, print_error=False)
         except CycloptsError as error:
             raise UsageError(_plain(error)) from error
         except InputError as error:  # of a group of options that is a noun of the library
@@ -115,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _plain_warnings():
             code = verb(*given.args, **given.kwargs)
         sys.stdout.flush()
-        return code if isinstance(code, int) else 0
+        return code if isinstance(code, int) else OK if argv else USAGE
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more when it ends
         return BROKEN_PIPE

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from ..engine import Engine, Progress
+if TYPE_CHECKING:
+    from ..engine import Engine, Progress
 
 
 @dataclass(frozen=True)

@@ -54,11 +54,6 @@ class Scoring:
     "with --adaptive --min-score: a text is done when its whole ladder would take its score to the other side of the "
     "threshold with at most this probability (default: 0.02)"
 
-    @property
-    def alone(self) -> bool:
-        """Whether the score of each row is its own, whatever the other rows are."""
-        return self.scoring == "paper" or (self.scale is not None and self.save_scale is None)
-
     def mode(
         self, min_score: float | None = None, alpha: float | None = None, width: float | None = None, ends: str = ""
     ) -> Paper | Anchored:

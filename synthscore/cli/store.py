@@ -56,7 +56,8 @@ def info(*, file: File = None, messages: Messages = Messages()) -> int:
     with their question, and the days of the first and the last (UTC).
     """
     from ..store.answers import utc
-    from ..store.file import FORMAT, Store
+    from ..store.database import FORMAT
+    from ..store.file import Store
 
     path = _path(file)
     with Store(path, create=False) as opened:

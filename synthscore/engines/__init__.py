@@ -62,10 +62,10 @@ def open_engine(name: str, **options: Any) -> Engine:
     if folder.is_dir():
         source, options = folder, {"name": folder.resolve().name, **options}
     kind_of_model = read_as(source, options.get("revision"))
-    if kind_of_model == "apart":
-        from .isolated.engine import ApartEngine
+    if kind_of_model == "isolated":
+        from .isolated.engine import IsolatedEngine
 
-        return ApartEngine.load(source, **options)
+        return IsolatedEngine.load(source, **options)
     if kind_of_model == "encoder-decoder":
         from .seq2seq.engine import Seq2SeqEngine
 

@@ -17,6 +17,7 @@ from ..engine import Answers, Progress, Question, answer_by_kind
 from ..errors import EngineError
 from ..signature import Signature
 from .revision import folder_revision
+from .tokens import PromptTokenizer
 
 DType = Literal["auto", "float32", "bfloat16"]
 E = TypeVar("E", bound="LocalEngine")
@@ -99,17 +100,19 @@ def load(
 
 
 class LocalEngine(ABC):
-    """An engine whose model is loaded here.
+    """An engine whose model is loaded here. `load` makes one from a folder or a hub id.
 
     auto_class, kind : of transformers, and what it is in words
     alone : the backend whose numbers depend on one prompt alone
+    usual : max_tokens, where none is given
     """
 
     auto_class: ClassVar[Any]
     kind: ClassVar[str]
     alone: ClassVar[str]
+    usual: ClassVar[int]
+    prompts: PromptTokenizer
 
-    @abstractmethod
     def __init__(
         self,
         model: Any,
@@ -117,9 +120,41 @@ class LocalEngine(ABC):
         *,
         name: str,
         revision: str = "unknown",
-        max_tokens: int = 0,
-        backend: Any = "auto",
-    ) -> None: ...
+        max_tokens: int | None = None,
+        backend: str = "auto",
+    ) -> None:
+        """name, revision : for the signature
+        max_tokens : tokens in one forward; bounds memory, whatever the number of prompts
+        backend : how prompts are run; "auto" takes the first that the model gets right; a named one is taken, or
+            EngineError
+        """
+        self.model = model.eval()
+        self.name, self.revision, self.max_tokens = name, revision, max_tokens or self.usual
+        self.backend = self._prepare(tokenizer, backend)
+
+    @abstractmethod
+    def _prepare(self, tokenizer: Any, backend: str) -> str:
+        """Make `prompts` and all that answers need, and choose the backend. raises : EngineError"""
+
+    @property
+    def signature(self) -> Signature:
+        """Model, revision, dtype, backend, rendered chat template and library versions.
+
+        max_tokens is part of it below float32, where what is run together shows in the second digit.
+        """
+        dtype = dtype_name(self.model)
+        parts = {"model": f"{self.name}@{self.revision}", "dtype": dtype, "backend": self.backend}
+        if dtype != "float32" and self.backend != self.alone:
+            parts["max_tokens"] = str(self.max_tokens)
+        parts |= {"chat": self.prompts.template_hash, **self._own_parts}
+        if self.prompts.boundary == "separate":
+            parts["boundary"] = "separate"
+        return Signature.of(**parts, transformers=transformers.__version__, torch=torch.__version__)
+
+    @property
+    def _own_parts(self) -> dict[str, str]:
+        """Of the signature, behind the chat template's."""
+        return {}
 
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
         """As the contract has it (engine.py)."""
@@ -161,7 +196,9 @@ class LocalEngine(ABC):
         raises : EngineError, when it cannot be loaded or is not of this kind
         """
         if exact:
-            backend, dtype = exactly(backend, dtype, cls.alone)
+            if backend not in ("auto", cls.alone):
+                raise EngineError(f"exact=True with backend {backend!r}: expected one of the two")
+            backend, dtype = cls.alone, "float32" if dtype == "auto" else dtype
         loaded = load(
             cls.auto_class,
             cls.kind,
@@ -172,8 +209,8 @@ class LocalEngine(ABC):
             device=device,
             device_map=device_map,
         )
-        bound = {} if max_tokens is None else {"max_tokens": max_tokens}
-        return cls(loaded.model, loaded.tokenizer, name=loaded.name, revision=loaded.revision, backend=backend, **bound)
+        names = {"name": loaded.name, "revision": loaded.revision}
+        return cls(loaded.model, loaded.tokenizer, **names, max_tokens=max_tokens, backend=backend)
 
 
 def _computes_in_bfloat16(on_gpu: bool) -> bool:
@@ -183,7 +220,7 @@ def _computes_in_bfloat16(on_gpu: bool) -> bool:
     return any(flag() for flag in flags if flag is not None)
 
 
-def read_as(path_or_id: str | Path, revision: str | None = None) -> Literal["causal", "encoder-decoder", "apart"]:
+def read_as(path_or_id: str | Path, revision: str | None = None) -> Literal["causal", "encoder-decoder", "isolated"]:
     """How the config says that a model is to be read.
 
     Causal also where the config names no kind that transformers knows, or there is none: `load` then says so.
@@ -203,39 +240,12 @@ def read_as(path_or_id: str | Path, revision: str | None = None) -> Literal["cau
             model=source,
         ) from error
     if "paragraph_end" in (getattr(config, "synthscore", None) or {}):
-        return "apart"
+        return "isolated"
     return "encoder-decoder" if getattr(config, "is_encoder_decoder", False) else "causal"
 
 
 def dtype_name(model: Any) -> str:
     return str(model.dtype).removeprefix("torch.")
-
-
-def exactly(backend: Any, dtype: DType, alone: Any) -> tuple[Any, DType]:
-    """Backend and dtype under exact=True: `alone`, and float32 unless a dtype is named.
-
-    alone : the backend whose numbers depend on one prompt alone
-    raises : EngineError for another backend
-    """
-    if backend not in ("auto", alone):
-        raise EngineError(f"exact=True with backend {backend!r}: expected one of the two")
-    return alone, "float32" if dtype == "auto" else dtype
-
-
-def signed(engine: Any, max_tokens: int | None, **own: str) -> Signature:
-    """Model, revision, dtype, backend, rendered chat template and library versions of an engine.
-
-    max_tokens : part of it below float32, where what is run together shows in the second digit; None: nothing is
-    own : further parts, behind the chat template's
-    """
-    dtype = dtype_name(engine.model)
-    parts = {"model": f"{engine.name}@{engine.revision}", "dtype": dtype, "backend": engine.backend}
-    if dtype != "float32" and max_tokens is not None:
-        parts["max_tokens"] = str(max_tokens)
-    parts |= {"chat": engine.prompts.template_hash, **own}
-    if engine.prompts.boundary == "separate":
-        parts["boundary"] = "separate"
-    return Signature.of(**parts, transformers=transformers.__version__, torch=torch.__version__)
 
 
 def max_length(config: Any, tokenizer: Any) -> int:

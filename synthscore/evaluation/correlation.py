@@ -18,7 +18,7 @@ Statistic = Literal["spearman", "pearson", "kendall"]
 STATISTICS: tuple[Statistic, ...] = ("spearman", "pearson", "kendall")
 
 _CELLS = 2_000_000  # numbers in the largest array that is made at once: 16 MB
-_SIDE = 1_000  # texts or contexts up to which all pairs are held against each other at once
+_SIDE = 1_000  # texts or contexts up to which all pairs are compared with each other at once
 
 
 def spearman(values: npt.ArrayLike, human: npt.ArrayLike) -> float:

@@ -70,7 +70,7 @@ def reliability(
         6/pi (asin(rho) + (n - 2) asin(rho / 2)) / (n + 1)
 
     In simulations with 2 to 5 people and ratings of 1 to 5, the ceiling is off by 0.02 at most, Kendall's by 0.03.
-    Contexts whose mean ratings are all equal are left out, as where methods are held against people; in all others an
+    Contexts whose mean ratings are all equal are left out, as where methods are compared with people; in all others an
     undefined correlation, of a person who rates all texts alike, is 0.
     raises : InputError where no text has two ratings
     source : Spearman (1910); Brown (1910); Horst (1951) for parts of different size; Moran (1948) for ranks

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..engine import Engine, Progress
 from ..errors import InputError, LadderError
@@ -19,14 +19,15 @@ from ..judging.asking import Asking
 from ..judging.tasks import load_task
 from ..ladders.references import References
 from ..signature import Signature
-from ..store.file import Store
 from ..types import Ladder, Score, Target
-from .anchored.mode import Anchored
-from .anchored.scale import Scale
-from .bias import JudgeBias, judge_bias
 from .paper import Paper
 from .scorer import Plan, Scorer
-from .whole import Wanted, WholeTexts
+
+if TYPE_CHECKING:
+    from ..store.file import Store
+    from .anchored import Anchored, Scale
+    from .bias import JudgeBias
+    from .whole import Wanted, WholeTexts
 
 Held = Mapping[str, Sequence[str]]
 """Task -> the attributes to judge on, in order."""
@@ -168,7 +169,11 @@ class RowScorer:
                 self._tasks_of.setdefault(ladder.context_id, set()).add(ladder.task)
         self._scorers: dict[tuple[str, str], Scorer] = {}
         exact = isinstance(scoring, Paper) and scoring.n_samples is None and scoring.rung_values is None
-        self._whole = WholeTexts(store, judge) if store is not None and exact else None
+        self._whole: WholeTexts | None = None
+        if store is not None and exact:
+            from .whole import WholeTexts
+
+            self._whole = WholeTexts(store, judge)
         self._alone: dict[tuple[str, str, str], tuple[Ladder, Scorer] | None] = {}  # by context, task, attribute
 
     def plan(self, items: Sequence[Item]) -> RowsPlan:
@@ -217,6 +222,8 @@ class RowScorer:
 
     def biases(self, items: Sequence[Item], scored: RowScores) -> dict[str, JudgeBias]:
         """ "task/attribute" -> what the judge favoured, of all that were scored."""
+        from .bias import judge_bias
+
         groups: dict[tuple[str, str], list[tuple[Score, Target]]] = {}
         models: dict[tuple[str, str], str] = {}
         for item, scores, signatures in zip(items, scored.scores, scored.signatures, strict=True):
@@ -227,7 +234,13 @@ class RowScorer:
                     groups.setdefault(key, []).append((score, item.target))
                     models[key] = parts.get("model", "")
         return {
-            "/".join(key): judge_bias(*zip(*group, strict=True), self.references, task=key[0], judge=models[key])
+            "/".join(key): judge_bias(
+                [score for score, _ in group],
+                [target for _, target in group],
+                self.references,
+                task=key[0],
+                judge=models[key],
+            )
             for key, group in groups.items()
         }
 
@@ -270,6 +283,8 @@ class RowScorer:
         found = self._alone[of]
         if found is None or (item.context and self._other_context(item, found[0].task, found[0].attribute)):
             return None
+        from .whole import Wanted
+
         return Wanted(item.target, *found)
 
     def _other_context(self, item: Item, task: str, attribute: str) -> str:

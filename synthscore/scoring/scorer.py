@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..engine import Engine, Progress
 from ..errors import LadderError
@@ -21,11 +22,12 @@ from ..judging.verdicts import Pair
 from ..ladders.references import References
 from ..signature import Signature
 from ..types import Ladder, Score, Target
-from .anchored.mode import Anchored
-from .anchored.questions import Group
-from .anchored.scale import Scale, Scales
 from .paper import Paper
 from .texts import OnLadder, unscored
+
+if TYPE_CHECKING:  # whoever scores so has imported it
+    from .anchored import Anchored, Scale
+    from .anchored.questions import Group
 
 
 class Scorer:
@@ -60,7 +62,7 @@ class Scorer:
         self.task.attribute(self.attribute)
         self.templates = Templates(self.task, asking.prompts)
         self.scoring = scoring if isinstance(scoring, Paper) else scoring.own(self.task.name, self.attribute)
-        self.scales = Scales()  # that the last call scored on
+        self.scales: Sequence[Scale] = ()  # that the last call scored on
 
     @property
     def signature(self) -> Signature:
@@ -77,7 +79,7 @@ class Scorer:
         """
         plan = self.plan(as_targets(rows))
         scores = plan.score(progress)
-        self.scales = Scales(plan.scales)
+        self.scales = plan.scales
         return scores
 
     def plan(self, targets: Sequence[Target]) -> Plan:
@@ -94,7 +96,7 @@ class Scorer:
             texts[index] = OnLadder(target, ladder, range(len(pairs), len(pairs) + len(ladder.usable)))
             pairs += [Pair(ladder.context, self.attribute, target.text, rung.text) for rung in ladder.usable]
         groups: list[Group] = []
-        if isinstance(self.scoring, Anchored):
+        if not isinstance(self.scoring, Paper):
             groups = self.scoring.groups(texts, pairs, self.attribute, self.asking.both_orders)
         return Plan(self, refused, texts, groups, Inquiry(pairs, self.judge, self.templates, self.asking))
 
@@ -129,7 +131,7 @@ class Plan:
     texts: Mapping[int, OnLadder]
     groups: Sequence[Group]
     inquiry: Inquiry
-    scales: tuple[Scale, ...] = field(default=())
+    scales: Sequence[Scale] = ()
 
     @property
     def n_questions(self) -> int:

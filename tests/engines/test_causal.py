@@ -21,8 +21,7 @@ from synthscore.engines.tree.plan import plan
 from synthscore.engines.tree.trie import pack
 from synthscore.engines.tree.writing import draw
 from synthscore.errors import EngineError, LabelError, PromptTooLongError, SynthscoreWarning
-
-from ..tokenizers_for_tests import byte_level, metaspace, word_piece
+from tests.models import byte_level, metaspace, word_piece
 
 SAME = 5e-5  # nats
 LABELS = ["Better", "Worse", "Similar"]  # 1 to 4 tokens

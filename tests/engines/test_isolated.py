@@ -1,4 +1,4 @@
-"""Models that read texts apart: what is read together is what each prompt gives alone, and text stays text."""
+"""Models that read isolated segments: what is read together is what each prompt gives alone, and text stays text."""
 
 import numpy as np
 import pytest
@@ -9,12 +9,12 @@ from transformers import AddedToken, BertConfig, BertForMaskedLM
 
 from synthscore.engine import Prompt, Sampling, generate, label_log_probs, token_log_probs
 from synthscore.engines import open_engine
-from synthscore.engines.isolated.engine import ApartEngine
+from synthscore.engines.isolated.engine import IsolatedEngine
 from synthscore.engines.isolated.model import ATTENTION, states
 from synthscore.engines.isolated.plan import CUE, SHARED, Marks, chunks, plan
 from synthscore.engines.loading import read_as
 from synthscore.errors import EngineError, LabelError, SynthscoreWarning
-from tests.tokenizers_for_tests import word_piece
+from tests.models import word_piece
 
 END, COLON = 9, 8
 MARKS = Marks(END, (frozenset({1, 3}), frozenset({2, 4})), COLON)
@@ -104,7 +104,7 @@ def test_an_empty_sequence_is_an_error():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A tiny random model that reads texts apart."""
+    """A tiny random model that reads isolated segments."""
     torch.manual_seed(0)
     tokenizer = word_piece()
     tokenizer.add_tokens([AddedToken("\n\n", normalized=False, special=False)])
@@ -177,9 +177,9 @@ def test_the_numbers_are_those_of_plain_attention_under_a_mask(engine):
 
 @pytest.mark.parametrize("max_tokens", [30, 64, 4096])
 def test_reading_together_gives_what_each_prompt_gives_alone(folder, engine, max_tokens):
-    alone = ApartEngine.load(folder, exact=True)
+    alone = IsolatedEngine.load(folder, exact=True)
     assert "backend:single" in str(alone.signature)
-    together = ApartEngine.load(folder, max_tokens=max_tokens)
+    together = IsolatedEngine.load(folder, max_tokens=max_tokens)
     assert "backend:together" in str(together.signature)
     np.testing.assert_allclose(
         label_log_probs(together, PROMPTS, LABELS).log_probs,
@@ -225,7 +225,7 @@ def test_what_it_cannot_do_is_said(engine):
     with pytest.raises(LabelError):
         label_log_probs(engine, PROMPTS[:1], ("Better", "Better"))
     with pytest.raises(EngineError, match="expected one of together, single, or auto"):
-        ApartEngine(engine.model, engine.prompts.tokenizer, name="x", backend="padded")
+        IsolatedEngine(engine.model, engine.prompts.tokenizer, name="x", backend="padded")
 
 
 def test_reading_together_that_gives_other_numbers_is_found_out(folder, monkeypatch):
@@ -239,13 +239,13 @@ def test_reading_together_that_gives_other_numbers_is_found_out(folder, monkeypa
 
     monkeypatch.setattr(apart, "plan", wrong)
     with pytest.warns(SynthscoreWarning, match="one at a time, .* because as together, log-probabilities differ by"):
-        assert ApartEngine.load(folder).backend == "single"
+        assert IsolatedEngine.load(folder).backend == "single"
     with pytest.raises(EngineError, match="cannot be run right as together, log-probabilities differ"):
-        ApartEngine.load(folder, backend="together")
+        IsolatedEngine.load(folder, backend="together")
 
 
 def test_what_is_no_such_model_is_not_taken_for_one(tmp_path, folder):
-    assert read_as(folder) == "apart"
-    assert read_as(tmp_path) != "apart"
+    assert read_as(folder) == "isolated"
+    assert read_as(tmp_path) != "isolated"
     BertConfig().save_pretrained(tmp_path)
-    assert read_as(tmp_path) != "apart"
+    assert read_as(tmp_path) != "isolated"

@@ -18,8 +18,8 @@ from synthscore.judging.templates import Templates
 from synthscore.judging.verdicts import Pair
 from synthscore.signature import Signature
 from synthscore.types import Context
-
-from ..servers_for_tests import LABELS, PROMPTS, Liar, forward, refusal, save_model, served
+from tests.models import save_model
+from tests.servers import LABELS, PROMPTS, Liar, forward, refusal, served
 
 FAST = Retry(tries=4, first_wait=0.001, longest_wait=0.02, aside_after=3, aside_for=0.005, health_checks=3)
 

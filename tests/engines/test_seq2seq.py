@@ -18,8 +18,8 @@ from synthscore.engines import open_engine
 from synthscore.engines.seq2seq.engine import Seq2SeqEngine
 from synthscore.engines.tree.causal import CausalEngine
 from synthscore.errors import EngineError, LabelError, PromptTooLongError, SynthscoreWarning
+from tests.models import byte_level, sentence_piece
 
-from ..tokenizers_for_tests import byte_level, sentence_piece
 from .test_causal import SAME, one_thread, wide  # noqa: F401
 
 LABELS = ["Better", "Worse", "Similar"]  # 1 to 5 tokens

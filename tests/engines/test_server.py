@@ -17,8 +17,8 @@ from synthscore.engines.servers.server import Server
 from synthscore.engines.servers.steps import Step, known_from_ids, known_from_text
 from synthscore.engines.tokens import LabelForms
 from synthscore.errors import EngineError, LabelError, ServerError, SynthscoreWarning
-
-from ..servers_for_tests import LABELS, PROMPTS, Liar, forward, refusal, save_model, served
+from tests.models import save_model
+from tests.servers import LABELS, PROMPTS, Liar, forward, refusal, served
 
 SAME = 1e-6  # nats; the server sends float32 numbers as they are
 NO_PREFILL = [prompt for prompt in PROMPTS if not prompt.prefill]

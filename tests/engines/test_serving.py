@@ -15,8 +15,8 @@ from synthscore.cli.app import main
 from synthscore.engine import Prompt, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
 from tests.model_server import ModelServer, _ModelThread
-
-from ..servers_for_tests import LABELS, PROMPTS, save_model
+from tests.models import save_model
+from tests.servers import LABELS, PROMPTS
 
 
 @pytest.fixture(scope="module")

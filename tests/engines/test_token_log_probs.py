@@ -7,14 +7,14 @@ import copy
 import json
 import math
 import threading
-import types
 
 import numpy as np
 import pytest
 import torch
 
 from synthscore.cli.app import main
-from synthscore.cli.common import Metered, Watched
+from synthscore.cli.messages import Messages
+from synthscore.cli.watched import Metered, Watched
 from synthscore.engine import Prompt, Question, Sampling, label_log_probs, token_log_probs
 from synthscore.engines import open_engine
 from synthscore.engines.seq2seq import engine as seq2seq
@@ -28,11 +28,11 @@ from synthscore.store.answers import pack, unpack
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.store.recorded import RecordedEngine
+from tests.fakes import FakeEngine
 from tests.model_server import ModelServer
+from tests.models import byte_level, metaspace, save_model
+from tests.servers import Liar, refusal
 
-from ..fakes import FakeEngine
-from ..servers_for_tests import Liar, refusal, save_model
-from ..tokenizers_for_tests import byte_level, metaspace
 from . import test_causal, test_seq2seq
 from .test_causal import SAME, llama, one_thread  # noqa: F401
 from .test_seq2seq import t5
@@ -404,7 +404,7 @@ def test_stored_readings_are_shown_and_verified(tmp_path, capsys, monkeypatch):
 def test_the_command_line_counts_what_is_read():
     inner = FakeEngine(reader=hardly)
     meter = Metered(inner)
-    watched = Watched(meter, types.SimpleNamespace(quiet=True), meter)
+    watched = Watched(meter, Messages(quiet=True), meter)
     pairs = [(Prompt("a"), "It rained."), (Prompt("a"), "")]
     told = []
     for found in (read(watched, pairs), read(watched, pairs, told.append)):

@@ -3,8 +3,7 @@ import pytest
 from synthscore.engine import Prompt
 from synthscore.engines.tokens import PromptTokenizer
 from synthscore.errors import EngineError, LabelError, PromptTooLongError
-
-from ..tokenizers_for_tests import TEXT, byte_level, metaspace, word_piece
+from tests.models import TEXT, byte_level, metaspace, word_piece
 
 FAMILIES = {
     "byte-level chat": byte_level,

@@ -36,8 +36,8 @@ from synthscore.signature import Signature
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.types import Context, Target
-from tests.fakes import CensoringEngine, FakeEngine
-from tests.ratings_for_tests import BEST_FIRST, QUALITIES, ladders, places, qualities, rated, reading_judge
+from tests.factories import BEST_FIRST, QUALITIES, ladders, places, rated
+from tests.fakes import CensoringEngine, FakeEngine, qualities, reading_judge
 
 RANKINGS = [name for name, of in METHODS.items() if not of.sorts]
 

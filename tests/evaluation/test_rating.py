@@ -18,8 +18,8 @@ from synthscore.judging.templates import Templates
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.types import Context
-from tests.fakes import CensoringEngine, FakeEngine
-from tests.ratings_for_tests import QUALITIES, qualities, rated, reading_judge
+from tests.factories import QUALITIES, rated
+from tests.fakes import CensoringEngine, FakeEngine, qualities, reading_judge
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
 

@@ -1,21 +1,17 @@
 import codecs
-import csv
 import gzip
-import io
 import json
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from synthscore.errors import InputError
 from synthscore.io.fields import Row
 from synthscore.io.files import read_rows
 from synthscore.io.nouns import as_targets, read_contexts, target_from_row
-from synthscore.io.write import replacing, write_rows
+from synthscore.io.write import write_rows
 from synthscore.types import Context, Target
 
 ROW = {
@@ -25,8 +21,6 @@ ROW = {
     "text": "A summary.",
     "references": ["A good one."],
 }
-TEXT = st.text(st.characters(exclude_categories=["Cs"]))
-ANY_ROWS = st.lists(st.fixed_dictionaries({"id": TEXT.filter(bool), "text": TEXT}), min_size=1, max_size=5)
 
 
 def jsonl(path, *rows):
@@ -48,164 +42,6 @@ def read_targets(source, **options):
 
 def good(rows):
     return [row for row in rows if not isinstance(row, InputError)]
-
-
-# ------------------------------------------------------------------------------------------------- round trips
-
-
-@settings(max_examples=60, deadline=None)
-@given(rows=ANY_ROWS, suffix=st.sampled_from([".jsonl", ".jsonl.gz", ".csv", ".tsv", ".parquet"]))
-def test_texts_survive_every_format(tmp_path_factory, rows, suffix):
-    path = tmp_path_factory.mktemp("rows") / f"rows{suffix}"
-    assert write_rows(rows, path) == len(rows)
-    back = list(read_rows(path))
-    assert [row.values for row in back] == rows
-    if suffix not in (".jsonl", ".jsonl.gz"):
-        assert [row.number for row in back] == list(range(1, len(rows) + 1))
-
-
-@given(st.floats(allow_nan=False, allow_infinity=False))
-def test_floats_keep_full_precision_in_jsonl_and_csv(tmp_path_factory, value):
-    for suffix in (".jsonl", ".csv"):
-        path = tmp_path_factory.getbasetemp() / f"floats{suffix}"
-        write_rows([{"score": value}], path)
-        assert float(next(iter(read_rows(path))).values["score"]) == value
-
-
-def test_what_json_does_not_have_becomes_null_and_the_rest_stays(tmp_path):
-    rows = [{"a": float("nan"), "b": float("inf"), "c": np.float32(0.5), "d": {"e": [np.nan, np.int64(3)]}, "f": True}]
-    write_rows(rows, tmp_path / "a.jsonl")
-    assert json.loads((tmp_path / "a.jsonl").read_text()) == {
-        "a": None, "b": None, "c": 0.5, "d": {"e": [None, 3]}, "f": True,
-    }  # fmt: skip
-
-
-def test_jsonl_is_readable_by_people_and_half_a_surrogate_pair_is_written_as_its_escape(tmp_path):
-    write_rows([{"text": "naïve 日本"}, {"text": "\ud800"}], tmp_path / "a.jsonl")
-    assert "naïve 日本" in (tmp_path / "a.jsonl").read_text(encoding="utf-8")
-    assert good(read_rows(tmp_path / "a.jsonl"))[1].values == {"text": "\ud800"}
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_rows_with_different_columns_get_the_union_of_columns(tmp_path, suffix):
-    write_rows([{"a": "1"}, {"a": "2", "b": "x"}], tmp_path / f"a{suffix}")
-    assert [row.values["b"] for row in good(read_rows(tmp_path / f"a{suffix}"))] in (["", "x"], [None, "x"])
-
-
-def test_csv_output_is_read_by_the_standard_reader(tmp_path):
-    write_rows([{"a": 'say "hi",\r\nthen', "b": None, "c": [1, "é"], "d": True}], tmp_path / "a.csv")
-    (row,) = csv.DictReader(io.StringIO((tmp_path / "a.csv").read_bytes().decode(), newline=""))
-    assert row == {"a": 'say "hi",\r\nthen', "b": "", "c": '[1, "é"]', "d": "true"}
-
-
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
-    path = jsonl(tmp_path / "a.jsonl", {"old": 1})
-
-    def rows():
-        yield {"new": 1}
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_rows(rows(), path)
-    assert path.read_text() == '{"old": 1}\n'
-    assert [p.name for p in tmp_path.iterdir()] == ["a.jsonl"]
-
-
-def test_writing_through_a_link_keeps_the_link(tmp_path):
-    target = jsonl(tmp_path / "target.jsonl")
-    (tmp_path / "link.jsonl").symlink_to(target)
-    with replacing(tmp_path / "link.jsonl") as file:
-        file.write(b"x")
-    assert (tmp_path / "link.jsonl").is_symlink()
-    assert target.read_text() == "x"
-
-
-def test_rows_with_mixed_types_cannot_become_a_parquet_column(tmp_path):
-    with pytest.raises(InputError, match="cannot write column 'a' as Parquet"):
-        write_rows([{"a": 1}, {"a": "x"}], tmp_path / "a.parquet")
-    assert not list(tmp_path.iterdir())
-
-
-def test_an_unknown_format_is_refused_before_anything_is_read_or_written(tmp_path):
-    (tmp_path / "a.docx").write_bytes(b"")
-    with pytest.raises(InputError, match=r"format is unknown, expected \.jsonl"):
-        read_rows(tmp_path / "a.docx")
-    with pytest.raises(InputError, match="format is unknown"):
-        write_rows([], tmp_path / "b.docx")
-    with pytest.raises(InputError, match="no such file"):
-        read_rows(tmp_path / "missing.jsonl")
-
-
-# ------------------------------------------------------------------------------------------------- formats
-
-
-def test_a_json_file_is_an_array_an_object_or_lines(tmp_path):
-    path = tmp_path / "a.json"
-    for text in ('[{"a": 1},\n {"a": 2}]', '{"a": 1}\n{"a": 2}\n'):
-        path.write_text(text)
-        assert [(row.number, row.values) for row in good(read_rows(path))] == [(1, {"a": 1}), (2, {"a": 2})]
-    path.write_text('{\n "a": 1\n}')
-    assert good(read_rows(path))[0].values == {"a": 1}
-    path.write_text('[{"a": 1},, {"a": 2}]')
-    with pytest.raises(InputError, match="not JSON"):
-        list(read_rows(path))
-
-
-def test_stdin_holds_json_lines():
-    code = (
-        "from synthscore.io.files import *; from synthscore.io.write import *; "
-        "print([r.values for r in read_rows('-')]); write_rows([{'é': 1}], '-')"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], input='{"a": "ü"}\n\n{"a": 2}'.encode(), capture_output=True, check=True
-    )
-    assert done.stdout.decode() == "[{'a': 'ü'}, {'a': 2}]\n" + '{"é": 1}\n'
-
-
-def test_a_saved_dataset_is_read_and_one_with_several_splits_asks_for_one(tmp_path):
-    import datasets
-
-    datasets.disable_progress_bars()
-    dataset = datasets.Dataset.from_list([{"text": "a", "list": ["x"]}, {"text": "b", "list": []}])
-    dataset.save_to_disk(tmp_path / "one")
-    assert [row.values for row in good(read_rows(tmp_path / "one"))] == list(dataset)
-    assert [row.values for row in good(read_rows(dataset))] == list(dataset)
-    datasets.DatasetDict(test=dataset).save_to_disk(tmp_path / "single")
-    assert [row.values for row in good(read_rows(tmp_path / "single"))] == list(dataset)
-    datasets.DatasetDict(train=dataset, test=dataset).save_to_disk(tmp_path / "two")
-    with pytest.raises(InputError, match=r"holds the splits train, test. Name one: .*two/test"):
-        read_rows(tmp_path / "two")
-    assert len(list(read_rows(tmp_path / "two" / "test"))) == 2
-
-
-def test_a_folder_of_parquet_files_is_numbered_through(tmp_path):
-    write_rows([{"a": 1}, {"a": 2}], tmp_path / "data" / "0.parquet")
-    write_rows([{"a": 3}], tmp_path / "data" / "1.parquet")
-    assert [(row.number, row.values["a"]) for row in good(read_rows(tmp_path))] == [(1, 1), (2, 2), (3, 3)]
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="holds no rows"):
-        read_rows(tmp_path / "empty")
-    (tmp_path / "bad.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(InputError, match="not a whole Parquet file"):
-        list(read_rows(tmp_path / "bad.parquet"))
-
-
-def test_a_parquet_text_that_is_not_utf8_costs_its_row_only(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    raw = pa.array([b"good", b"\xff\xfe", b"fine"], pa.binary()).view(pa.string())
-    pq.write_table(pa.table({"text": raw}), tmp_path / "a.parquet")
-    rows = list(read_rows(tmp_path / "a.parquet"))
-    assert [row.values["text"] for row in good(rows)] == ["good", "fine"]
-    assert rows[1].row == 2
-    assert "not UTF-8" in str(rows[1])
-
-
-def test_empty_files_hold_no_rows(tmp_path):
-    for name in ("a.jsonl", "a.csv"):
-        (tmp_path / name).write_bytes(b"")
-        assert list(read_rows(tmp_path / name)) == []
 
 
 # ------------------------------------------------------------------------------------------------- bad input

@@ -17,10 +17,10 @@ from synthscore.evaluation.methods import Tools, method
 from synthscore.evaluation.methods.base import MethodError
 from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.types import Context
+from tests.models import word_piece
 
 from ..engines.test_causal import SIZES, one_thread, wide  # noqa: F401
 from ..engines.test_seq2seq import bart_like, t5
-from ..tokenizers_for_tests import word_piece
 
 SAME = 1e-6  # of a cosine in float32
 TEXTS = ["The storm closed the harbour.", "Nobody was hurt", "It rained on the mayor, in the end.", "A"]

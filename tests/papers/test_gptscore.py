@@ -18,11 +18,11 @@ from synthscore.judging.templates import Templates
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.types import Context
+from tests.fakes import FakeEngine
 
 from ..engines.test_causal import llama, one_thread  # noqa: F401
 from ..engines.test_seq2seq import t5
 from ..engines.test_token_log_probs import plain
-from ..fakes import FakeEngine
 
 ARTICLES = ("A storm closed the harbour on Monday.", "The mayor opened a school.")
 REFERENCES = (("The harbour is closed.", "Boats stay in port."), ("A school has opened.",))

@@ -16,8 +16,8 @@ from synthscore.evaluation.agreement import agreement
 from synthscore.evaluation.methods import KINDS
 from synthscore.io.write import write_rows
 from synthscore.ladders.references import References
-from tests.fakes import FakeEngine
-from tests.ratings_for_tests import ladders, reading_judge
+from tests.factories import ladders
+from tests.fakes import FakeEngine, reading_judge
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
 

@@ -26,8 +26,7 @@ from synthscore.ladders.references import References
 from synthscore.ranking import Comparisons
 from synthscore.ranking import designs as selection
 from synthscore.types import Context, Ladder, Rung
-
-from ..fakes import FakeEngine
+from tests.fakes import FakeEngine
 
 ATTRIBUTES = {
     "summeval": ("summarization", ("coherence", "consistency", "fluency", "relevance")),

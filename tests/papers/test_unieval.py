@@ -12,10 +12,10 @@ from synthscore.evaluation.methods.base import MethodError
 from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.judging.tasks import load_task
 from synthscore.types import Context
+from tests.fakes import CensoringEngine, FakeEngine
 
 from ..engines.test_causal import one_thread  # noqa: F401
 from ..engines.test_seq2seq import t5
-from ..fakes import CensoringEngine, FakeEngine
 
 ARTICLE = "A storm closed the harbour on Monday."
 GOOD, MIXED = "The harbour is closed.", "The harbour is closed. It snowed. Nobody was hurt."

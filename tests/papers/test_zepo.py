@@ -11,8 +11,8 @@ from synthscore.judging.templates import TEMPLATE_SETS, Templates
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.types import Context
-from tests.fakes import FakeEngine
-from tests.ratings_for_tests import BEST_FIRST, places, rated, reading_judge
+from tests.factories import BEST_FIRST, places, rated
+from tests.fakes import FakeEngine, reading_judge
 
 FAIR = "Is it A that is more coherent, or B?"
 BIASES = {FAIR: 0.0, "A or B, which is more coherent?": 1.0}  # of a question; of any other 2

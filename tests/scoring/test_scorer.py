@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+from synthscore import engines
 from synthscore.errors import InputError, LadderError, TaskError
 from synthscore.io.nouns import as_targets
 from synthscore.judging.verdicts import PROTOCOLS
 from synthscore.ladders.references import References
 from synthscore.scoring.paper import _reach
+from synthscore.scoring.scorer import Scorer
 from synthscore.types import Target
 from tests import factories
 from tests.fakes import CensoringEngine, FakeEngine
@@ -258,6 +260,51 @@ def test_mappings_are_taken_for_targets_and_bad_ones_are_named():
         scorer().score([{"id": "a", "text": "t"}])
     with pytest.raises(InputError, match="text is '  '"):
         scorer().score([{"id": "a", "context_id": "c1", "text": "  "}])
+
+
+def one_sided_judge(mute):
+    """Answers whether a text is better; whether it is worse, not of rungs whose quality is in `mute`."""
+
+    def judge(prompt, labels):
+        reference, target = quality(prompt)
+        if "flow less" in prompt.text:
+            if reference in mute:
+                raise ValueError("the prompt is too long")
+            target, reference = reference, target
+        better = 1 / (1 + np.exp(reference - target))
+        return np.log([0.9 * better, 0.9 * (1 - better)])
+
+    return judge
+
+
+@pytest.mark.parametrize("n_samples", [None, 3])
+def test_a_rung_with_one_answer_of_two_has_no_verdict_and_is_no_tie(n_samples):
+    options = {"protocol": "yes_no_two_sided", "n_samples": n_samples}
+    (score,) = scorer(one_sided_judge({2.0}), **options).score([target(3)])
+    assert score.reason == "rung 2: the prompt is too long"
+    assert (score.status, score.value, score.n_comparisons) == ("unscored", None, 4)
+    assert score.low < score.high
+    assert {verdict.level for verdict in score.verdicts} == {1, 3, 4, 5}
+    (none,) = scorer(one_sided_judge({1.0, 2.0, 3.0, 4.0, 5.0}), **options).score([target(3)])
+    assert (none.status, none.n_comparisons, none.verdicts) == ("unscored", 0, ())
+
+
+def test_a_data_frame_is_scored_as_its_rows_are(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    rows = [{"id": f"t{q}", "context_id": "c1", "text": f"text of q={q} ."} for q in (1, 3)]
+    made = scorer(soft_judge)
+    scores = made.score(rows)
+    assert made.score(pandas.DataFrame(rows)) == scores == made.score([Target(**row) for row in rows])
+    with pytest.raises(InputError, match="expected a file, or rows"):
+        made.score(3)
+
+
+def test_references_may_be_a_folder_and_the_judge_a_name(tmp_path, monkeypatch):
+    References((ladder(),)).save(tmp_path / "ladders")
+    monkeypatch.setattr(engines, "open_engine", lambda name: FakeEngine(soft_judge, name=name))
+    made = Scorer(tmp_path / "ladders", "mine")
+    assert made.score([target(3)]).values == scorer(soft_judge).score([target(3)]).values
+    assert "model:mine" in str(made.signature)
 
 
 def test_no_targets_give_no_scores():

@@ -6,8 +6,7 @@ from synthscore.signature import text_hash
 from synthscore.store import engine as stored
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
-
-from ..fakes import FakeEngine, even_judge
+from tests.fakes import FakeEngine, even_judge
 
 LABELS = ("Better", "Worse", "Similar")
 SAMPLING = Sampling(max_new_tokens=5)

@@ -23,9 +23,9 @@ from synthscore.signature import text_hash
 from synthscore.store.answers import Stored, n_shared, pack, unpack
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import MIN_BYTES, Store, default_store_path
+from tests.fakes import FakeEngine
 
 from .. import kills
-from ..fakes import FakeEngine
 
 LABELS = ("Better", "Worse", "Similar")
 

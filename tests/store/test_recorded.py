@@ -14,8 +14,7 @@ from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.store.recorded import RecordedEngine
 from synthscore.types import Context, Ladder, Rung
-
-from ..fakes import FakeEngine
+from tests.fakes import FakeEngine
 
 LABELS = ("Better", "Worse", "Similar")
 SAMPLING = Sampling(max_new_tokens=5)

@@ -14,8 +14,7 @@ from synthscore.store.answers import Stored
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.store.replay import Drift, replay, sample, store_files
-
-from ..fakes import FakeEngine
+from tests.fakes import FakeEngine
 
 LABELS = ("Better", "Worse")
 ENGINE = "model:fake|backend:fake"

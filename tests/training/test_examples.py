@@ -8,7 +8,7 @@ from transformers import AddedToken
 
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
-from tests.tokenizers_for_tests import word_piece
+from tests.models import word_piece
 from training.examples import ALONE, BREAK, PROTOCOLS, SMOOTHING, alone, answer, example, prompts
 from training.groups import Group
 

@@ -1,13 +1,13 @@
-"""Models that read two texts apart, as engines: exact label log-probabilities. They judge and do not write.
+"""Models that read two texts as isolated segments: exact label log-probabilities. They judge and do not write.
 
 Such a model is an encoder. It reads each paragraph of a prompt in both directions, with all that both texts share
-before it; the two texts do not see each other, and the cue at the end sees all (apart_plan.py). So a text is read once,
-however many others it is held against, and as an encoder was trained to read it.
+before it; the two texts do not see each other, and the cue at the end sees all (plan.py). So a text is read once,
+however many others it is compared with, and as an encoder was trained to read it.
 
 - together: prompts that share paragraphs are read in one forward, each paragraph once.
 - single: one prompt a forward, so that a number depends on its own prompt alone.
 
-A check at load compares them. Such a model's config.json has a part "synthscore" (apart_model.marks_of).
+A check at load compares them. Such a model's config.json has a part "synthscore" (model.marks_of).
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from transformers import AutoModelForMaskedLM
 
 from ...engine import Answers, Progress, Prompt, Question
 from ...errors import EngineError
-from ...signature import Signature
 from ..labels import Questions, TokenIds
-from ..loading import LocalEngine, max_length, signed
+from ..loading import LocalEngine, max_length
 from ..logits import choose_backend, disagreement, log_softmax, report
 from ..tokens import PromptTokenizer
 from .model import ATTENTION, marks_of, states
@@ -33,39 +32,19 @@ Backend = Literal["together", "single"]
 _BACKENDS: dict[Backend, str] = {"together": "together", "single": "one at a time, which is slower"}
 
 
-class ApartEngine(LocalEngine):
-    """A model that reads texts apart, and judges. `ApartEngine.load` makes one from a folder or a hub id.
-
-    name, revision : for the signature
-    max_tokens : tokens in one forward; bounds memory, whatever the number of prompts
-    backend : "auto" is together, or single where the model gets that wrong; a named one is taken, or EngineError
-    """
+class IsolatedEngine(LocalEngine):
+    """A model that reads two texts as isolated segments, and judges. It does not write."""
 
     auto_class = AutoModelForMaskedLM
-    kind = "a model that reads texts apart"
+    kind = "a model that reads isolated segments"
     alone = "single"
+    usual = 4096
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        *,
-        name: str,
-        revision: str = "unknown",
-        max_tokens: int = 4096,
-        backend: Backend | Literal["auto"] = "auto",
-    ) -> None:
-        self.model = model.eval()
+    def _prepare(self, tokenizer: Any, backend: str) -> str:
         self.model.set_attn_implementation(ATTENTION)
-        self.name, self.revision, self.max_tokens = name, revision, max_tokens
-        self.prompts = PromptTokenizer(tokenizer, max_length(model.config, tokenizer))
-        self._marks = marks_of(model.config, tokenizer)
-        self.backend: Backend = choose_backend(name, backend, _BACKENDS, self._problem)
-
-    @property
-    def signature(self) -> Signature:
-        """Model, revision, dtype, backend and library versions; max_tokens below float32, as for causal models."""
-        return signed(self, None if self.backend == "single" else self.max_tokens)
+        self.prompts = PromptTokenizer(tokenizer, max_length(self.model.config, tokenizer))
+        self._marks = marks_of(self.model.config, tokenizer)
+        return choose_backend(self.name, backend, _BACKENDS, self._problem)
 
     def _judge(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         """log P(label | prompt), summed over the label's surface forms, over the full vocabulary, in float32.
@@ -86,7 +65,7 @@ class ApartEngine(LocalEngine):
 
     def _no(self, what: str, asked: Sequence[Question], progress: Progress | None) -> Answers:
         error = EngineError(
-            f"{self.name} cannot {what}: it reads texts apart, and judges. Take a model that writes: one on "
+            f"{self.name} cannot {what}: it reads isolated segments, and judges. Take a model that writes: one on "
             "the hub, a folder, or a server",
             model=self.name,
         )

@@ -1,4 +1,4 @@
-"""How a BERT reads a plan: each token sees what the plan says (apart_plan.py)."""
+"""How a BERT reads a plan: each token sees what the plan says (plan.py)."""
 
 from __future__ import annotations
 

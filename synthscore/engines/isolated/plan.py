@@ -5,8 +5,8 @@
     the cue at the end                  sees all
 
 A token sees the whole of its own paragraph. What it is read as depends on what it sees alone, and is the same in all
-prompts that have it: of m texts held against n others, m + n texts are read, and m x n cues. A prompt without two texts
-under headings is paragraphs that see what stands before them.
+prompts that have it: of m texts compared with n others, m + n texts are read, and m x n cues. A prompt without two
+texts under headings is paragraphs that see what stands before them.
 """
 
 from __future__ import annotations

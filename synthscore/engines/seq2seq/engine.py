@@ -29,10 +29,9 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from ...engine import Answer, Answers, Progress, Question, Sampling
 from ...errors import EngineError, SynthscoreWarning
-from ...signature import Signature
 from ...types import FloatArray, IntArray
 from ..labels import NOT_NUMBERS, Questions, TokenIds
-from ..loading import LocalEngine, signed, stop_ids
+from ..loading import LocalEngine, stop_ids
 from ..logits import MAX_ROWS, MOST_LOGITS, choose_backend, chosen, disagreement, log_softmax, report
 from ..reading import Readings
 from ..tokens import Ids
@@ -44,28 +43,20 @@ _BACKENDS: dict[Backend, str] = {"padded": "side by side", "single": "one at a t
 
 
 class Seq2SeqEngine(LocalEngine):
-    """An encoder-decoder model that judges and writes. `Seq2SeqEngine.load` makes one from a folder or a hub id.
+    """An encoder-decoder model that judges and writes.
 
-    name, revision : for the signature
     max_tokens : of prompts side by side in one forward, padding included; bounds memory. On a CPU more are slower: the
         mask is as large as the attention (benchmarks/seq2seq.py)
-    backend : "auto" is padded, or single where the model gets that wrong; a named one is taken, or EngineError
     """
 
     auto_class = AutoModelForSeq2SeqLM
     kind = "an encoder-decoder language model"
     alone = "single"
+    usual = 1024
+    prompts: Seq2SeqTokenizer
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        *,
-        name: str,
-        revision: str = "unknown",
-        max_tokens: int = 1024,
-        backend: Backend | Literal["auto"] = "auto",
-    ) -> None:
+    def _prepare(self, tokenizer: Any, backend: str) -> str:
+        model, name = self.model, self.name
         if model.dtype == torch.float16:
             raise EngineError(f"{name}: float16 overflows in models like T5. Expected dtype float32 or bfloat16")
         if getattr(model.config, "attention_type", "") == "block_sparse":  # also changes with the length of a batch
@@ -73,21 +64,14 @@ class Seq2SeqEngine(LocalEngine):
                 f"{name}: its attention is drawn at random (attention_type block_sparse), expected the same numbers "
                 'each time. Set attention_type to "original_full" in its config.json'
             )
-        self.model = model.eval()
-        self.name, self.revision, self.max_tokens = name, revision, max_tokens
         self.prompts = Seq2SeqTokenizer(model, tokenizer)
         self._stop_ids = stop_ids(model, tokenizer)
         self._warned_of_length = False
-        self.backend: Backend = choose_backend(name, backend, _BACKENDS, self._problem)
+        return choose_backend(name, backend, _BACKENDS, self._problem)
 
     @property
-    def signature(self) -> Signature:
-        """Model, revision, dtype, backend, rendered chat template, ids that the decoder starts from, library versions.
-
-        max_tokens is part of it below float32, where what stands side by side shows in the second digit.
-        """
-        start = "+".join(map(str, self.prompts.start))
-        return signed(self, None if self.backend == "single" else self.max_tokens, decoder=start)
+    def _own_parts(self) -> dict[str, str]:
+        return {"decoder": "+".join(map(str, self.prompts.start))}  # the ids that it starts from
 
     def _judge(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         """log P(label | prompt), the whole label, summed over its surface forms, over the full vocabulary.

@@ -3,70 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from transformers import AutoModelForCausalLM
 
 from ...engine import Answer, Answers, Progress, Question, Sampling
 from ...errors import EngineError
-from ...signature import Signature
 from ..labels import Questions, TokenIds
-from ..loading import LocalEngine, max_length, signed, stop_ids
+from ..loading import LocalEngine, max_length, stop_ids
 from ..logits import report
 from ..reading import Readings
 from ..tokens import PromptTokenizer
-from .forward import Backend, Forward
+from .forward import Forward
 from .writing import Writer
 
 
 class CausalEngine(LocalEngine):
-    """A causal language model that judges and writes. `CausalEngine.load` makes one from a folder or a hub id.
-
-    name, revision : for the signature
-    max_tokens : tokens in one forward; bounds memory, whatever the number of prompts
-    backend : how prompts are run (forward.py); "auto" takes the first that the model gets right; a named one is taken,
-        or EngineError
-    """
+    """A causal language model that judges and writes. backend : how prompts are run (forward.py)"""
 
     auto_class = AutoModelForCausalLM
     kind = "a causal language model"
     alone = "exact"
+    usual = 2048
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        *,
-        name: str,
-        revision: str = "unknown",
-        max_tokens: int = 2048,
-        backend: Backend | Literal["auto"] = "auto",
-    ) -> None:
-        self.model = model.eval()
-        self.name, self.revision = name, revision
-        self.prompts = PromptTokenizer(tokenizer, max_length(model.config, tokenizer))
+    def _prepare(self, tokenizer: Any, backend: str) -> str:
+        self.prompts = PromptTokenizer(tokenizer, max_length(self.model.config, tokenizer))
         self._forward = Forward(
             self.model,
-            name=name,
+            name=self.name,
             max_length=self.prompts.max_length,
-            max_tokens=max_tokens,
+            max_tokens=self.max_tokens,
             check_ids=tokenizer(_CHECK_TEXT, add_special_tokens=False)["input_ids"],
             backend=backend,
         )
-        self._writer = Writer(self._forward, stop_ids(model, tokenizer), self.prompts.decode)
-
-    @property
-    def backend(self) -> Backend:
+        self._writer = Writer(self._forward, stop_ids(self.model, tokenizer), self.prompts.decode)
         return self._forward.backend
-
-    @property
-    def signature(self) -> Signature:
-        """Model, revision, dtype, backend, rendered chat template and library versions.
-
-        max_tokens is part of it below float32, where the way sequences are packed shows in the second digit.
-        """
-        return signed(self, None if self.backend == "exact" else self._forward.max_tokens)
 
     def _judge(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         """log P(label | prompt), the whole label, summed over its surface forms, over the full vocabulary.

@@ -67,7 +67,7 @@ class Forward:
         max_length: int,
         max_tokens: int,
         check_ids: Sequence[int],
-        backend: Backend | Literal["auto"] = "auto",
+        backend: str = "auto",
     ) -> None:
         self.model, self.name, self.max_length, self.max_tokens = model, name, max_length, max_tokens
         arguments = inspect.signature(model.forward).parameters

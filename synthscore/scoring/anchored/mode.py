@@ -54,8 +54,8 @@ class Anchored:
     def __post_init__(self) -> None:
         if isinstance(self.scale, str | os.PathLike):
             object.__setattr__(self, "scale", Scales.load(self.scale))
-        if self.scale is not None:
-            object.__setattr__(self, "scale", (self.scale,) if isinstance(self.scale, Scale) else tuple(self.scale))
+        elif self.scale is not None:
+            object.__setattr__(self, "scale", Scales([self.scale] if isinstance(self.scale, Scale) else self.scale))
         if self.debias not in (None, "length"):
             raise _unusable("debias", self.debias, "'length' or None", "Change it")
         if not isinstance(self.seed, int) or self.seed < 0:
@@ -145,7 +145,7 @@ class Anchored:
         task: str,
         attribute: str,
         progress: Progress | None,
-    ) -> tuple[dict[int, Score], tuple[Scale, ...]]:
+    ) -> tuple[dict[int, Score], Scales]:
         """The scores of the texts, and the scales that they are on."""
         known = self.known
         for group in groups if known else ():
@@ -163,11 +163,11 @@ class Anchored:
                 scales.append(known[group.n_rungs])
                 rows |= {index: unscored(texts[index].target, attribute, none) for index in group.members}
                 continue
-            asked = group.asked(verdicts)
+            answers = group.answers(verdicts)
             if known:
-                scale, posterior = placed(asked, group.ladders, known[group.n_rungs])
+                scale, posterior = placed(answers, group.ladders, known[group.n_rungs])
             else:
-                scale, posterior = fitted(asked, group.ladders, task, attribute, verdicts.signature)
+                scale, posterior = fitted(answers, group.ladders, task, attribute, verdicts.signature)
             scales.append(scale)
             none = scale.useless
             low, high = posterior.interval(LEVEL)
@@ -178,7 +178,7 @@ class Anchored:
                 questions = _questions(text, verdicts, met[index]) if index in met else {}
                 notes = [] if still else [UNSETTLED]
                 rows[index] = _position(text, attribute, verdicts, values, none, questions, notes)
-        return rows, tuple(scales)
+        return rows, Scales(scales)
 
 
 def _position(

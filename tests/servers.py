@@ -1,4 +1,4 @@
-"""Servers on loopback for tests: ours in its own process, around a small random model; and one that lies at will."""
+"""Servers on loopback: ours in its own process (model_server.py), around a small model; and one that lies at will."""
 
 from __future__ import annotations
 
@@ -14,12 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import torch
-import transformers as tf
-
 from synthscore.engine import Prompt
-
-from .tokenizers_for_tests import byte_level
 
 LABELS = ("Better", "Worse", "Similar", "No")  # 1 to 4 tokens
 PROMPTS = [
@@ -28,28 +23,6 @@ PROMPTS = [
     for how in ("better", "worse")
     for prefill in ("", "Answer:")
 ]
-
-
-def save_model(folder) -> str:
-    """A Llama with wide random weights (log-probabilities differ by 0.1 to 1 nats between prompts)."""
-    torch.manual_seed(0)
-    config = tf.LlamaConfig(
-        vocab_size=len(byte_level()),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=256,
-        eos_token_id=byte_level().eos_token_id,
-    )
-    model = tf.LlamaForCausalLM(config).eval()
-    with torch.no_grad():
-        for weights in model.parameters():
-            if weights.ndim >= 2:
-                weights.normal_(0, 0.15)
-    model.save_pretrained(folder)
-    byte_level().save_pretrained(folder)
-    return str(folder)
 
 
 @contextmanager

@@ -1,0 +1,107 @@
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from synthscore.errors import InputError
+from synthscore.io.files import read_rows
+from synthscore.io.write import replacing, write_rows
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+ANY_ROWS = st.lists(st.fixed_dictionaries({"id": TEXT.filter(bool), "text": TEXT}), min_size=1, max_size=5)
+
+
+def jsonl(path, *rows):
+    path.write_bytes(b"".join((r if isinstance(r, bytes) else json.dumps(r).encode()) + b"\n" for r in rows))
+    return path
+
+
+def good(rows):
+    return [row for row in rows if not isinstance(row, InputError)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=ANY_ROWS, suffix=st.sampled_from([".jsonl", ".jsonl.gz", ".csv", ".tsv", ".parquet"]))
+def test_texts_survive_every_format(tmp_path_factory, rows, suffix):
+    path = tmp_path_factory.mktemp("rows") / f"rows{suffix}"
+    assert write_rows(rows, path) == len(rows)
+    back = list(read_rows(path))
+    assert [row.values for row in back] == rows
+    if suffix not in (".jsonl", ".jsonl.gz"):
+        assert [row.number for row in back] == list(range(1, len(rows) + 1))
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_floats_keep_full_precision_in_jsonl_and_csv(tmp_path_factory, value):
+    for suffix in (".jsonl", ".csv"):
+        path = tmp_path_factory.getbasetemp() / f"floats{suffix}"
+        write_rows([{"score": value}], path)
+        assert float(next(iter(read_rows(path))).values["score"]) == value
+
+
+def test_what_json_does_not_have_becomes_null_and_the_rest_stays(tmp_path):
+    rows = [{"a": float("nan"), "b": float("inf"), "c": np.float32(0.5), "d": {"e": [np.nan, np.int64(3)]}, "f": True}]
+    write_rows(rows, tmp_path / "a.jsonl")
+    assert json.loads((tmp_path / "a.jsonl").read_text()) == {
+        "a": None, "b": None, "c": 0.5, "d": {"e": [None, 3]}, "f": True,
+    }  # fmt: skip
+
+
+def test_jsonl_is_readable_by_people_and_half_a_surrogate_pair_is_written_as_its_escape(tmp_path):
+    write_rows([{"text": "naïve 日本"}, {"text": "\ud800"}], tmp_path / "a.jsonl")
+    assert "naïve 日本" in (tmp_path / "a.jsonl").read_text(encoding="utf-8")
+    assert good(read_rows(tmp_path / "a.jsonl"))[1].values == {"text": "\ud800"}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_rows_with_different_columns_get_the_union_of_columns(tmp_path, suffix):
+    write_rows([{"a": "1"}, {"a": "2", "b": "x"}], tmp_path / f"a{suffix}")
+    assert [row.values["b"] for row in good(read_rows(tmp_path / f"a{suffix}"))] in (["", "x"], [None, "x"])
+
+
+def test_csv_output_is_read_by_the_standard_reader(tmp_path):
+    write_rows([{"a": 'say "hi",\r\nthen', "b": None, "c": [1, "é"], "d": True}], tmp_path / "a.csv")
+    (row,) = csv.DictReader(io.StringIO((tmp_path / "a.csv").read_bytes().decode(), newline=""))
+    assert row == {"a": 'say "hi",\r\nthen', "b": "", "c": '[1, "é"]', "d": "true"}
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = jsonl(tmp_path / "a.jsonl", {"old": 1})
+
+    def rows():
+        yield {"new": 1}
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_rows(rows(), path)
+    assert path.read_text() == '{"old": 1}\n'
+    assert [p.name for p in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_writing_through_a_link_keeps_the_link(tmp_path):
+    target = jsonl(tmp_path / "target.jsonl")
+    (tmp_path / "link.jsonl").symlink_to(target)
+    with replacing(tmp_path / "link.jsonl") as file:
+        file.write(b"x")
+    assert (tmp_path / "link.jsonl").is_symlink()
+    assert target.read_text() == "x"
+
+
+def test_rows_with_mixed_types_cannot_become_a_parquet_column(tmp_path):
+    with pytest.raises(InputError, match="cannot write column 'a' as Parquet"):
+        write_rows([{"a": 1}, {"a": "x"}], tmp_path / "a.parquet")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unknown_format_is_refused_before_anything_is_read_or_written(tmp_path):
+    (tmp_path / "a.docx").write_bytes(b"")
+    with pytest.raises(InputError, match=r"format is unknown, expected \.jsonl"):
+        read_rows(tmp_path / "a.docx")
+    with pytest.raises(InputError, match="format is unknown"):
+        write_rows([], tmp_path / "b.docx")
+    with pytest.raises(InputError, match="no such file"):
+        read_rows(tmp_path / "missing.jsonl")
