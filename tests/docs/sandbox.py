@@ -9,11 +9,14 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from papers.benchmarks import BENCHMARKS
 from synthscore.engine import (
@@ -38,7 +41,7 @@ PAIR = re.compile(r"\n[^\n]* [1A]:\n(.*)\n\n[^\n]* [2B]:\n(.*)\n\nVerdict:", re.
 VERDICTS = {"Better": 1, "Worse": -1, "Similar": 0, "Yes": 1, "No": -1, "A": -1, "B": 1}  # of the second text
 N_CONTEXTS = 4  # that nano is asked about: it reads no more in a few seconds
 GAPS = ("sum-04", "sum-08", "sum-09", "sum-12")  # texts too short for one of the rungs
-ATTRIBUTES = ("coherence", "fluency")
+ATTRIBUTES = ("coherence", "fluency", "relevance")
 N_COPIES = 4  # of what is labelled, since few labels promise nothing
 SENTENCE = "the ferry lost its power near an island and two tugs brought it home"
 COMPARISONS = """\
@@ -123,9 +126,23 @@ class Models:
         return self.nano
 
 
+@contextmanager
+def entered(folder: Path, models: Models) -> Iterator[None]:
+    """The working folder is this one, with a store of its own; models are opened by `models`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("SYNTHSCORE_STORE", str(folder / ".answers.sqlite"))
+        patch.setenv("COLUMNS", "120")
+        for name in MADE_UP:  # which have a dozen texts here
+            patch.setitem(BENCHMARKS, name, replace(BENCHMARKS[name], size=None))
+        patch.setattr("synthscore.engines.open_engine", models.open)
+        patch.setattr("papers.__main__.open_engine", models.open)
+        yield
+
+
 def fill(folder: Path, models: Models) -> None:
-    """Files as a newcomer has them, and ladders for them; in the working folder of this process."""
-    contexts = [row for row in _demo_rows("summarization") if row["id"] not in GAPS]
+    """Files as a newcomer has them, and ladders for them; the folder must have been entered."""
+    contexts = _contexts("summarization")
     of = {row["id"]: row for row in contexts}
     targets = [row for row in _demo_rows("targets") if row["context_id"] in of]
     few = [row for row in targets if row["context_id"] in list(of)[:N_CONTEXTS]]
@@ -175,7 +192,7 @@ def make_benchmarks(folder: Path) -> None:
     (folder / "benchmarks").mkdir()
     for name in MADE_UP:
         benchmark = BENCHMARKS[name]
-        contexts = {row["id"]: row for row in _demo_rows(benchmark.task or "")[:N_CONTEXTS]}
+        contexts = {row["id"]: row for row in _contexts(benchmark.task)[:N_CONTEXTS]}
         scales = {attribute: scale or (1.0, 5.0) for attribute, scale in benchmark.scales.items()}
         rows = [
             {
@@ -209,6 +226,10 @@ def make_benchmarks(folder: Path) -> None:
 def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     with gzip.open(path, "wt", encoding="utf-8") if path.suffix == ".gz" else path.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def _contexts(task: str) -> list[dict[str, Any]]:
+    return [row for row in _demo_rows(task) if row["id"] not in GAPS]
 
 
 def _demo_rows(name: str) -> list[dict[str, Any]]:

@@ -1,1 +1,1 @@
-"""Models that read two texts apart, such as nano."""
+"""Models that read two texts as isolated segments, such as nano."""

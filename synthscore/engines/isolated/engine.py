@@ -1,4 +1,4 @@
-"""Models that read two texts as isolated segments, as engines: exact label log-probabilities. They judge and do not write.
+"""Models that read two texts as isolated segments: exact label log-probabilities. They judge and do not write.
 
 Such a model is an encoder. It reads each paragraph of a prompt in both directions, with all that both texts share
 before it; the two texts do not see each other, and the cue at the end sees all (plan.py). So a text is read once,

@@ -163,11 +163,11 @@ class Anchored:
                 scales.append(known[group.n_rungs])
                 rows |= {index: unscored(texts[index].target, attribute, none) for index in group.members}
                 continue
-            asked = group.asked(verdicts)
+            answers = group.answers(verdicts)
             if known:
-                scale, posterior = placed(asked, group.ladders, known[group.n_rungs])
+                scale, posterior = placed(answers, group.ladders, known[group.n_rungs])
             else:
-                scale, posterior = fitted(asked, group.ladders, task, attribute, verdicts.signature)
+                scale, posterior = fitted(answers, group.ladders, task, attribute, verdicts.signature)
             scales.append(scale)
             none = scale.useless
             low, high = posterior.interval(LEVEL)

@@ -3,7 +3,7 @@
     sum over answers  w [ p_B log P_B + p_W log P_W + p_S log P_S ]  -  1/2 (r - level)' K (r - level)
         -  1/2 (t - mean)^2 / sd^2
 
-Targets that are held against rungs alone are independent of each other given their ladder, so that the system falls
+Targets that are compared with rungs alone are independent of each other given their ladder, so that the system falls
 apart into one of N x N for each ladder (Schur complement), whatever the number of targets.
 """
 
@@ -241,7 +241,7 @@ class _Star:
 
 
 class _Dense:
-    """The system where targets are held against each other, too: one matrix for each ladder."""
+    """The system where targets are compared with each other, too: one matrix for each ladder."""
 
     def __init__(self, answers: Answers, judge: JudgeModel, prior: Prior) -> None:
         self.answers, self.prior, self.precision = answers, judge.target_sd**-2.0, prior.precision

@@ -18,8 +18,9 @@ from ...signature import text_hash
 from ...types import BoolArray, FloatArray, IntArray, Ladder, Target
 from ..texts import OnLadder
 from .adaptive import Stop, ask_in_rounds
+from .model import Answers
 from .scale import Lengths, Scale, three_way
-from .scores import Asked, extended, lengths
+from .scores import answers_of, extended, lengths
 
 BATCH = 10_000
 """Targets that are asked about in the same rounds."""
@@ -31,7 +32,7 @@ class Group:
 
     members : of each target, its place in the call. texts : the targets themselves. ladders : by context id
     place : of each target, place in ladders, shape (n_targets,)
-    pair : as in Asked. at : of each pair, its place among all pairs of the call
+    pair : as in answers_of. at : of each pair, its place among all pairs of the call
     length : as in Answers, rungs and targets; or None
     """
 
@@ -44,15 +45,11 @@ class Group:
     at: list[int]
     length: Lengths | None
 
-    @property
-    def contexts(self) -> tuple[str, ...]:
-        return tuple(self.ladders)
-
-    def asked(self, verdicts: Verdicts) -> Asked:
+    def answers(self, verdicts: Verdicts) -> Answers:
         """verdicts : of all pairs of the call"""
         pair = np.array(self.pair, dtype=np.int64).reshape(-1, 3)
-        said = verdicts.by_order[:, self.at]
-        return Asked(self.n_rungs, self.contexts, self.place, pair, said, verdicts.protocol, *(self.length or ()))
+        by_order = verdicts.by_order[:, self.at]
+        return answers_of(list(self.ladders.values()), self.place, pair, by_order, verdicts.protocol, self.length)
 
     def among_rungs(self, attribute: str, placed: Container[str], n_before: int, both_orders: bool) -> list[Pair]:
         """Every rung is asked about against every other, of each ladder that is not placed yet.
@@ -74,7 +71,7 @@ class Group:
         """Every target is asked about against `number` others of its context, or all there are.
 
         On a ring in an order that is drawn for each context, against the next ones: each is asked about as often as it
-        is held against, and no pair comes twice until all have.
+        is compared with, and no pair comes twice until all have.
         """
         pairs: list[Pair] = []
         for place, (name, ladder) in enumerate(self.ladders.items()):
@@ -147,7 +144,7 @@ def ask_adaptively(
         inquiry.ask(np.tile(first, n_orders), np.repeat([False, True][:n_orders], len(first)), progress)
     verdicts = inquiry.verdicts()
     for group in groups:
-        n, scale = group.n_rungs, extended(group.asked(verdicts), group.ladders, scales[group.n_rungs])
+        n, scale = group.n_rungs, extended(group.answers(verdicts), group.ladders, scales[group.n_rungs])
         rows = np.full((len(group.members), n), -1, dtype=np.int64)  # places of pairs
         for at, (_, one, rung) in zip(group.at, group.pair, strict=True):
             if one >= n:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ...types import FloatArray, IntArray, Ladder
 from .fit import fit
 from .model import Answers, Posterior
 from .positions import positions
-from .scale import Anchors, Scale, three_way
+from .scale import Anchors, Lengths, Scale, three_way
 
 LEVEL = 0.9
 """Probability of the interval from low to high."""
@@ -25,62 +25,55 @@ LEVEL = 0.9
 UNSETTLED = "its position still moved when the steps ran out, so that its error may be larger than it says"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Asked:
-    """Answers about the targets of one length of ladder, one row for each pair of texts.
+def answers_of(
+    ladders: Sequence[Ladder],
+    ladder_of: IntArray,
+    pair: IntArray,
+    by_order: FloatArray,
+    protocol: str,
+    lengths: Lengths | None = None,
+) -> Answers:
+    """Those that were given about pairs of texts, on ladders of one length; what failed is missing.
 
-    contexts : the ladders' ids. ladder : of each target, place in contexts, shape (n_targets,)
-    pair : shape (n_pairs, 3); ladder, the text asked about, the rung it was held against. Texts are numbered as in
+    ladder_of : of each target, index in ladders, shape (n_targets,)
+    pair : shape (n_pairs, 3); ladder, the text asked about, the text it was compared with. Texts are numbered as in
         Answers: 0..N - 1 is a rung, N + k is target k
     by_order : shape (n_orders, n_pairs, 3), as in Verdicts; NaN where there is no answer. protocol : that it came by
-    rung_length, target_length : as in Answers; None to leave length out of the model
+    lengths : Answers.rung_length and target_length; None to leave length out of the model
     """
-
-    n_rungs: int
-    contexts: tuple[str, ...]
-    ladder: IntArray
-    pair: IntArray
-    by_order: FloatArray
-    protocol: str
-    rung_length: FloatArray | None = None
-    target_length: FloatArray | None = None
-
-    def answers(self) -> Answers:
-        """Those that were given; what failed is missing."""
-        n_orders, n_pairs = self.by_order.shape[:2]
-        said = self.by_order.reshape(-1, 3)
-        known = ~np.isnan(said).any(axis=1)
-        ladder, first, second = np.tile(self.pair, (n_orders, 1))[known].T
-        sign = np.repeat([1.0, -1.0][:n_orders], n_pairs)[known]
-        texts = (len(self.contexts), self.n_rungs, self.ladder)
-        said = three_way(said[known], self.protocol)
-        return Answers(*texts, ladder, first, second, sign, said, self.rung_length, self.target_length)
+    n_orders, n_pairs = by_order.shape[:2]
+    probs = by_order.reshape(-1, 3)
+    known = ~np.isnan(probs).any(axis=1)
+    ladder, first, second = np.tile(pair, (n_orders, 1))[known].T
+    sign = np.repeat([1.0, -1.0][:n_orders], n_pairs)[known]
+    texts = (len(ladders), ladders[0].n_rungs, ladder_of)
+    return Answers(*texts, ladder, first, second, sign, three_way(probs[known], protocol), *(lengths or ()))
 
 
 def fitted(
-    asked: Asked, ladders: Mapping[str, Ladder], task: str, attribute: str, signature: Signature
+    answers: Answers, ladders: Mapping[str, Ladder], task: str, attribute: str, signature: Signature
 ) -> tuple[Scale, Posterior]:
-    """The scale that these answers make, and where their targets stand on it. ladders : by context id"""
-    judge, posterior = fit(asked.answers())
+    """The scale that these answers make, and where their targets stand on it. ladders : by context id, in order"""
+    judge, posterior = fit(answers)
     anchors = {
-        name: Anchors(posterior.rungs[place], posterior.rung_cov[place], ladders[name].hash)
-        for place, name in enumerate(asked.contexts)
+        name: Anchors(posterior.rungs[index], posterior.rung_cov[index], ladder.hash)
+        for index, (name, ladder) in enumerate(ladders.items())
     }
     return Scale(judge, anchors, task, attribute, signature.with_(task=task, attribute=attribute)), posterior
 
 
-def extended(asked: Asked, ladders: Mapping[str, Ladder], scale: Scale) -> Scale:
-    """The scale with the ladders that it lacks, which are placed by what was said of their rungs."""
-    lacking = [place for place, name in enumerate(asked.contexts) if name not in scale.ladders]
+def extended(answers: Answers, ladders: Mapping[str, Ladder], scale: Scale) -> Scale:
+    """The scale with the ladders that it lacks, which are placed by the verdicts on their rungs."""
+    contexts = list(ladders)
+    lacking = [index for index, name in enumerate(contexts) if name not in scale.ladders]
     if not lacking:
         return scale
-    answers = asked.answers()
     none = np.zeros(0, dtype=np.int64)
     length = None if answers.target_length is None else np.zeros(0)
-    among_rungs = np.maximum(answers.first, answers.second) < asked.n_rungs
+    among_rungs = np.maximum(answers.first, answers.second) < answers.n_rungs
     rungs = replace(answers.take(among_rungs), target_ladder=none, target_length=length)
     found = positions(rungs, scale.judge)
-    if unsettled := [asked.contexts[k] for k in lacking if not found.settled[k]]:
+    if unsettled := [contexts[k] for k in lacking if not found.settled[k]]:
         warnings.warn(
             f"scale {scale.task}/{scale.attribute}: of {len(lacking)} ladders that it lacked, {len(unsettled)} (the "
             f"first: context {unsettled[0]!r}) still moved when the steps ran out, expected all to come to rest. Look "
@@ -88,20 +81,19 @@ def extended(asked: Asked, ladders: Mapping[str, Ladder], scale: Scale) -> Scale
             SynthscoreWarning,
             stacklevel=2,
         )
-    more = {
-        asked.contexts[k]: Anchors(found.rungs[k], found.rung_cov[k], ladders[asked.contexts[k]].hash) for k in lacking
-    }
+    more = {contexts[k]: Anchors(found.rungs[k], found.rung_cov[k], ladders[contexts[k]].hash) for k in lacking}
     return replace(scale, ladders={**scale.ladders, **more})
 
 
-def placed(asked: Asked, ladders: Mapping[str, Ladder], scale: Scale) -> tuple[Scale, Posterior]:
+def placed(answers: Answers, ladders: Mapping[str, Ladder], scale: Scale) -> tuple[Scale, Posterior]:
     """The scale with the ladders that it lacks; and targets on it, each by its own answers alone."""
-    scale, answers, n = extended(asked, ladders, scale), asked.answers(), asked.n_rungs
+    scale, n = extended(answers, ladders, scale), answers.n_rungs
     own = answers.take(np.maximum(answers.first, answers.second) >= n)
-    contexts = [asked.contexts[place] for place in asked.ladder.tolist()]
+    names = list(ladders)
+    contexts = [names[index] for index in answers.target_ladder.tolist()]
     lengths = None
     if own.rung_length is not None and own.target_length is not None:
-        lengths = own.rung_length[asked.ladder], own.target_length
+        lengths = own.rung_length[answers.target_ladder], own.target_length
     return scale, scale.place(contexts, own.first - n, own.second + 1, own.sign < 0, own.probs, lengths)
 
 
