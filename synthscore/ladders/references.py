@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from bisect import bisect_left
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -108,16 +108,14 @@ class References:
         return f"of its {len(ids)} contexts the nearest are {', '.join(map(repr, close))}"
 
     def filter(
-        self, *, task: str | None = None, attribute: str | None = None, context_ids: Collection[str] | None = None
+        self, *, task: str | None = None, attribute: str | None = None, context_id: str | None = None
     ) -> References:
-        """The ladders of one task, one attribute, some contexts."""
-        wanted = None if context_ids is None else set(context_ids)
+        """The ladders of one task, one attribute, one context."""
+        wanted = (task, context_id, attribute)
         kept = (
             ladder
-            for ladder in self.ladders
-            if task in (None, ladder.task)
-            and attribute in (None, ladder.attribute)
-            and (wanted is None or ladder.context_id in wanted)
+            for key, ladder in self.by_key.items()
+            if all(name in (None, own) for name, own in zip(wanted, key, strict=True))
         )
         return References(tuple(kept), self.source)
 
@@ -126,7 +124,7 @@ class References:
     ) -> References:
         """As `filter`; task may be a folder with a task.toml. raises : LadderError where there are none"""
         named = load_task(task).name if task else None
-        chosen = self.filter(task=named, attribute=attribute, context_ids=None if context_id is None else [context_id])
+        chosen = self.filter(task=named, attribute=attribute, context_id=context_id)
         if len(chosen):
             return chosen
         if context_id is not None and attribute:
