@@ -18,21 +18,9 @@ from synthscore.judging.templates import Templates
 from synthscore.judging.verdicts import Pair
 from synthscore.signature import Signature
 from synthscore.types import Context
-from tests.models import save_model
 from tests.servers import LABELS, PROMPTS, Liar, forward, refusal, served
 
 FAST = Retry(tries=4, first_wait=0.001, longest_wait=0.02, aside_after=3, aside_for=0.005, health_checks=3)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return save_model(tmp_path_factory.mktemp("models") / "tiny")
-
-
-@pytest.fixture(scope="module")
-def url(folder):
-    with served(folder) as (url, _):
-        yield url
 
 
 @pytest.fixture(scope="module")
