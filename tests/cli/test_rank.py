@@ -813,6 +813,7 @@ def test_a_curve_in_which_something_could_not_be_ranked_says_so(capsys):
 # ------------------------------------------------------------------------------------------------- real verdicts
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not BENCHMARKS.is_dir(), reason="the published judge outputs are not here")
 def test_rankings_of_chatgpts_verdicts_agree_with_people_as_documented(capsys):
     """docs/ranking.md: a chain of 11 pairs in both orders an article, against the means of three experts."""

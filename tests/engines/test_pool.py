@@ -62,6 +62,7 @@ class Faulty:
         return forward(self.url, method, path, body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", FAULTS)
 def test_a_fault_that_passes_costs_a_try_and_changes_no_number(what, url, truth):
     with Liar(faulty := Faulty(url, FAULTS[what], 2)) as server:
@@ -98,6 +99,7 @@ def test_a_server_that_loses_its_model_is_given_up_at_once(url):
         assert len(server.asked) == 1
 
 
+@pytest.mark.slow
 def test_when_one_server_dies_for_good_the_other_answers_the_rest(url, folder, truth):
     with served(folder) as (mortal, process), Liar(lambda *asked: forward(url, *asked)) as other:
         pool = ServerPool.open(f"{mortal},{other.url}", retry=FAST)

@@ -28,7 +28,7 @@ from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.store.recorded import RecordedEngine
 from tests.fakes import FakeEngine
-from tests.models import byte_level, metaspace
+from tests.models import byte_level, metaspace, one_fast
 from tests.servers import Liar, refusal
 
 from . import test_causal, test_seq2seq
@@ -71,7 +71,7 @@ def check(engine, pairs=PAIRS):
 # ------------------------------------------------------------------------------------------------- models
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2", "mistral", "gemma2", "falcon", "bloom", "mamba"])
+@pytest.mark.parametrize("name", one_fast(["llama", "gpt2", "mistral", "gemma2", "falcon", "bloom", "mamba"]))
 @pytest.mark.parametrize("max_tokens", [20, 2048])
 def test_every_causal_model_agrees_with_its_plain_forward(name, max_tokens):
     check(test_causal.engine_of(name, max_tokens=max_tokens))
@@ -82,7 +82,7 @@ def test_every_way_to_run_a_model_gives_the_same_numbers(backend):
     check(CausalEngine(*llama(), name="llama", backend=backend))
 
 
-@pytest.mark.parametrize("name", ["t5", "bart", "t5gemma", "m2m100", "led"])
+@pytest.mark.parametrize("name", one_fast(["t5", "bart", "t5gemma", "m2m100", "led"]))
 @pytest.mark.parametrize("max_tokens", [20, 1024])
 def test_every_encoder_decoder_model_agrees_with_its_plain_forward(name, max_tokens):
     check(test_seq2seq.engine_of(name, max_tokens=max_tokens))

@@ -53,6 +53,7 @@ def test_no_search_beats_all_subsets(seed):
     assert searched.iterations >= searched.settings["n_starts"] > 1
 
 
+@pytest.mark.slow
 def test_the_search_finds_the_best_order_of_nearly_all_hard_instances():
     rng = np.random.default_rng(7)
     hits = 0
