@@ -56,18 +56,17 @@ def compare(
     """What a judge answers when candidates for the same context are compared, a set for each context and attribute.
 
     candidates : rows with context_id, text, and context unless `contexts` holds them; maybe id and system
-    judge : an engine, or the name of a model
+    judge : an engine, or the name of a model (open_judge: behind the default store)
     task : one of synthscore.task_names(), or a folder with a task.toml. attribute : one of its, or several
     raises : TaskError, TemplateError, LabelError, EngineError; InputError for a source that cannot be read at all
     """
-    from ..engines import open_engine
+    from ..engines import open_judge
 
     known = task if isinstance(task, Task) else load_task(task)
     names = [attribute] if isinstance(attribute, str) else attribute
     attributes = [known.attribute(name).name for name in dict.fromkeys(names)]
     problems, left_out = read_problems(candidates, attributes, contexts=contexts, encoding=encoding, fields=fields)
-    engine = open_engine(judge) if isinstance(judge, str) else judge
-    asked = Judge(problems, engine, Templates(known, asking.prompts), asking)
+    asked = Judge(problems, open_judge(judge), Templates(known, asking.prompts), asking)
     return ask_judge(asked, selection or Selection(), left_out)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import shutil
 from pathlib import Path
@@ -60,9 +61,10 @@ def test_files_and_functions_that_a_page_names_are_there(path):
     assert not [link for link in linked if not (path.parent / link).exists()]
     for file, name in re.findall(r"`([\w/]+\.py): ([\w.]+)`", page):
         home = next(root / file for root in (REPOSITORY, REPOSITORY / "synthscore") if (root / file).is_file())
-        assert re.search(rf"^ *((async )?def |class )?{name.rpartition('.')[2]}\b *[(:=\[]", home.read_text(), re.M), (
-            name
-        )
+        defined = rf"^ *((async )?def |class )?{name.rpartition('.')[2]}\b *[(:=\[]"
+        assert re.search(defined, home.read_text(encoding="utf-8"), re.MULTILINE), name
+    for name in re.findall(r"[`(](synthscore(?:\.\w+)+)[`()]", page):
+        pkgutil.resolve_name(name)
 
 
 @pytest.mark.parametrize("path", [named(path) for path in PAGES])
