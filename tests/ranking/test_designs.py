@@ -265,7 +265,7 @@ def test_resistances_are_brought_up_to_date_without_drift():
     start = pairs[: n - 1]
     resistance = np.abs(np.subtract.outer(np.arange(n), np.arange(n))).astype(float)
     spare = np.triu(np.ones((n, n), dtype=np.int64), 2)
-    picks = selection._most_informative(resistance, spare, 600 - (n - 1))
+    picks = selection._most_informative(resistance, spare, np.ones((n, n)), 600 - (n - 1))
     np.testing.assert_array_equal(np.concatenate([start, picks]), pairs)
     direct = selection._resistance(selection._laplacian(n, pairs) + 1 / n)
     np.testing.assert_allclose(resistance, direct, atol=1e-12)
