@@ -255,7 +255,7 @@ def test_when_all_servers_die_half_way_what_was_answered_stays():
 
 
 def test_being_busy_is_not_being_ill():
-    busy = Pretended("a", lambda n, prompts: fail(status=429) if n <= 6 else None, fail)
+    busy = Pretended("a", lambda n, prompts: fail(status=429) if n <= 3 else None, fail)
     told = label_log_probs(ServerPool([busy], in_flight=1, retry=FAST), contexts(10, 1), ("A",))
     assert not told.failures
     assert busy.n_checks == 0
