@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import LadderError, ReferencesError
+from ..io.fields import shorten
 from ..io.write import replacing
 from ..judging.tasks import load_task
 from ..signature import text_hash
@@ -131,10 +132,9 @@ class References:
             self.find(context_id, attribute, named)  # raises, naming the nearest
         wanted = {"context": context_id, "attribute": attribute, "task": task}
         names = ", ".join(f"{name} {value!r}" for name, value in wanted.items() if value) or "any kind"
-        ids = self._context_ids
         raise LadderError(
             f"{self.source} holds no ladder of {names}. It has the tasks {', '.join(self.tasks)}, the attributes "
-            f"{', '.join(self.attributes)}, and {len(ids)} contexts: {', '.join(ids[:8])}{', ...' * (len(ids) > 8)}"
+            f"{', '.join(self.attributes)}, and the contexts {shorten(self._context_ids)}"
         )
 
     # --------------------------------------------------------------------------------------------- load and save
@@ -219,9 +219,7 @@ def read_about(folder: str | os.PathLike[str]) -> dict[str, str]:
     if not manifest:
         raise ReferencesError(
             f"cannot add ladders to {path}: its {MANIFEST} is missing or is no JSON object, expected the licence and "
-            f"description of the ladders that are there. Put it back; or say them again, and save all anew: "
-            f"References((*References.load({str(path)!r}), ...)).save({str(path)!r}, overwrite=True, licence=..., "
-            "description=...)",
+            "description of the ladders that are there. Put it back, or save all anew, with both and overwrite=True",
             source=str(path / MANIFEST),
         )
     return {name: str(manifest.get(name, "")) for name in ("release", "licence", "description")}
