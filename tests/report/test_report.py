@@ -32,6 +32,7 @@ from synthscore.scoring.paper import paper_bound, paper_sum, rung_equivalent
 from synthscore.signature import Signature
 from synthscore.thresholds.rules import MinScore
 from synthscore.types import Context, Ladder, Rung, Score, Verdict
+from tests import factories
 
 N_RUNGS = 5
 SYSTEMS = ("careful", "plain", "hasty", "broken")
@@ -42,13 +43,11 @@ NASTY = '<script>alert(1)</script> "><img src=x onerror=alert(2)> </style></titl
 
 
 def ladder(context_id, attribute="coherence", failed=()):
-    rungs = tuple(
-        Rung(level, (level - 1) / 4, "", "failed", "the model refused")
-        if level in failed
-        else Rung(level, (level - 1) / 4, f"Rung {level} for {context_id}. " + "It goes on. " * level)
-        for level in range(1, N_RUNGS + 1)
+    texts = [f"Rung {level} for {context_id}. " + "It goes on. " * level for level in range(1, N_RUNGS + 1)]
+    about = f"The article of {context_id}."
+    return factories.ladder(
+        context_id, attribute, texts=texts, failed=failed, reason="the model refused", context=about
     )
-    return Ladder(context_id, "summarization", attribute, rungs, Context(context_id, f"The article of {context_id}."))
 
 
 def verdict(quality, level, swapped, favour=0.0):
