@@ -75,7 +75,7 @@ class SynthscoreWarning(UserWarning):
 
 
 class RankingError(SynthscoreError):
-    """Comparisons that do not determine scores. Attributes where known: `components`, `unbeaten`, `winless` (ids)."""
+    """Comparisons that do not determine scores."""
 
 
 class BenchmarkError(SynthscoreError):

@@ -133,16 +133,16 @@ def check(
     """Look for what is wrong with ladders: in their texts, and in what a judge says of every two rungs of each.
 
     ladders : or their folder, or the id of a hub dataset
-    judge : a model, or its name; None: the texts alone
+    judge : a model, or its name (open_judge: behind the default store); None: the texts alone
     asking : always in both orders. adjacent : about neighbours alone, so that no cycle is found
     task : folder of a task of one's own
     place : also where the judge puts the rungs, which takes a fit
     raises : LadderError for a ladder without its context; TaskError, TemplateError, LabelError
     """
     chosen = list(References.load(ladders) if isinstance(ladders, str | os.PathLike) else ladders)
-    judge = engines.open_engine(judge) if isinstance(judge, str) else judge
     if judge is None:
         return CheckReport(tuple(CheckedLadder(ladder, text_findings(ladder)) for ladder in chosen))
+    judge = engines.open_judge(judge)
     checked: list[CheckedLadder] = []
     placed: list[Placed] = []
     signatures: list[Signature] = []

@@ -69,6 +69,8 @@ class Scoring:
         for option in given(self):
             if option in _ONLY[other]:
                 raise UsageError(f"{option} changes nothing without --scoring {other}. Leave it out, or add that")
+        if self.scale and self.save_scale:
+            raise UsageError("--save-scale would write what --scale names. Leave one of them out")
         with usage():
             stop = self._stop(min_score, alpha, width, ends)
             paper = Paper(self.samples, self.seed or 0, self.partial)

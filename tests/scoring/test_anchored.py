@@ -235,6 +235,7 @@ def test_a_protocol_without_similar_has_no_ties_to_estimate(ties):
     assert np.corrcoef(posterior.mean, truth)[0, 1] > 0.95
 
 
+@pytest.mark.slow
 def test_what_few_answers_hide_of_the_noise_is_counted():
     """Two answers a text, and three parameters' worth of texts and rungs fitted to them."""
     judge, _ = fit(simulate(30, n_ladders=100, n=2, n_texts=8, noise=1.0, orders=(1,), a=1.0)[0])
@@ -508,6 +509,7 @@ def test_what_contexts_have_in_common_is_shared_out_as_the_whole_model_says():
         )
 
 
+@pytest.mark.slow
 def test_the_error_of_the_effect_of_length_counts_what_the_answers_leave_open():
     off = []
     for seed in range(8):

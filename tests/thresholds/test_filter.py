@@ -155,7 +155,7 @@ def test_batches_hold_the_rows_of_the_whole_file(suffix):
     batches = list(read_batches(name, 5))
     assert all(len(batch.rows) <= 5 for batch in batches)
     assert [(row.number, dict(row.values)) for batch in batches for row in batch.rows] == whole
-    [batch] = read_batches(name, None)
+    [batch] = read_batches(name, 100)
     assert len(batch.rows) == 23
 
 
