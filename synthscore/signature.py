@@ -26,7 +26,7 @@ class Signature:
     In the line, a "|" inside a value is "%7C", and a "%" is "%25".
     """
 
-    parts: tuple[tuple[str, str], ...]
+    parts: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, **parts: object) -> Signature:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from synthscore.engine import Engine
 from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.judging.asking import Asking
 from synthscore.ladders.references import References
+from synthscore.ranking.comparisons import Comparisons
 from synthscore.scoring.anchored.mode import Anchored
 from synthscore.scoring.paper import Paper
 from synthscore.scoring.scorer import Scorer
@@ -85,6 +86,16 @@ def scorer(references: References, judge: Engine, *, scoring: str = "paper", **o
 
 def _taken(kind: Any, options: dict[str, Any]) -> dict[str, Any]:
     return {field.name: options.pop(field.name) for field in fields(kind) if field.name in options}
+
+
+def turned(comparisons: Comparisons) -> Comparisons:
+    """Every call as if the texts had been shown in the other order."""
+    return replace(
+        comparisons,
+        first=comparisons.second,
+        second=comparisons.first,
+        log_probs=comparisons.log_probs[:, [1, 0, 2]],
+    )
 
 
 # --------------------------------------------------------------------------------------------- texts that people rated
