@@ -152,7 +152,8 @@ def _score(demo: _Demo) -> None:
     options = ["--references", demo.path("ladders"), "--attribute", ATTRIBUTE, "--both-orders"]
     demo.judge("score", demo.path("targets.jsonl"), *options, "--verdicts", "-o", demo.path("scores.jsonl"))
     rows, left_out = demo.whole("scores.jsonl")
-    task_of, found = demo.task_of, {}
+    task_of = demo.task_of
+    found: dict[str, dict[str, list[float]]] = {}
     for row in rows:
         of_system = found.setdefault(row["id"].rpartition("/")[2], {task: [] for task in TASKS})
         of_system[task_of[row["context_id"]]].append(row["score"])
