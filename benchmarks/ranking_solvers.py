@@ -161,7 +161,6 @@ def soft(n: int, k: int, repeats: int) -> tuple[list[dict[str, Any]], float]:
     }
     if n <= 3000:
         sides["poe-bt, with standard errors"] = lambda: soft_bradley_terry(c)
-    else:
         sides["bt with prior on all pairs"] = lambda: bradley_terry(c, stderr=None)
     rows = []
     for name, runs in interleaved(sides, repeats).items():

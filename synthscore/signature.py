@@ -26,7 +26,7 @@ class Signature:
     In the line, a "|" inside a value is "%7C", and a "%" is "%25".
     """
 
-    parts: tuple[tuple[str, str], ...]
+    parts: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, **parts: object) -> Signature:
@@ -62,6 +62,11 @@ class Signature:
         keys = dict.fromkeys(key for parts in each for key in parts)
         values = {key: {value for parts in each for value in parts.get(key, "none").split(" & ")} for key in keys}
         return cls(tuple((key, " & ".join(sorted(found))) for key, found in values.items()))
+
+    def differs(self, other: Signature) -> dict[str, tuple[str | None, str | None]]:
+        """Part -> its value here, and in the other; None where there is no such part."""
+        ours, theirs = dict(self.parts), dict(other.parts)
+        return {key: (ours.get(key), theirs.get(key)) for key in ours | theirs if ours.get(key) != theirs.get(key)}
 
     @property
     def mixed(self) -> tuple[tuple[str, str], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from synthscore.engine import Engine
 from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.judging.asking import Asking
 from synthscore.ladders.references import References
+from synthscore.ranking.comparisons import Comparisons
 from synthscore.scoring.anchored.mode import Anchored
 from synthscore.scoring.paper import Paper
 from synthscore.scoring.scorer import Scorer
@@ -28,6 +29,7 @@ def ladder(
     task: str = "summarization",
     *,
     n: int = 5,
+    texts: Sequence[str | None] = (),
     text: str = "rung of {context_id} q={quality} .",
     qualities: Sequence[float] | None = None,
     failed: Collection[int] = (),
@@ -35,20 +37,22 @@ def ladder(
     context: Context | str | None = "",
     provenance: Mapping[str, Any] | None = None,
 ) -> Ladder:
-    """text : of a rung, with its level, its quality and the ladder's names. qualities : worst first; None: the levels
-
+    """texts : of the rungs, worst first; None for one that failed. Or text : of each of the n rungs, by its level, its
+        quality and the ladder's names
+    qualities : worst first; None: the levels
     failed : levels without a text, for this reason
     context : None for a ladder without one; or its text, or the noun
     """
 
     def rung(level: int) -> Rung:
-        fraction = (level - 1) / (n - 1)
-        if level in failed:
+        fraction, quality = (level - 1) / (n - 1), qualities[level - 1] if qualities else level
+        filled = text.format(context_id=context_id, attribute=attribute, level=level, quality=quality)
+        written = texts[level - 1] if texts else filled
+        if level in failed or written is None:
             return Rung(level, fraction, "", "failed", reason, provenance=provenance or {})
-        quality = qualities[level - 1] if qualities else level
-        written = text.format(context_id=context_id, attribute=attribute, level=level, quality=quality)
         return Rung(level, fraction, written, provenance=provenance or {})
 
+    n = len(texts) or n
     if isinstance(context, str):
         context = Context(context_id, context or f"Article {context_id}.")
     return Ladder(context_id, task, attribute, tuple(rung(level) for level in range(1, n + 1)), context)
@@ -82,6 +86,16 @@ def scorer(references: References, judge: Engine, *, scoring: str = "paper", **o
 
 def _taken(kind: Any, options: dict[str, Any]) -> dict[str, Any]:
     return {field.name: options.pop(field.name) for field in fields(kind) if field.name in options}
+
+
+def turned(comparisons: Comparisons) -> Comparisons:
+    """Every call as if the texts had been shown in the other order."""
+    return replace(
+        comparisons,
+        first=comparisons.second,
+        second=comparisons.first,
+        log_probs=comparisons.log_probs[:, [1, 0, 2]],
+    )
 
 
 # --------------------------------------------------------------------------------------------- texts that people rated

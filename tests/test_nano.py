@@ -13,8 +13,12 @@ from synthscore.judging.templates import Templates
 from synthscore.judging.verdicts import PROTOCOLS, Pair
 from synthscore.ladders.references import References
 from synthscore.resources import resource
+from synthscore.scoring.paper import Paper
 from synthscore.scoring.scorer import Scorer
 from synthscore.types import Target
+from tests.fakes import FakeEngine
+from tests.models import one_fast
+from tests.test_numbers_stand import RecordedJudge, load_answers
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +55,7 @@ def test_nano_reads_texts_apart(nano):
     assert "backend:together" in str(nano.signature)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", one_fast(PROTOCOLS))
 def test_nano_prefers_the_best_rung_to_the_worst_and_says_so_with_the_labels_of_the_protocol(
     nano, handwritten, protocol
 ):
@@ -63,27 +67,31 @@ def test_nano_prefers_the_best_rung_to_the_worst_and_says_so_with_the_labels_of_
         assert worst.max() < 0 < best.min()
 
 
+@pytest.mark.slow
 def test_nano_turns_its_verdict_round_when_the_texts_change_places(nano, handwritten):
     margins = []
-    for attribute in ("fluency", "consistency", "coherence", "relevance"):
+    for attribute in ("fluency", "relevance"):
         asked = ask(pairs(handwritten, attribute, 2), nano, Templates(load_task("summarization")))
         margins.append((asked.better - asked.worse).reshape(-1, 2))
     low, high = np.concatenate(margins).T
     assert np.corrcoef(low, -high)[0, 1] > 0.95  # 0.99 measured
 
 
-@pytest.mark.slow
-def test_nano_ranks_the_rungs_of_ladders_written_by_hand(nano, handwritten):
+def test_nano_ranks_the_rungs_of_ladders_written_by_hand(handwritten):
+    recorded = RecordedJudge(load_answers())  # of nano: test_numbers_stand holds it to them
+    nano = FakeEngine(recorded)
     ladders = References.load(resource("data/references/degraded"))
     values, levels, names = [], [], []
     for task in handwritten.tasks:
         for attribute in handwritten.filter(task=task).attributes:
-            scorer = Scorer(ladders, nano, task=task, attribute=attribute)
+            # Some of these ladders lack a rung: "rescale" makes up for it.
+            scorer = Scorer(ladders, nano, task=task, attribute=attribute, scoring=Paper(partial="rescale"))
             for ladder in handwritten.filter(task=task, attribute=attribute):
                 targets = [Target(f"{rung.level}", ladder.context_id, rung.text) for rung in ladder.rungs]
                 values += scorer.score(targets).values.tolist()
                 levels += [rung.level for rung in ladder.rungs]
                 names += [f"{task}/{attribute}/{ladder.context_id}"] * ladder.n_rungs
+    assert not recorded.missing
     found = agreement(values, levels, names)
     assert found.n_contexts == 24
     assert found.value > 0.5

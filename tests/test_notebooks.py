@@ -1,6 +1,11 @@
-"""The notebooks run, offline and on data that comes along, and what they show is kept with them."""
+"""The notebooks run, offline and on data that comes along, and what they show is kept with them.
+
+The judge that they open gives the answers of nano that are recorded (test_numbers_stand), and no preference where none
+is: what is tested is their code. Asked itself, nano would take minutes.
+"""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +14,14 @@ FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 MOST_BYTES = 300_000
 MOST_SECONDS = 600  # for a cell on a machine that is busy; a whole notebook takes seconds on an idle one
+
+JUDGE = """
+from synthscore import engines
+from tests.fakes import FakeEngine
+from tests.test_numbers_stand import RecordedJudge, load_answers
+
+engines.open_engine = lambda name, **options: FakeEngine(RecordedJudge(load_answers()), name=name)
+"""
 
 if not NOTEBOOKS:
     pytest.skip(f"{FOLDER} is not there", allow_module_level=True)
@@ -25,6 +38,10 @@ def test_a_notebook_runs_from_first_to_last_cell(path, tmp_path, monkeypatch):
     for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR"):
         (tmp_path / name).mkdir()
         monkeypatch.setenv(name, str(tmp_path / name))
+    startup = tmp_path / "IPYTHONDIR/profile_default/startup/judge.py"
+    startup.parent.mkdir(parents=True)
+    startup.write_text(JUDGE, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FOLDER.parent), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.delenv("SYNTHSCORE_BENCHMARKS", raising=False)
     notebook = nbformat.read(path, as_version=4)

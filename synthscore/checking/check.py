@@ -24,7 +24,7 @@ from ..signature import Signature
 from ..types import Ladder, Task
 from .findings import Finding, flagged, judged_findings
 from .positions import Placed, place_rungs
-from .rungs import BOTH_ORDERS, LadderCheck, ask_rungs
+from .rungs import LadderCheck, ask_rungs
 from .texts import text_findings
 
 
@@ -47,7 +47,7 @@ class CheckedLadder:
         return {rung.level: len(rung.text.split()) for rung in self.ladder.usable}
 
     def to_row(self) -> dict[str, Any]:
-        row: dict[str, Any] = {
+        row = {
             "context_id": self.ladder.context_id,
             "task": self.ladder.task,
             "attribute": self.ladder.attribute,
@@ -66,12 +66,11 @@ class CheckedLadder:
                 "mean_margin": judged.mean_margin,
                 "n_unanswered": judged.n_unanswered,
                 "margins": judged.margins,
-                "pairs": [[lower, higher, margin] for (lower, higher), margin in judged.pairs.items()],
+                "pairs": [[*levels, margin] for levels, margin in judged.pairs.items()],
                 **(self.placed.standing(self.ladder.context_id) if self.placed else {}),
                 "reason": judged.reason,
             }
-        plain_row: dict[str, Any] = plain(row)
-        return plain_row
+        return row
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,8 +98,8 @@ class CheckReport:
     def summaries(self) -> list[dict[str, Any]]:
         """A row an attribute, and where there are several, one of all (task "all").
 
-        rising : ladders that rise. margin, info : means. gaps : medians, nats; none where lengths differ. words : mean
-        lengths, by level from 1. What is not known is NaN.
+        rising : ladders that rise. margin : mean. gaps : medians, nats; none where lengths differ
+        words : mean lengths, by level from 1. What is not known is NaN.
         """
         groups: dict[tuple[str, str], list[CheckedLadder]] = {}
         for each in self.ladders:
@@ -118,26 +117,14 @@ class CheckReport:
         return known
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """A row a ladder."""
-        return [each.to_row() for each in self.ladders]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, of plain values."""
-        return {
-            "n_ladders": len(self.ladders),
-            "n_flagged": self.n_flagged,
-            "kinds": dict(self.counts(True).most_common()),
-            "noted": dict(self.counts(False).most_common()),
-            "attributes": [_scale_row(each) for each in self.placed],
-            "ladders": self.to_rows(),
-            "signature": str(self.signature or ""),
-        }
+        """A row a ladder, of plain values."""
+        return [plain(each.to_row()) for each in self.ladders]
 
 
 def check(
     ladders: Iterable[Ladder] | str | os.PathLike[str],
     judge: Engine | str | None = None,
-    asking: Asking = BOTH_ORDERS,
+    asking: Asking = Asking(),
     *,
     adjacent: bool = False,
     task: str | None = None,
@@ -146,15 +133,16 @@ def check(
     """Look for what is wrong with ladders: in their texts, and in what a judge says of every two rungs of each.
 
     ladders : or their folder, or the id of a hub dataset
-    judge : a model, or its name; None: the texts alone
-    adjacent : ask about neighbours alone, so that no cycle is found. task : folder of a task of one's own
+    judge : a model, or its name (open_judge: behind the default store); None: the texts alone
+    asking : always in both orders. adjacent : about neighbours alone, so that no cycle is found
+    task : folder of a task of one's own
     place : also where the judge puts the rungs, which takes a fit
     raises : LadderError for a ladder without its context; TaskError, TemplateError, LabelError
     """
     chosen = list(References.load(ladders) if isinstance(ladders, str | os.PathLike) else ladders)
-    judge = engines.open_engine(judge) if isinstance(judge, str) else judge
     if judge is None:
         return CheckReport(tuple(CheckedLadder(ladder, text_findings(ladder)) for ladder in chosen))
+    judge = engines.open_judge(judge)
     checked: list[CheckedLadder] = []
     placed: list[Placed] = []
     signatures: list[Signature] = []
@@ -166,9 +154,8 @@ def check(
         name = dict(judge.signature.parts).get("model", "")
         for ladder, judged in zip(group, rungs.checks(), strict=True):
             findings = [*text_findings(ladder, name), *judged_findings(ladder, judged)]
-            size = (ladder.attribute, ladder.n_rungs)
-            placement = next((each for each in found if (each.scale.attribute, each.scale.n_rungs) == size), None)
-            checked.append(CheckedLadder(ladder, findings, judged, placement))
+            at = next((each for each in found if each.holds(ladder)), None)
+            checked.append(CheckedLadder(ladder, findings, judged, at))
     return CheckReport(tuple(checked), tuple(placed), Signature.merged(signatures))
 
 
@@ -183,8 +170,7 @@ def _summary(task: str, attribute: str, group: Sequence[CheckedLadder]) -> dict[
     kinds = Counter(finding.kind for each in group for finding in each.flagged)
     levels = range(1, 1 + max((level for each in group for level in each.words), default=0))
     alike = len({each.ladder.n_rungs for each in group}) == 1  # the gaps of other lengths are of other steps
-    placed = [(each.placed, each.ladder.context_id) for each in group if each.placed]
-    steps = zip(*(at.gaps[name] for at, name in placed), strict=True) if alike else ()
+    gaps = [each.placed.gaps[each.ladder.context_id] for each in group if each.placed and alike]
     return {
         "task": task,
         "attribute": attribute,
@@ -194,8 +180,7 @@ def _summary(task: str, attribute: str, group: Sequence[CheckedLadder]) -> dict[
         "margin": _of_known(np.mean, [margin for check in checks for margin in check.margins]),
         "inverted": kinds["inverted"],
         "cycles": kinds["cycle"],
-        "gaps": [_of_known(np.median, step) for step in steps],
-        "info": _of_known(np.mean, [at.information[name] for at, name in placed]),
+        "gaps": [_of_known(np.median, step) for step in zip(*gaps, strict=True)],
         "words": [_of_known(np.mean, [each.words.get(level, math.nan) for each in group]) for level in levels],
     }
 
@@ -204,22 +189,3 @@ def _of_known(mean: Any, values: Iterable[float]) -> float:
     """Of what is not NaN; NaN where nothing is known."""
     known = [value for value in values if not math.isnan(value)]
     return float(mean(known)) if known else math.nan
-
-
-def _scale_row(placed: Placed) -> dict[str, Any]:
-    scale, judge, trouble = placed.scale, placed.scale.judge, placed.trouble
-    row: dict[str, Any] = plain(
-        {
-            "task": scale.task,
-            "attribute": scale.attribute,
-            "n_rungs": scale.n_rungs,
-            "n_ladders": len(placed.gaps),
-            "n_answers": judge.n_answers,
-            "rungs_rise": judge.rungs_rise and not trouble,
-            "trouble": trouble,
-            "nats_per_rung": None if trouble else judge.discrimination,
-            "position_bias": None if trouble else judge.position_bias,
-            "mean_information": _of_known(np.mean, list(placed.information.values())),
-        }
-    )
-    return row

@@ -1,7 +1,7 @@
 """What can be wrong with a ladder, and what a judge's comparisons of its rungs show. Pure; asks nobody.
 
-A finding names its ladder and rungs, its kind and evidence, what to do, and which rungs writing again might mend. It is
-*flagged*, or only noted where it is usual for who wrote the rungs: damage leaves neighbours alike and endings cut.
+A finding names its rungs, its kind and evidence, what to do, and which rungs writing again might mend. It is *flagged*,
+or only noted where it is usual for who wrote the rungs: damage leaves neighbours alike and endings cut.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, pairwise
-from typing import Any
 
 from ..ladders.write import schedule
 from ..types import Ladder
@@ -45,26 +44,19 @@ EVEN = 0.05  # margin up to which a judge counts as finding two rungs equally go
 class Finding:
     """Something wrong, or worth knowing, about a ladder.
 
-    kind : one of MEANING. levels : the rungs that it is about; empty for the ladder as a whole
+    levels : the rungs that it is about; empty for the ladder as a whole. kind : one of MEANING
     evidence : what was seen, in words
     flagged : False where it is only noted
     rewrite : the rungs that, written again, might mend it
     amount : how bad it is, to compare findings of one kind on the same rungs
     """
 
-    task: str
-    context_id: str
-    attribute: str
     levels: tuple[int, ...]
     kind: str
     evidence: str
     flagged: bool = True
     rewrite: tuple[int, ...] = ()
     amount: float = 1.0
-
-    @classmethod
-    def of(cls, ladder: Ladder, levels: tuple[int, ...], kind: str, evidence: str, **more: Any) -> Finding:
-        return cls(ladder.task, ladder.context_id, ladder.attribute, levels, kind, evidence, **more)
 
     @property
     def advice(self) -> str:
@@ -87,18 +79,17 @@ def judged_findings(ladder: Ladder, check: LadderCheck) -> list[Finding]:
         levels, rewrite = (lower, higher), (last_written(ladder.n_rungs, (lower, higher)),)
         seen = f"margin {margin:+.2f} of rung {higher} against rung {lower}"
         if margin < -EVEN:
-            found.append(Finding.of(ladder, levels, "inverted", seen, rewrite=rewrite, amount=-margin))
+            found.append(Finding(levels, "inverted", seen, rewrite=rewrite, amount=-margin))
         elif margin <= EVEN and levels in neighbours:
-            found.append(Finding.of(ladder, levels, "level", seen, flagged=False, rewrite=rewrite))
+            found.append(Finding(levels, "level", seen, flagged=False, rewrite=rewrite))
     for a, b, c in check.cycles:
-        one, other = (f"{c} beats {b}, {b} beats {a}", f"{a} beats {c}")
-        if check.pairs[a, b] < 0:
-            one, other = (f"{a} beats {b}, {b} beats {c}", f"{c} beats {a}")
+        worst, best = (c, a) if check.pairs[a, b] < 0 else (a, c)  # as its neighbours have it
         clear = min(abs(check.pairs[pair]) for pair in combinations((a, b, c), 2)) > EVEN
-        seen, rewrite = f"{one}, and {other}", (last_written(ladder.n_rungs, (a, b, c)),)
-        found.append(Finding.of(ladder, (a, b, c), "cycle", seen, flagged=clear, rewrite=rewrite))
+        seen = f"{best} beats {b}, {b} beats {worst}, and {worst} beats {best}"
+        rewrite = (last_written(ladder.n_rungs, (a, b, c)),)
+        found.append(Finding((a, b, c), "cycle", seen, flagged=clear, rewrite=rewrite))
     if check.reason:
-        found.append(Finding.of(ladder, (), "unanswered", check.reason, amount=check.n_unanswered))
+        found.append(Finding((), "unanswered", check.reason, amount=check.n_unanswered))
     return found
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from ..engine import Engine, Sampling
@@ -14,14 +15,13 @@ from ..ladders.compare import verify
 from ..ladders.degraded import DegradedWriter
 from ..ladders.prompted import PromptedWriter
 from ..ladders.references import References
-from ..ladders.release import DATA
+from ..ladders.release import DATA, Key, key_of
 from ..ladders.write import Writer
 from ..signature import Signature
 from ..types import Ladder, Rung
 from .check import by_task, check
 from .findings import Finding, flagged
 from .mending import Repair, mend
-from .rungs import BOTH_ORDERS
 
 ENOUGH = 5  # ladders by which a judge that sees none of them rise is known for it
 _WRITTEN_WITH = ("model", "templates", "max_new_tokens", "temperature", "top_p", "seed")
@@ -29,10 +29,10 @@ _WRITTEN_WITH = ("model", "templates", "max_new_tokens", "temperature", "top_p",
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """What was tried, what is still flagged, and what the folder holds now."""
+    """What was tried, what is still flagged, by ladder, and what the folder holds now."""
 
     repairs: tuple[Repair, ...]
-    left: tuple[Finding, ...]
+    left: Mapping[Key, Sequence[Finding]]
     n_ladders: int
     references: References
     warnings: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ def repair(
     folder: str | os.PathLike[str],
     judge: Engine | None,
     open_writer: Callable[[str], Engine],
-    asking: Asking = BOTH_ORDERS,
+    asking: Asking = Asking(),
     *,
     writer_model: str | None = None,
     adjacent: bool = False,
@@ -62,43 +62,37 @@ def repair(
     chosen = everything.select(task=task, attribute=attribute)
     writers = Writers(open_writer, writer_model)
     repairs: list[Repair] = []
-    left: list[Finding] = []
+    left: dict[Key, list[Finding]] = {}
+
+    def find(judge: Engine | None, some: Sequence[Ladder]) -> list[list[Finding]]:
+        report = check(some, judge, asking, adjacent=adjacent, task=task, place=False)
+        return [flagged(each.findings) for each in report.ladders]
+
     for own, ladders in by_task(chosen.ladders, task):
-
-        def found(some: Sequence[Ladder], judge: Engine | None = judge) -> list[list[Finding]]:
-            report = check(some, judge, asking, adjacent=adjacent, task=task, place=False)
-            return [each.findings for each in report.ladders]
-
-        blind: set[tuple[str, int]] = set()
-        for scale in (each.scale for each in check(ladders, judge, asking, adjacent=adjacent, task=task).placed):
+        placed = check(ladders, judge, asking, adjacent=adjacent, task=task).placed
+        blind = set()
+        for scale in (each.scale for each in placed):
             if not scale.judge.rungs_rise and len(scale.ladders) >= ENOUGH:
                 blind.add((scale.attribute, scale.n_rungs))
                 warnings.append(
                     f"the judge does not see the ladders of {own.name}/{scale.attribute} ({scale.n_rungs} rungs) rise: "
                     "they are mended only where their texts alone show a fault. Take another judge"
                 )
-
-        def to_mend(some: Sequence[Ladder], blind: set[tuple[str, int]] = blind) -> list[list[Finding]]:
-            """A judge that sees no ladder of an attribute rise is no judge of single rungs either."""
-            trusted = [(ladder.attribute, ladder.n_rungs) not in blind for ladder in some]
-            judged = iter(found([ladder for ladder, yes in zip(some, trusted, strict=True) if yes]))
-            return [
-                next(judged) if yes else found([ladder], None)[0] for ladder, yes in zip(some, trusted, strict=True)
-            ]
-
         contexts = {each.context.id: each.context for each in everything if each.context and each.task == own.name}
-        mended, tried = mend(
-            ladders,
-            own,
-            to_mend,
-            writers,
-            attempts=attempts,
-            contexts=contexts.values(),
-            save=lambda changed: References(tuple(changed)).save(folder, merge=True),
-        )
-        repairs += tried
-        left += [finding for findings in found(mended) for finding in flagged(findings)]
-    return RepairReport(tuple(repairs), tuple(left), len(chosen), References.load(folder), tuple(warnings))
+        for trusted in (True, False):
+            group = [each for each in ladders if ((each.attribute, each.n_rungs) not in blind) == trusted]
+            mended, tried = mend(
+                group,
+                own,
+                partial(find, judge if trusted else None),
+                writers,
+                attempts=attempts,
+                contexts=contexts.values(),
+                save=lambda changed: References(tuple(changed)).save(folder, merge=True),
+            )
+            repairs += tried
+            left |= {key_of(ladder): found for ladder, found in zip(mended, find(judge, mended), strict=True) if found}
+    return RepairReport(tuple(repairs), left, len(chosen), References.load(folder), tuple(warnings))
 
 
 def _mended_manifest(folder: str | os.PathLike[str]) -> list[str]:

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
 
 import numpy as np
 
-from ..engine import Engine, Progress
+from ..engine import Engine
 from ..errors import LadderError
 from ..judging.asking import Asking, ask
 from ..judging.templates import Templates
 from ..judging.verdicts import Pair, Verdicts
 from ..types import IntArray, Ladder
-
-BOTH_ORDERS = Asking(both_orders=True)
-"""A judge that favours the text asked about would see every ladder rise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,27 +26,29 @@ class LadderCheck:
     """What a judge makes of one ladder.
 
     levels : the levels that have a text, worst first; a failed rung is stepped over
-    margins : p(Better) - p(Worse) of each of them against the one before, in [-1, 1]; one fewer than `levels`.
-        Positive: the judge sees the ladder rise here. NaN where the judge could not be asked; `reason` says why.
-    pairs : (lower level, higher level) -> margin of the higher against the lower, of all that the judge answered
-    n_unanswered : pairs that it was asked about and did not answer
+    pairs : (lower level, higher level) -> margin, p(Better) - p(Worse) of the higher against the lower, in [-1, 1], of
+        all that the judge answered
+    n_unanswered : pairs that it was asked about and did not answer; reason : why, of the first
     """
 
     levels: tuple[int, ...]
-    margins: tuple[float, ...]
-    reason: str = ""
     pairs: Mapping[tuple[int, int], float] = field(default_factory=dict)
     n_unanswered: int = 0
+    reason: str = ""
+
+    @property
+    def margins(self) -> tuple[float, ...]:
+        """Of each level against the one before: positive where the judge sees the ladder rise; NaN for no answer."""
+        return tuple(self.pairs.get(step, math.nan) for step in pairwise(self.levels))
 
     @property
     def cycles(self) -> tuple[tuple[int, int, int], ...]:
         """Three rungs of which the judge finds each better than one of the others: a < b < c < a, or the reverse."""
         found = []
         for a, b, c in combinations(self.levels, 3):
-            if all(pair in self.pairs for pair in ((a, b), (b, c), (a, c))):
-                steps = (self.pairs[a, b], self.pairs[b, c], -self.pairs[a, c])
-                if min(steps) > 0 or max(steps) < 0:
-                    found.append((a, b, c))
+            ab, ac, bc = (self.pairs.get(pair, math.nan) for pair in combinations((a, b, c), 2))
+            if (ab > 0 and bc > 0 and ac < 0) or (ab < 0 and bc < 0 and ac > 0):
+                found.append((a, b, c))
         return tuple(found)
 
     @property
@@ -78,23 +77,18 @@ class RungVerdicts:
     def checks(self) -> list[LadderCheck]:
         """One a ladder, in order."""
         pairs: list[dict[tuple[int, int], float]] = [{} for _ in self.ladders]
-        reasons, n_unanswered = ["" for _ in self.ladders], [0 for _ in self.ladders]
+        unanswered: list[list[str]] = [[] for _ in self.ladders]
         margins = (self.verdicts.better - self.verdicts.worse).tolist()
         for row, (ladder, higher, lower) in enumerate(self.indices.tolist()):
             if math.isnan(margins[row]):
-                reasons[ladder] = reasons[ladder] or self.verdicts.failures.get(row, "")
-                n_unanswered[ladder] += 1
+                unanswered[ladder].append(self.verdicts.failures.get(row, ""))
             else:
                 pairs[ladder][lower + 1, higher + 1] = margins[row]
         return [
             LadderCheck(
-                levels=tuple(rung.level for rung in ladder.usable),
-                margins=tuple(found.get((a.level, b.level), math.nan) for a, b in pairwise(ladder.usable)),
-                reason=reason,
-                pairs=found,
-                n_unanswered=missing,
+                tuple(rung.level for rung in ladder.usable), found, len(reasons), next(filter(None, reasons), "")
             )
-            for ladder, found, reason, missing in zip(self.ladders, pairs, reasons, n_unanswered, strict=True)
+            for ladder, found, reasons in zip(self.ladders, pairs, unanswered, strict=True)
         ]
 
 
@@ -102,14 +96,14 @@ def ask_rungs(
     ladders: Sequence[Ladder],
     judge: Engine,
     templates: Templates,
-    asking: Asking = BOTH_ORDERS,
+    asking: Asking = Asking(),
     *,
     adjacent: bool = False,
-    progress: Progress | None = None,
 ) -> RungVerdicts:
     """Ask the judge about every pair of rungs of each ladder.
 
     ladders : of the templates' task, each with its context. adjacent : ask about neighbours alone
+    asking : always in both orders: a judge that favours the text asked about would see every ladder rise
     raises : LadderError for a ladder of another task or without its context; TemplateError, TaskError, LabelError
     """
     pairs, indices = [], []
@@ -124,5 +118,5 @@ def ask_rungs(
         for lower, higher in pairwise(ladder.usable) if adjacent else combinations(ladder.usable, 2):
             pairs.append(Pair(ladder.context, ladder.attribute, target=higher.text, reference=lower.text))
             indices.append((index, higher.level - 1, lower.level - 1))
-    verdicts = ask(pairs, judge, templates, asking, progress)
+    verdicts = ask(pairs, judge, templates, replace(asking, both_orders=True))
     return RungVerdicts(tuple(ladders), np.array(indices, dtype=np.int64).reshape(-1, 3), verdicts)

@@ -37,7 +37,7 @@ _META = re.compile(  # a model on its own text: what nobody writes into a summar
 def text_findings(ladder: Ladder, judge: str = "") -> list[Finding]:
     """What the texts alone show. judge : name of the model that judges, "" for none"""
     found = [
-        *(Finding.of(ladder, (r.level,), "failed", r.reason, rewrite=(r.level,)) for r in ladder.rungs if not r.text),
+        *(Finding((r.level,), "failed", r.reason, rewrite=(r.level,)) for r in ladder.rungs if not r.text),
         *_alike(ladder),
         *(found for rung in ladder.usable for found in _of_rung(ladder, rung)),
         *_lengths(ladder),
@@ -58,8 +58,8 @@ def _alike(ladder: Ladder) -> Iterator[Finding]:
             continue
         levels, ratio = (a.level, b.level), matcher.ratio()
         seen = f"{100 * ratio:.0f} % of the words of rungs {a.level} and {b.level} are the same, in the same order"
-        yield Finding.of(
-            ladder, levels, "near-duplicate", seen, flagged=not _on_purpose(a, b), amount=ratio,
+        yield Finding(
+            levels, "near-duplicate", seen, flagged=not _on_purpose(a, b), amount=ratio,
             rewrite=(last_written(ladder.n_rungs, levels),),
         )  # fmt: skip
 
@@ -71,15 +71,15 @@ def _of_rung(ladder: Ladder, rung: Rung) -> Iterator[Finding]:
     text = rung.text.strip()
     if body is None:
         kind = "refusal" if "refusal" in reason else "failed"
-        yield Finding.of(ladder, where, kind, f"{reason}: {_opening(text)}", rewrite=rewrite)
+        yield Finding(where, kind, f"{reason}: {_opening(text)}", rewrite=rewrite)
     elif meta := _META.search(text.replace("’", "'")):
-        yield Finding.of(ladder, where, "meta-text", f"it says {meta.group().strip()!r}", rewrite=rewrite)
+        yield Finding(where, "meta-text", f"it says {meta.group().strip()!r}", rewrite=rewrite)
     elif body != text:
         seen = f"something stands around the text: {_opening(text)}"
-        yield Finding.of(ladder, where, "meta-text", seen, flagged=not _on_purpose(rung), rewrite=rewrite)
+        yield Finding(where, "meta-text", seen, flagged=not _on_purpose(rung), rewrite=rewrite)
     if not _ends(text):
-        yield Finding.of(
-            ladder, where, "unfinished", f"it ends: ...{text[-40:]!r}", flagged=not _on_purpose(rung), rewrite=rewrite
+        yield Finding(
+            where, "unfinished", f"it ends: ...{text[-40:]!r}", flagged=not _on_purpose(rung), rewrite=rewrite
         )
     if ladder.context:
         own, source = _runs(text), _runs(f"{ladder.context.text}\n{ladder.context.facts}")
@@ -88,9 +88,7 @@ def _of_rung(ladder: Ladder, rung: Rung) -> Iterator[Finding]:
         if copied >= COPIED:
             covered = len(own & whole) / len(whole) if whole else 0.0
             seen = f"{100 * copied:.0f} % of it is copied from the context, {100 * covered:.0f} % of which it has"
-            yield Finding.of(
-                ladder, where, "copied", seen, flagged=covered >= _COVERED, rewrite=rewrite, amount=covered
-            )
+            yield Finding(where, "copied", seen, flagged=covered >= _COVERED, rewrite=rewrite, amount=covered)
 
 
 def _ends(text: str) -> bool:
@@ -114,14 +112,14 @@ def _lengths(ladder: Ladder) -> Iterator[Finding]:
     ways = {(b > a) - (b < a) for a, b in pairwise(lengths)}
     if len(ways) == 1:
         seen = f"the rungs have {', '.join(map(str, lengths))} words"
-        yield Finding.of(ladder, (), "length", seen, amount=max(lengths) / min(lengths))
+        yield Finding((), "length", seen, amount=max(lengths) / min(lengths))
 
 
 def _own_judge(ladder: Ladder, judge: str) -> Iterator[Finding]:
     models = {model_name(rung) for rung in ladder.usable} - {""}
     if judge and _bare(judge) in models:
         seen = f"{judge} is the judge, and wrote rungs of this ladder"
-        yield Finding.of(ladder, (), "own-judge", seen, flagged=False)
+        yield Finding((), "own-judge", seen, flagged=False)
 
 
 def model_name(rung: Rung) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,9 +27,7 @@ def calibrate(
     good_from: Annotated[float | None, Parameter(group="labels")] = None,
     attribute: Annotated[str | None, Parameter(name=["--attribute", "-a"], group="labels")] = None,
     one_per_context: Annotated[bool, Parameter(group="labels")] = False,
-    start: Annotated[float | None, Parameter(group="thresholds")] = None,
-    step: Annotated[float, Parameter(group="thresholds")] = 0.01,
-    min_score: Annotated[float | None, Parameter(group="thresholds")] = None,
+    start: float | None = None,
     input: Input = Input(),
     messages: Messages = Messages(),
 ) -> int:
@@ -51,9 +47,9 @@ def calibrate(
     system. The promise is about texts drawn as the labelled ones were, each by itself: label texts of many
     contexts, chosen at random. It needs labels enough; where there are too few, the error says how many.
 
-    Writes JSON: the certificate, for `synthscore filter --certificate FILE`, with the signature of the scores,
-    which filter checks; what each threshold keeps of the labelled texts; and how often texts are good, by
-    score. The exit code is 3 where rows could not be used, and 1 where the promise cannot be made.
+    Writes the certificate, for `synthscore filter --certificate FILE`: JSON, with the signature of the
+    scores, which filter checks. The exit code is 3 where rows could not be used, and 1 where the
+    promise cannot be made.
 
     Parameters
     ----------
@@ -76,18 +72,13 @@ def calibrate(
     start
         strictest threshold tested for precision, chosen before seeing these scores (default: the one that keeps a
         twentieth of them, or as many as the test needs; docs/thresholds.md)
-    step
-        thresholds are multiples of it
-    min_score
-        also compare P(score >= X), by which `filter --min-score X --alpha A` decides, with the labels
     """
     from ..thresholds.calibrate import calibrate as certify
-    from ..thresholds.calibrate import looked_at
     from ..thresholds.certificate import Guarantee
     from ..thresholds.labels import Labelled
 
-    if not 0 < confidence < 1 or not step > 0:
-        raise UsageError(f"--confidence {confidence:g} --step {step:g}: expected 0 < C < 1 and a step above 0")
+    if not 0 < confidence < 1:
+        raise UsageError(f"--confidence {confidence:g}: expected 0 < C < 1, such as 0.9")
     guarantees = [Guarantee.parse(text) for text in guarantee]
     labelled = Labelled.load(
         scores,
@@ -98,16 +89,11 @@ def calibrate(
         encoding=input.encoding,
         fields=input.fields,
     )
-    certificate = certify(labelled, guarantees, confidence, step=step, start=start)
-    shown = looked_at(labelled, certificate, min_score)
+    certificate = certify(labelled, guarantees, confidence, start=start)
     if output == "-":
-        content = {"certificate": certificate.to_dict(), **shown}
-        print(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))
-        sys.stdout.flush()
+        print(certificate.to_json(), end="", flush=True)
     else:
-        certificate.save(output, **shown)
-    if min_score is not None and "reliability" not in shown:
-        messages.warn("the scores have no stderr, so there is no P(score >= X) to compare with the labels")
+        certificate.save(output)
     messages.note(*_lines(labelled, certificate), signature=str(certificate.signature))
     return INCOMPLETE if labelled.n_broken else OK
 
@@ -119,11 +105,11 @@ def _lines(labelled: Labelled, certificate: Certificate) -> Iterator[str]:
     yield from labelled.left_out
     for each in certificate.certified:
         yield _line(each)
-    rule = certificate.decide_many(labelled.value)
-    n_unsure = int((rule == "unsure").sum())
+    n_kept = int((labelled.value >= certificate.keep_from).sum())
+    n_dropped = int((labelled.value < certificate.drop_below).sum())
     yield (
         f"keeps from {certificate.keep_from:g}, drops below {certificate.drop_below:g}: of the labelled texts "
-        f"{int((rule == 'kept').sum())} kept, {int((rule == 'dropped').sum())} dropped, {n_unsure} unsure"
+        f"{n_kept} kept, {n_dropped} dropped, {len(labelled) - n_kept - n_dropped} unsure"
     )
     if 0 < labelled.n_contexts < len(labelled):
         yield (

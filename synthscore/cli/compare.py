@@ -149,7 +149,7 @@ def compare(
     sets.save(output)
     if sets.left_out:
         lines += ["left out:", *reasons(each.reason for each in sets.left_out)]
-    messages.note(*lines, signature=str(sets.signature or ""))
+    messages.note(*lines, signature=str(sets.signature))
     if not sets.sets:
         messages.warn("nothing could be compared")
         return ERROR

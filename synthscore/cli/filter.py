@@ -91,7 +91,6 @@ def filter(
     """
     from ..ladders.references import References
     from ..scoring.anchored import Scales
-    from ..store.engine import StoredEngine
     from ..thresholds import filter as thresholds
 
     rule = _rule(min_score, alpha, certificate)
@@ -110,11 +109,11 @@ def filter(
         if vars(error).get("field") == "threshold":
             raise
         raise UsageError(str(error)) from error
-    with opening.open(model, messages) as engine:
+    with opening.open(model, messages) as engine, messages.bar(None, "questions", engine.meter.saved) as progress:
         found = thresholds.filter(
             targets,
             ladders,
-            engine,
+            engine.engine,
             rule,
             task=task,
             attribute=one,
@@ -123,10 +122,9 @@ def filter(
             kept=output,
             dropped=dropped,
             unsure=unsure,
-            at_once=scoring.save_scale is not None,
             encoding=input.encoding,
             fields=input.fields,
-            store=engine.engine.store if isinstance(engine.engine, StoredEngine) else None,
+            progress=progress,
         )
     if scoring.save_scale:
         Scales(found.scales).save(scoring.save_scale)

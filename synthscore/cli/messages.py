@@ -46,12 +46,12 @@ class Messages:
         print(f"warning: {text}", file=sys.stderr)
 
     @contextmanager
-    def bar(self, total: int, unit: str, saved: Any = None) -> Iterator[Progress]:
+    def bar(self, total: int | None, unit: str, saved: Any = None) -> Iterator[Progress]:
         """A progress bar on stderr where that is a terminal; it leaves nothing behind.
 
-        saved : no arguments -> the share of tokens that need not be run over, or None
+        total : None where nobody knows. saved : no arguments -> the share of tokens that need not be run over, or None
         """
-        if self.quiet or not total or not sys.stderr.isatty():
+        if self.quiet or total == 0 or not sys.stderr.isatty():
             yield lambda n: None
             return
         from tqdm import tqdm

@@ -98,7 +98,7 @@ def rank(
     Parameters
     ----------
     candidates
-        file of the texts, or - for JSONL on stdin; with --comparisons: who else there is (only ids are read)
+        file of the texts, or - for JSONL on stdin
     comparisons
         file to rank from; no model is asked
     output
@@ -114,9 +114,11 @@ def rank(
         method_of(method).check(options, debias=debias, stderr=stderr)
     if comparisons is not None:
         judging.require_none()
+        if candidates is not None:
+            raise UsageError("--comparisons is ranked by itself: leave the file of candidates out, or --comparisons")
         if model is not None or opening != Opening():
             raise UsageError("options of a model do nothing with --comparisons, which asks none. Leave them out")
-        sets, lines = load(comparisons, by, input, messages, candidates)
+        sets, lines = load(comparisons, by, input, messages)
     elif candidates is None:
         raise UsageError("there is nothing to rank. Name a file of candidates, or one with --comparisons")
     elif by:
@@ -148,17 +150,16 @@ def rank(
 
 
 def load(
-    comparisons: str, by: Sequence[str] | None, input: Input, messages: Messages, candidates: str | None = None
+    comparisons: str, by: Sequence[str] | None, input: Input, messages: Messages
 ) -> tuple[ComparisonSets, list[str]]:
     """The comparisons of a file; and in words, what it holds."""
     sets = ComparisonSets.load(
         comparisons,
         by=None if by is None else tuple(name for name in by if name != "none"),
-        candidates=candidates,
         encoding=input.encoding,
         fields={name: column for name, column in input.fields.items() if name != "human"},
     )
-    if sets.signature and sets.signature.mixed:
+    if sets.signature.mixed:
         differ = ", ".join(f"{name} ({values})" for name, values in sets.signature.mixed)
         messages.warn(
             f"the comparisons are not all by one judge: they differ in {differ}, and so does the signature of what is "

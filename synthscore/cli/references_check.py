@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import textwrap
 from collections.abc import Sequence
@@ -45,8 +44,6 @@ class Judging:
     "look at the texts alone, and ask no model"
     adjacent: bool = False
     "ask about neighbours alone: fewer questions, no cycles"
-    one_order: bool = False
-    "ask about each pair once: half the questions"
     protocol: Literal["compare", "yes_no", "yes_no_two_sided", "choose"] = "compare"
     "how the judge is asked"
     min_mass: Annotated[float, Parameter(validator=Number(gte=0, lte=1))] = 0.01
@@ -57,7 +54,7 @@ class Judging:
 
     @property
     def asking(self) -> Asking:
-        return Asking(self.protocol, not self.one_order, self.prompts, self.min_mass)
+        return Asking(self.protocol, True, self.prompts, self.min_mass)
 
     def check(self, *more: str) -> None:
         """raises : UsageError for options that would change nothing. more : other options of a judge that were given"""
@@ -72,7 +69,6 @@ def check(
     source: Ladders,
     /,
     *,
-    json_: Annotated[bool, Parameter(name="--json")] = False,
     strict: bool = False,
     worst: Annotated[int, Parameter(validator=Number(gte=0))] = 5,
     output: RowsOut | None = None,
@@ -99,7 +95,6 @@ def check(
       margin    mean p(Better) - p(Worse) of a rung against the one below it, -1 to 1; above 0 it rises
       inverted  pairs of rungs that the judge sees the wrong way round; cycles: A > B > C > A
       gaps      by how much the judge tells neighbours apart, from the worst to the best: medians, in nats
-      info      what a ladder tells about a text, mean; 1.00: as much as rungs at even distances
       words     mean length of the worst ... best rung: where it grows, a judge may be scoring length
 
     then what was found and what to do, and the ladders with the most of it. The exit code is 3 where
@@ -107,14 +102,12 @@ def check(
 
     Parameters
     ----------
-    json_
-        print everything as one JSON object, and no tables
     strict
         exit code 3 also for what is only noted
     worst
         ladders to name
     output
-        also write a row a ladder to a file
+        also write a row a ladder to a file: findings with evidence and advice, margins, positions
     positions
         also write where the judge puts the rungs, for `score --scoring anchored --scale FILE`
     """
@@ -124,21 +117,14 @@ def check(
     from ..scoring.anchored.scale import Scales
 
     judging.check(*(["--positions"] if positions else []), *given(opening))
-    if positions and judging.adjacent and judging.one_order:
-        raise UsageError(
-            "--positions with --adjacent and --one-order: whether the judge favours a position or sees a distance "
-            "cannot be told apart by these questions. Leave --adjacent or --one-order out"
-        )
     if output == "-":
-        raise UsageError(
-            "-o - would write rows into what check prints: name a file, or take --json alone, which prints them too"
-        )
+        raise UsageError("-o - would write rows into what check prints: name a file")
     chosen = References.load(source, revision=revision).select(task=task, attribute=attribute)
     with nullcontext() if judging.no_judge else opening.open(judging.model, messages) as engine:
         report = check_ladders(chosen, engine, judging.asking, adjacent=judging.adjacent, task=task)
     if output:
         write_rows(report.to_rows(), output)
-    print(json.dumps(report.to_dict(), indent=1, ensure_ascii=False)) if json_ else _print(report, worst)
+    _print(report, worst)
     if positions:
         scales = report.scales()
         for each in report.placed:
@@ -162,10 +148,9 @@ def _print(report: CheckReport, worst: int) -> None:
     columns = ("task", "attribute", "ladders", "flagged", *(("rising", "margin", "inverted", "cycles") * judged))
     print(table([[row[name] for name in columns] for row in rows], columns))
     steps = [
-        (row["task"], row["attribute"], *((_steps(row["gaps"], 1), row["info"]) * judged), _steps(row["words"], 0))
-        for row in rows
+        (row["task"], row["attribute"], *((_steps(row["gaps"], 1),) * judged), _steps(row["words"], 0)) for row in rows
     ]
-    headers = ("task", "attribute", *(("gaps (nats)", "info") * judged), "words")
+    headers = ("task", "attribute", *(("gaps (nats)",) * judged), "words")
     print("\nFrom the worst rung to the best:\n" + table(steps, headers))
     for trouble in (each.trouble for each in report.placed if each.trouble):
         print("\n" + textwrap.fill(trouble, 86, break_on_hyphens=False))

@@ -77,11 +77,10 @@ def repair(
     _print(report)
     taken = [each for each in report.repairs if not each.refused]
     also = sum(len(each.also) for each in taken)
-    flagged = {(finding.task, finding.context_id, finding.attribute) for finding in report.left}
     messages.note(
         f"{counted(report.n_ladders, 'ladder')}: {counted(len(taken), 'rung')} written again and taken"
         f"{f', and {spaced(also)} that are written from them' if also else ''}; "
-        f"{counted(len(flagged), 'ladder')} still flagged",
+        f"{counted(len(report.left), 'ladder')} still flagged",
         signature=f"references:{report.references.hash[:12]}",
     )
     return INCOMPLETE if report.left else OK
@@ -93,7 +92,7 @@ def _print(report: RepairReport) -> None:
         group = [each for each in report.repairs if (each.task, each.attribute) == key]
         tried = {(each.context_id, each.level) for each in group}
         taken = {(each.context_id, each.level) for each in group if not each.refused}
-        left = sum((finding.task, finding.attribute) == key for finding in report.left)
+        left = sum(len(found) for (task, _, name), found in report.left.items() if (task, name) == key)
         rows.append((*key, len(tried), len(taken), len(tried - taken), left))
     if not rows:
         print("No rung is to be written again.")

@@ -10,7 +10,7 @@ from ..engine import Engine, Progress
 from ..errors import EngineError
 from ..resources import resource
 
-__all__ = ["Engine", "Progress", "open_engine"]
+__all__ = ["Engine", "Progress", "open_engine", "open_judge"]
 
 _LOADED = ("name", "revision", "dtype", "device", "device_map", "max_tokens", "backend", "exact")
 
@@ -73,6 +73,22 @@ def open_engine(name: str, **options: Any) -> Engine:
     from .tree.causal import CausalEngine
 
     return CausalEngine.load(source, **options)
+
+
+def open_judge(judge: Engine | str) -> Engine:
+    """The engine; one that is named is opened behind the default store, so that it is asked nothing twice.
+
+    An engine that is to have another store, or none, is opened by `open_engine` (and StoredEngine).
+    """
+    if not isinstance(judge, str):
+        return judge
+    engine = open_engine(judge)
+    if judge.startswith("recorded:"):
+        return engine
+    from ..store.engine import StoredEngine
+    from ..store.file import Store, default_store_path
+
+    return StoredEngine(engine, Store(default_store_path()))
 
 
 def _open_recorded(name: str, options: dict[str, Any]) -> Engine:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
+import io
 import itertools
 import json
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,8 @@ Source = str | os.PathLike[str] | Iterable[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class RowBatch:
-    """Neighbouring rows of a source, and what they were read from: the `lines` of a JSONL file, or an Arrow `table`."""
+    """Neighbouring rows of a source, and what they were read from: the `lines` of a JSONL file, or a `table` of Arrow's
+    where all have the same columns."""
 
     rows: Sequence[Row | InputError]
     lines: Sequence[str] = ()
@@ -43,46 +45,40 @@ class RowBatch:
 def read_rows(
     source: Source, *, encoding: str = "utf-8", fields: Mapping[str, str] | None = None
 ) -> Iterator[Row | InputError]:
-    """The rows of a file, folder, pipe ("-") or iterable of mappings, one at a time; a broken one as an InputError.
+    """The rows of a file, folder, pipe ("-") or iterable of mappings; a broken one as an InputError.
 
     fields : our name -> the source's column, where they differ: {"text": "summary"}
     raises : InputError for a source that cannot be used at all: missing, of no known format, or in another encoding.
     """
+    batches = read_batches(source, _BATCH, encoding=encoding, fields=fields)
+    return itertools.chain.from_iterable(batch.rows for batch in batches)
+
+
+def read_batches(
+    source: Source, size: int, *, encoding: str = "utf-8", fields: Mapping[str, str] | None = None
+) -> Iterator[RowBatch]:
+    """The rows of `read_rows`, at most `size` at a time; where a batch begins follows from that alone."""
     fields = dict(fields or {})
     if not isinstance(source, str | os.PathLike):
-        return _mapping_rows(enumerate(mappings(source), 1), "rows", fields)
-    if str(source) == "-":
-        return _json_lines(_source_lines(source, encoding), "stdin", fields)
+        return _batched(enumerate(mappings(source), 1), size, "rows", fields)
     path, name = Path(source), str(source)
+    if name == "-":
+        return _line_batches(_lines(name, encoding), size, "stdin", fields)
     if not path.exists():
         raise InputError(f"cannot read {name}: there is no such file or folder. Check the path", source=name)
     if path.is_dir():
-        return _folder_rows(path, name, fields)
+        return _folder_batches(path, size, name, fields)
     suffix = Path(name.removesuffix(".gz")).suffix.lower()
     if suffix == ".parquet":
-        return _parquet_rows([path], name, fields)
-    if suffix not in (".jsonl", ".ndjson", ".json", ".csv", ".tsv"):
-        raise InputError(f"cannot read {name}: its format is unknown, expected {FORMATS}", source=name)
-    lines = _source_lines(source, encoding)
+        return _table_batches(_parquet_tables([path], size), name, fields)
+    if suffix in (".jsonl", ".ndjson"):
+        return _line_batches(_lines(name, encoding), size, name, fields)
     if suffix == ".json":
-        return _json_rows(lines, name, fields)
+        return _json_batches(_lines(name, encoding), size, name, fields)
     if suffix in (".csv", ".tsv"):
-        return _csv_rows(lines, "," if suffix == ".csv" else "\t", name, fields)
-    return _json_lines(lines, name, fields)
-
-
-def read_batches(source: Source, size: int | None, *, encoding: str = "utf-8") -> Iterator[RowBatch]:
-    """The rows of `read_rows`, at most `size` at a time (None: all); where a batch begins follows from that alone."""
-    name = str(source) if isinstance(source, str | os.PathLike) else ""
-    suffix = Path(name.removesuffix(".gz")).suffix.lower()
-    if suffix == ".parquet" and Path(name).is_file():
-        yield from _parquet_batches(Path(name), size)
-    elif name == "-" or (suffix in (".jsonl", ".ndjson") and Path(name).is_file()):
-        yield from _line_batches(_source_lines(name, encoding), "stdin" if name == "-" else name, size)
-    else:
-        rows = read_rows(source, encoding=encoding)
-        while batch := list(itertools.islice(rows, size)):
-            yield RowBatch(batch)
+        delimiter = "," if suffix == ".csv" else "\t"
+        return _batched(_csv_rows(_lines(name, encoding), delimiter, name, fields), size, name, fields)
+    raise InputError(f"cannot read {name}: its format is unknown, expected {FORMATS}", source=name)
 
 
 def mappings(source: object) -> Iterable[object]:
@@ -100,101 +96,6 @@ def mappings(source: object) -> Iterable[object]:
     return source
 
 
-def _source_lines(source: str | os.PathLike[str], encoding: str) -> Iterator[str]:
-    if str(source) == "-":
-        return _lines(_decoded(lambda: nullcontext(sys.stdin.buffer), encoding, "stdin"))
-    opener = gzip.open if str(source).endswith(".gz") else open
-    return _lines(_decoded(lambda: opener(source, "rb"), encoding, str(source)))
-
-
-def _line_batches(lines: Iterator[str], name: str, size: int | None) -> Iterator[RowBatch]:
-    numbered = ((n, line) for n, line in enumerate(lines, 1) if not line.isspace())
-    while batch := list(itertools.islice(numbered, size)):
-        rows = [make_row(n, _parsed(n, line, name), name) for n, line in batch]
-        yield RowBatch(rows, [line for _, line in batch])
-
-
-def _parquet_batches(path: Path, size: int | None) -> Iterator[RowBatch]:
-    import pyarrow as pa
-
-    number = 0
-    batches = _arrow_batches([path], str(path), size or _BATCH)
-    if size is None and (read := list(batches)):
-        batches = iter(pa.Table.from_batches(read).combine_chunks().to_batches())
-    for table in batches:
-        rows = list(_table_rows([table], str(path), {}, number))
-        yield RowBatch(rows, table=table)
-        number += table.num_rows
-
-
-# ------------------------------------------------------------------------------------------------- bytes -> rows
-
-
-def _decoded(opened: Callable[[], AbstractContextManager[Any]], encoding: str, name: str) -> Iterator[str]:
-    """Chunks of text. Decoded here, not by open(), to know the byte at which a wrong encoding shows."""
-    try:
-        if codecs.lookup(encoding).name == "utf-8":
-            encoding = "utf-8-sig"  # accepts a byte order mark
-        decoder = codecs.getincrementaldecoder(encoding)()
-    except LookupError:
-        message = f"cannot read {name}: there is no encoding {encoding!r}, expected one such as utf-8 or cp1252"
-        raise InputError(message, source=name) from None
-    start, line = 0, 1  # position of the chunk in the file
-    with opened() as stream:
-        while True:
-            try:
-                chunk = stream.read(1 << 16)
-            except (OSError, EOFError, zlib.error) as error:
-                message = f"cannot read {name} beyond line {line}: {error}. Make or download the file again"
-                raise InputError(message, source=name, line=line) from error
-            pending = decoder.getstate()[0]
-            try:
-                text = decoder.decode(chunk, final=not chunk)
-            except UnicodeDecodeError as error:
-                data = pending + chunk
-                offset, line = start - len(pending) + error.start, line + data[: error.start].count(b"\n")
-                raise InputError(
-                    f"cannot read {name}: byte {offset} (line {line}) is 0x{data[error.start]:02x}, which is not "
-                    f"{encoding.removesuffix('-sig')}. {_guess(data, start - len(pending))}",
-                    source=name, offset=offset, line=line,
-                ) from None  # fmt: skip
-            if text:
-                yield text
-            if not chunk:
-                return
-            start, line = start + len(chunk), line + chunk.count(b"\n")
-
-
-def _guess(data: bytes, start: int) -> str:
-    if start == 0 and data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "The file starts like utf-16: pass --encoding utf-16"
-    try:
-        data.decode("cp1252")
-    except UnicodeDecodeError:
-        return "Pass its encoding with --encoding NAME"
-    return "It may be cp1252 (Windows, Western Europe): pass --encoding cp1252"
-
-
-def _lines(chunks: Iterator[str]) -> Iterator[str]:
-    """Lines with their ends. Split at \\n alone: texts may hold the other characters that str.splitlines splits at."""
-    pending: list[str] = []
-    for chunk in chunks:
-        first, *rest = chunk.split("\n")
-        pending.append(first)
-        if rest:
-            yield "".join(pending) + "\n"
-            for line in rest[:-1]:
-                yield line + "\n"
-            pending = [rest[-1]]
-    if last := "".join(pending):
-        yield last
-
-
-def _mapping_rows(rows: Iterable[tuple[int, object]], name: str, fields: dict[str, str]) -> Iterator[Row | InputError]:
-    for number, values in rows:
-        yield make_row(number, values, name, fields)
-
-
 def make_row(number: int, values: object, name: str = "rows", fields: Mapping[str, str] = {}) -> Row | InputError:
     """The row, or why these values are none; a column that is renamed is nothing else."""
     if isinstance(values, InputError):
@@ -210,9 +111,20 @@ def make_row(number: int, values: object, name: str = "rows", fields: Mapping[st
     return InputError(message, source=name, row=number, value=values)
 
 
-def _json_lines(lines: Iterator[str], name: str, fields: dict[str, str]) -> Iterator[Row | InputError]:
+# ------------------------------------------------------------------------------------------------- formats
+
+
+def _batched(rows: Iterator[tuple[int, object]], size: int, name: str, fields: dict[str, str]) -> Iterator[RowBatch]:
+    while batch := list(itertools.islice(rows, size)):
+        yield RowBatch([make_row(number, values, name, fields) for number, values in batch])
+
+
+def _line_batches(lines: Iterable[str], size: int, name: str, fields: dict[str, str]) -> Iterator[RowBatch]:
+    """An object a line."""
     numbered = ((number, line) for number, line in enumerate(lines, 1) if not line.isspace())
-    return _mapping_rows(((number, _parsed(number, line, name)) for number, line in numbered), name, fields)
+    while batch := list(itertools.islice(numbered, size)):
+        rows = [make_row(number, _parsed(number, line, name), name, fields) for number, line in batch]
+        yield RowBatch(rows, [line for _, line in batch])
 
 
 def _parsed(number: int, line: str, name: str) -> object:
@@ -223,19 +135,18 @@ def _parsed(number: int, line: str, name: str) -> object:
         return InputError(message, source=name, row=number, value=line)
 
 
-def _json_rows(chunks: Iterator[str], name: str, fields: dict[str, str]) -> Iterator[Row | InputError]:
+def _json_batches(lines: Iterable[str], size: int, name: str, fields: dict[str, str]) -> Iterator[RowBatch]:
     """A .json file: an array of objects, one object, or, like .jsonl, an object a line."""
-    text = "".join(chunks)
-    first = text.lstrip()[:1]
+    text = "".join(lines)
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError) as error:
-        if first != "[":
-            yield from _json_lines(_lines(iter([text])), name, fields)
+        if text.lstrip()[:1] != "[":
+            yield from _line_batches(io.StringIO(text, newline="\n"), size, name, fields)
             return
         message = f"cannot read {name}: not JSON ({error}). Mend it, or write an object a line into a .jsonl file, "
         raise InputError(message + "where a broken line costs only itself", source=name) from error
-    yield from _mapping_rows(enumerate(whole if isinstance(whole, list) else [whole], 1), name, fields)
+    yield from _batched(enumerate(whole if isinstance(whole, list) else [whole], 1), size, name, fields)
 
 
 def _check_columns(columns: Sequence[str], name: str, fields: Mapping[str, str]) -> None:
@@ -246,7 +157,7 @@ def _check_columns(columns: Sequence[str], name: str, fields: Mapping[str, str])
             raise InputError(message, source=name, field=ours, value=theirs)
 
 
-def _csv_rows(lines: Iterator[str], delimiter: str, name: str, fields: dict[str, str]) -> Iterator[Row | InputError]:
+def _csv_rows(lines: Iterable[str], delimiter: str, name: str, fields: dict[str, str]) -> Iterator[tuple[int, object]]:
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     header = next(reader, [])
@@ -258,81 +169,73 @@ def _csv_rows(lines: Iterator[str], delimiter: str, name: str, fields: dict[str,
         raise InputError(message + f"{delimiter!r}. Save it as .csv with commas or .tsv with tabs", source=name)
     _check_columns(header, name, fields if header else {})
 
-    def parsed() -> Iterator[tuple[int, object]]:
-        number = 0
-        while True:
-            line = reader.line_num + 1
-            where = f"{name} row {number + 1} (line {line})"
-            try:
-                cells = next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                number += 1
-                message = f"{where}: not CSV ({error}). Mend its quotes: a quote inside a text is doubled"
-                yield number, InputError(message, source=name, row=number, line=line)
-                continue
-            if not cells:  # an empty line
-                continue
+    number = 0
+    while True:
+        line = reader.line_num + 1
+        where = f"{name} row {number + 1} (line {line})"
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
             number += 1
-            if len(cells) == len(header):
-                yield number, dict(zip(header, cells, strict=True))
-            else:
-                message = f"{where}: {len(cells)} fields, expected {len(header)} as in the header: {shorten(cells)}"
-                remedy = f"{message}. Quote texts that hold a {delimiter!r}"
-                yield number, InputError(remedy, source=name, row=number, line=line, value=cells)
-
-    yield from _mapping_rows(parsed(), name, fields)
-
-
-def _table_rows(
-    tables: Iterable[Any], name: str, fields: dict[str, str], number: int = 0
-) -> Iterator[Row | InputError]:
-    """Rows of Arrow tables or record batches, numbered through. number : of the row before the first"""
-
-    def parsed(number: int) -> Iterator[tuple[int, object]]:
-        for table in tables:
-            _check_columns(table.schema.names, name, fields)
-            try:
-                for values in table.to_pylist():
-                    number += 1
-                    yield number, values
-            except UnicodeDecodeError:  # Arrow does not check the strings that it stores
-                for index in range(table.num_rows):
-                    number += 1
-                    try:
-                        yield number, table.slice(index, 1).to_pylist()[0]
-                    except UnicodeDecodeError as error:
-                        message = f"{name} row {number}: a text is not UTF-8 ({error}). Write it again as UTF-8"
-                        yield number, InputError(message, source=name, row=number)
-
-    return _mapping_rows(parsed(number), name, fields)
+            message = f"{where}: not CSV ({error}). Mend its quotes: a quote inside a text is doubled"
+            yield number, InputError(message, source=name, row=number, line=line)
+            continue
+        if not cells:  # an empty line
+            continue
+        number += 1
+        if len(cells) == len(header):
+            yield number, dict(zip(header, cells, strict=True))
+        else:
+            message = f"{where}: {len(cells)} fields, expected {len(header)} as in the header: {shorten(cells)}"
+            remedy = f"{message}. Quote texts that hold a {delimiter!r}"
+            yield number, InputError(remedy, source=name, row=number, line=line, value=cells)
 
 
-def _parquet_rows(paths: Sequence[Path], name: str, fields: dict[str, str]) -> Iterator[Row | InputError]:
-    return _table_rows(_arrow_batches(paths, name, _BATCH), name, fields)
+def _table_batches(tables: Iterable[Any], name: str, fields: dict[str, str]) -> Iterator[RowBatch]:
+    """Rows of Arrow tables, numbered through."""
+    number = 0
+    for table in tables:
+        _check_columns(table.schema.names, name, fields)
+        try:
+            found = table.to_pylist()
+        except UnicodeDecodeError:  # Arrow does not check the strings that it stores
+            found = [_table_row(table, index, number + index + 1, name) for index in range(table.num_rows)]
+        yield RowBatch([make_row(at, values, name, fields) for at, values in enumerate(found, number + 1)], table=table)
+        number += len(found)
 
 
-def _arrow_batches(paths: Sequence[Path], name: str, size: int) -> Iterator[Any]:
+def _table_row(table: Any, index: int, number: int, name: str) -> object:
+    try:
+        return table.slice(index, 1).to_pylist()[0]
+    except UnicodeDecodeError as error:
+        message = f"{name} row {number}: a text is not UTF-8 ({error}). Write it again as UTF-8"
+        return InputError(message, source=name, row=number)
+
+
+def _parquet_tables(paths: Sequence[Path], size: int) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     for path in paths:
         try:
             with pq.ParquetFile(path) as file:
-                yield from file.iter_batches(batch_size=size)
+                for batch in file.iter_batches(batch_size=size):
+                    yield pa.Table.from_batches([batch])
         except (pa.ArrowException, OSError) as error:
             message = f"cannot read {path}: not a whole Parquet file ({error}). Make or download it again"
-            raise InputError(message, source=name) from error
+            raise InputError(message, source=str(path)) from error
 
 
-def _folder_rows(path: Path, name: str, fields: dict[str, str]) -> Iterator[Row | InputError]:
+def _folder_batches(path: Path, size: int, name: str, fields: dict[str, str]) -> Iterator[RowBatch]:
     saved, splits = (path / "state.json").exists(), (path / "dataset_dict.json").exists()
     if not saved and not splits:
         files = sorted(path.rglob("*.parquet"))
         if not files:
             raise InputError(f"cannot read the folder {name}: it holds no rows, expected {FORMATS}", source=name)
-        return _parquet_rows(files, name, fields)
+        batches = _table_batches(_parquet_tables(files, size), name, fields)
+        return (RowBatch(batch.rows) for batch in batches)  # files may differ in their columns
     import datasets
 
     dataset: Any = datasets.load_from_disk(str(path))
@@ -341,4 +244,53 @@ def _folder_rows(path: Path, name: str, fields: dict[str, str]) -> Iterator[Row 
             message = f"cannot read {name}: it holds the splits {', '.join(dataset)}. Name one: {path / min(dataset)}"
             raise InputError(message, source=name, value=tuple(dataset))
         dataset = next(iter(dataset.values()))
-    return _table_rows(dataset.with_format("arrow").iter(_BATCH), name, fields)
+    return _table_batches(dataset.with_format("arrow").iter(size), name, fields)
+
+
+# ------------------------------------------------------------------------------------------------- bytes -> lines
+
+
+def _lines(source: str, encoding: str) -> Iterator[str]:
+    """Lines with their ends. Split at \\n alone: texts may hold the other characters that str.splitlines splits at."""
+    name, number = "stdin" if source == "-" else source, 0
+    try:
+        if codecs.lookup(encoding).name == "utf-8":
+            encoding = "utf-8-sig"  # accepts a byte order mark
+    except LookupError:
+        message = f"cannot read {name}: there is no encoding {encoding!r}, expected one such as utf-8 or cp1252"
+        raise InputError(message, source=name) from None
+    try:
+        with _opened(source) as data:
+            text = io.TextIOWrapper(data, encoding=encoding, newline="\n")
+            try:
+                for number, line in enumerate(text, 1):  # noqa: B007 (for the errors below)
+                    yield line
+            finally:
+                text.detach()
+    except UnicodeDecodeError as error:
+        at = number + 1 + error.object[: error.start].count(b"\n")
+        raise InputError(
+            f"cannot read {name}: line {at} holds the byte 0x{error.object[error.start]:02x}, which is not "
+            f"{encoding.removesuffix('-sig')}. {_guess(error.object)}",
+            source=name,
+            line=at,
+        ) from None
+    except (OSError, EOFError, zlib.error) as error:
+        message = f"cannot read {name} beyond line {number + 1}: {error}. Make or download the file again"
+        raise InputError(message, source=name, line=number + 1) from error
+
+
+def _opened(source: str) -> AbstractContextManager[Any]:
+    if source == "-":
+        return nullcontext(sys.stdin.buffer)
+    return gzip.open(source, "rb") if source.endswith(".gz") else open(source, "rb")
+
+
+def _guess(data: bytes) -> str:
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "The file starts like utf-16: pass --encoding utf-16"
+    try:
+        data.decode("cp1252")
+    except UnicodeDecodeError:
+        return "Pass its encoding with --encoding NAME"
+    return "It may be cp1252 (Windows, Western Europe): pass --encoding cp1252"

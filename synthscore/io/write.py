@@ -136,7 +136,6 @@ def write_tables(tables: Tables, name: str, file: IO[bytes]) -> None:
 
 def _write_parquet(tables: Tables, file: IO[bytes]) -> None:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     schema = pa.schema([])
     for table in tables():
@@ -145,16 +144,14 @@ def _write_parquet(tables: Tables, file: IO[bytes]) -> None:
                 found = pa.schema([(column, pa.array([row.get(column) for row in table]).type)])
                 schema = pa.unify_schemas([schema, found], promote_options="permissive")
 
-    def arrow() -> Iterator[Any]:
-        for table in tables():
-            columns = []
-            for field in schema:
-                with _column_errors(field.name):
-                    columns.append(pa.array([row.get(field.name) for row in table], field.type))
-            yield pa.table(columns, schema=schema)
-
-    with pq.ParquetWriter(file, schema) as writer:
-        write_groups(writer, arrow())
+    written = ParquetTables(file, schema)
+    for table in tables():
+        columns = []
+        for field in schema:
+            with _column_errors(field.name):
+                columns.append(pa.array([row.get(field.name) for row in table], field.type))
+        written.add(pa.table(columns, schema=schema))
+    written.close()
 
 
 @contextmanager
@@ -168,15 +165,27 @@ def _column_errors(column: str) -> Iterator[None]:
         raise InputError(message, field=column) from error
 
 
-def write_groups(writer: Any, tables: Iterable[Any]) -> None:
-    """Arrow tables, joined into row groups that are worth their name."""
-    import pyarrow as pa
+class ParquetTables:
+    """Arrow tables on their way into a Parquet file, joined into row groups that are worth their name."""
 
-    waiting: list[Any] = []
-    for table in tables:
-        waiting.append(table)
-        if sum(each.nbytes for each in waiting) >= GROUP:
-            writer.write_table(pa.concat_tables(waiting))
-            waiting = []
-    if waiting:
-        writer.write_table(pa.concat_tables(waiting))
+    def __init__(self, file: IO[bytes], schema: Any) -> None:
+        import pyarrow.parquet as pq
+
+        self._writer = pq.ParquetWriter(file, schema)
+        self._waiting: list[Any] = []
+
+    def add(self, table: Any) -> None:
+        self._waiting.append(table)
+        if sum(each.nbytes for each in self._waiting) >= GROUP:
+            self._write()
+
+    def close(self) -> None:
+        self._write()
+        self._writer.close()
+
+    def _write(self) -> None:
+        import pyarrow as pa
+
+        if self._waiting:
+            self._writer.write_table(pa.concat_tables(self._waiting))
+        self._waiting.clear()

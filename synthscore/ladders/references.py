@@ -22,7 +22,7 @@ from ..errors import LadderError, ReferencesError
 from ..io.write import replacing
 from ..judging.tasks import load_task
 from ..signature import text_hash
-from ..types import Context, Ladder
+from ..types import Ladder
 from .card import card_text
 from .release import DATA, SPLIT, Key, key_of, ladder_rows, rows_ladders, source_rows, write_table
 
@@ -103,29 +103,9 @@ class References:
         if index < len(ids) and ids[index] == context_id:
             names = sorted({f"{r.task}/{r.attribute}" for r in self.ladders if r.context_id == context_id})
             return f"this context has ladders for {', '.join(names[:5])}"
-        near = ids if len(ids) <= 500 else ids[max(0, index - 100) : index + 100]  # each target may fail to find one
+        near = ids[max(0, index - 100) : index + 100]  # not all of many: each target may fail to find one
         close = get_close_matches(context_id, near, n=5) or near[:5]
         return f"of its {len(ids)} contexts the nearest are {', '.join(map(repr, close))}"
-
-    def context(self, context_id: str, task: str | None = None) -> Context:
-        """The context that the ladders carry. raises: LadderError if none does."""
-        context = self._contexts.get((task, context_id))
-        if context is None:
-            raise LadderError(
-                f"no ladder in {self.source} carries the context {context_id!r}: {self._nearest(context_id)}. "
-                "Pass the contexts as a file, or generate again",
-                context_id=context_id, task=task,
-            )  # fmt: skip
-        return context
-
-    @cached_property
-    def _contexts(self) -> dict[tuple[str | None, str], Context]:
-        contexts: dict[tuple[str | None, str], Context] = {}
-        for ladder in self.ladders:
-            if ladder.context is not None:
-                contexts.setdefault((ladder.task, ladder.context_id), ladder.context)
-                contexts.setdefault((None, ladder.context_id), ladder.context)
-        return contexts
 
     def filter(
         self, *, task: str | None = None, attribute: str | None = None, context_ids: Collection[str] | None = None

@@ -25,15 +25,10 @@ from ..types import Attribute, Context, Ladder, Rung, Task
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Write rung `level`; an extreme from the context alone, any other between the rungs `worse` and `better`."""
+    """Write rung `level`; an extreme from the context alone, any other between its parents: a worse rung, a better."""
 
     level: int
-    worse: int | None = None
-    better: int | None = None
-
-    @property
-    def parents(self) -> tuple[int, ...]:
-        return () if self.worse is None or self.better is None else (self.worse, self.better)
+    parents: tuple[int, ...] = ()
 
 
 def schedule(n_rungs: int) -> tuple[tuple[Step, ...], ...]:
@@ -55,7 +50,7 @@ def schedule(n_rungs: int) -> tuple[tuple[Step, ...], ...]:
         gaps = [(worse, better) for worse, better in gaps if better - worse >= 2]
         if not gaps:
             return tuple(waves)
-        waves.append(tuple(Step((worse + better) // 2, worse, better) for worse, better in gaps))
+        waves.append(tuple(Step((worse + better) // 2, (worse, better)) for worse, better in gaps))
         gaps = [half for a, b in gaps for half in ((a, (a + b) // 2), ((a + b) // 2, b))]
 
 

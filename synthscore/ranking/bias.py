@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import InputError
+from ..signature import Signature
 from ..types import FloatArray, IntArray
-from .comparisons import Comparisons, joint_signature
+from .comparisons import Comparisons
 
 _Z = 1.959963984540054  # 95 %
 
@@ -57,7 +58,7 @@ def pool(contexts: Mapping[str, Comparisons]) -> Comparisons:
         np.concatenate([each.second + offset for each, offset in zip(sets, start, strict=False)]),
         np.concatenate([each.log_probs for each in sets]),
         np.concatenate([each.weights for each in sets]),
-        joint_signature(sets),
+        Signature.merged(each.signature for each in sets),
     )
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from ..errors import InputError, RankingError, SynthscoreWarning
 from ..types import FloatArray
 from .comparisons import Comparisons, Pairs
-from .counts import Decisions, to_decide
+from .counts import Decisions, decided
 from .graph import Graph, Information
-from .newton import Everyone, Slopes, maximise
+from .newton import TOLERANCE, Slopes, maximise
 from .result import Ranking
 from .uncertainty import Stderr, standard_errors
 
@@ -28,8 +28,6 @@ def bradley_terry(
     decisions: Decisions = "averaged",
     prior: Prior | None = "all",
     stderr: Stderr = "auto",
-    tolerance: float = 1e-9,
-    max_iterations: int = 100,
 ) -> Ranking:
     """Bradley-Terry on who won; how sure the judge was does not count.
 
@@ -39,13 +37,13 @@ def bradley_terry(
     prior : pseudo-wins of 1 / (N - 1) each way, "all": between all candidates, one win and one loss each, so that
         scores are finite for any comparisons, linked or not; "observed": for pairs that were compared; or None
     stderr : see standard_errors
-    tolerance : a score is accepted when |W_i - expected W_i| is at most this share of i's comparisons
-    warns : SynthscoreWarning, if that is not reached in max_iterations; then `converged` is False
-    raises : RankingError, with components, if the scores are not finite or not comparable
+    A score is accepted when |W_i - expected W_i| is at most 1e-9 of i's comparisons.
+    warns : SynthscoreWarning, if that is not reached in 100 iterations; then `converged` is False
+    raises : RankingError if the scores are not finite or not comparable; for a prior on all pairs of more than 10,000
     source : PoE (arXiv 2405.05894) 2.2: its text says "observed", its code does "all".
     """
     epsilon = 1 / (comparisons.n_candidates - 1)
-    pairs = to_decide(comparisons, decisions).pairs(decided=True)
+    pairs = decided(comparisons, decisions).pairs()
     extra = epsilon if prior == "observed" else 0.0
     return _ranked(
         comparisons,
@@ -53,10 +51,8 @@ def bradley_terry(
         Logistic(pairs.wins + pairs.ties / 2 + extra, pairs.losses + pairs.ties / 2 + extra),
         method="bt",
         settings={"decisions": decisions, "prior": prior},
-        prior=Everyone(epsilon) if prior == "all" else None,
+        prior=epsilon if prior == "all" else 0.0,
         stderr=stderr,
-        tolerance=tolerance,
-        max_iterations=max_iterations,
     )
 
 
@@ -65,8 +61,6 @@ def soft_bradley_terry(
     *,
     bias: float | Literal["mle"] | None = None,
     stderr: Stderr = "auto",
-    tolerance: float = 1e-9,
-    max_iterations: int = 100,
 ) -> Ranking:
     """PoE-BT: Bradley-Terry on the judge's probabilities. No prior.
 
@@ -96,8 +90,6 @@ def soft_bradley_terry(
         settings={"bias": bias} if bias in (None, "mle") else {"bias": bias, "gamma": gamma},
         theta="gamma" if bias == "mle" else None,
         stderr=stderr,
-        tolerance=tolerance,
-        max_iterations=max_iterations,
     )
 
 
@@ -105,8 +97,6 @@ def bradley_terry_ties(
     comparisons: Comparisons,
     *,
     stderr: Literal["auto", "model"] | None = "auto",
-    tolerance: float = 1e-9,
-    max_iterations: int = 100,
 ) -> Ranking:
     """Davidson's model: Bradley-Terry in which "similar" is an answer of its own. Soft or hard, as the calls are.
 
@@ -140,8 +130,6 @@ def bradley_terry_ties(
         # Where equal candidates would be as often similar as all are: it keeps the first step short.
         start=float(np.log(ties / decided)) if ties else 0.0,
         stderr=stderr,
-        tolerance=tolerance,
-        max_iterations=max_iterations,
     )
 
 
@@ -211,15 +199,13 @@ def _ranked(
     *,
     method: str,
     settings: dict[str, Any],
-    prior: Everyone | None = None,
+    prior: float = 0.0,
     theta: Literal["gamma", "log_nu"] | None = None,
     start: float = 0.0,
     stderr: Stderr,
-    tolerance: float,
-    max_iterations: int,
 ) -> Ranking:
     graph = Graph(comparisons.n_candidates, pairs.i, pairs.j)
-    if prior is None:
+    if not prior:
         ties = pairs.ties if isinstance(likelihood, Davidson) else 0.0
         graph.require_finite(comparisons.ids, likelihood.wins + ties, likelihood.losses + ties)
     if theta == "gamma":
@@ -231,35 +217,32 @@ def _ranked(
         start=_odds_of_winning(graph, likelihood.wins, likelihood.losses),
         theta=start,
         prior=prior,
-        tolerance=tolerance,
-        max_iterations=max_iterations,
     )
     if not fit.converged:
         warnings.warn(
             f"{method} did not converge: {fit.iterations} iterations leave a derivative of {fit.gradient:.2g}, and the "
-            f"scores span {np.ptp(fit.scores):.3g} nats. Expected {tolerance:.0e} for each comparison. If the span is "
-            "large, the comparisons are nearly or fully separable: take bt with prior='all'; else raise max_iterations",
+            f"scores span {np.ptp(fit.scores):.3g} nats. Expected {TOLERANCE:.0e} for each comparison. If the span is "
+            "large, the comparisons are nearly or fully separable: take bt with prior='all'",
             SynthscoreWarning,
             stacklevel=3,
         )
-    errors = standard_errors(stderr, fit.information, fit.slopes.d)
+    errors, theta_error = standard_errors(stderr, fit.information, fit.slopes.d)
     if theta is not None:
         settings[theta] = fit.theta
-        settings[f"{theta}_stderr"] = errors.theta
+        settings[f"{theta}_stderr"] = theta_error
     if theta == "log_nu":
         settings["nu"] = float(np.exp(settings.pop("log_nu")))
     return Ranking(
         comparisons.ids,
         fit.scores,
-        errors.scores,
         graph.degrees(pairs.games),
         method,
+        errors,
         fit.converged,
         fit.iterations,
         fit.gradient,
         likelihood.log_likelihood(graph.differences(fit.scores), fit.theta),
         settings,
-        errors.covariance,
     )
 
 

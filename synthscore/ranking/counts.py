@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..types import FloatArray
+from ..errors import InputError
 from .comparisons import Comparisons, Pairs
 from .graph import Graph, Information
 from .result import Ranking
@@ -14,11 +14,11 @@ from .result import Ranking
 Decisions = Literal["averaged", "per_call"]
 
 
-def to_decide(comparisons: Comparisons, decisions: Decisions) -> Comparisons:
-    """What has a winner each: the mean answer about every pair, over its calls and both orders; or every call."""
+def decided(comparisons: Comparisons, decisions: Decisions) -> Comparisons:
+    """With a winner each: the mean answers about every pair, over its calls and both orders; or every call."""
     if decisions not in ("averaged", "per_call"):
-        raise ValueError(f"decisions is {decisions!r}, expected 'averaged' or 'per_call'")
-    return comparisons.averaged() if decisions == "averaged" else comparisons
+        raise InputError(f"decisions is {decisions!r}, expected averaged or per_call", value=decisions)
+    return (comparisons.averaged() if decisions == "averaged" else comparisons).hard()
 
 
 def win_ratio(comparisons: Comparisons, *, decisions: Decisions = "averaged") -> Ranking:
@@ -29,7 +29,7 @@ def win_ratio(comparisons: Comparisons, *, decisions: Decisions = "averaged") ->
         itself, as in CA. The same where no pair was judged twice. The default is that of all hard methods here.
     source : CA (arXiv 2307.07889) Eq. 3; PoE (arXiv 2405.05894) 4.1
     """
-    pairs = to_decide(comparisons, decisions).pairs(decided=True)
+    pairs = decided(comparisons, decisions).pairs()
     return _shares(comparisons, pairs, "win-ratio", {"decisions": decisions})
 
 
@@ -41,19 +41,19 @@ def average_probability(comparisons: Comparisons) -> Ranking:
     return _shares(comparisons, comparisons.pairs(), "average-probability", {})
 
 
-def colley(comparisons: Comparisons, *, decisions: Decisions | None = "averaged") -> Ranking:
+def colley(comparisons: Comparisons, *, decisions: Decisions = "averaged") -> Ranking:
     """Colley's ratings: win-ratios that mind the strength of whom one met. Around 1/2; any comparisons do.
 
         (2 I + diag(n_i) - n_ij) x = 1 + (wins_i - losses_i) / 2
 
-    decisions : what a win is, as in win_ratio; None: probabilities count as parts of a win
+    decisions : what a win is, as in win_ratio
     source : Colley (2002). It is the mean of a win and a loss against a player of 1/2, and the real games.
     """
-    pairs = comparisons.pairs() if decisions is None else to_decide(comparisons, decisions).pairs(decided=True)
+    pairs = decided(comparisons, decisions).pairs()
     graph = Graph(comparisons.n_candidates, pairs.i, pairs.j)
     system = Information(graph, pairs.games, ridge=2.0)
     scores = system.solve(1 + graph.divergence(pairs.wins - pairs.losses) / 2)
-    return _result(comparisons, scores, graph.degrees(pairs.games), "colley", {"decisions": decisions})
+    return Ranking(comparisons.ids, scores, graph.degrees(pairs.games), "colley", settings={"decisions": decisions})
 
 
 def _shares(comparisons: Comparisons, pairs: Pairs, method: str, settings: dict[str, object]) -> Ranking:
@@ -62,17 +62,4 @@ def _shares(comparisons: Comparisons, pairs: Pairs, method: str, settings: dict[
     won = graph.degrees(pairs.ties / 2) + np.bincount(pairs.i, pairs.wins, graph.n)
     won += np.bincount(pairs.j, pairs.losses, graph.n)
     scores = np.divide(won, games, out=np.full(graph.n, np.nan), where=games > 0)
-    return _result(comparisons, scores, games, method, settings)
-
-
-def _result(
-    comparisons: Comparisons, scores: FloatArray, games: FloatArray, method: str, settings: dict[str, object]
-) -> Ranking:
-    return Ranking(
-        comparisons.ids,
-        scores,
-        np.full(len(scores), np.nan),
-        games,
-        method,
-        settings=settings,
-    )
+    return Ranking(comparisons.ids, scores, games, method, settings=settings)

@@ -15,8 +15,6 @@ method can put them on one scale.
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
-
 import numpy as np
 from scipy.linalg.blas import dgemm
 from scipy.sparse import coo_array
@@ -163,19 +161,14 @@ def _connected_draw(n: int, size: int, n_codes: int, rng: np.random.Generator) -
 
 
 def _random_tree(n: int, rng: np.random.Generator) -> IntArray:
-    """A spanning tree, uniformly out of all n^(n - 2), by its Pruefer sequence; shape (n - 1, 2)."""
-    sequence = rng.integers(0, n, n - 2)
-    missing = np.bincount(sequence, minlength=n).tolist()  # how often each node is still to come as the inner one
-    leaves = [node for node in range(n) if not missing[node]]
-    heapify(leaves)
-    edges = []
-    for node in sequence.tolist():
-        edges.append((heappop(leaves), node))
-        missing[node] -= 1
-        if not missing[node]:
-            heappush(leaves, node)
-    edges.append((heappop(leaves), heappop(leaves)))
-    return np.array(edges, dtype=np.int64)
+    """A spanning tree, uniformly out of all n^(n - 2), shape (n - 1, 2): where a random walk came from when it
+    first reached each node (Aldous 1990, Broder 1989)."""
+    node, came_from = 0, {0: -1}
+    while len(came_from) < n:
+        before, node = node, int(rng.integers(n))
+        came_from.setdefault(node, before)
+    del came_from[0]
+    return np.array(list(came_from.items()), dtype=np.int64)
 
 
 def _coin_flips(pairs: IntArray, rng: np.random.Generator) -> IntArray:
@@ -231,7 +224,8 @@ def next_pairs(comparisons: Comparisons, ranking: Ranking, n_calls: int, rng: np
     while len(chosen) < n_calls:
         level += 1
         spare = np.maximum(level - asked, 0)
-        for i, j in _most_informative(resistance, spare + spare.T, n_calls - len(chosen), weights).tolist():
+        spare = np.triu(spare + spare.T, 1)
+        for i, j in _most_informative(resistance, spare, weights, n_calls - len(chosen)).tolist():
             swap = asked[j, i] < asked[i, j] or (asked[j, i] == asked[i, j] and rng.random() < 0.5)
             call = (j, i) if swap else (i, j)
             asked[call] += 1
@@ -250,7 +244,8 @@ def _greedy_pairs(n: int, n_pairs: int) -> IntArray:
     while True:
         # Rounding errors add up with the picks, and are relative to the resistances at the start of a stage, which
         # fall: a new start whenever the number of pairs has doubled bounds them, for a few factorisations.
-        pairs = np.concatenate([pairs, _most_informative(resistance, spare, min(len(pairs), n_pairs - len(pairs)))])
+        n_picks = min(len(pairs), n_pairs - len(pairs))
+        pairs = np.concatenate([pairs, _most_informative(resistance, spare, np.ones((n, n)), n_picks)])
         if len(pairs) == n_pairs:
             return pairs
         if not spare.any():
@@ -272,15 +267,13 @@ def _resistance(information: FloatArray) -> FloatArray:
     return resistance
 
 
-def _most_informative(
-    resistance: FloatArray, spare: IntArray, n_picks: int, weights: FloatArray | None = None
-) -> IntArray:
+def _most_informative(resistance: FloatArray, spare: IntArray, weights: FloatArray, n_picks: int) -> IntArray:
     """The pairs i < j that greedily maximise prod (1 + w_ij r_ij), r brought up to date after each; shape (n_picks, 2)
     or, where `spare` ran out, fewer.
 
     resistance : (n, n) symmetric C-ordered, brought up to date in place
-    spare : (n, n), how often each pair may be picked (upper triangle), lowered in place
-    weights : (n, n) symmetric; all 1 if None
+    spare : (n, n), how often each pair i < j may be picked, else 0; lowered in place
+    weights : (n, n) symmetric
 
     A pick lowers every gain or leaves it. So only the pairs that were best when last looked at are kept up to date, as
     long as the best of them is above all the others *then*; and the n x n resistances take many picks as one product
@@ -291,8 +284,7 @@ def _most_informative(
     pending = np.empty((_BLOCK, n))  # r now = resistance - sum_m (pending[m, k] - pending[m, l])^2
     while True:
         m = 0
-        gains = resistance if weights is None else resistance * weights
-        i, j, gain, bound = _best(gains, spare)
+        i, j, gain, bound = _best(resistance * weights, spare)
         if not len(gain):
             break
         while m < _BLOCK and len(picks) < n_picks:
@@ -301,15 +293,13 @@ def _most_informative(
                 break
             at = int(np.argmax(gain >= best))
             a, b = i[at], j[at]
-            weight = 1.0 if weights is None else weights[a, b]
             change = (resistance[b] - resistance[a]) / 2  # A (e_a - e_b), up to a constant that drops out
             if m:
                 change -= (pending[:m, a] - pending[:m, b]) @ pending[:m]
-            change *= np.sqrt(weight / (1 + gain[at]))
+            change *= np.sqrt(weights[a, b] / (1 + gain[at]))
             pending[m] = change
             m += 1
-            lost = (change[i] - change[j]) ** 2
-            gain -= lost if weights is None else lost * weights[i, j]
+            gain -= (change[i] - change[j]) ** 2 * weights[i, j]
             spare[a, b] -= 1
             if not spare[a, b]:
                 gain[at] = -np.inf
@@ -325,16 +315,8 @@ def _most_informative(
 
 def _best(gains: FloatArray, spare: IntArray) -> tuple[IntArray, IntArray, FloatArray, float]:
     """Pairs that may be picked and gain most, in row order; their gains; and what all other such pairs are below."""
-    n = len(gains)
-    flat = gains.ravel()
-    sample = flat[:: max(1, flat.size // 40_000) | 1]  # any bound is right; a good one leaves about _WIDTH pairs
-    keep = len(sample) - max(1, 2 * _WIDTH * len(sample) // flat.size)
-    bound = float(np.partition(sample, keep)[keep]) if keep > 0 else -np.inf
-    while True:
-        i, j = np.divmod(np.flatnonzero(flat >= bound), np.int64(n))
-        open_ = (i < j) & (spare[i, j] > 0)
-        i, j = i[open_], j[open_]
-        gain = gains[i, j]
-        if bound == -np.inf or (len(gain) and gain.max() * (1 - _TIE) >= bound):
-            return i, j, gain, bound
-        bound = -np.inf
+    flat = np.where(spare > 0, gains, -np.inf).ravel()
+    bound = np.partition(flat, -_WIDTH)[-_WIDTH] if flat.size > _WIDTH else -np.inf
+    bound = min(bound, flat.max() * (1 - _TIE))  # where many are equal, one can still be picked
+    i, j = np.divmod(np.flatnonzero((flat >= bound) & (flat > -np.inf)), np.int64(len(gains)))
+    return i, j, gains[i, j], float(bound)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..types import FloatArray
 from .comparisons import Comparisons, added_up
-from .counts import Decisions, to_decide
+from .counts import Decisions, decided
 from .graph import Graph, Information
 from .result import Ranking
-from .uncertainty import Errors, Stderr, standard_errors
+from .uncertainty import Stderr, standard_errors
 
 
 def gaussian(comparisons: Comparisons, *, bias: float | None = None, stderr: Stderr = "auto") -> Ranking:
@@ -29,11 +28,11 @@ def gaussian(comparisons: Comparisons, *, bias: float | None = None, stderr: Std
         take Student's t for intervals. With none left (a tree of single calls) sigma and stderr are NaN.
         Both calls about a pair share what the judge thinks of it: where they do, take "sandwich".
     log_likelihood : sum w_k log N(mu_k; d_k, sigma^2); infinite if the fit is perfect
-    raises : RankingError, with components, if the comparisons do not link all candidates
+    raises : RankingError if the comparisons do not link all candidates
     source : PoE (arXiv 2405.05894) 2.4; its anchor is a gauge, of no effect on these scores.
     """
     beta = 0.5 if bias is None else float(bias)
-    return _ranked(comparisons, comparisons.probabilities - beta, "poe-g", {"beta": beta}, stderr)
+    return _ranked(comparisons, beta, "poe-g", {"beta": beta}, stderr)
 
 
 def hard_gaussian(comparisons: Comparisons, *, decisions: Decisions = "averaged", stderr: Stderr = "auto") -> Ranking:
@@ -41,14 +40,11 @@ def hard_gaussian(comparisons: Comparisons, *, decisions: Decisions = "averaged"
 
     decisions : what a win is, as in win_ratio. stderr, raises : as in gaussian
     """
-    hard = to_decide(comparisons, decisions)
-    return _ranked(hard, hard.decisions - 0.5, "poe-g-hard", {"decisions": decisions}, stderr)
+    return _ranked(decided(comparisons, decisions), 0.5, "poe-g-hard", {"decisions": decisions}, stderr)
 
 
-def _ranked(
-    comparisons: Comparisons, mean: FloatArray, method: str, settings: dict[str, object], stderr: Stderr
-) -> Ranking:
-    n, w = comparisons.n_candidates, comparisons.weights
+def _ranked(comparisons: Comparisons, beta: float, method: str, settings: dict[str, object], stderr: Stderr) -> Ranking:
+    n, w, mean = comparisons.n_candidates, comparisons.weights, comparisons.probabilities - beta
     swapped = comparisons.first > comparisons.second
     i, j = np.minimum(comparisons.first, comparisons.second), np.maximum(comparisons.first, comparisons.second)
     i, j, (flow, games) = added_up(i, j, n, (w * np.where(swapped, -mean, mean), w))
@@ -57,14 +53,13 @@ def _ranked(
     information, pull = Information(graph, games), graph.divergence(flow)
     scores = information.solve(pull)
     residuals = mean - (scores[comparisons.first] - scores[comparisons.second])
-    errors = standard_errors(stderr, information, flow - games * graph.differences(scores))
+    errors, _ = standard_errors(stderr, information, flow - games * graph.differences(scores))
     freedom = float(w.sum()) - (n - 1)
     if np.abs(residuals).max() <= 1e-12 * np.abs(mean).max():  # rounding
         residuals = np.zeros_like(residuals)
     sigma = float(np.sqrt(w @ residuals**2 / freedom)) if freedom > 1e-9 else float("nan")
     if stderr != "sandwich":  # which is of this scale already
-        covariance = None if errors.covariance is None else sigma**2 * errors.covariance
-        errors = Errors(sigma * errors.scores, errors.theta, covariance)
+        errors = sigma * errors
     scaled = np.divide(residuals, sigma, out=np.zeros_like(residuals), where=residuals != 0)
     with np.errstate(divide="ignore"):
         densities = -0.5 * np.log(2 * np.pi * np.square(sigma)) - 0.5 * scaled**2
@@ -72,12 +67,11 @@ def _ranked(
     return Ranking(
         comparisons.ids,
         scores,
-        errors.scores,
         graph.degrees(games),
         method,
+        errors,
         converged=left <= 1e-9 * float(np.abs(flow).sum()),
         gradient=left,
         log_likelihood=float(w @ densities),
         settings=settings | {"degrees_of_freedom": freedom, "sigma": sigma},
-        covariance=errors.covariance,
     )

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse import csgraph
-from scipy.sparse.linalg import splu
 
 from ..errors import RankingError
 from ..types import FloatArray, IntArray
 
 SMALL = 128  # up to this many unknowns, a dense solve is as fast as anything
-PATIENCE = 400  # steps of conjugate gradients; a graph that needs more is long and thin, and factorises without fill-in
-MOST_DENSE = 20_000  # a covariance of this many candidates is 3.2 GB
+PATIENCE = 4  # steps of conjugate gradients for each unknown
+MOST_DENSE = 10_000  # a matrix of this many candidates is 0.8 GB
 
 
 class Graph:
@@ -58,15 +56,13 @@ class Graph:
         return upper, lower
 
     def require_connected(self, ids: Sequence[str]) -> None:
-        """raises : RankingError, with `components`, if some candidates are linked to others by no comparison."""
-        n_parts, part = _components(self._upper, "weak")
-        if n_parts > 1:
-            components = _largest_first(_grouped(ids, part, n_parts))
+        """raises : RankingError if some candidates are linked to others by no comparison"""
+        _, groups = _components(ids, self._upper, "weak")
+        if len(groups) > 1:
             raise RankingError(
-                f"scores are known up to a shift inside each of {n_parts} groups that no comparison links: "
-                f"{_shown(components)}. Expected one group. Compare across groups, rank each by itself, or take "
-                "a method that works without (bt with prior='all', colley, win-ratio, average-probability)",
-                components=components,
+                f"scores are known up to a shift inside each of {len(groups)} groups that no comparison links: "
+                f"{_shown(groups.values())}. Expected one group. Compare across groups, rank each by itself, or take "
+                "a method that works without (bt with prior='all', colley, win-ratio, average-probability)"
             )
 
     def require_finite(self, ids: Sequence[str], wins: FloatArray, losses: FloatArray) -> None:
@@ -74,76 +70,53 @@ class Graph:
 
         wins, losses : shape (n_edges,), >= 0; weight of the answers for i, for j
 
-        Finite scores exist if and only if the graph of wins is strongly connected (Ford 1957). `components` are its
-        strong ones; `unbeaten` those that never lose to others, `winless` those that never win against others.
+        Finite scores exist if and only if the graph of wins is strongly connected (Ford 1957).
         """
         if (wins > 0).all() and (losses > 0).all():
             return self.require_connected(ids)
         i = np.concatenate([self.i[wins > 0], self.j[losses > 0]])
         j = np.concatenate([self.j[wins > 0], self.i[losses > 0]])
-        beats = sparse.coo_array((np.ones(len(i)), (i, j)), shape=(self.n, self.n)).tocsr()
-        n_parts, part = _components(beats, "strong")
-        if n_parts > 1:
+        part, groups = _components(ids, sparse.coo_array((np.ones(len(i)), (i, j)), shape=(self.n, self.n)), "strong")
+        if len(groups) > 1:
             self.require_connected(ids)
-            groups = _grouped(ids, part, n_parts)
             across = part[i] != part[j]
-            beaten, winning = set(part[j[across]].tolist()), set(part[i[across]].tolist())
-            unbeaten = _largest_first(group for k, group in enumerate(groups) if k not in beaten)
-            winless = _largest_first(group for k, group in enumerate(groups) if k not in winning)
+            unbeaten, winless = (
+                _shown(group for k, group in groups.items() if k not in others)
+                for others in (set(part[j[across]].tolist()), set(part[i[across]].tolist()))
+            )
             raise RankingError(
-                f"scores are not finite: {_shown(unbeaten)} never lost to the others, {_shown(winless)} never won "
-                "against the others, so their distance grows without end. Expected wins both ways across any split "
-                "of the candidates. Take a prior (bt with prior='all'), soft probabilities, or more comparisons",
-                components=_largest_first(groups),
-                unbeaten=unbeaten,
-                winless=winless,
+                f"scores are not finite: {unbeaten} never lost to the others, {winless} never won against the others, "
+                "so their distance grows without end. Expected wins both ways across any split of the candidates. "
+                "Take a prior (bt with prior='all'), soft probabilities, or more comparisons"
             )
 
 
-def _components(matrix: sparse.csr_array, connection: Literal["weak", "strong"]) -> tuple[int, IntArray]:
-    """How many, and that of every candidate; numbered in the order of their first members."""
-    n_parts, part = csgraph.connected_components(matrix, connection=connection)
-    number = np.argsort(np.argsort(np.unique(part, return_index=True)[1]))
-    return n_parts, number[part]
-
-
-def _grouped(ids: Sequence[str], part: IntArray, n_parts: int) -> list[list[str]]:
-    groups: list[list[str]] = [[] for _ in range(n_parts)]
+def _components(
+    ids: Sequence[str], matrix: sparse.csr_array | sparse.coo_array, connection: Literal["weak", "strong"]
+) -> tuple[IntArray, dict[int, list[str]]]:
+    """The number of each candidate's component; and the ids of each."""
+    _, part = csgraph.connected_components(matrix, connection=connection)
+    groups: dict[int, list[str]] = {}
     for name, k in zip(ids, part.tolist(), strict=True):
-        groups[k].append(name)
-    return groups
+        groups.setdefault(k, []).append(name)
+    return part.astype(np.int64), groups
 
 
-def _largest_first(groups: Iterable[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
-    return tuple(sorted(map(tuple, groups), key=len, reverse=True))
+def _shown(groups: Iterable[Sequence[str]]) -> str:
+    """The three largest, and three names of each."""
+
+    def some(shown: Sequence[str]) -> str:
+        return ", ".join(shown[:3]) + (f" and {len(shown) - 3} more" if len(shown) > 3 else "")
+
+    return some([f"{{{some([repr(name) for name in group])}}}" for group in sorted(groups, key=len, reverse=True)])
 
 
-def _shown(groups: Sequence[Sequence[str]], most: int = 3) -> str:
-    def one(group: Sequence[str]) -> str:
-        names = ", ".join(map(repr, group[:most]))
-        return "{" + names + (f" and {len(group) - most} more" if len(group) > most else "") + "}"
-
-    return ", ".join(map(one, groups[:most])) + (f" and {len(groups) - most} more" if len(groups) > most else "")
-
-
-@dataclass(frozen=True, eq=False)
-class Complete:
-    """A weight between every two candidates, as M numbers a candidate and a small matrix between them.
-
-    weight of (a, b) = (basis core basis')[a, b];  basis : sparse, shape (N, M), rows sum to 1;  core : shape (M, M)
-    """
-
-    basis: sparse.csr_array
-    core: FloatArray
-
-    def degrees(self) -> FloatArray:
-        mass = self.basis.T @ np.ones(self.basis.shape[0])
-        degrees: FloatArray = self.basis @ (self.core @ mass)
-        return degrees
-
-    def dense(self) -> FloatArray:
-        weights: FloatArray = self.basis @ (self.basis @ self.core.T).T
-        return weights
+def require_dense(n: int, what: str, remedy: str) -> None:
+    """raises : RankingError for what would need a matrix of too many candidates"""
+    if n > MOST_DENSE:
+        raise RankingError(
+            f"cannot hold {what} of {n} candidates ({8 * n * n / 1e9:.0f} GB), expected at most {MOST_DENSE}. {remedy}"
+        )
 
 
 class Information:
@@ -153,7 +126,7 @@ class Information:
 
     weights : shape (n_edges,), >= 0
     ridge : added to the diagonal; without it L is singular, and everything happens where the sum is 0
-    complete : weights between all candidates, besides those of the edges
+    everyone : shape (N, N); weights between all candidates, besides those of the edges
     column, corner : shape (N,) and a number; the row and column of one more parameter, last
     """
 
@@ -163,20 +136,20 @@ class Information:
         weights: FloatArray,
         *,
         ridge: float = 0.0,
-        complete: Complete | None = None,
+        everyone: FloatArray | None = None,
         column: FloatArray | None = None,
         corner: float = 0.0,
     ) -> None:
-        self.graph, self.weights, self.ridge, self.complete = graph, weights, ridge, complete
+        self.graph, self.weights, self.ridge, self.everyone = graph, weights, ridge, everyone
         self.column, self.corner = column, corner
         self._upper, self._lower = graph.triangles(weights)
-        self._diagonal = graph.degrees(weights) + ridge + (0.0 if complete is None else complete.degrees())
+        self._diagonal = graph.degrees(weights) + ridge + (0.0 if everyone is None else everyone @ np.ones(graph.n))
 
     def __matmul__(self, x: FloatArray) -> FloatArray:
         scores = x[: self.graph.n]
         y: FloatArray = self._diagonal * scores - self._upper @ scores - self._lower @ scores
-        if self.complete is not None:
-            y -= self.complete.basis @ (self.complete.core @ (self.complete.basis.T @ scores))
+        if self.everyone is not None:
+            y -= self.everyone @ scores
         if self.column is not None:
             y = np.append(y + self.column * x[-1], self.column @ scores + self.corner * x[-1])
         return y
@@ -186,8 +159,8 @@ class Information:
         matrix = np.zeros((n, n) if self.column is None else (n + 1, n + 1))
         matrix[self.graph.i, self.graph.j] = -self.weights
         matrix[:n, :n] += matrix[:n, :n].T
-        if self.complete is not None:
-            matrix[:n, :n] -= self.complete.dense()
+        if self.everyone is not None:
+            matrix[:n, :n] -= self.everyone
         matrix[np.arange(n), np.arange(n)] += self._diagonal
         if self.column is not None:
             matrix[n, :n] = matrix[:n, n] = self.column
@@ -203,20 +176,13 @@ class Information:
             lower, failed = linalg.lapack.dpotrf(self._gauged(), lower=1)
             if not failed:
                 return self._centred(linalg.lapack.dpotrs(lower, b, lower=1)[0])
-        x, reached = _conjugate_gradients(self.__matmul__, self._jacobi(), b, tolerance)
-        if not reached and self.complete is None:
-            x = self._factorised(b)
-        return self._centred(x)
+        diagonal = self._diagonal if self.column is None else np.append(self._diagonal, self.corner)
+        return self._centred(_conjugate_gradients(self.__matmul__, diagonal, b, tolerance))
 
     def covariance(self) -> FloatArray:
         """The inverse, dense; without ridge, on the vectors that sum to 0. O(N^3) time, O(N^2) memory."""
-        n = self.graph.n
-        if n > MOST_DENSE:
-            raise RankingError(
-                f"a covariance of {n} candidates takes {8 * n * n / 1e9:.0f} GB, expected at most {MOST_DENSE} "
-                "candidates. Take stderr=None, and bootstrap() where errors are needed"
-            )
-        gauge = self._gauge()
+        n, gauge = self.graph.n, self._gauge()
+        require_dense(n, "the errors", "Take stderr='bootstrap' or 'none'")
         lower, failed = linalg.lapack.dpotrf(self._gauged(), lower=1)
         inverse, failed_too = linalg.lapack.dpotri(lower, lower=1)
         if failed or failed_too:
@@ -225,9 +191,6 @@ class Information:
         if gauge:
             inverse[:n, :n] -= 1 / (gauge * n * n)
         return np.asarray(inverse)
-
-    def _jacobi(self) -> FloatArray:
-        return self._diagonal if self.column is None else np.append(self._diagonal, self.corner)
 
     def _gauge(self) -> float:
         """What is added everywhere to make L regular without changing it where scores sum to 0."""
@@ -243,23 +206,11 @@ class Information:
             x[: self.graph.n] -= x[: self.graph.n].mean()
         return x
 
-    def _factorised(self, b: FloatArray) -> FloatArray:
-        """By sparse LU, the first candidate at 0: little work where conjugate gradients are slow, on long chains."""
-        matrix = sparse.diags_array(self._diagonal) - self._upper - self._lower
-        if self.column is not None:
-            column = sparse.coo_array(self.column[:, None])
-            matrix = sparse.block_array([[matrix, column], [column.T, sparse.coo_array([[self.corner]])]])
-        first = 0 if self.ridge else 1
-        matrix = sparse.csc_array(matrix)[first:, first:]
-        lu = splu(sparse.csc_matrix(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0)
-        x: FloatArray = np.append(np.zeros(first), lu.solve(b[first:]))
-        return x
-
 
 def _conjugate_gradients(
     multiply: Callable[[FloatArray], FloatArray], diagonal: FloatArray, b: FloatArray, tolerance: float
-) -> tuple[FloatArray, bool]:
-    """x with A x = b, and whether |A x - b| <= tolerance |b|. A positive semi-definite, b in its range.
+) -> FloatArray:
+    """x with |A x - b| <= tolerance |b|. A positive semi-definite, b in its range.
 
     Starts from 0, so that x'Ax = x'b whenever it stops: Newton's method counts on that.
     """
@@ -267,9 +218,9 @@ def _conjugate_gradients(
     scaled = residual / diagonal
     direction = scaled.copy()
     product, goal = float(residual @ scaled), tolerance * float(np.sqrt(b @ b))
-    for _ in range(PATIENCE):
+    for _ in range(PATIENCE * len(b)):  # N steps are enough, but for rounding
         if float(np.sqrt(residual @ residual)) <= goal:
-            return x, True
+            break
         image = multiply(direction)
         step = product / float(direction @ image)
         x += step * direction
@@ -278,4 +229,4 @@ def _conjugate_gradients(
         previous, product = product, float(residual @ scaled)
         direction *= product / previous
         direction += scaled
-    return x, False
+    return x

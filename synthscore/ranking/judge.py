@@ -28,9 +28,7 @@ from ..judging.templates import Templates
 from ..judging.verdicts import Pair
 from ..signature import Signature, text_hash
 from ..types import Context, FloatArray, IntArray, Target, Task
-from .bradley_terry import bradley_terry
 from .comparisons import Comparisons
-from .designs import design, greedy, next_pairs
 from .pairs import Answer, Call, merge_sort
 from .selection import Selection
 from .sets import GROUPS, ComparisonSets, Failure, Group, LeftOut
@@ -56,45 +54,46 @@ def compare(
     """What a judge answers when candidates for the same context are compared, a set for each context and attribute.
 
     candidates : rows with context_id, text, and context unless `contexts` holds them; maybe id and system
-    judge : an engine, or the name of a model
+    judge : an engine, or the name of a model (open_judge: behind the default store)
     task : one of synthscore.task_names(), or a folder with a task.toml. attribute : one of its, or several
     raises : TaskError, TemplateError, LabelError, EngineError; InputError for a source that cannot be read at all
     """
-    from ..engines import open_engine
+    from ..engines import open_judge
 
     known = task if isinstance(task, Task) else load_task(task)
     names = [attribute] if isinstance(attribute, str) else attribute
     attributes = [known.attribute(name).name for name in dict.fromkeys(names)]
     problems, left_out = read_problems(candidates, attributes, contexts=contexts, encoding=encoding, fields=fields)
-    engine = open_engine(judge) if isinstance(judge, str) else judge
-    asked = Judge(problems, engine, Templates(known, asking.prompts), asking)
+    asked = Judge(problems, open_judge(judge), Templates(known, asking.prompts), asking)
     return ask_judge(asked, selection or Selection(), left_out)
 
 
 def ask_judge(judge: Judge, selection: Selection, left_out: Sequence[LeftOut] = ()) -> ComparisonSets:
     """A judge's answers to what is chosen about its problems. A problem that the budget cannot connect is left out."""
-    problems, refused, designs = judge.problems, list(left_out), dict[int, IntArray]()
-    both, rngs = selection.both_orders, [problem.rng(selection.seed) for problem in judge.problems]
-    for k, problem in enumerate(problems if selection.design != "sort" else ()):
+    from .designs import design  # SciPy
+
+    problems, seed, both, refused = judge.problems, selection.seed, selection.both_orders, list(left_out)
+    chosen: dict[int, IntArray] = {}
+    for k, problem in enumerate(problems):
         name = "greedy" if selection.design == "sequential" else selection.design  # which begins like it
         try:
-            designs[k] = design(name, len(problem.ids), selection.budget, rngs[k], both_orders=both)
+            calls = np.empty((0, 2), dtype=np.int64)  # a sort chooses as it goes
+            if name != "sort":
+                calls = design(name, len(problem.ids), selection.budget, problem.rng(seed), both_orders=both)
+            chosen[k] = calls
         except InputError as error:
             names = dict(zip(GROUPS, problem.group, strict=True))
             refused += [LeftOut({"id": text, **names}, str(error)) for text in problem.ids]
-    asked = list(designs) if selection.design != "sort" else list(range(len(problems)))
-    ids = [problems[k].ids for k in asked]
+    ids = [problem.ids for problem in problems]
     if selection.design == "sort":
-        gap, beam = selection.gap, selection.beam_size
-        merge_sort(ids, judge, gap=gap, beam_size=beam, both_orders=both, seed=selection.seed)
+        merge_sort(ids, judge, gap=selection.gap, beam_size=selection.beam_size, both_orders=both, seed=seed)
     elif selection.design == "sequential":
-        budgets = [len(designs[k]) for k in asked]
-        rngs = [problems[k].rng(selection.seed) for k in asked]
-        ask_in_rounds(ids, lambda calls: judge([(asked[k], i, j) for k, i, j in calls]), budgets, rngs)
+        budgets = [len(chosen.get(k, ())) for k in range(len(problems))]
+        ask_in_rounds(ids, judge, budgets, [problem.rng(seed) for problem in problems])
     else:
-        judge([(k, i, j) for k, calls in designs.items() for i, j in calls.tolist()])
+        judge([(k, i, j) for k, calls in chosen.items() for i, j in calls.tolist()])
     signature, answered = judge.signature.with_(selection=selection), judge.comparisons()
-    sets = {problems[k].group: replace(answered[k], signature=signature) for k in asked}
+    sets = {problems[k].group: replace(answered[k], signature=signature) for k in chosen}
     return ComparisonSets(GROUPS, sets, tuple(refused), tuple(judge.failures))
 
 
@@ -245,7 +244,10 @@ class Judge:
     def comparisons(self) -> list[Comparisons]:
         """What was answered so far, one set a problem, in the order in which it was asked."""
         return [
-            compared(problem.ids, np.array(calls, dtype=np.int64).reshape(-1, 3)[:, 1:], answers, self.signature)
+            replace(
+                compared(problem.ids, np.array(calls, dtype=np.int64).reshape(-1, 3)[:, 1:], answers),
+                signature=self.signature,
+            )
             for problem, calls, answers in zip(self.problems, self._calls, self._answers, strict=True)
         ]
 
@@ -260,9 +262,6 @@ def _target_first(templates: Templates, protocol: str) -> bool:
     return prompt.text.find(texts["target"]) < prompt.text.find(texts["reference"])
 
 
-_SIMILAR = np.array([-np.inf, -np.inf, 0.0])
-
-
 def ask_in_rounds(
     problems: Sequence[Sequence[str]], answer: Answer, budgets: Sequence[int], rngs: Sequence[np.random.Generator]
 ) -> list[Comparisons]:
@@ -273,39 +272,36 @@ def ask_in_rounds(
     First the N - 1 pairs of a greedy design in one order, then N calls a round, chosen under the scores of bt with its
     prior, which are defined for any answers. A call without an answer is spent, and not asked again before the others.
     """
-    asked = [np.empty((0, 2), dtype=np.int64) for _ in budgets]
-    answers = [np.empty((0, 3)) for _ in budgets]
+    from .bradley_terry import bradley_terry  # SciPy
+    from .designs import greedy, next_pairs
+
+    asked = [np.empty((0, 2), dtype=np.int64) for _ in problems]
+    answers = [np.empty((0, 3)) for _ in problems]
+
+    def answered(k: int) -> Comparisons:
+        known = ~np.isnan(answers[k][:, 0])
+        return compared(problems[k], asked[k][known], answers[k][known])
+
     while True:
         chosen: dict[int, IntArray] = {}
-        for k, (budget, rng) in enumerate(zip(budgets, rngs, strict=True)):
-            ids, left = problems[k], budget - len(asked[k])
-            if not len(asked[k]):
-                chosen[k] = greedy(len(ids), min(budget, len(ids) - 1), rng, both_orders=False)
+        for k, (ids, budget, rng) in enumerate(zip(problems, budgets, rngs, strict=True)):
+            n, left = len(ids), budget - len(asked[k])
+            if left > 0 and not len(asked[k]):
+                chosen[k] = greedy(n, min(budget, n - 1), rng, both_orders=False)
             elif left > 0:
-                known = ~np.isnan(answers[k][:, 0])
-                scores = bradley_terry(compared(ids, asked[k][known], answers[k][known]), stderr=None)
-                # An answer that did not come counts as one here: else its text would be the least known for ever.
-                seen = compared(ids, asked[k], np.where(known[:, None], answers[k], _SIMILAR))
-                chosen[k] = next_pairs(seen, scores, min(left, len(ids)), rng)
+                # An answer that did not come counts as "similar" here: else its text would be the least known for ever.
+                similar = np.where(np.isnan(answers[k]), [-np.inf, -np.inf, 0.0], answers[k])
+                scores = bradley_terry(answered(k), stderr=None)
+                chosen[k] = next_pairs(compared(ids, asked[k], similar), scores, min(left, n), rng)
         if not chosen:
-            break
+            return [answered(k) for k in range(len(problems))]
         given = answer([(k, i, j) for k, calls in chosen.items() for i, j in calls.tolist()])
         parts = np.split(given, np.cumsum([len(calls) for calls in chosen.values()])[:-1])
         for (k, calls), part in zip(chosen.items(), parts, strict=True):
             asked[k], answers[k] = np.concatenate([asked[k], calls]), np.concatenate([answers[k], part])
-    found = []
-    for ids, calls, given in zip(problems, asked, answers, strict=True):
-        good = ~np.isnan(given[:, 0])
-        found.append(compared(ids, calls[good], given[good]))
-    return found
 
 
-def compared(
-    ids: Sequence[str],
-    calls: IntArray,
-    answers: Sequence[FloatArray] | FloatArray,
-    signature: Signature | None = None,
-) -> Comparisons:
+def compared(ids: Sequence[str], calls: IntArray, answers: Sequence[FloatArray] | FloatArray) -> Comparisons:
     """Calls, shape (k, 2), and their log-probabilities as Comparisons of weight 1."""
     log_probs = np.array(answers, dtype=np.float64).reshape(-1, 3)
-    return Comparisons(tuple(ids), calls[:, 0], calls[:, 1], log_probs, np.ones(len(calls)), signature)
+    return Comparisons(tuple(ids), calls[:, 0], calls[:, 1], log_probs, np.ones(len(calls)))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -41,7 +41,6 @@ class Method:
 
     name : in commands, signatures and Ranking.method. summary : one line for a list
     function : module and name, in this package
-    reads : the judge's "probabilities", or its "decisions": who won, and no more
     options : name -> default, of those that `rank` takes; "decisions": what a win is, as in counts.win_ratio
     debias : how a favour for a position can be taken out. stderr : how standard errors can be found
     sorts : it needs the answers to the questions that its search asks, which cannot be thinned
@@ -50,7 +49,6 @@ class Method:
     name: str
     summary: str
     function: str
-    reads: Literal["probabilities", "decisions"] = "probabilities"
     options: Mapping[str, Any] = field(default_factory=dict)
     debias: tuple[str, ...] = ("none", "median", "mean")
     stderr: tuple[str, ...] = ("bootstrap",)
@@ -59,7 +57,7 @@ class Method:
     def __call__(self, comparisons: Comparisons, **options: Any) -> Ranking:
         module, name = self.function.split(".")
         ranking: Ranking = getattr(import_module(f"{__package__}.{module}"), name)(comparisons, **options)
-        return replace(ranking, signature=comparisons.signature or Signature(()))
+        return replace(ranking, signature=comparisons.signature)
 
     @property
     def fast(self) -> Callable[..., Ranking]:
@@ -90,11 +88,11 @@ _MODELS = ("model", "sandwich", "bootstrap")
 METHODS: Mapping[str, Method] = {
     method.name: method
     for method in (
-        Method("win-ratio", "share of comparisons won", "counts.win_ratio", "decisions", _HARD),
+        Method("win-ratio", "share of comparisons won", "counts.win_ratio", _HARD),
         Method("average-probability", "mean probability to win a comparison", "counts.average_probability"),
-        Method("colley", "share of comparisons won, minding against whom", "counts.colley", "decisions", _HARD),
+        Method("colley", "share of comparisons won, minding against whom", "counts.colley", _HARD),
         Method(
-            "bt", "Bradley-Terry on who won", "bradley_terry.bradley_terry", "decisions",
+            "bt", "Bradley-Terry on who won", "bradley_terry.bradley_terry",
             {**_HARD, "prior": "all"}, stderr=_MODELS,
         ),
         Method(
@@ -109,12 +107,12 @@ METHODS: Mapping[str, Method] = {
             "poe-g", "least squares on probabilities", "gaussian.gaussian",
             debias=("none", "median", "mean", "gamma"), stderr=_MODELS,
         ),
-        Method("poe-g-hard", "least squares on who won", "gaussian.hard_gaussian", "decisions", _HARD, stderr=_MODELS),
+        Method("poe-g-hard", "least squares on who won", "gaussian.hard_gaussian", _HARD, stderr=_MODELS),
         Method(
             "likelihood", "the order under which the answers are most probable", "likelihood.likelihood_ranking"
         ),
         Method(
-            "pairs", "a merge sort that asks as it goes", "pairs.stored_merge_sort", "probabilities",
+            "pairs", "a merge sort that asks as it goes", "pairs.stored_merge_sort",
             {"gap": 0.0, "beam_size": 1, "both_orders": False}, debias=("none",), stderr=(), sorts=True,
         ),
     )
@@ -162,7 +160,8 @@ def rank(
     run = {**of.options, **options}
     if of.sorts:
         run["seed"] = seed
-    signature = (sets.signature or Signature.of(synthscore=__version__)).with_(
+    judge = sets.signature
+    signature = (judge if judge.parts else Signature.of(synthscore=__version__)).with_(
         comparisons=sets.fingerprint, method=method, **run, debias=debias, stderr=stderr
     )
     bias, shift, shifted = None, None, sets.sets
@@ -207,7 +206,6 @@ def _with_errors(method: Method, calls: Comparisons, options: Mapping[str, Any],
         return found
     from .uncertainty import bootstrap
 
-    sample = bootstrap(partial(method.fast, **options), calls, RESAMPLES, np.random.default_rng(seed))
-    return replace(
-        found, stderr=sample.stderr, settings={**found.settings, "resamples": RESAMPLES - len(sample.failures)}
-    )
+    resampled = partial(method.fast, **options)
+    errors, n_ranked = bootstrap(resampled, calls, RESAMPLES, np.random.default_rng(seed))
+    return replace(found, stderr=errors, settings={**found.settings, "resamples": n_ranked})

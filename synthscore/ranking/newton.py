@@ -9,17 +9,17 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy import sparse
 
 from ..types import FloatArray
-from .graph import Complete, Graph, Information
+from .graph import Graph, Information, require_dense
 
 # A full Newton step whose differences change by at most this raises the likelihood: see _step.
 SAFE_CHANGE = 1.79
 # A gradient is small far out on the likelihood's flat tails, too; there every step is about 1 nat. The last step before
 # the end must be shorter than this.
 LAST_STEP = 0.01
-NODES = 14  # Chebyshev nodes in a cell one nat wide: tanh(d / 2) to 1e-15
+TOLERANCE = 1e-9  # of a derivative, for each unit of weight that it sums over
+MAX_ITERATIONS = 100
 
 
 class Slopes(NamedTuple):
@@ -53,58 +53,18 @@ class Fit(NamedTuple):
     information: Information
 
 
-class Everyone:
-    """A prior: epsilon wins for every candidate against every other one, both ways.
-
-        log p(s) = epsilon sum over pairs of log sigma(d) + log sigma(-d)
-
-    The N^2 pairs are never formed. The sums over them are smooth in the score alone, so they are taken over Chebyshev
-    nodes in cells one nat wide and interpolated, to rounding: O(N) time and memory. While candidates are fewer than
-    nodes, they are the nodes.
-    """
-
-    def __init__(self, epsilon: float) -> None:
-        self.epsilon = epsilon
-
-    def slopes(self, scores: FloatArray) -> tuple[FloatArray, Complete]:
-        """d log p / ds, shape (N,), and minus the second derivative."""
-        basis, nodes = _interpolation(scores)
-        pull = np.tanh((nodes[:, None] - nodes[None, :]) / 2)
-        mass = basis.T @ np.ones(len(scores))
-        gradient = -self.epsilon * (basis @ (pull @ mass))
-        return gradient, Complete(basis, self.epsilon / 2 * (1 - pull**2))
-
-
-def _interpolation(scores: FloatArray) -> tuple[sparse.csr_array, FloatArray]:
-    """A sparse (N, M) matrix and M nodes: smooth f(scores) = matrix @ f(nodes)."""
-    n = len(scores)
-    cells, cell = np.unique(np.floor(scores), return_inverse=True)
-    if n <= NODES * len(cells):
-        return sparse.csr_array((np.ones(n), np.arange(n), np.arange(n + 1)), shape=(n, n)), scores
-    angles = (np.arange(NODES) + 0.5) * np.pi / NODES
-    nodes = (cells[:, None] + 0.5 + np.cos(angles) / 2).ravel()
-    # The discrete cosine transform turns values at the nodes into Chebyshev coefficients.
-    coefficients = 2 / NODES * np.cos(np.outer(np.arange(NODES), angles))
-    coefficients[0] /= 2
-    values = np.polynomial.chebyshev.chebvander(2 * (scores - cells[cell]) - 1, NODES - 1) @ coefficients
-    columns = (NODES * cell[:, None] + np.arange(NODES)).ravel()
-    starts = np.arange(0, NODES * n + 1, NODES)
-    return sparse.csr_array((values.ravel(), columns, starts), shape=(n, len(nodes))), nodes
-
-
 class _Point:
     """A point on the way up: derivatives there."""
 
-    def __init__(
-        self, graph: Graph, likelihood: Likelihood, prior: Everyone | None, scores: FloatArray, theta: float
-    ) -> None:
+    def __init__(self, graph: Graph, likelihood: Likelihood, prior: float, scores: FloatArray, theta: float) -> None:
         self.scores, self.theta, self._graph = scores, theta, graph
         self.slopes = likelihood.slopes(graph.differences(scores), theta)
         self.gradient = graph.divergence(self.slopes.d)
-        self._complete: Complete | None = None
-        if prior is not None:
-            pull, self._complete = prior.slopes(scores)
-            self.gradient += pull
+        self._everyone: FloatArray | None = None
+        if prior:
+            pull = np.tanh(np.subtract.outer(scores, scores) / 2)
+            self.gradient -= prior * (pull @ np.ones(graph.n))
+            self._everyone = prior / 2 * (1 - pull**2)
         self.gradient -= self.gradient.mean()  # 0 but for rounding
         if self.slopes.theta is not None:
             self.gradient = np.append(self.gradient, self.slopes.theta.sum())
@@ -114,7 +74,7 @@ class _Point:
         return Information(
             self._graph,
             self.slopes.dd,
-            complete=self._complete,
+            everyone=self._everyone,
             column=None if dtheta is None else self._graph.divergence(dtheta),
             corner=self.slopes.corner,
         )
@@ -125,27 +85,28 @@ def maximise(
     likelihood: Likelihood,
     games: FloatArray,
     *,
-    start: FloatArray | None = None,
+    start: FloatArray,
     theta: float = 0.0,
-    prior: Everyone | None = None,
-    tolerance: float = 1e-9,
-    max_iterations: int = 100,
+    prior: float = 0.0,
 ) -> Fit:
     """The scores (mean zero) and theta of greatest likelihood, by Newton's method.
 
     games : shape (n_edges,), the weight of each edge's comparisons, > 0
-    tolerance : converged when no derivative is more than this for each unit of weight it sums over
+    prior : wins of every candidate against every other one, both ways: prior times the sum over all pairs of
+        log sigma(d) + log sigma(-d) is added to the log-likelihood. O(N^2) time and memory
+    raises : RankingError for a prior on more than 10,000 candidates
     """
-    scale = graph.degrees(games) + (0.0 if prior is None else 2 * prior.epsilon * (graph.n - 1))
-    start = np.zeros(graph.n) if start is None else start - start.mean()
-    point = _Point(graph, likelihood, prior, start, theta)
+    if prior:
+        require_dense(graph.n, "a prior on all pairs", "Take poe-bt, or bt with prior='observed'")
+    scale = graph.degrees(games) + 2 * prior * (graph.n - 1)
+    point = _Point(graph, likelihood, prior, start - start.mean(), theta)
     if point.slopes.theta is not None:
         scale = np.append(scale, games.sum())
     change, first = np.inf, float(np.sqrt(point.gradient @ point.gradient))
-    for iteration in range(max_iterations + 1):
+    for iteration in range(MAX_ITERATIONS + 1):
         left = float(np.max(np.abs(point.gradient) / scale))
-        converged = left == 0 or (left <= tolerance and change <= LAST_STEP)
-        if converged or iteration == max_iterations:
+        converged = left == 0 or (left <= TOLERANCE and change <= LAST_STEP)
+        if converged or iteration == MAX_ITERATIONS:
             break
         # The nearer to the top, the more exact: a step that is no better than its start would be wasted on the way.
         information, size = point.information(), float(np.sqrt(point.gradient @ point.gradient))
@@ -155,9 +116,7 @@ def maximise(
     return Fit(point.scores, point.theta, converged, iteration, gradient, point.slopes, point.information())
 
 
-def _step(
-    graph: Graph, likelihood: Likelihood, prior: Everyone | None, start: _Point, step: FloatArray
-) -> tuple[_Point, float]:
+def _step(graph: Graph, likelihood: Likelihood, prior: float, start: _Point, step: FloatArray) -> tuple[_Point, float]:
     """The next point, and by how much a difference or theta may have changed on the way to it.
 
     Along a line the third derivative of these likelihoods is at most c times the second, where c is the largest change

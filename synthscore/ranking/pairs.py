@@ -36,7 +36,6 @@ def merge_sort(
     beam_size: int = 1,
     both_orders: bool = False,
     seed: int = 0,
-    starts: Sequence[IntArray] | None = None,
 ) -> list[Ranking]:
     """Sorts many problems side by side, worst first, each merge a beam search over the ways to interleave its two runs.
 
@@ -49,20 +48,19 @@ def merge_sort(
         even if every answer is right: paths have not answered the same questions.
     both_orders : ask about a pair in both, and average
     seed : of the order that a sort starts from, a permutation of the sorted ids: the same for the same ids, whatever
-        their order. starts : these orders themselves, as indices
+        their order
     returns : scores are positions, evenly spaced by 1, mean zero. No pair is asked twice. A call without an answer ends
         its sort: scores NaN, converged False, the call (two ids) in settings["failed"].
-    raises : InputError for a problem of less than two texts, or settings that are none
+    raises : InputError for settings that are none
     """
     if not 0 <= gap <= 0.5 or beam_size < 1:
         raise InputError(
             f"cannot sort with gap={gap}, beam_size={beam_size}: expected a gap from 0 to 0.5, and a beam_size "
             "of at least 1"
         )
-    if small := [ids for ids in problems if len(ids) < 2]:
-        raise InputError(f"cannot sort {len(small[0])} candidates, expected at least 2", value=small[0])
-    starts = [_start(ids, seed) for ids in problems] if starts is None else starts
-    side_by_side = _together([_search(k, start, gap, beam_size, both_orders) for k, start in enumerate(starts)])
+    side_by_side = _together(
+        [_search(k, _start(ids, seed), gap, beam_size, both_orders) for k, ids in enumerate(problems)]
+    )
     answers: Any = None
     while True:
         try:
@@ -115,9 +113,7 @@ def _ranking(ids: Sequence[str], found: _Found, settings: dict[str, Any]) -> Ran
     settings = settings | {"n_calls": int(found.games.sum() / 2), "n_rounds": found.n_rounds}
     if found.failed:
         settings["failed"] = tuple(ids[k] for k in found.failed)
-    nothing = np.full(len(ids), np.nan)
-    converged = found.ascending is not None
-    return Ranking(tuple(ids), scores, nothing, found.games, "pairs", converged=converged, settings=settings)
+    return Ranking(tuple(ids), scores, found.games, "pairs", converged=not found.failed, settings=settings)
 
 
 def _search(

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
 from ..signature import Signature
 from ..types import FloatArray, IntArray
 from .bias import Debiasing, PositionBias
@@ -22,33 +21,29 @@ class Ranking:
 
     scores : float64, shape (N,). NaN for a candidate without comparisons where the method can say nothing of it.
         Methods that know scores only up to a shift (Bradley-Terry, Gaussian, orders) return them with mean zero.
-    stderr : float64, shape (N,), of the score as it is returned; NaN where the method gives none
     n_comparisons : float64, shape (N,); weight of the comparisons each candidate took part in
+    stderr : float64, shape (N,), of the score as it is returned; NaN where the method gives none
     converged, iterations, gradient : whether the solver reached its tolerance; how often it went round; the largest
         |derivative of the log-likelihood| that is left. A closed form has converged after 0 iterations.
     log_likelihood : nats, of the comparisons under the scores; NaN where the method has no likelihood
     settings : the method's options, and what it estimated (gamma, nu, tau, ...)
-    covariance : float64, shape (N, N), of the scores, where the method computed it
     """
 
     ids: tuple[str, ...]
     scores: FloatArray
-    stderr: FloatArray
     n_comparisons: FloatArray
     method: str
+    stderr: FloatArray = field(default_factory=lambda: np.empty(0))  # empty: NaN for all
     converged: bool = True
     iterations: int = 0
     gradient: float = 0.0
     log_likelihood: float = float("nan")
     settings: Mapping[str, Any] = field(default_factory=dict)
-    covariance: FloatArray | None = None
-    signature: Signature = field(default_factory=lambda: Signature(()))
+    signature: Signature = field(default_factory=Signature)
 
     def __post_init__(self) -> None:
-        n = len(self.ids)
-        for name in ("scores", "stderr", "n_comparisons"):
-            if getattr(self, name).shape != (n,):
-                raise InputError(f"{name} has shape {getattr(self, name).shape}, expected ({n},)")
+        if not len(self.stderr):
+            object.__setattr__(self, "stderr", np.full(len(self.ids), np.nan))
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -28,10 +28,9 @@ import numpy as np
 from ..errors import InputError
 from ..io.fields import Row, read_id, read_number, require_number, row_error, shorten
 from ..io.files import Source, read_rows
-from ..io.nouns import target_names
 from ..io.write import write_rows
 from ..signature import Signature, text_hash
-from .comparisons import Comparisons, joint_signature
+from .comparisons import Comparisons
 
 GROUPS = ("context_id", "attribute")
 """Columns that tell rankings apart, where rows have them and `by` is not given."""
@@ -39,12 +38,18 @@ GROUPS = ("context_id", "attribute")
 Group = tuple[str, ...]
 """The values of the columns that tell rankings apart."""
 
-_Call = tuple[str, str, tuple[float, float, float], float, str]  # first, second, log-probabilities, weight, signature
-_TIES = frozenset({"tie", "tied", "draw", "similar", "equal", "even"})
-_OUTCOMES: Mapping[str, float] = {  # P(first is better)
-    **dict.fromkeys(("first", "win", "a", "1"), 1.0),
-    **dict.fromkeys(("second", "loss", "b", "0"), 0.0),
-    **dict.fromkeys((*_TIES, "0.5"), 0.5),
+LABELS = ("log_p_first", "log_p_second", "log_p_tie")
+"""Columns of log-probabilities."""
+
+_LogProbs = tuple[float, float, float]  # of first, second, tie
+_Call = tuple[str, str, _LogProbs, float, str]  # first, second, log-probabilities, weight, signature
+_FIRST, _SECOND, _TIE = (0.0, -math.inf, -math.inf), (-math.inf, 0.0, -math.inf), (-math.inf, -math.inf, 0.0)
+_TIES: Mapping[str, _LogProbs] = dict.fromkeys(("tie", "tied", "draw", "similar", "equal", "even"), _TIE)
+_OUTCOMES: Mapping[str, _LogProbs] = {
+    **dict.fromkeys(("first", "win", "a", "1"), _FIRST),
+    **dict.fromkeys(("second", "loss", "b", "0"), _SECOND),
+    **_TIES,
+    "0.5": _TIE,
 }
 _ANSWERS = ("log_p_first", "log_odds", "probability", "winner", "outcome")
 
@@ -87,9 +92,9 @@ class ComparisonSets:
         return not (self.left_out or self.failures or self.errors)
 
     @property
-    def signature(self) -> Signature | None:
-        """Of all judges; None where nobody signed."""
-        return joint_signature(self.sets.values())
+    def signature(self) -> Signature:
+        """Of all judges; without parts where nobody signed."""
+        return Signature.merged(calls.signature for calls in self.sets.values())
 
     @property
     def fingerprint(self) -> str:
@@ -108,7 +113,6 @@ class ComparisonSets:
         source: Source,
         *,
         by: Sequence[str] | None = None,
-        candidates: Source | None = None,
         encoding: str = "utf-8",
         fields: Mapping[str, str] | None = None,
     ) -> ComparisonSets:
@@ -116,14 +120,10 @@ class ComparisonSets:
 
         by : columns whose values tell sets apart; (): one set. Default: those of context_id and attribute that the
             first row has
-        candidates : rows with ids, and context_ids if any, of all candidates, where some may not have been compared;
-            else those that the comparisons name
         raises : InputError for a source without a single comparison, or that cannot be read at all
         """
-        known = None if candidates is None else _ids_by_context(candidates, encoding)
         columns = None if by is None else tuple(by)
         found: dict[Group, list[_Call]] = {}
-        candidates_of: dict[Group, dict[str, None]] = {}
         errors: list[InputError] = []
         for row in read_rows(source, encoding=encoding, fields=fields):
             try:
@@ -136,10 +136,6 @@ class ComparisonSets:
                 if first == second:
                     seen = f"{first!r} is compared with itself"
                     raise row_error(row, "second", second, seen, "Name two texts, or remove the row")
-                if known is not None:
-                    if group not in candidates_of:
-                        candidates_of[group] = dict.fromkeys(_candidates(known, columns, group))
-                    _require_known(row, group, (first, second), candidates_of[group])
                 log_probs, weight = _log_probs(row, first, second), _weight(row)
             except InputError as error:
                 errors.append(error)
@@ -152,19 +148,8 @@ class ComparisonSets:
                 f"{source if isinstance(source, str) else 'the source'} holds no comparisons, expected at least one "
                 f"row with first, second and one of {', '.join(_ANSWERS)}{why}"
             )
-        columns = columns or ()
-        left_out = []
-        if known is not None and "context_id" in columns:
-            compared = {group[columns.index("context_id")] for group in found}
-            reason = "there are no comparisons of its context"
-            left_out = [
-                LeftOut({"id": name, "context_id": context_id}, reason)
-                for context_id, names in known.items()
-                if context_id not in compared
-                for name in names
-            ]
-        sets = {group: _comparisons(calls, tuple(candidates_of.get(group, ()))) for group, calls in found.items()}
-        return cls(columns, sets, tuple(left_out), errors=tuple(errors))
+        sets = {group: _comparisons(calls) for group, calls in found.items()}
+        return cls(columns or (), sets, errors=tuple(errors))
 
     def save(self, path: str | Path) -> None:
         """Rows that `load` gives back to the last bit, in any format that rows can be written in."""
@@ -172,75 +157,39 @@ class ComparisonSets:
 
     def to_rows(self) -> Iterator[dict[str, Any]]:
         """A column in which an answer is impossible, "-inf", holds texts: JSON has no infinities, Parquet one type."""
-        labels = ("log_p_first", "log_p_second", "log_p_tie")
         infinite = [any(np.isinf(calls.log_probs[:, k]).any() for calls in self.sets.values()) for k in range(3)]
         for group, calls in self.sets.items():
             names = dict(zip(self.by, group, strict=True))
-            signature = str(calls.signature or "")
+            signature = str(calls.signature)
             columns = calls.first.tolist(), calls.second.tolist(), calls.log_probs.tolist(), calls.weights.tolist()
             for first, second, answer, weight in zip(*columns, strict=True):
                 row = names | {"first": calls.ids[first], "second": calls.ids[second]}
-                row |= {name: repr(p) if text else p for name, p, text in zip(labels, answer, infinite, strict=True)}
+                row |= {name: repr(p) if text else p for name, p, text in zip(LABELS, answer, infinite, strict=True)}
                 yield row | {"weight": weight, "signature": signature}
 
 
-def _comparisons(rows: Sequence[_Call], ids: Sequence[str]) -> Comparisons:
-    """ids : of all candidates; (): those that are named"""
-    names = tuple(ids or dict.fromkeys(name for row in rows for name in row[:2]))
+def _comparisons(rows: Sequence[_Call]) -> Comparisons:
+    names = tuple(dict.fromkeys(name for row in rows for name in row[:2]))
     index = {name: k for k, name in enumerate(names)}
     firsts, seconds, log_probs, weights, lines = zip(*rows, strict=True)
-    judges = {Signature.parse(line) if line else Signature(()) for line in set(lines)}
-    signature = judges.pop() if len(judges) == 1 else Signature.merged(judges)
     return Comparisons(
         names,
-        np.array([index[name] for name in firsts], dtype=np.int64),
-        np.array([index[name] for name in seconds], dtype=np.int64),
+        np.array([index[name] for name in firsts]),
+        np.array([index[name] for name in seconds]),
         np.array(log_probs),
         np.array(weights),
-        signature if signature.parts else None,
+        Signature.merged(Signature.parse(line) if line else Signature() for line in set(lines)),
     )
 
 
-def _ids_by_context(source: Source, encoding: str) -> dict[str, list[str]]:
-    """Context id ("" for none) -> the ids of its candidates, each once."""
-    names: dict[str, dict[str, None]] = {}
-    for row in read_rows(source, encoding=encoding):
-        if isinstance(row, InputError):
-            raise row
-        if not row.has("context_id"):
-            row = Row(row.number, {**row.values, "context_id": "all"}, row.source, row.fields)
-            names.setdefault("", {})[target_names(row)["id"]] = None
-        else:
-            known = target_names(row)
-            names.setdefault(known["context_id"], {})[known["id"]] = None
-    return {context_id: list(ids) for context_id, ids in names.items()}
-
-
-def _candidates(known: Mapping[str, Sequence[str]], by: Sequence[str], group: Group) -> Sequence[str]:
-    """Of a group: those of its context, or all."""
-    if "context_id" in by:
-        return known.get(group[by.index("context_id")], ())
-    return [name for names in known.values() for name in names]
-
-
-def _require_known(row: Row, group: Group, names: Sequence[str], known: Mapping[str, None]) -> None:
-    for name in names:
-        if name not in known:
-            there = ", ".join(map(repr, list(known)[:5])) or "none"
-            where = f" of {'/'.join(group)}" if group else ""
-            seen = f"{name!r} is no candidate{where}, which are: {there}"
-            raise row_error(row, "first", name, seen, "Add it to the candidates, or remove the row")
-
-
-def _log_probs(row: Row, first: str, second: str) -> tuple[float, float, float]:
+def _log_probs(row: Row, first: str, second: str) -> _LogProbs:
     """log P of first, second, tie; normalised."""
     given = [name for name in _ANSWERS if row.has(name)]
     if len(given) != 1:
         seen = f"it says which text is better in {' and '.join(given)}" if given else "it does not say which is better"
         remedy = f"Expected one of {', '.join(_ANSWERS)}; name the column with --field NAME=COLUMN"
         raise row_error(row, "probability", None, seen, remedy)
-    name = given[0]
-    value = row.values[name]
+    (name,) = given
     if name == "log_p_first":
         return _labels(row)
     if name == "log_odds":
@@ -250,28 +199,25 @@ def _log_probs(row: Row, first: str, second: str) -> tuple[float, float, float]:
         p = require_number(row, name, "a probability from 0 to 1")
         if not 0 <= p <= 1:
             raise row_error(row, name, p, f"probability is {p:g}, expected 0 to 1", "Mend or remove the row")
-        return _log(p), float(np.log1p(-p)) if p < 1 else -math.inf, -math.inf
+        return math.log(p) if p > 0 else -math.inf, float(np.log1p(-p)) if p < 1 else -math.inf, -math.inf
+    value = row.values[name]
     if name == "winner":
-        winner = read_id(row, name)
-        if winner in (first, second):
-            return _hard(float(winner == first))
-        if winner.strip().lower() in _TIES:
-            return _hard(0.5)
-        seen = f"winner is {shorten(winner)}, expected {first!r}, {second!r} or tie"
-        raise row_error(row, name, winner, seen, "Mend or remove the row")
-    word = str(value).strip().lower()
-    with suppress(ValueError):
-        word = f"{float(word):g}"  # 1.0
-    if word not in _OUTCOMES:
-        seen = f"outcome is {shorten(value)}, expected first, second or tie (win, loss, draw; A, B; 1, 0, 0.5)"
+        known: Mapping[str, _LogProbs] = {**_TIES, first: _FIRST, second: _SECOND}
+        word, expected = read_id(row, name), f"{first!r}, {second!r} or tie"
+        word = word if word in known else word.strip().lower()
+    else:
+        known, expected = _OUTCOMES, "first, second or tie (win, loss, draw; A, B; 1, 0, 0.5)"
+        word = str(value).strip().lower()
+        with suppress(ValueError):
+            word = f"{float(word):g}"  # 1.0
+    if word not in known:
+        seen = f"{name} is {shorten(value)}, expected {expected}"
         raise row_error(row, name, value, seen, "Mend or remove the row")
-    return _hard(_OUTCOMES[word])
+    return known[word]
 
 
-def _labels(row: Row) -> tuple[float, float, float]:
-    names = ["log_p_first", "log_p_second"]
-    if row.has("log_p_tie"):
-        names.append("log_p_tie")
+def _labels(row: Row) -> _LogProbs:
+    names = LABELS if row.has("log_p_tie") else LABELS[:2]
     values = [require_number(row, name, "a log-probability in nats, at most 0", finite=False) for name in names]
     values += [-math.inf] * (3 - len(values))
     if max(values) > 1e-4 or max(values) == -math.inf:
@@ -283,20 +229,8 @@ def _labels(row: Row) -> tuple[float, float, float]:
     return values[0], values[1], values[2]
 
 
-def _hard(outcome: float) -> tuple[float, float, float]:
-    if outcome == 0.5:
-        return -math.inf, -math.inf, 0.0
-    return (0.0, -math.inf, -math.inf) if outcome == 1 else (-math.inf, 0.0, -math.inf)
-
-
 def _weight(row: Row) -> float:
     weight = read_number(row, "weight", "a number above 0")
-    if weight is None:
-        return 1.0
-    if weight <= 0:
+    if weight is not None and weight <= 0:
         raise row_error(row, "weight", weight, f"weight is {weight:g}, expected above 0", "Mend or remove the row")
-    return weight
-
-
-def _log(p: float) -> float:
-    return math.log(p) if p > 0 else -math.inf
+    return 1.0 if weight is None else weight

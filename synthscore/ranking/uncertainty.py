@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -19,16 +19,8 @@ Stderr = Literal["auto", "model", "sandwich"] | None
 AUTOMATIC = 3_000  # candidates up to which "auto" computes errors: about 2 s, 100 MB
 
 
-class Errors(NamedTuple):
-    """Standard errors of scores, shape (N,), and of the shared parameter; the covariance of the scores, (N, N)."""
-
-    scores: FloatArray
-    theta: float
-    covariance: FloatArray | None
-
-
-def standard_errors(kind: Stderr, information: Information, slopes: FloatArray) -> Errors:
-    """Of scores with mean zero.
+def standard_errors(kind: Stderr, information: Information, slopes: FloatArray) -> tuple[FloatArray, float]:
+    """Of scores with mean zero, shape (N,), and of the parameter that all edges share.
 
     kind : "model": the inverse of the information H on the mean-zero subspace: right if the model is true
         "sandwich": H^-1 (sum over edges u u') H^-1, u the slope of an edge's log-likelihood: right for any variance of
@@ -37,9 +29,9 @@ def standard_errors(kind: Stderr, information: Information, slopes: FloatArray) 
             a pair is a bridge: its answers can be fitted exactly, so they leave nothing to measure.
             With a bias, the orders of a pair count as two pairs.
         "auto": "model" for at most 3,000 candidates, else None
-        None: NaN. For large N take bootstrap(), whose memory is O(N) a replicate.
+        None: NaN
     information, slopes : at the scores; slopes has shape (n_edges,), dl/dd
-    raises : RankingError for more than 20,000 candidates: the inverse is dense
+    raises : RankingError for more than 10,000 candidates: the inverse is dense
     source : Huber (1967); White (1980); MacKinnon and White (1985) for HC2
     """
     if kind not in ("auto", "model", "sandwich", None):
@@ -47,7 +39,7 @@ def standard_errors(kind: Stderr, information: Information, slopes: FloatArray) 
     graph = information.graph
     n = graph.n
     if kind is None or (kind == "auto" and n > AUTOMATIC):
-        return Errors(np.full(n, np.nan), float("nan"), None)
+        return np.full(n, np.nan), float("nan")
     covariance = information.covariance()
     if kind == "sandwich":
         # d_e - gamma: the shared parameter, if there is one, enters every edge with -1.
@@ -66,30 +58,7 @@ def standard_errors(kind: Stderr, information: Information, slopes: FloatArray) 
             meat = Information(graph, squares, column=column, corner=float(squares.sum()))
             covariance = covariance @ meat.dense() @ covariance
     stderr = np.sqrt(np.diag(covariance))
-    theta = float(stderr[n]) if len(stderr) > n else float("nan")
-    return Errors(stderr[:n], theta, np.ascontiguousarray(covariance[:n, :n]))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Bootstrap:
-    """Scores of resampled comparisons.
-
-    scores : shape (n, N); NaN for a replicate that the method could not rank, and where it knows no score
-    failures : why, for each replicate that could not be ranked
-    """
-
-    ids: tuple[str, ...]
-    scores: FloatArray
-    failures: tuple[str, ...]
-
-    @property
-    def stderr(self) -> FloatArray:
-        """Standard deviation over the replicates that have a score, shape (N,); NaN with fewer than two."""
-        known = np.count_nonzero(~np.isnan(self.scores), axis=0)
-        total = np.nansum(self.scores, axis=0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            squares = np.nansum((self.scores - total / known) ** 2, axis=0)
-            return np.where(known > 1, np.sqrt(squares / (known - 1)), np.nan)
+    return stderr[:n], float(stderr[n]) if len(stderr) > n else float("nan")
 
 
 def bootstrap(
@@ -97,16 +66,15 @@ def bootstrap(
     comparisons: Comparisons,
     n: int,
     rng: np.random.Generator,
-) -> Bootstrap:
+) -> tuple[FloatArray, int]:
     """Ranks n resamples: as many pairs as there are, with replacement, each with all calls about it.
 
-    method : give it its options, and stderr=None to save time: functools.partial(soft_bradley_terry, stderr=None)
+    returns : the standard deviation of each score over the replicates that have one, shape (N,), NaN with fewer than
+        two; and how many replicates could be ranked
     warns : SynthscoreWarning if replicates could not be ranked (few comparisons; hard wins without prior). They are
-        left out of intervals, which are then too narrow.
-    raises : what method raises for the comparisons themselves
+        left out of errors, which are then too small.
     source : Efron and Tibshirani (1993). Weights are carried along: a row of weight 2 is drawn as one.
     """
-    method(comparisons)
     low, high = np.minimum(comparisons.first, comparisons.second), np.maximum(comparisons.first, comparisons.second)
     pairs, pair = np.unique(low * comparisons.n_candidates + high, return_inverse=True)
     scores = np.full((n, comparisons.n_candidates), np.nan)
@@ -124,4 +92,7 @@ def bootstrap(
             SynthscoreWarning,
             stacklevel=2,
         )
-    return Bootstrap(comparisons.ids, scores, tuple(failures))
+    known = np.count_nonzero(~np.isnan(scores), axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        squares = np.nansum((scores - np.nansum(scores, axis=0) / known) ** 2, axis=0)
+        return np.where(known > 1, np.sqrt(squares / (known - 1)), np.nan), n - len(failures)

@@ -16,10 +16,16 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import alike
+<<<<<<< HEAD
 from ..evaluation.agreement import agreement
 from ..evaluation.correlation import correlation
 from ..thresholds.calibrate import expected_counts
 from ..thresholds.rules import MinScore, limits
+=======
+from ..evaluation.agreement import per_context
+from ..evaluation.correlation import spearman
+from ..thresholds.rules import MinScore, expected_count
+>>>>>>> main
 from ..types import BoolArray, FloatArray, IntArray, Ladder, Score, Target
 from .read import Run, Scored
 from .verdicts import RungVerdicts, verdicts_by_rung
@@ -94,9 +100,8 @@ class Group:
 
     def decide(self, threshold: float) -> Decisions:
         """As `synthscore filter --min-score` does, but that what is undecided and has no score is unscored."""
-        low, high = (floats(getattr(score, end) for score, _ in self.rows) for end in ("low", "high"))
-        least, most = limits(self.values, self.stderr, low, high, self.partial)
-        decided = MinScore(threshold).decide_many(self.values, self.stderr, least, most)
+        rule = MinScore(threshold)
+        decided = np.array([rule.decide(score)[0] for score, _ in self.rows])
         kept, unsure, below = (decided == name for name in ("kept", "unsure", "dropped"))
         numbers = (kept, unsure & self.scored, below, unsure & ~self.scored)
         return Decisions(threshold, *(int(rows.sum()) for rows in numbers))
@@ -121,8 +126,8 @@ class Group:
         """At each of the thresholds, how many texts are expected to be that good; empty where scores have no errors."""
         if np.isnan(self.stderr[self.scored]).any():
             return []
-        at = [one.threshold for one in self.thresholds]
-        return expected_counts(self.values, self.stderr, at)
+        scores = [score for score, _ in self.rows]
+        return [expected_count(scores, one.threshold) for one in self.thresholds]
 
 
 def rung_top(n_rungs: int) -> float:

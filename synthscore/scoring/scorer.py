@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..engine import Engine, Progress
+from ..engines import open_judge
 from ..errors import LadderError
 from ..io.files import Source
 from ..io.nouns import as_targets
@@ -34,7 +35,7 @@ class Scorer:
     """Scores texts on the scale of their ladders' rungs: 1 is as good as the worst rung, N as the best.
 
     references : the ladders, or the folder or hub id that holds them
-    judge : an engine, or the name of one (open_engine)
+    judge : an engine, or the name of one (open_judge: behind the default store)
     task, attribute : which of the ladders; may be left out where they hold one
     scoring : Paper(...) or Anchored(...). asking : how the judge is asked, and what counts as an answer
     raises : LadderError where task or attribute must be named; TaskError; InputError for a scale of another attribute
@@ -52,11 +53,7 @@ class Scorer:
     ) -> None:
         if not isinstance(references, References):
             references = References.load(references)
-        if isinstance(judge, str):
-            from ..engines import open_engine
-
-            judge = open_engine(judge)
-        self.references, self.judge, self.asking = references, judge, asking
+        self.references, self.judge, self.asking = references, open_judge(judge), asking
         self.task = load_task(_only(task, references.tasks, "task"))
         self.attribute = _only(attribute, references.attributes, "attribute")
         self.task.attribute(self.attribute)

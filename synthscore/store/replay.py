@@ -56,9 +56,7 @@ class Drift:
     @property
     def changed(self) -> dict[str, tuple[str, str]]:
         """Parts of the two signatures that differ: name -> (stored, now), "" where one has no such part."""
-        stored, now = dict(self.stored.parts), dict(self.now.parts)
-        pairs = {name: (stored.get(name, ""), now.get(name, "")) for name in stored | now}
-        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+        return {name: (was or "", now or "") for name, (was, now) in self.stored.differs(self.now).items()}
 
 
 def store_files(path: str | Path) -> list[Path]:

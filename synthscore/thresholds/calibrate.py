@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
 from ..errors import CertificateError, InputError
-from ..types import BoolArray, FloatArray, IntArray
+from ..types import FloatArray, IntArray
 from .certificate import Certificate, Certified, Guarantee, Kind
 from .labels import Labelled
-from .rules import AtLeast
 
 STEP = 0.01  # thresholds are multiples of this: they must not depend on the scores that they are tested on
 _FIRST = 20  # the strictest threshold tested for precision keeps 1 / _FIRST of the scores, or what its test needs
@@ -199,124 +196,3 @@ def lower_limit(hits: IntArray, n: IntArray, alpha: float) -> FloatArray:
 
     few = hits <= 0
     return np.where(few, 0.0, betaincinv(np.where(few, 1, hits), np.maximum(n - hits, 0) + 1, alpha))
-
-
-# ------------------------------------------------------------------------------------------------- to look at
-
-
-@dataclass(frozen=True, slots=True)
-class Bin:
-    """Texts with predictions in [low, high): how many, how many are good, and what was predicted on average.
-
-    share_low, share_high : 90 % interval of the share that is good (Clopper-Pearson)
-    """
-
-    low: float
-    high: float
-    n: int
-    n_good: int
-    predicted: float
-    share_low: float
-    share_high: float
-
-
-def reliability(predicted: FloatArray, good: BoolArray, bins: int | FloatArray = 10) -> tuple[Bin, ...]:
-    """A reliability diagram: the bins that hold texts, lowest first. predicted : shape (n,); NaN is left out
-
-    bins : edges, or how many of equal width from 0 to 1. What is predicted may be a probability, or a score
-    """
-    edges = np.linspace(0, 1, bins + 1) if isinstance(bins, int) else np.asarray(bins, dtype=np.float64)
-    known = ~np.isnan(predicted)
-    predicted, good = predicted[known], good[known]
-    if len(predicted) and not edges[0] <= predicted.min() <= predicted.max() <= edges[-1]:
-        raise InputError(
-            f"predictions lie between {predicted.min():g} and {predicted.max():g}, expected between the outer edges of "
-            f"the bins, {edges[0]:g} and {edges[-1]:g}. Give edges that hold them all",
-            field="bins",
-        )
-    bin_of = np.clip(np.searchsorted(edges, predicted, side="right") - 1, 0, len(edges) - 2)  # the last holds its end
-    made = []
-    for at in np.unique(bin_of).tolist():
-        here = bin_of == at
-        n, n_good = int(here.sum()), int(good[here].sum())
-        low, high = interval(n_good, n)
-        made.append(Bin(float(edges[at]), float(edges[at + 1]), n, n_good, float(predicted[here].mean()), low, high))
-    return tuple(made)
-
-
-def interval(hits: int, n: int, confidence: float = 0.9) -> tuple[float, float]:
-    """Clopper-Pearson's interval of a share, (0, 1) where n is 0."""
-    alpha = (1 - confidence) / 2
-    low = lower_limit(np.array([hits]), np.array([n]), alpha)[0]
-    return float(low), 1 - float(lower_limit(np.array([n - hits]), np.array([n]), alpha)[0])
-
-
-@dataclass(frozen=True, slots=True)
-class At:
-    """What a threshold does to the labelled texts. Shares are None where there is nothing that they are of."""
-
-    threshold: float
-    n_kept: int
-    n_good_kept: int
-    precision: float | None
-    precision_low: float
-    precision_high: float
-    recall: float | None
-    fpr: float | None
-
-
-def counts_at(labelled: Labelled, thresholds: Sequence[float]) -> tuple[At, ...]:
-    """A row a threshold; the interval of precision is 90 %, of each threshold looked at alone."""
-    at = np.asarray(thresholds, dtype=np.float64)
-    n_good, n_bad = int(labelled.good.sum()), int((~labelled.good).sum())
-    kept_good = _kept(labelled.value[labelled.good], at).tolist()
-    kept_bad = _kept(labelled.value[~labelled.good], at).tolist()
-    rows = []
-    for threshold, hits, misses in zip(at.tolist(), kept_good, kept_bad, strict=True):
-        n = hits + misses
-        low, high = interval(hits, n)
-        share = hits / n if n else None
-        of_good, of_bad = (hits / n_good if n_good else None), (misses / n_bad if n_bad else None)
-        rows.append(At(threshold, n, hits, share, low, high, of_good, of_bad))
-    return tuple(rows)
-
-
-def expected_counts(value: FloatArray, stderr: FloatArray, thresholds: Sequence[float]) -> list[float]:
-    """Of scores with errors, without labels: how many texts are expected to be at least each threshold good.
-
-    value, stderr : shape (n,); NaN where unscored, which is not expected anywhere
-    """
-    scored = ~np.isnan(value)
-    pairs = list(zip(value[scored].tolist(), stderr[scored].tolist(), strict=True))
-    return [sum(AtLeast(threshold, 0.5).prob(*pair) for pair in pairs) for threshold in thresholds]
-
-
-def looked_at(labelled: Labelled, certificate: Certificate, min_score: float | None = None) -> dict[str, Any]:
-    """What `synthscore calibrate` writes beside the certificate, for the report; JSON's own types.
-
-    counts : At, at some 20 thresholds and at the certified ones. good_by_score : Bin, of scores
-    reliability : Bin, of P(score >= min_score) against the labels, where the scores have errors and min_score is given
-    """
-    scored = labelled.value[labelled.scored]
-    edges = _round_edges(float(scored.min()), float(scored.max()))
-    thresholds = sorted({*edges[:-1].tolist(), certificate.keep_from, certificate.drop_below})
-    shown: dict[str, Any] = {
-        "counts": [asdict(row) for row in counts_at(labelled, thresholds)],
-        "good_by_score": [asdict(row) for row in reliability(labelled.value, labelled.good, edges)],
-    }
-    if min_score is not None and labelled.stderr is not None and not np.isnan(labelled.stderr[labelled.scored]).any():
-        rule = AtLeast(min_score, 0.5)
-        pairs = zip(labelled.value.tolist(), labelled.stderr.tolist(), strict=True)
-        probs = np.array([np.nan if math.isnan(value) else rule.prob(value, error) for value, error in pairs])
-        shown |= {"min_score": min_score, "reliability": [asdict(row) for row in reliability(probs, labelled.good)]}
-    return shown
-
-
-def _round_edges(low: float, high: float, most: int = 20) -> FloatArray:
-    """Edges of at most `most` bins, at multiples of 1, 2 or 5 times a power of ten."""
-    power = 10.0 ** math.floor(math.log10(max(high - low, 1e-9) / most))
-    for width in (power, 2 * power, 5 * power, 10 * power, 20 * power):
-        first, last = math.floor(low / width), math.floor(high / width) + 1
-        if last - first <= most:
-            break
-    return np.asarray(np.round(np.arange(first, last + 1) * width, 12), dtype=np.float64)

@@ -6,15 +6,13 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
-
-import numpy as np
+from typing import Literal, get_args
 
 from ..errors import CertificateError, InputError
 from ..io.write import replacing
 from ..signature import Signature
-from ..types import FloatArray, Score
-from .rules import Decision, Decisions, Rule
+from ..types import Score
+from .rules import Decision, Rule
 
 Kind = Literal["precision", "recall", "fpr"]
 FORMAT = 1
@@ -105,16 +103,15 @@ class Certificate(Rule):
                 f"{self.drop_below}, expected at least one, and keep_from >= drop_below. Make it with calibrate"
             )
 
-    def decided(self, value: FloatArray, stderr: FloatArray, low: FloatArray, high: FloatArray) -> Decisions:
+    def decide(self, score: Score) -> tuple[Decision, str]:
         """By the value alone, as the labelled texts were counted."""
-        found = np.where(value >= self.keep_from, "kept", "unsure")
-        return np.where(value < self.drop_below, "dropped", found)
-
-    def why(self, score: Score, decision: Decision) -> str:
-        if decision == "unsure":
-            return f"score {score.value:.2f}, between {self.drop_below:g} and {self.keep_from:g}"
-        kept = decision == "kept"
-        return f"score {score.value:.2f}, {f'at least {self.keep_from:g}' if kept else f'below {self.drop_below:g}'}"
+        if score.value is None:
+            return "unsure", f"unscored: {score.reason}"
+        if score.value >= self.keep_from:
+            return "kept", f"score {score.value:.2f}, at least {self.keep_from:g}"
+        if score.value < self.drop_below:
+            return "dropped", f"score {score.value:.2f}, below {self.drop_below:g}"
+        return "unsure", f"score {score.value:.2f}, between {self.drop_below:g} and {self.keep_from:g}"
 
     @property
     def words(self) -> str:
@@ -123,13 +120,7 @@ class Certificate(Rule):
 
     def check(self, signature: Signature) -> None:
         """raises : CertificateError naming the parts that differ (`.differs`: part -> (certified, now))"""
-        certified, now = dict(self.signature.parts), dict(signature.parts)
-        differs = {
-            part: (certified.get(part), now.get(part))
-            for part in dict.fromkeys([*certified, *now])
-            if certified.get(part) != now.get(part)
-        }
-        if differs:
+        if differs := self.signature.differs(signature):
             parts = "; ".join(
                 f"{part} was {was or 'absent'}, is {now or 'absent'}" for part, (was, now) in differs.items()
             )
@@ -139,45 +130,30 @@ class Certificate(Rule):
                 differs=differs,
             )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_json(self) -> str:
+        """Equal certificates give equal texts."""
         content = asdict(self) | {"format": FORMAT, "signature": dict(self.signature.parts)}
         content["certified"] = [{**asdict(each), "guarantee": str(each.guarantee)} for each in self.certified]
-        return content
+        return json.dumps({"certificate": content}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
-    @classmethod
-    def from_dict(cls, content: Any) -> Certificate:
-        """raises : CertificateError for what `to_dict` did not make"""
-        try:
-            values = dict(content)
-            if (format_ := values.pop("format")) != FORMAT:
-                raise CertificateError(
-                    f"the certificate has format {format_!r}, expected {FORMAT}. Calibrate anew with this version"
-                )
-            values["certified"] = tuple(
-                Certified(**{**each, "guarantee": Guarantee.parse(each["guarantee"])}) for each in values["certified"]
-            )
-            values["signature"] = Signature.of(**values["signature"])
-            return cls(**values)
-        except (KeyError, TypeError, ValueError, AttributeError, InputError) as error:
-            raise CertificateError(
-                f"cannot read the certificate: {type(error).__name__}: {error}. Expected what `synthscore calibrate` "
-                "wrote. Calibrate anew"
-            ) from error
-
-    def save(self, path: str | os.PathLike[str], **more: Any) -> None:
-        """One JSON file; equal certificates give equal bytes. more : further parts of the file, beside it"""
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """One JSON file."""
         with replacing(path) as file:
-            content = {"certificate": self.to_dict(), **more}
-            file.write((json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+            file.write(self.to_json().encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Certificate:
         """raises : CertificateError for a file that is missing or holds no certificate"""
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))["certificate"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            values = dict(json.loads(Path(path).read_text(encoding="utf-8"))["certificate"])
+            if (format_ := values.pop("format")) != FORMAT:
+                raise InputError(f"its format is {format_!r}, expected {FORMAT}")
+            values["certified"] = tuple(
+                Certified(**{**each, "guarantee": Guarantee.parse(each["guarantee"])}) for each in values["certified"]
+            )
+            return cls(**{**values, "signature": Signature.of(**values["signature"])})
+        except (OSError, KeyError, TypeError, ValueError, AttributeError, InputError) as error:
             raise CertificateError(
                 f"cannot read the certificate {path}: {type(error).__name__}: {error}. Expected a file that "
                 "`synthscore calibrate` wrote. Calibrate anew"
             ) from error
-        return cls.from_dict(content)

@@ -6,15 +6,18 @@ was killed is run again from the start, and has its scores from the store. Knows
 
 from __future__ import annotations
 
+import itertools
 import os
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
-from ..engine import Engine
+import numpy as np
+
+from ..engine import Engine, Progress
+from ..engines import open_judge
 from ..errors import InputError, Reasons, SynthscoreWarning
 from ..io.fields import Row
 from ..io.files import RowBatch, Source, read_batches
@@ -28,7 +31,6 @@ from ..scoring.paper import Paper
 from ..scoring.rows import RowScorer, RowScores, Shape, held_attributes, joined, read_item
 from ..signature import Signature
 from ..store.engine import StoredEngine
-from ..store.file import Store, default_store_path
 from ..types import Score
 from .rules import AtLeast, Decision, MinScore, Rule, check_on_scale
 
@@ -39,6 +41,26 @@ ABOUT: Mapping[str, type] = {
     **dict.fromkeys(("decision", "why", "status", "reason"), str),
 }
 """What the column `synthscore` of a row that is not kept says."""
+
+
+class Decided(NamedTuple):
+    """A row, its score, and what was decided of it."""
+
+    row: Row | InputError
+    score: Score
+    decision: Decision
+    why: str
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """As they were read."""
+        return self.row.values if isinstance(self.row, Row) else {"unreadable": vars(self.row).get("value")}
+
+    @property
+    def about(self) -> dict[str, Any]:
+        score = self.score
+        numbers = (score.value, score.stderr, score.low, score.high)
+        return dict(zip(ABOUT, (*numbers, self.decision, self.why, score.status, score.reason), strict=True))
 
 
 @dataclass
@@ -78,22 +100,22 @@ class Filtered:
         """Whether every row was scored in full, and decided."""
         return self.statuses["ok"] == self.n_rows and not self.n_unsure
 
-    def count(self, scored: RowScores, scores: Sequence[Score], decisions: Sequence[Decision], rule: Rule) -> None:
-        self.n_rows += len(scores)
-        self.statuses.update(score.status for score in scores)
-        self.decisions.update(decisions)
+    def count(self, scored: RowScores, decided: Sequence[Decided]) -> None:
+        self.n_rows += len(decided)
+        self.statuses.update(each.score.status for each in decided)
+        self.decisions.update(each.decision for each in decided)
         self.signatures |= dict.fromkeys(scored.used)
         self.scales = scored.scales
         self.n_questions += scored.n_questions
         self.shape = joined(self.shape, scored.shape)
         self.saved = self.saved[0] + scored.saved[0], self.saved[1] + scored.saved[1]
         self.n_unmet += scored.n_unmet
-        for score, decision in zip(scores, decisions, strict=True):
+        for _, score, decision, why in decided:
             if score.status == "unscored":
                 self.n_open += decision == "unsure"
                 self.why_unscored.add(*score.reasons)
             elif decision == "unsure":
-                self.why_unsure.add(*(score.reasons or [rule.why(score, decision)]))
+                self.why_unsure.add(*(score.reasons or [why]))
 
 
 def filter(
@@ -109,22 +131,20 @@ def filter(
     kept: str | os.PathLike[str] | None = None,
     dropped: str | os.PathLike[str] | None = None,
     unsure: str | os.PathLike[str] | None = None,
-    at_once: bool = False,
     encoding: str = "utf-8",
     fields: Mapping[str, str] | None = None,
-    store: Store | None = None,
+    progress: Progress | None = None,
 ) -> Filtered:
     """Sort rows by what a rule makes of their scores.
 
     rows : a file, or mappings, with context_id and text, and maybe id, system, task, attribute, context
-    references, judge : the ladders and the engine, or their names. A judge by name answers through the store of the
-        command line, so that the same call, made again after it was killed, asks only what was not answered before
+    references, judge : the ladders and the engine, or their names. A judge by name, or a StoredEngine, answers through
+        a store, so that the same call, made again after it was killed, asks only what was not answered before
     rule : MinScore, AtLeast, a Certificate; or a number, the least score that is kept
     task, attribute : on what the texts are judged; may be left out where the references, or the rows, say it
     kept, dropped, unsure : files; where none is named, the rows are in what is returned. Without one for the unsure,
         they go with the dropped
-    at_once : read all rows before the first is scored; so it is anyway where scores depend on each other
-    fields : our name -> the rows' own column. store : where verdicts on whole texts are kept (default: the judge's)
+    fields : our name -> the rows' own column. progress : called with numbers of questions that were answered
     raises : InputError, also for a threshold off the scale; LadderError; CertificateError for other scores than were
         certified
     """
@@ -136,25 +156,28 @@ def filter(
     check(references, rule, task=task, attribute=attribute, scoring=scoring, paths=paths)
     alone = isinstance(scoring, Paper) or scoring.scale is not None
     found = Filtered()
-    with ExitStack() as stack:
-        if isinstance(judge, str):
-            from ..engines import open_engine
-
-            judge = StoredEngine(open_engine(judge), stack.enter_context(Store(default_store_path())))
-        store = judge.store if store is None and isinstance(judge, StoredEngine) else store
-        attributes = None if attribute is None else [attribute]
+    judge = open_judge(judge)
+    with Outputs(paths) as outputs:
         scorer = RowScorer(
-            references, judge, task=task, attributes=attributes, scoring=scoring, asking=asking, store=store
+            references,
+            judge,
+            task=task,
+            attributes=None if attribute is None else [attribute],
+            scoring=scoring,
+            asking=asking,
+            store=judge.store if isinstance(judge, StoredEngine) else None,
         )
-        outputs = stack.enter_context(Outputs(paths))
-        for batch in read_batches(rows, None if at_once or not alone else BATCH, encoding=encoding):
-            scored = scorer.score([read_item(row, fields) for row in batch.rows])
+        batches = read_batches(rows, BATCH, encoding=encoding)
+        for group in ([batch] for batch in batches) if alone else [list(batches)]:
+            read = [row for batch in group for row in batch.rows]
+            scored = scorer.score([read_item(row, fields) for row in read], progress)
             for signature in scored.used:
                 rule.check(signature)
-            scores = [score for score, _ in scored]
-            decisions = rule.decide_scores(scores)
-            found.count(scored, scores, decisions, rule)
-            _Sorted(batch, scores, decisions, rule).into(outputs, found)
+            decided = [Decided(row, score, *rule.decide(score)) for row, (score, _) in zip(read, scored, strict=True)]
+            found.count(scored, decided)
+            each = iter(decided)
+            for batch in group:
+                _sort(batch, list(itertools.islice(each, len(batch.rows))), outputs, found)
         outputs.finish()
     return found
 
@@ -205,46 +228,35 @@ def check(
     check_on_scale(rule.threshold, sizes[-1], "anchored" if anchored else "paper")
 
 
-@dataclass(frozen=True, slots=True)
-class _Sorted:
-    """A batch and what was decided of it."""
-
-    batch: RowBatch
-    scores: Sequence[Score]
-    decisions: Sequence[Decision]
-    rule: Rule
-
-    def into(self, outputs: Outputs, found: Filtered) -> None:
-        names = list(outputs.paths or get_args(Decision))
-        for name in names:
-            which = {"dropped", "unsure"} if name == "dropped" and "unsure" not in names else {name}
-            chosen = [index for index, decision in enumerate(self.decisions) if decision in which]
-            if not outputs.paths:
-                getattr(found, name).extend(self._kept(chosen) if name == "kept" else self._others(chosen))
-            elif self.batch.table is not None and outputs.paths[name].lower().endswith(".parquet"):
-                about = None if name == "kept" else ("synthscore", ABOUT, [self._about(index) for index in chosen])
-                outputs.write(name, outputs.arrow(name, self.batch.table, chosen, about))
-            elif name == "kept" and self.batch.lines:
-                lines = [self.batch.lines[index] for index in chosen]
-                outputs.write(name, "".join(line if line.endswith("\n") else f"{line}\n" for line in lines).encode())
-            else:
-                rows = self._kept(chosen) if name == "kept" else self._others(chosen)
+def _sort(batch: RowBatch, decided: Sequence[Decided], outputs: Outputs, found: Filtered) -> None:
+    """Each row where it belongs."""
+    paths = outputs.paths
+    for name in paths or get_args(Decision):
+        which = {"dropped", "unsure"} if name == "dropped" and paths and "unsure" not in paths else {name}
+        chosen = [index for index, each in enumerate(decided) if each.decision in which]
+        about = [] if name == "kept" else [decided[index].about for index in chosen]
+        if paths and batch.table is not None and paths[name].lower().endswith(".parquet"):
+            table = batch.table.take(np.array(chosen, dtype=np.int64))
+            outputs.write_table(name, table if name == "kept" else _mark(table, about))
+        elif paths and name == "kept" and batch.lines:
+            lines = (batch.lines[index] for index in chosen)
+            outputs.write(name, "".join(line if line.endswith("\n") else f"{line}\n" for line in lines).encode())
+        else:
+            rows = [decided[index].values for index in chosen]
+            if name != "kept":
+                rows = [{**values, "synthscore": why} for values, why in zip(rows, about, strict=True)]
+            if paths:
                 outputs.write(name, b"".join(map(json_line, rows)))
+            else:
+                getattr(found, name).extend(rows)
 
-    def _kept(self, chosen: Sequence[int]) -> list[Mapping[str, Any]]:
-        """As they were read; what is kept was scored, so it is a row."""
-        return [row.values for index in chosen if isinstance(row := self.batch.rows[index], Row)]
 
-    def _others(self, chosen: Sequence[int]) -> list[Mapping[str, Any]]:
-        """With the column synthscore."""
-        rows = [(self.batch.rows[index], self._about(index)) for index in chosen]
-        return [
-            {**(row.values if isinstance(row, Row) else {"unreadable": vars(row).get("value")}), "synthscore": about}
-            for row, about in rows
-        ]
+def _mark(table: Any, about: Sequence[Mapping[str, Any]]) -> Any:
+    """A table of Arrow's, with the column synthscore."""
+    import pyarrow as pa
 
-    def _about(self, index: int) -> dict[str, Any]:
-        score, decision = self.scores[index], self.decisions[index]
-        why = self.rule.decide(score)[1] if score.value is None else self.rule.why(score, decision)
-        values = (score.value, score.stderr, score.low, score.high, decision, why, score.status, score.reason)
-        return dict(zip(ABOUT, values, strict=True))
+    kinds = {float: pa.float64(), str: pa.string()}
+    column = pa.array(about, pa.struct([(name, kinds[kind]) for name, kind in ABOUT.items()]))
+    if (at := table.schema.get_field_index("synthscore")) >= 0:
+        table = table.remove_column(at)
+    return table.append_column("synthscore", column)

@@ -18,7 +18,7 @@ from ..types import BoolArray, FloatArray
 class Labelled:
     """Scores of texts of which it is known whether they are good.
 
-    value : float64, shape (n,), NaN where unscored. good : bool, shape (n,). stderr : as value, NaN where there is none
+    value : float64, shape (n,), NaN where unscored. good : bool, shape (n,)
     n_contexts : how many contexts the texts are of; 0 where that is not known
     n_broken : rows that were read and could not be used
     left_out : what was read and is not here, and why; one line a reason, with a count
@@ -27,7 +27,6 @@ class Labelled:
     value: FloatArray
     good: BoolArray
     signature: Signature
-    stderr: FloatArray | None = None
     n_contexts: int = 0
     n_broken: int = 0
     left_out: tuple[str, ...] = ()
@@ -76,7 +75,7 @@ class Labelled:
         labels_of = rows
         if labels is not None:
             labels_of = _by_text(_rows(labels, encoding, fields, errors), attribute, "label", errors)
-        value, stderr, good, contexts = [], [], [], set()
+        value, good, contexts = [], [], set()
         signatures: dict[str, None] = {}
         n_without = n_further = 0
         for name, row in sorted(rows.items(), key=lambda item: text_hash(item[0])) if one_per_context else rows.items():
@@ -90,13 +89,12 @@ class Labelled:
                     n_further += 1
                     continue
                 require_column(row, "score", "Give rows of `synthscore score`; labels alone go into --labels")
-                score, error, signature = read_number(row, "score"), read_number(row, "stderr"), _signature(row)
+                score, signature = read_number(row, "score"), _signature(row)
             except InputError as broken:
                 errors.append(broken)
                 continue
             signatures[signature] = None
             value.append(np.nan if score is None else score)
-            stderr.append(np.nan if error is None else error)
             good.append(label)
             contexts.add(row.values.get("context_id"))
         left_out = [f"{len(errors)} rows could not be used: {errors[0]}"] if errors else []
@@ -116,7 +114,6 @@ class Labelled:
             np.array(value, dtype=np.float64),
             np.array(good, dtype=bool),
             _one_signature(list(signatures)),
-            np.array(stderr, dtype=np.float64),
             0 if None in contexts else len(contexts),
             len(errors),
             tuple(left_out),
@@ -192,9 +189,8 @@ def _signature(row: Row) -> str:
 def _one_signature(lines: list[str]) -> Signature:
     signatures = [Signature.parse(line) for line in lines]
     if len(signatures) > 1:
-        first, other = dict(signatures[0].parts), dict(signatures[1].parts)
-        differs = [part for part in dict.fromkeys([*first, *other]) if first.get(part) != other.get(part)]
-        seen = "; ".join(f"{part} is {first.get(part)} and {other.get(part)}" for part in differs)
+        differs = signatures[0].differs(signatures[1])
+        seen = "; ".join(f"{part} is {one} and {other}" for part, (one, other) in differs.items())
         raise InputError(
             f"the scores have {len(signatures)} signatures: {seen}. Expected one: a threshold on the scores of one "
             "judge says nothing of another's. Score all texts alike",

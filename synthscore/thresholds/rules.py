@@ -1,4 +1,4 @@
-"""Scores -> decisions: what is kept, what is dropped, and what the score does not decide. Pure NumPy: no model.
+"""Scores -> decisions: what is kept, what is dropped, and what the score does not decide. Knows no model, no files.
 
 A rule decides each text by its own score. What is unscored is unsure, but where its limits decide it by MinScore.
 """
@@ -8,20 +8,16 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from ..errors import InputError, SynthscoreWarning
 from ..signature import Signature
-from ..types import BoolArray, FloatArray, Score
+from ..types import Score
 
 Decision = Literal["kept", "dropped", "unsure"]
-Decisions = npt.NDArray[np.str_]
 
 
 class Rule(ABC):
@@ -30,12 +26,8 @@ class Rule(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def decided(self, value: FloatArray, stderr: FloatArray, low: FloatArray, high: FloatArray) -> Decisions:
-        """As decide_many, with NaN for whatever is not known."""
-
-    @abstractmethod
-    def why(self, score: Score, decision: Decision) -> str:
-        """Why a text that has a score was decided so, in words."""
+    def decide(self, score: Score) -> tuple[Decision, str]:
+        """The decision, and why, in words."""
 
     @property
     @abstractmethod
@@ -45,39 +37,12 @@ class Rule(ABC):
     def check(self, signature: Signature) -> None:  # noqa: B027
         """raises : CertificateError where the rule is only for scores of another signature"""
 
-    def decide(self, score: Score) -> tuple[Decision, str]:
-        """The decision, and why."""
-        [decision] = self.decide_scores([score])
-        return decision, _why_unscored(score, decision) if score.value is None else self.why(score, decision)
-
-    def decide_scores(self, scores: Sequence[Score]) -> list[Decision]:
-        numbers = [(score.value, score.stderr, score.low, score.high) for score in scores]
-        value, stderr, low, high = np.array(numbers, dtype=np.float64).reshape(-1, 4).T  # None becomes NaN
-        least, most = limits(value, stderr, low, high, np.array([score.status == "partial" for score in scores], bool))
-        found: list[Decision] = self.decided(value, stderr, least, most).tolist()
-        return found
-
-    def decide_many(
-        self,
-        value: FloatArray,
-        stderr: FloatArray | None = None,
-        low: FloatArray | None = None,
-        high: FloatArray | None = None,
-    ) -> Decisions:
-        """`decide` of many, all of shape (n,); NaN where there is none. value NaN: unscored, and perhaps low and high.
-
-        A partial score whose limits are not known has low -inf and high inf, unless it has a stderr.
-        """
-        nothing = np.full(len(value), np.nan)
-        return self.decided(value, *(nothing if numbers is None else numbers for numbers in (stderr, low, high)))
-
 
 @dataclass(frozen=True, slots=True)
 class MinScore(Rule):
     """Keeps what scores at least `threshold`, drops the rest.
 
-    What has `low` and `high` and no stderr, scored or not, could be anything between them (rungs without a verdict,
-    labels that were not reported): it is unsure where they lie on both sides of the threshold, or are not known.
+    What lacks verdicts, scored or not, is unsure where it could be on both sides of the threshold (`limits`).
     """
 
     threshold: float
@@ -85,17 +50,21 @@ class MinScore(Rule):
     def __post_init__(self) -> None:
         _require_finite(self.threshold)
 
-    def decided(self, value: FloatArray, stderr: FloatArray, low: FloatArray, high: FloatArray) -> Decisions:
-        least, most = limits(value, stderr, low, high)
-        found = np.where(least >= self.threshold, "kept", "unsure")  # NaN is not
-        return np.where(most < self.threshold, "dropped", found)
-
-    def why(self, score: Score, decision: Decision) -> str:
-        if decision != "unsure":
-            return f"score {score.value:.2f}, {'at least' if decision == 'kept' else 'below'} {self.threshold:g}"
-        known = score.low is not None and score.high is not None
-        could = f"between {score.low:.2f} and {score.high:.2f}" if known else "anything"
-        return f"score {score.value:.2f}, but it could be {could}, and {self.threshold:g} decides: {score.reason}"
+    def decide(self, score: Score) -> tuple[Decision, str]:
+        least, most = limits(score)
+        if score.value is None:
+            if least >= self.threshold:  # NaN is not
+                return "kept", f"unscored, but at least {least:.2f}: {score.reason}"
+            if most < self.threshold:
+                return "dropped", f"unscored, but at most {most:.2f}: {score.reason}"
+            return "unsure", f"unscored: {score.reason}"
+        if least >= self.threshold:
+            return "kept", f"score {score.value:.2f}, at least {self.threshold:g}"
+        if most < self.threshold:
+            return "dropped", f"score {score.value:.2f}, below {self.threshold:g}"
+        could = f"between {least:.2f} and {most:.2f}" if math.isfinite(least) and math.isfinite(most) else "anything"
+        why = f"score {score.value:.2f}, but it could be {could}, and {self.threshold:g} decides: {score.reason}"
+        return "unsure", why
 
     @property
     def words(self) -> str:
@@ -123,19 +92,21 @@ class AtLeast(Rule):
                 value=self.alpha,
             )
 
-    def decided(self, value: FloatArray, stderr: FloatArray, low: FloatArray, high: FloatArray) -> Decisions:
-        without = np.flatnonzero(~np.isnan(value) & ~(stderr >= 0))
-        if len(without):
+    def decide(self, score: Score) -> tuple[Decision, str]:
+        if score.value is None:
+            return "unsure", f"unscored: {score.reason}"
+        if score.stderr is None:
             raise InputError(
-                f"cannot decide with alpha = {self.alpha:g}: {len(without)} of {len(value)} scores have no stderr (the "
-                f"first is number {without[0] + 1}), expected one each. Score with --scoring anchored, or leave alpha "
-                "out and decide by the score alone",
+                f"cannot decide {score.id!r} with alpha = {self.alpha:g}: its score has no stderr, expected one. Score "
+                "with --scoring anchored, or leave alpha out and decide by the score alone",
                 field="stderr",
                 value=None,
             )
-        margin = NormalDist().inv_cdf(1 - self.alpha) * stderr
-        decided = np.where(value - self.threshold >= margin, "kept", "unsure")
-        return np.where((decided != "kept") & (value - self.threshold <= -margin), "dropped", decided)
+        beyond = score.value - self.threshold
+        margin = NormalDist().inv_cdf(1 - self.alpha) * score.stderr
+        prob = self.prob(score.value, score.stderr)
+        why = f"P(score >= {self.threshold:g}) = {prob:.3f}, score {score.value:.2f} +- {score.stderr:.2f}"
+        return "kept" if beyond >= margin else "dropped" if beyond <= -margin else "unsure", why
 
     def prob(self, value: float, stderr: float) -> float:
         """P(score >= threshold)."""
@@ -143,15 +114,28 @@ class AtLeast(Rule):
             return float(value >= self.threshold)
         return NormalDist().cdf((value - self.threshold) / stderr)
 
-    def why(self, score: Score, decision: Decision) -> str:
-        assert score.value is not None
-        assert score.stderr is not None
-        prob = self.prob(score.value, score.stderr)
-        return f"P(score >= {self.threshold:g}) = {prob:.3f}, score {score.value:.2f} +- {score.stderr:.2f}"
-
     @property
     def words(self) -> str:
         return f"at a score of {self.threshold:g} or more, each with probability {1 - self.alpha:g}"
+
+
+def limits(score: Score) -> tuple[float, float]:
+    """The least and the greatest that the score can be, whatever is missing from it: its value, if nothing is.
+
+    Of a score with a stderr, low and high are an interval that it is likely in, not limits: it counts as its value.
+    A partial score whose limits are not known could be anything. NaN where there is neither value nor limit.
+    """
+    value = math.nan if score.value is None else score.value
+    if score.stderr is not None:
+        return value, value
+    low, high = (-math.inf, math.inf) if score.status == "partial" else (value, value)
+    return low if score.low is None else score.low, high if score.high is None else score.high
+
+
+def expected_count(scores: Iterable[Score], threshold: float) -> float:
+    """How many of the scores, all with errors, are expected to be at least `threshold` in truth; unscored ones: none"""
+    at_least = AtLeast(threshold, 0.5)
+    return sum(at_least.prob(s.value, s.stderr) for s in scores if s.value is not None and s.stderr is not None)
 
 
 def check_on_scale(threshold: float, n_rungs: int, scoring: Literal["paper", "anchored"] = "paper") -> None:
@@ -161,65 +145,25 @@ def check_on_scale(threshold: float, n_rungs: int, scoring: Literal["paper", "an
         the anchored scale, for one that is further from the rungs than a ladder is long, surely a slip
     warns : SynthscoreWarning for one outside 1..N on the anchored scale
     """
-    if scoring == "anchored":
-        if not 1 - n_rungs <= threshold <= 2 * n_rungs:
-            raise InputError(
-                f"the threshold {threshold:g} is far outside the anchored scale, whose rungs stand at 1..{n_rungs}: "
-                f"expected {1 - n_rungs} to {2 * n_rungs}. Choose one between the worst rung, 1, and the best, "
-                f"{n_rungs}",
-                field="threshold",
-                value=threshold,
-            )
-        if not 1 <= threshold <= n_rungs:
-            warnings.warn(
-                f"the threshold {threshold:g} is outside 1..{n_rungs}, where anchored scores are extrapolated: no rung "
-                "is there to tell texts apart. Choose one between the rungs, or trust such decisions less",
-                SynthscoreWarning,
-                stacklevel=2,
-            )
-        return
-    most = math.sqrt(n_rungs * (n_rungs + 1))
-    if not 0 <= threshold <= most:
-        raise InputError(
-            f"the threshold {threshold:g} is outside the rung scale, which for ladders of {n_rungs} rungs is 0 (worse "
-            f"than all) to sqrt(N(N+1)) = {most:.2f} (better than all). 1 is as good as the worst rung, {n_rungs} as "
-            "the best. Choose one between these",
-            field="threshold",
-            value=threshold,
+    if scoring == "paper":
+        low, high = 0.0, math.sqrt(n_rungs * (n_rungs + 1))
+        seen = (
+            f"outside the rung scale, which for ladders of {n_rungs} rungs is 0 (worse than all) to sqrt(N(N+1)) = "
+            f"{high:.2f} (better than all)"
         )
-
-
-def limits(
-    value: FloatArray,
-    stderr: FloatArray | None = None,
-    low: FloatArray | None = None,
-    high: FloatArray | None = None,
-    partial: BoolArray | None = None,
-) -> tuple[FloatArray, FloatArray]:
-    """The least and the greatest that each score can be, whatever is missing from it: its value, if nothing is.
-
-    Of a score with a stderr, low and high are an interval that it is likely in, not limits: it counts as its value.
-
-    value, stderr, low, high : shape (n,); NaN where there is none
-    partial : bool, shape (n,); whether the score lacks verdicts, so that without low or high it could be anything
-    returns : shape (n,) each; NaN where there is neither value nor limit
-    """
-    bounded = np.ones(len(value), dtype=bool) if stderr is None else np.isnan(stderr)
-    unknown = np.full(len(value), np.nan)
-    sides = []
-    for known, anything in ((low, -np.inf), (high, np.inf)):
-        known = unknown if known is None else known
-        otherwise = value if partial is None else np.where(partial, anything, value)
-        sides.append(np.where(bounded, np.where(np.isnan(known), otherwise, known), value))
-    return sides[0], sides[1]
-
-
-def _why_unscored(score: Score, decision: Decision) -> str:
-    if decision == "kept":
-        return f"unscored, but at least {score.low:.2f}: {score.reason}"
-    if decision == "dropped":
-        return f"unscored, but at most {score.high:.2f}: {score.reason}"
-    return f"unscored: {score.reason}"
+    else:
+        low, high = 1.0 - n_rungs, 2.0 * n_rungs
+        seen = f"far outside the anchored scale, whose rungs stand at 1..{n_rungs}: expected {low:g} to {high:g}"
+    if not low <= threshold <= high:
+        remedy = f"Choose one between these: 1 is as good as the worst rung, {n_rungs} as the best"
+        raise InputError(f"the threshold {threshold:g} is {seen}. {remedy}", field="threshold", value=threshold)
+    if scoring == "anchored" and not 1 <= threshold <= n_rungs:
+        warnings.warn(
+            f"the threshold {threshold:g} is outside 1..{n_rungs}, where anchored scores are extrapolated: no rung is "
+            "there to tell texts apart. Choose one between the rungs, or trust such decisions less",
+            SynthscoreWarning,
+            stacklevel=2,
+        )
 
 
 def _require_finite(threshold: float) -> None:

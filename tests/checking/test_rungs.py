@@ -7,10 +7,9 @@ import pytest
 
 from synthscore.checking.rungs import LadderCheck, ask_rungs
 from synthscore.errors import LadderError
-from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
-from synthscore.types import Context, Ladder, Rung
+from tests import factories
 from tests.fakes import FakeEngine
 
 TEMPLATES = Templates(load_task("summarization"))
@@ -25,30 +24,21 @@ def number_judge(prompt, labels):
 
 def ladder(*qualities, context_id="c1", context=True, task="summarization"):
     """None is a failed rung."""
-    return Ladder(
-        context_id,
-        task,
-        "coherence",
-        tuple(
-            Rung(level, (level - 1) / (len(qualities) - 1), "", "failed", "refused")
-            if quality is None
-            else Rung(level, (level - 1) / (len(qualities) - 1), f"Text of quality {quality}" + " word" * level)
-            for level, quality in enumerate(qualities, 1)
-        ),
-        Context(context_id, "An article.") if context else None,
-    )
+    texts = [q and f"Text of quality {q}" + " word" * level for level, q in enumerate(qualities, 1)]
+    about = "An article." if context else None
+    return factories.ladder(context_id, task=task, texts=texts, reason="refused", context=about)
 
 
-def checked(ladders, judge, templates, both_orders=True):
+def checked(ladders, judge, templates):
     """By the neighbours alone."""
-    return ask_rungs(ladders, judge, templates, Asking(both_orders=both_orders), adjacent=True).checks()
+    return ask_rungs(ladders, judge, templates, adjacent=True).checks()
 
 
 def test_a_rising_ladder_has_positive_margins_of_the_size_that_the_judge_gives():
-    (check,) = checked([ladder(1, 2, 4)], FakeEngine(number_judge), TEMPLATES, both_orders=False)
+    (check,) = checked([ladder(1, 2, 4)], FakeEngine(number_judge), TEMPLATES)
     assert check.rising
-    assert check.margins == pytest.approx([0.6 - 0.39, 0.7 - 0.29])
-    assert check.mean_margin == pytest.approx(0.31)
+    assert check.margins == pytest.approx([0.2, 0.4])
+    assert check.mean_margin == pytest.approx(0.3)
     assert check.levels == (1, 2, 3)
 
 
@@ -102,7 +92,7 @@ def test_what_the_judge_could_not_answer_is_nan_with_its_reason_and_not_rising()
 def test_a_ladder_with_fewer_than_two_texts_asks_nothing_and_is_not_rising():
     engine = FakeEngine(number_judge)
     (check,) = checked([ladder(None, 2)], engine, TEMPLATES)
-    assert check == LadderCheck((2,), ())
+    assert check == LadderCheck((2,))
     assert not check.rising
     assert math.isnan(check.mean_margin)
     assert engine.n_judged == 0

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from functools import partial
 from itertools import groupby, permutations
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from synthscore.errors import InputError
 from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task, task_names
 from synthscore.judging.templates import TEMPLATE_SETS, Templates
-from synthscore.ranking import METHODS, bradley_terry
+from synthscore.ranking import METHODS, newton
 from synthscore.ranking.bradley_terry import soft_bradley_terry
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.designs import all_pairs
@@ -572,7 +571,7 @@ def test_groups_are_ranked_apart_and_one_that_cannot_be_says_why(capsys):
 
 
 def test_a_method_that_does_not_converge_is_a_warning_and_its_rows_say_so(monkeypatch, capsys):
-    monkeypatch.setattr(bradley_terry, "soft_bradley_terry", partial(soft_bradley_terry, max_iterations=1))
+    monkeypatch.setattr(newton, "MAX_ITERATIONS", 1)
     write_csv()
     assert rank("--comparisons", "calls.csv", "-o", "o.jsonl", task=False) == 3
     err = capsys.readouterr().err
@@ -583,32 +582,11 @@ def test_a_method_that_does_not_converge_is_a_warning_and_its_rows_say_so(monkey
     ] * 3
 
 
-def test_candidates_beside_comparisons_say_who_else_there_is(capsys):
+def test_comparisons_are_ranked_without_a_file_of_candidates(capsys):
     write_csv()
     write("all.jsonl", *[{"id": name} for name in "abcd"])
-    options = ("--comparisons", "calls.csv", "all.jsonl", "-o", "o.jsonl")
-    assert rank(*options, "--method", "win-ratio", task=False) == 3
-    assert [(row["id"], row["status"]) for row in read("o.jsonl")] == [*((x, "ok") for x in "abc"), ("d", "unscored")]
-    assert rank(*options, "--method", "bt", task=False) == 0
-    assert read("o.jsonl")[3]["score"] == pytest.approx(0, abs=0.5)
-    write("all.jsonl", *[{"id": name} for name in "ab"])
-    assert rank(*options, task=False) == 3
-    assert "'c' is no candidate, which are: 'a', 'b'" in capsys.readouterr().err
-
-
-def test_candidates_of_contexts_without_comparisons_get_a_row(capsys):
-    write("calls.jsonl", *[{"first": i, "second": j, "probability": p, "context_id": "x"} for i, j, p in CYCLE])
-    write("all.jsonl", *[*({"id": name, "context_id": "x"} for name in "abc"), {"id": "e", "context_id": "y"}])
-    assert rank("--comparisons", "calls.jsonl", "all.jsonl", "-o", "o.jsonl", task=False) == 3
-    row = read("o.jsonl")[3]
-    assert (row["id"], row["context_id"], row["score"], row["rank"], row["status"]) == (
-        "e",
-        "y",
-        None,
-        None,
-        "unscored",
-    )
-    assert row["reason"] == "there are no comparisons of its context"
+    assert rank("--comparisons", "calls.csv", "all.jsonl", "-o", "o.jsonl", task=False) == 2
+    assert "leave the file of candidates out" in capsys.readouterr().err
 
 
 def test_agreement_with_people_is_printed(engine, capsys):
@@ -813,6 +791,7 @@ def test_a_curve_in_which_something_could_not_be_ranked_says_so(capsys):
 # ------------------------------------------------------------------------------------------------- real verdicts
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not BENCHMARKS.is_dir(), reason="the published judge outputs are not here")
 def test_rankings_of_chatgpts_verdicts_agree_with_people_as_documented(capsys):
     """docs/ranking.md: a chain of 11 pairs in both orders an article, against the means of three experts."""

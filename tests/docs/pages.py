@@ -12,10 +12,11 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jinja2
 
@@ -44,6 +45,7 @@ class Step:
     """What to run, and what it must print; None where the page does not say. code : the exit code that is expected"""
 
     line: int
+    language: Literal["console", "python"]
     source: str
     prints: str | None
     code: int = 0
@@ -84,8 +86,20 @@ def indented_code(page: str) -> list[int]:
     return found
 
 
-def steps(block: Block) -> Iterator[Step]:
-    """The commands of a console block. raises : ValueError, where it does not begin with one"""
+def steps(page: Sequence[Block]) -> Iterator[Step]:
+    """From the first line to the last. raises : ValueError, for a block that is none of the known kinds"""
+    for block, after in zip_longest(page, page[1:]):
+        if block.language == "console":
+            yield from _commands(block)
+        elif block.language == "python":
+            shown = after is not None and after.follows and after.language == "text"
+            yield Step(block.line, "python", block.text, after.text.rstrip() if shown else None)
+        elif block.language != "text":
+            parse(block.language, block.text)
+
+
+def _commands(block: Block) -> Iterator[Step]:
+    """raises : ValueError, where the block does not begin with a command"""
     lines = block.text.splitlines()
     row = 0
     while row < len(lines):
@@ -98,7 +112,8 @@ def steps(block: Block) -> Iterator[Step]:
         row += 1
         end = next((at for at in range(row, len(lines)) if lines[at].startswith("$ ")), len(lines))
         shown = "\n".join(lines[row:end]).rstrip()
-        yield Step(block.line + 1 + start, command[2:], shown or None, 3 if SAYS_INCOMPLETE.search(command) else 0)
+        code = 3 if SAYS_INCOMPLETE.search(command) else 0
+        yield Step(block.line + 1 + start, "console", command[2:], shown or None, code)
         row = end
 
 

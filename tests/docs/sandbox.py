@@ -9,11 +9,14 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from papers.benchmarks import BENCHMARKS
 from synthscore.engine import (
@@ -123,8 +126,22 @@ class Models:
         return self.nano
 
 
+@contextmanager
+def entered(folder: Path, models: Models) -> Iterator[None]:
+    """The working folder is this one, with a store of its own; models are opened by `models`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("SYNTHSCORE_STORE", str(folder / ".answers.sqlite"))
+        patch.setenv("COLUMNS", "120")
+        for name in MADE_UP:  # which have a dozen texts here
+            patch.setitem(BENCHMARKS, name, replace(BENCHMARKS[name], size=None))
+        patch.setattr("synthscore.engines.open_engine", models.open)
+        patch.setattr("papers.__main__.open_engine", models.open)
+        yield
+
+
 def fill(folder: Path, models: Models) -> None:
-    """Files as a newcomer has them, and ladders for them; in the working folder of this process."""
+    """Files as a newcomer has them, and ladders for them; the folder must have been entered."""
     contexts = _contexts("summarization")
     of = {row["id"]: row for row in contexts}
     targets = [row for row in _demo_rows("targets") if row["context_id"] in of]

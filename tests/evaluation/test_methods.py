@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from functools import partial
 
 import numpy as np
 import pytest
@@ -28,7 +27,7 @@ from synthscore.evaluation.methods.base import judge_of, scored, task_of
 from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
-from synthscore.ranking import METHODS, bradley_terry
+from synthscore.ranking import METHODS, newton
 from synthscore.ranking.designs import all_pairs, greedy
 from synthscore.ranking.judge import Judge, Problem
 from synthscore.scoring.paper import Paper
@@ -523,8 +522,8 @@ def test_a_judge_that_cannot_tell_texts_apart_gives_ties():
 
 
 def test_a_ranking_that_did_not_converge_says_so(monkeypatch):
-    short = partial(bradley_terry.soft_bradley_terry, max_iterations=1, tolerance=1e-15)
-    monkeypatch.setattr(bradley_terry, "soft_bradley_terry", short)
+    monkeypatch.setattr(newton, "MAX_ITERATIONS", 1)
+    monkeypatch.setattr(newton, "TOLERANCE", 1e-15)
     found = scores("poe-bt", engine=FakeEngine(reading_judge(bias=3.0)))
     assert {score.status for score in found} == {"partial"}
     assert "not converged: a derivative of" in found[0].reason

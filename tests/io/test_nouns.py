@@ -117,9 +117,9 @@ def test_another_encoding_is_told_with_its_byte_and_read_when_named(tmp_path, en
     assert guess in str(error)
     with pytest.raises(UnicodeDecodeError) as truth:
         data.decode()
-    assert error.offset == truth.value.start
-    assert error.line == data[: error.offset].count(b"\n") + 1
-    assert f"byte {error.offset} (line {error.line})" in str(error)
+    at = truth.value.start
+    assert error.line == data[:at].count(b"\n") + 1
+    assert f"line {error.line} holds the byte 0x{data[at]:02x}" in str(error)
     assert read_targets(path, encoding=encoding)[0][-1].text == word
     with pytest.raises(InputError, match="no encoding 'latin-15x'"):
         read_targets(path, encoding="latin-15x")

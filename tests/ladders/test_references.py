@@ -245,8 +245,6 @@ def test_finding_a_ladder(ladders):
     assert references.find("c1", "surprise", "story") == ladders[3]
     assert references.tasks == ("story", "summarization")
     assert references.attributes == ("coherence", "fluency", "surprise")
-    assert references.context("c1").text == "Article c1."
-    assert references.context("c1", "story").text == "Article c1."
     assert len(references.filter(task="summarization")) == 3
     assert len(references.filter(task="summarization", attribute="fluency", context_ids=["c2"])) == 1
 
@@ -263,8 +261,6 @@ def test_a_context_without_a_ladder_names_the_nearest_and_the_remedy():
         references.find("news-0001", "coherence", "story")
     with pytest.raises(LadderError, match="holds none at all"):
         References(()).find("a", "b")
-    with pytest.raises(LadderError, match="no ladder in memory carries the context 'c'"):
-        References((ladder("c", context=False),)).context("c")
 
 
 def test_a_name_in_two_tasks_asks_for_the_task():

@@ -15,6 +15,7 @@ from synthscore.errors import InputError
 from synthscore.ranking.bias import pool, position_bias
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.designs import all_pairs
+from tests.factories import turned
 
 SEEDS = st.integers(0, 2**32 - 1)
 BENCHMARKS = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
@@ -60,7 +61,7 @@ def test_both_orders_of_a_pair_are_one_independent_answer():
         *np.array(list(combinations(range(30), 2))).T,
         [right[i, j] * 0.8 + 0.1 for i, j in combinations(range(30), 2)],
     )
-    flipped = one.reversed()
+    flipped = turned(one)
     twice = Comparisons(
         one.ids,
         np.concatenate([one.first, flipped.first]),

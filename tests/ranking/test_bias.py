@@ -12,6 +12,7 @@ from synthscore.ranking.bias import mean_debiasing, median_debiasing, pool, posi
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.designs import all_pairs, random_calls
 from synthscore.signature import Signature
+from tests.factories import turned
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -57,7 +58,7 @@ def test_a_worked_example_of_all_kinds_of_pairs():
 def test_reversing_every_call_turns_the_preference_round_and_leaves_the_flips(seed):
     rng = np.random.default_rng(seed)
     judged = _judge(7, bias=0.7, noise=1, seed=seed, calls=random_calls(7, 25, rng))
-    there, back = position_bias(judged), position_bias(judged.reversed())
+    there, back = position_bias(judged), position_bias(turned(judged))
     assert back.first_wins.value == pytest.approx(1 - there.first_wins.value)
     assert back.first_wins.low == pytest.approx(1 - there.first_wins.high)
     assert repr(back.flipped) == repr(there.flipped)  # repr: NaN where no pair was asked in both orders
@@ -221,7 +222,7 @@ def test_gamma_has_the_sign_and_the_shrinkage_of_the_published_judge():
 @settings(max_examples=20)
 def test_reversing_every_call_turns_the_shift_round(seed, estimate):
     judged = _judge(7, bias=-0.8, noise=1, seed=seed)
-    assert estimate(judged.reversed()).shift == pytest.approx(-estimate(judged).shift, abs=1e-9)
+    assert estimate(turned(judged)).shift == pytest.approx(-estimate(judged).shift, abs=1e-9)
 
 
 def test_similar_keeps_its_place_between_the_two():

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from synthscore.errors import InputError
 from synthscore.ranking.comparisons import Comparisons, added_up
 from synthscore.ranking.result import Ranking
+from tests.factories import turned
 
 
 @st.composite
@@ -44,13 +45,6 @@ def test_pairs_are_what_a_loop_over_the_calls_adds_up_by_table_and_by_sort(c, or
         np.stack([pairs.wins, pairs.losses, pairs.ties], -1), list(expected.values()), rtol=1e-13
     )
     np.testing.assert_allclose(pairs.games.sum(), c.weights.sum())
-
-
-@settings(max_examples=30)
-@given(comparisons(), st.booleans())
-def test_pairs_of_decisions_are_those_of_hard_calls(c, ordered):
-    for ours, theirs in zip(c.pairs(ordered=ordered, decided=True), c.hard().pairs(ordered=ordered), strict=True):
-        np.testing.assert_allclose(ours, theirs)
 
 
 def test_pairs_of_no_calls_are_none():
@@ -123,9 +117,9 @@ def test_a_shift_keeps_probabilities_normalised_and_certain_answers_certain(c):
 @settings(max_examples=30)
 @given(comparisons())
 def test_reversing_all_calls_changes_no_pair(c):
-    for ours, theirs in zip(c.pairs(), c.reversed().pairs(), strict=True):
+    for ours, theirs in zip(c.pairs(), turned(c).pairs(), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-13)
-    np.testing.assert_allclose(c.reversed().probabilities, 1 - c.probabilities, atol=1e-12)
+    np.testing.assert_allclose(turned(c).probabilities, 1 - c.probabilities, atol=1e-12)
 
 
 @settings(max_examples=30)
@@ -168,7 +162,7 @@ def test_a_row_that_cannot_be_used_is_named(records, row, words):
 
 def test_an_unknown_candidate_is_named_with_its_row():
     with pytest.raises(
-        InputError, match=r"comparison 2 is \('a', 'z', 0.5\), expected .* of the candidates 'a', 'b'"
+        InputError, match=r"comparison 2 is \('a', 'z', 0.5\), expected .* of the 2 candidates 'a', 'b'"
     ) as caught:
         Comparisons.of([("a", "b", 0.5), ("a", "z", 0.5)], ids=["a", "b"])
     assert (caught.value.row, caught.value.value) == (2, ("a", "z", 0.5))
@@ -184,7 +178,7 @@ def test_an_index_that_is_no_candidate_is_named_with_its_row():
 def test_a_place_between_two_candidates_is_not_rounded():
     with pytest.raises(InputError, match="whole numbers"):
         Comparisons.from_probabilities(["a", "b"], [0.5], [1], [0.5])
-    with pytest.raises(ValueError, match="whole numbers"):
+    with pytest.raises(InputError, match="whole numbers"):
         Comparisons(("a", "b"), np.array([0.0]), np.array([1.0]), np.log([[0.4, 0.6, 1e-300]]), np.ones(1))
 
 
@@ -196,9 +190,9 @@ def test_probabilities_sum_to_1(log_probs):
 
 
 def test_shapes_that_do_not_fit_are_told():
-    with pytest.raises(ValueError, match=r"\(K, 3\)"):
+    with pytest.raises(InputError, match=r"\(K, 3\)"):
         Comparisons(("a", "b"), np.array([0]), np.array([1]), np.zeros((1, 2)), np.ones(1))
-    with pytest.raises(ValueError, match="shapes"):
+    with pytest.raises(InputError, match=r"float64 \(2,\), expected"):
         Comparisons.from_probabilities(["a", "b"], [0], [1], [0.5], [1.0, 2.0])
 
 
@@ -213,15 +207,10 @@ def test_two_candidates_are_the_least_and_names_differ():
 
 def ranking(scores):
     n = len(scores)
-    return Ranking(tuple(map(str, range(n))), np.array(scores, dtype=float), np.zeros(n), np.zeros(n), "test")
+    return Ranking(tuple(map(str, range(n))), np.array(scores, dtype=float), np.zeros(n), "test")
 
 
 def test_rank_1_is_best_equals_share_the_better_rank_and_unscored_have_none():
     r = ranking([0.1, np.nan, 0.3, 0.3 - 1e-12, -1.0])
     assert r.ranks.tolist() == [3, 0, 1, 1, 4]
     assert r.order.tolist() == [2, 3, 0, 4, 1]
-
-
-def test_a_ranking_has_a_number_for_every_candidate():
-    with pytest.raises(InputError, match="stderr has shape"):
-        Ranking(("a", "b"), np.zeros(2), np.zeros(3), np.zeros(2), "test")

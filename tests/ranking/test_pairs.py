@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import InputError
+from synthscore.ranking import pairs as sorting
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.pairs import merge_sort
 
@@ -43,8 +44,8 @@ def _log_probs(p):
         return np.stack([np.log(p), np.log1p(-p), np.where(np.isnan(p), np.nan, -np.inf)], axis=1)
 
 
-def rank_many(problems, ask, *, gap=0.0, beam_size=1, calibrate=False, starts=None):
-    """merge_sort of candidates in the order given, and what was asked. ask : calls -> P(first), or log-probabilities"""
+def rank_many(problems, ask, *, gap=0.0, beam_size=1, calibrate=False, start=np.arange):
+    """merge_sort from a start, and what was asked. ask : calls -> P(first), or log-probabilities"""
     calls, answers = [], []
 
     def answer(asked):
@@ -53,8 +54,9 @@ def rank_many(problems, ask, *, gap=0.0, beam_size=1, calibrate=False, starts=No
         answers.extend(given if given.ndim == 2 else _log_probs(given))
         return np.array(answers[-len(asked) :])
 
-    starts = [np.arange(len(ids)) for ids in problems] if starts is None else starts
-    found = merge_sort(problems, answer, gap=gap, beam_size=beam_size, both_orders=calibrate, starts=starts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sorting, "_start", lambda ids, seed: start(len(ids)))
+        found = merge_sort(problems, answer, gap=gap, beam_size=beam_size, both_orders=calibrate)
     results = []
     for k, (ids, ranking) in enumerate(zip(problems, found, strict=True)):
         rows = [row for row, call in enumerate(calls) if call[0] == k and not np.isnan(answers[row]).any()]
@@ -149,7 +151,7 @@ def test_answers_beyond_the_gap_give_the_true_order(seed, n, gap, calibrate):
     margin = gap + (0.5 - gap) * (0.01 + 0.99 * rng.random((n, n)))
     p = 0.5 + np.sign(quality[:, None] - quality) * margin
     ((ranking, _),) = rank_many(
-        _ids(n), _judge(p[None]), gap=gap, beam_size=100, calibrate=calibrate, starts=[rng.permutation(n)]
+        _ids(n), _judge(p[None]), gap=gap, beam_size=100, calibrate=calibrate, start=rng.permutation
     )
     np.testing.assert_array_equal(ranking.scores, quality - (n - 1) / 2)
 
@@ -182,7 +184,7 @@ def test_no_pair_is_asked_twice_and_greedy_keeps_to_its_bound(seed, n, gap, cali
     rng = np.random.default_rng(seed)
     p = _symmetric_noise(n, rng)
     ((ranking, comparisons),) = rank_many(
-        _ids(n), _judge(p[None]), gap=gap, beam_size=200 if gap else 1, calibrate=calibrate, starts=[rng.permutation(n)]
+        _ids(n), _judge(p[None]), gap=gap, beam_size=200 if gap else 1, calibrate=calibrate, start=rng.permutation
     )
     calls = list(zip(comparisons.first.tolist(), comparisons.second.tolist(), strict=True))
     assert len(set(calls)) == len(calls) == ranking.settings["n_calls"]
@@ -286,11 +288,6 @@ def test_a_missing_answer_ends_its_problem_and_no_other():
 def test_settings_that_are_none_are_refused(settings, says):
     with pytest.raises(InputError, match=says):
         rank_many(_ids(3), _judge(np.full((1, 3, 3), 0.5)), **settings)
-
-
-def test_one_candidate_cannot_be_sorted():
-    with pytest.raises(InputError, match="cannot sort 1 candidates"):
-        rank_many([["a", "b"], ["c"]], lambda calls: [0.5])
 
 
 def test_no_problems_need_no_answers():

@@ -11,19 +11,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from synthscore.errors import RankingError, SynthscoreWarning
+from synthscore.errors import InputError, RankingError, SynthscoreWarning
 from synthscore.ranking import graph as graph_module
+from synthscore.ranking import newton
 from synthscore.ranking.bradley_terry import Davidson, Logistic, bradley_terry, bradley_terry_ties, soft_bradley_terry
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.counts import average_probability, colley, win_ratio
 from synthscore.ranking.gaussian import gaussian, hard_gaussian
 from synthscore.ranking.graph import Graph, Information
-from synthscore.ranking.newton import Everyone, maximise
+from synthscore.ranking.newton import maximise
+from tests.factories import turned
 
 EXACT = 1e-12  # of a solver's gradient for each comparison, where the answer is compared to 1e-8
-soft = partial(soft_bradley_terry, tolerance=EXACT)
-hard = partial(bradley_terry, tolerance=EXACT, decisions="per_call")
+soft = soft_bradley_terry
+hard = partial(bradley_terry, decisions="per_call")
 ALL_METHODS = [win_ratio, average_probability, colley, hard, soft, bradley_terry_ties, gaussian, hard_gaussian]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _exact():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(newton, "TOLERANCE", EXACT)
+        yield
 
 
 def sigmoid(x):
@@ -141,7 +150,7 @@ def test_a_weight_is_a_row_that_is_repeated(c):
 @given(sets(three=True))
 def test_reversing_calls_changes_nothing_without_a_bias(c):
     for method in ALL_METHODS:
-        np.testing.assert_allclose(method(c.reversed()).scores, method(c).scores, atol=1e-8)
+        np.testing.assert_allclose(method(turned(c)).scores, method(c).scores, atol=1e-8)
 
 
 @settings(max_examples=15)
@@ -190,7 +199,7 @@ def test_win_ratio_counts_calls_or_the_mean_of_a_pair():
     np.testing.assert_allclose(averaged.scores, [2.5 / 3, 0, 0.5, np.nan])  # (0.9 + 0.4) / 2: a wins both
     assert averaged.n_comparisons.tolist() == [3, 2, 1, 0]
     assert averaged.ranks.tolist() == [1, 3, 2, 0]
-    with pytest.raises(ValueError, match="per_call"):
+    with pytest.raises(InputError, match="per_call"):
         win_ratio(c, decisions="mean")
 
 
@@ -216,9 +225,6 @@ def test_colley_solves_its_equations():
     matrix = 2 * np.eye(6) + np.diag(games.sum(axis=1)) - games
     right = 1 + (w.sum(axis=1) - w.sum(axis=0)) / 2
     np.testing.assert_allclose(colley(c, decisions="per_call").scores, np.linalg.solve(matrix, right), atol=1e-12)
-    w = wins_matrix(c)
-    right = 1 + (w.sum(axis=1) - w.sum(axis=0)) / 2
-    np.testing.assert_allclose(colley(c, decisions=None).scores, np.linalg.solve(matrix, right), atol=1e-12)
 
 
 def test_colley_and_counts_do_without_links():
@@ -348,25 +354,6 @@ def test_the_prior_on_all_pairs_ranks_anything():
         assert np.isfinite(ranked.stderr).all()
 
 
-@pytest.mark.parametrize("spread", [0.1, 3.0])
-def test_the_prior_sums_over_all_pairs_without_forming_them(spread):
-    scores = spread * np.random.default_rng(3).standard_t(4, size=1200)
-    gradient, complete = Everyone(0.3).slopes(scores)
-    half = np.tanh((scores[:, None] - scores[None, :]) / 2)
-    assert complete.core.shape[0] < 1200
-    np.testing.assert_allclose(gradient, -0.3 * half.sum(axis=1), atol=1e-9)
-    np.testing.assert_allclose(complete.dense(), 0.15 * (1 - half**2), atol=1e-12)
-    np.testing.assert_allclose(complete.degrees(), 0.15 * (1 - half**2).sum(axis=1), atol=1e-9)
-
-
-def test_the_prior_is_the_same_with_few_candidates_as_with_nodes(monkeypatch):
-    rng = np.random.default_rng(4)
-    c = linked(rng, 600, 3000)
-    with_nodes = hard(c, stderr=None).scores
-    monkeypatch.setattr("synthscore.ranking.newton.NODES", 10**9)
-    np.testing.assert_allclose(hard(c, stderr=None).scores, with_nodes, atol=1e-9)
-
-
 # ------------------------------------------------------------------------------------------------- position
 
 
@@ -402,11 +389,11 @@ def test_the_effect_of_place_is_recovered_exactly_with_the_scores():
 @given(st.integers(0, 2**32 - 1))
 def test_reversing_all_calls_turns_the_sign_of_the_bias_and_keeps_the_scores(seed):
     c = full(np.random.default_rng(seed), 5)
-    ours, theirs = soft(c, bias="mle"), soft(c.reversed(), bias="mle")
+    ours, theirs = soft(c, bias="mle"), soft(turned(c), bias="mle")
     np.testing.assert_allclose(theirs.scores, ours.scores, atol=1e-8)
     assert theirs.settings["gamma"] == pytest.approx(-ours.settings["gamma"], abs=1e-8)
-    np.testing.assert_allclose(soft(c.reversed(), bias=-0.7).scores, soft(c, bias=0.7).scores, atol=1e-8)
-    np.testing.assert_allclose(gaussian(c.reversed(), bias=0.4).scores, gaussian(c, bias=0.6).scores, atol=1e-10)
+    np.testing.assert_allclose(soft(turned(c), bias=-0.7).scores, soft(c, bias=0.7).scores, atol=1e-8)
+    np.testing.assert_allclose(gaussian(turned(c), bias=0.4).scores, gaussian(c, bias=0.6).scores, atol=1e-10)
 
 
 def test_the_joint_maximum_is_where_a_generic_optimiser_finds_it():
@@ -451,7 +438,7 @@ def test_davidsons_model_is_where_a_generic_optimiser_finds_it(seed, certain):
 
     found = optimize.minimize(loss, np.zeros(6), method="BFGS", options={"gtol": 1e-6})
     try:
-        ranked = bradley_terry_ties(c, tolerance=EXACT)
+        ranked = bradley_terry_ties(c)
     except RankingError:
         assert certain
         return
@@ -518,8 +505,7 @@ def test_the_anchor_is_of_no_effect(c, anchor, sigma_0):
     if not np.isnan(sigma := ranked.settings["sigma"]):
         centre = np.eye(c.n_candidates) - 1 / c.n_candidates
         expected = centre @ covariance @ centre * (sigma / 0.2) ** 2
-        np.testing.assert_allclose(ranked.covariance, expected, atol=1e-9)
-        np.testing.assert_allclose(ranked.stderr**2, np.diag(ranked.covariance))
+        np.testing.assert_allclose(ranked.stderr**2, np.diag(expected), atol=1e-9)
 
 
 @pytest.mark.parametrize("both_orders", [True, False])
@@ -574,9 +560,8 @@ def test_a_perfect_fit_has_no_errors_and_no_end_of_likelihood():
 @pytest.mark.parametrize("method", [soft, partial(hard, prior=None), bradley_terry_ties, gaussian, hard_gaussian])
 def test_candidates_that_nothing_links_are_named_group_by_group(method):
     c = Comparisons.of([("a", "b", 0.6), ("b", "a", 0.7), ("c", "d", 0.6)], ids=["a", "b", "c", "d", "e"])
-    with pytest.raises(RankingError, match=r"3 groups .* \{'a', 'b'\}, \{'c', 'd'\}, \{'e'\}") as caught:
+    with pytest.raises(RankingError, match=r"3 groups .* \{'a', 'b'\}, \{'c', 'd'\}, \{'e'\}"):
         method(c)
-    assert caught.value.components == (("a", "b"), ("c", "d"), ("e",))
     with pytest.raises(RankingError, match="2 groups"):
         method(Comparisons.of([], ids=["a", "b"]))
 
@@ -585,11 +570,8 @@ def test_whoever_never_loses_or_never_wins_is_named():
     wins = [("a", "b", 1.0), ("b", "c", 1.0), ("c", "b", 1.0), ("c", "d", 1.0), ("c", "e", 1.0)]
     c = Comparisons.of(wins)
     for method in (soft, partial(hard, prior=None), bradley_terry_ties):
-        with pytest.raises(RankingError, match=r"\{'a'\} never lost .* \{'d'\}, \{'e'\} never won") as caught:
+        with pytest.raises(RankingError, match=r"\{'a'\} never lost .* \{'d'\}, \{'e'\} never won"):
             method(c)
-        assert caught.value.unbeaten == (("a",),)
-        assert caught.value.winless == (("d",), ("e",))
-        assert set(caught.value.components) == {("a",), ("b", "c"), ("d",), ("e",)}
 
 
 def test_a_soft_answer_among_certain_ones_is_enough_where_it_closes_the_circle():
@@ -599,10 +581,21 @@ def test_a_soft_answer_among_certain_ones_is_enough_where_it_closes_the_circle()
         soft(Comparisons.of([("a", "b", 1.0), ("b", "c", 1.0), ("c", "a", 0.0)]))
 
 
-def test_what_does_not_converge_says_so():
+def test_a_prior_on_all_pairs_of_too_many_candidates_is_refused(monkeypatch):
+    monkeypatch.setattr(graph_module, "MOST_DENSE", 7)
+    c = linked(np.random.default_rng(12), 8, 20)
+    with pytest.raises(RankingError, match=r"a prior on all pairs of 8 candidates .* expected at most 7. Take poe-bt"):
+        bradley_terry(c, stderr=None)
+    assert bradley_terry(c, prior="observed", stderr=None).converged
+    with pytest.raises(RankingError, match="the errors of 8 candidates"):
+        soft(c)
+
+
+def test_what_does_not_converge_says_so(monkeypatch):
+    monkeypatch.setattr(newton, "MAX_ITERATIONS", 1)
     c = linked(np.random.default_rng(12), 8, 20)
     with pytest.warns(SynthscoreWarning, match="poe-bt did not converge: 1 iterations leave a derivative of"):
-        ranked = soft_bradley_terry(c, max_iterations=1)
+        ranked = soft_bradley_terry(c)
     assert not ranked.converged
     assert ranked.iterations == 1
     assert ranked.gradient > 1e-6
@@ -656,19 +649,19 @@ def test_a_step_never_lowers_the_likelihood(seed):
     graph, model, start = Graph(6, pairs.i, pairs.j), Logistic(pairs.wins, pairs.losses), 8 * rng.normal(size=6)
     values = []
     for most in range(12):
-        fit = maximise(graph, model, model.games, start=start, max_iterations=most)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(newton, "MAX_ITERATIONS", most)
+            fit = maximise(graph, model, model.games, start=start)
         values.append(model.log_likelihood(graph.differences(fit.scores), 0.0))
     assert (np.diff(values) >= -1e-9).all()
-    np.testing.assert_allclose(
-        maximise(graph, model, model.games, start=start, tolerance=EXACT).scores, soft(c).scores, atol=1e-8
-    )
+    np.testing.assert_allclose(maximise(graph, model, model.games, start=start).scores, soft(c).scores, atol=1e-8)
 
 
 # ------------------------------------------------------------------------------------------------- linear systems
 
 
 @pytest.mark.parametrize("extra", ["none", "ridge", "border"])
-def test_dense_conjugate_gradients_and_factorisation_solve_the_same_system(monkeypatch, extra):
+def test_dense_and_conjugate_gradients_solve_the_same_system(monkeypatch, extra):
     rng = np.random.default_rng(14)
     pairs = linked(rng, 40, 100).pairs()
     graph = Graph(40, pairs.i, pairs.j)
@@ -682,8 +675,6 @@ def test_dense_conjugate_gradients_and_factorisation_solve_the_same_system(monke
     np.testing.assert_allclose(system.dense() @ b, system @ b, atol=1e-9)
     np.testing.assert_allclose(system.covariance() @ b, dense, atol=1e-10)
     monkeypatch.setattr(graph_module, "SMALL", 0)
-    np.testing.assert_allclose(system.solve(b), dense, atol=1e-8)
-    monkeypatch.setattr(graph_module, "PATIENCE", 0)
     np.testing.assert_allclose(system.solve(b), dense, atol=1e-8)
 
 

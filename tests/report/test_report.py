@@ -36,6 +36,7 @@ from synthscore.scoring.paper import paper_bound, paper_sum, rung_equivalent
 from synthscore.signature import Signature
 from synthscore.thresholds.rules import MinScore
 from synthscore.types import Context, Ladder, Rung, Score, Verdict
+from tests import factories
 
 N_RUNGS = 5
 SYSTEMS = ("careful", "plain", "hasty", "broken")
@@ -46,13 +47,11 @@ NASTY = '<script>alert(1)</script> "><img src=x onerror=alert(2)> </style></titl
 
 
 def ladder(context_id, attribute="coherence", failed=()):
-    rungs = tuple(
-        Rung(level, (level - 1) / 4, "", "failed", "the model refused")
-        if level in failed
-        else Rung(level, (level - 1) / 4, f"Rung {level} for {context_id}. " + "It goes on. " * level)
-        for level in range(1, N_RUNGS + 1)
+    texts = [f"Rung {level} for {context_id}. " + "It goes on. " * level for level in range(1, N_RUNGS + 1)]
+    about = f"The article of {context_id}."
+    return factories.ladder(
+        context_id, attribute, texts=texts, failed=failed, reason="the model refused", context=about
     )
-    return Ladder(context_id, "summarization", attribute, rungs, Context(context_id, f"The article of {context_id}."))
 
 
 def verdict(quality, level, swapped, favour=0.0):
@@ -841,6 +840,7 @@ def test_a_constant_score_is_drawn(tmp_path):
     assert "all texts –, inside contexts –" in visible(page(read_run(tmp_path)))
 
 
+@pytest.mark.slow
 def test_a_long_run_stays_a_small_page_and_says_what_it_cuts(tmp_path):
     rng = np.random.default_rng(1)
     References([ladder("c")]).save(tmp_path / "ladders")
@@ -1000,6 +1000,7 @@ def pages(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @needs_browser
 @pytest.mark.parametrize("name", ["whole", "nasty"])
 def test_a_browser_finds_no_error_and_nothing_that_came_from_outside(pages, tmp_path, name):
@@ -1017,6 +1018,7 @@ def asked_for(log):
     return sorted({event["url"] for event in events if event.get("initiator") not in (None, "not an origin")})
 
 
+@pytest.mark.slow
 @needs_browser
 @pytest.mark.parametrize("policy", [True, False])
 def test_even_an_element_that_got_in_could_do_nothing(pages, tmp_path, policy):
@@ -1033,6 +1035,7 @@ def test_even_an_element_that_got_in_could_do_nothing(pages, tmp_path, policy):
     assert ("<title>ran</title>" in dom) != policy
 
 
+@pytest.mark.slow
 @needs_browser
 @pytest.mark.parametrize("width", [1280, 375])
 @pytest.mark.parametrize("name", ["whole", "nasty"])
@@ -1058,6 +1061,7 @@ def test_nothing_is_wider_than_the_screen_but_tables_in_their_own_scroller(pages
     assert wide == []
 
 
+@pytest.mark.slow
 @needs_browser
 @pytest.mark.parametrize("width", [1280, 375])
 def test_a_screenshot_shows_the_page(pages, tmp_path, width):
@@ -1069,6 +1073,7 @@ def test_a_screenshot_shows_the_page(pages, tmp_path, width):
     assert len(data) > 60_000  # an empty page is a tenth of that
 
 
+@pytest.mark.slow
 @needs_browser
 def test_a_printed_page_opens_the_texts_of_the_ladder(pages, tmp_path):
     if shutil.which("pdftotext") is None:

@@ -48,7 +48,7 @@ def data() -> Data:
 
 def test_the_posterior_is_the_scales_own_of_the_answers_that_were_given(data):
     asked = ask_in_rounds(data.scale, data.contexts, data.ask, SameDecision(3.5, 0.05), usable=data.usable)
-    expected = data.scale.place(data.contexts, asked.target, asked.level, asked.swapped, asked.said)
+    expected = data.scale.place(data.contexts, asked.target, asked.level, asked.swapped, asked.probs)
     np.testing.assert_allclose(asked.posterior.mean, expected.mean, atol=1e-9)
     np.testing.assert_allclose(asked.posterior.sd, expected.sd, atol=1e-9)
 
@@ -62,6 +62,7 @@ def test_a_rule_that_is_never_met_asks_whole_ladders_and_gives_their_scores(data
     np.testing.assert_allclose(asked.posterior.mean, whole.mean, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rungs", [5, 9])
 def test_half_of_the_questions_give_98_percent_of_the_decisions(n_rungs):
     data = simulated(1, n_rungs)
@@ -125,7 +126,7 @@ def test_a_failed_question_is_counted_and_not_asked_again():
     asking = Asking([2.0, 4.0], fails=lambda target, level, swapped: target == 0)
     asked = ask_in_rounds(scale(), ["a", "a"], asking, Narrow(2.5))
     assert asked.n_asked[0] == 10
-    assert np.isnan(asked.said).any(axis=1).sum() == 10
+    assert np.isnan(asked.probs).any(axis=1).sum() == 10
     assert not asked.met[0]
     assert asked.met[1]
     assert asked.posterior.n_answers[0] == 0

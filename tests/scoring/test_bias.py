@@ -8,17 +8,15 @@ import pytest
 from synthscore.cli.scoring import bias_lines
 from synthscore.ladders.references import References
 from synthscore.scoring.bias import judge_bias
-from synthscore.types import Context, Ladder, Rung, Score, Target, Verdict
+from synthscore.types import Score, Target, Verdict
+from tests import factories
 
 N = 4
 
 
 def ladder(context_id, words, model="writer@1"):
-    rungs = tuple(
-        Rung(k + 1, k / (N - 1), f"r{k} {context_id} " + "w " * (n - 2), provenance={"model": model})
-        for k, n in enumerate(words)
-    )
-    return Ladder(context_id, "summarization", "coherence", rungs, Context(context_id, "An article."))
+    texts = [f"r{k} {context_id} " + "w " * (n - 2) for k, n in enumerate(words)]
+    return factories.ladder(context_id, texts=texts, context="An article.", provenance={"model": model})
 
 
 def made(seed=0, contexts=30, each=6, position=0.0, trend=0.0, length=0.0, own=0.0, orders=2, similar=0.0):

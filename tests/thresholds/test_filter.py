@@ -34,7 +34,8 @@ from synthscore.store.engine import StoredVerdicts
 from synthscore.store.file import Store
 from synthscore.thresholds import filter as filtering
 from synthscore.thresholds.rules import AtLeast
-from synthscore.types import Context, Ladder, Rung
+from synthscore.types import Context, Ladder
+from tests import factories
 from tests.fakes import FakeEngine
 
 WORSE = load_task("summarization").attribute("coherence").worse
@@ -52,13 +53,8 @@ def judge(prompt, labels):
 
 
 def ladder(context_id, n_rungs=5, failed=()):
-    rungs = [
-        Rung(level, (level - 1) / (n_rungs - 1), "", "failed", "the model refused")
-        if level in failed
-        else Rung(level, (level - 1) / (n_rungs - 1), f"A text of quality {level} for {context_id}.")
-        for level in range(1, n_rungs + 1)
-    ]
-    return Ladder(context_id, "summarization", "coherence", tuple(rungs), Context(context_id, f"Article {context_id}."))
+    text = "A text of quality {level} for {context_id}."
+    return factories.ladder(context_id, n=n_rungs, text=text, failed=failed, reason="the model refused")
 
 
 @pytest.fixture(autouse=True)
@@ -159,7 +155,7 @@ def test_batches_hold_the_rows_of_the_whole_file(suffix):
     batches = list(read_batches(name, 5))
     assert all(len(batch.rows) <= 5 for batch in batches)
     assert [(row.number, dict(row.values)) for batch in batches for row in batch.rows] == whole
-    [batch] = read_batches(name, None)
+    [batch] = read_batches(name, 100)
     assert len(batch.rows) == 23
 
 

@@ -1,6 +1,6 @@
 """A scale and somebody to ask -> where targets stand, by as few questions as a stop rule needs. docs/adaptive.md.
 
-In rounds: each target that is still open is held against the rung that would tell most, all of them at once. Each
+In rounds: each target that is still open is compared with the rung that would tell most, all of them at once. Each
 target's questions follow from its own answers alone, not from what else is asked. Knows no prompts and no engine.
 """
 
@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from ...errors import InputError
+from ...errors import InputError, unusable
 from ...types import BoolArray, FloatArray, IntArray
 from .model import JudgeModel, Posterior, variance
 from .scale import Lengths, Scale
@@ -25,15 +24,6 @@ order, so that what prompts share lies together."""
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
-
-
-class Stop(Protocol):
-    """When a target needs no more questions."""
-
-    def met(self, mean: FloatArray, sd: FloatArray, to_come: FloatArray) -> BoolArray:
-        """All of shape (n,), rungs. mean, sd : of where targets stand, by the answers so far
-        to_come : standard deviation of the mean that all questions together would give, around this one
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +73,17 @@ class SameDecision:
         return _side(mean - self.threshold, to_come) <= self.eps
 
 
+Stop = Narrow | Sure | SameDecision
+"""When a target needs no more questions. Of `met`, all of shape (n,), rungs: mean and sd, of where targets stand by the
+answers so far; to_come, standard deviation of the mean that all questions together would give, around this one."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Rounds:
     """Where targets stand, and what was asked for it.
 
     posterior : by these answers, as of Scale.place
-    target, level, swapped, said : one row a question, in the order asked, as in Scale.place; NaN where it failed
+    target, level, swapped, probs : one row a question, in the order asked, as in Scale.place; NaN where it failed
     n_asked, n_full : int64, shape (n_targets,); questions asked, failed ones among them, and of the whole ladder
     met : bool, shape (n_targets,); False where the questions ran out before the stop rule was met
     """
@@ -97,7 +92,7 @@ class Rounds:
     target: IntArray
     level: IntArray
     swapped: BoolArray
-    said: FloatArray
+    probs: FloatArray
     n_asked: IntArray
     n_full: IntArray
     met: BoolArray
@@ -143,14 +138,14 @@ def ask_in_rounds(
     context = np.unique(np.array(contexts, dtype=str), return_inverse=True)[1]
     precision = scale.prior(contexts).precision
     asked = np.zeros((0, 3), dtype=np.int64)  # target, level - 1, order
-    said = np.zeros((0, 3))
+    probs = np.zeros((0, 3))
     met = np.zeros(n_targets, dtype=bool)
     open_ = np.arange(n_targets)
     n_rounds = 0
     while True:
         rows = np.isin(asked[:, 0], open_)
-        posterior = _placed(scale, [contexts[k] for k in open_.tolist()], open_, asked[rows], said[rows], lengths)
-        answered = _answered(asked, said, left.shape)[open_]
+        posterior = _placed(scale, [contexts[k] for k in open_.tolist()], open_, asked[rows], probs[rows], lengths)
+        answered = _answered(asked, probs, left.shape)[open_]
         known = _Known(judge, posterior, precision[open_], answered, _at(lengths, open_))
         to_come = known.to_come(left[open_])
         met[open_] = (posterior.n_answers > 0) & stop.met(posterior.mean, posterior.sd, to_come)
@@ -165,16 +160,16 @@ def ask_in_rounds(
         answers = ask(target, rung + 1, order == 1)
         _require(answers.shape == (len(target), 3), "shape of the answers", answers.shape, f"({len(target)}, 3)")
         left[target, order, rung] = False
-        asked, said = np.concatenate([asked, questions]), np.concatenate([said, answers])
+        asked, probs = np.concatenate([asked, questions]), np.concatenate([probs, answers])
         open_ = open_[going]
         n_rounds += 1
     everyone = np.arange(n_targets)
     return Rounds(
-        posterior=_placed(scale, contexts, everyone, asked, said, lengths),
+        posterior=_placed(scale, contexts, everyone, asked, probs, lengths),
         target=asked[:, 0],
         level=asked[:, 1] + 1,
         swapped=asked[:, 2] == 1,
-        said=said,
+        probs=probs,
         n_asked=np.bincount(asked[:, 0], minlength=n_targets),
         n_full=n_full,
         met=met,
@@ -201,8 +196,8 @@ class _Known:
         if lengths is not None and judge.length_effect is not None:
             difference = difference + judge.length_effect * (lengths[1][:, None] - lengths[0])
         signs = np.array([1.0, -1.0])[: answered.shape[1], None]
-        said = np.where(answered, information(judge, difference[:, None], signs, None), 0.0).sum(axis=1)
-        self.precision = _with(_prior(judge, precision), said)
+        known = np.where(answered, information(judge, difference[:, None], signs, None), 0.0).sum(axis=1)
+        self.precision = _with(_prior(judge, precision), known)
         self.cov = _inverse(self.precision)
         self.info = information(judge, difference[:, None], signs, _of_differences(self.cov)[:, None])
 
@@ -273,10 +268,10 @@ def _of_differences(cov: FloatArray) -> FloatArray:
     return differences
 
 
-def _answered(asked: IntArray, said: FloatArray, shape: tuple[int, ...]) -> BoolArray:
+def _answered(asked: IntArray, probs: FloatArray, shape: tuple[int, ...]) -> BoolArray:
     """Which questions have an answer, shape (n_targets, n_orders, N)."""
     answered = np.zeros(shape, dtype=bool)
-    target, rung, order = asked[~np.isnan(said).any(axis=1)].T
+    target, rung, order = asked[~np.isnan(probs).any(axis=1)].T
     answered[target, order, rung] = True
     return answered
 
@@ -286,16 +281,16 @@ def _placed(
     contexts: Sequence[str],
     targets: IntArray,
     asked: IntArray,
-    said: FloatArray,
+    probs: FloatArray,
     lengths: Lengths | None,
 ) -> Posterior:
     """By the answers about these targets, failed ones left out. targets : rising, those that contexts are of"""
-    known = ~np.isnan(said).any(axis=1)
+    known = ~np.isnan(probs).any(axis=1)
     target, rung, order = asked[known].T
     # In one order whatever the round: sums of the same numbers are then the same to the last bit.
     first = np.lexsort((order, rung, target))
     place = np.searchsorted(targets, target[first])
-    return scale.place(contexts, place, rung[first] + 1, order[first] == 1, said[known][first], _at(lengths, targets))
+    return scale.place(contexts, place, rung[first] + 1, order[first] == 1, probs[known][first], _at(lengths, targets))
 
 
 def _at(lengths: Lengths | None, targets: IntArray) -> Lengths | None:
@@ -312,4 +307,4 @@ def _side(difference: FloatArray, sd: FloatArray) -> FloatArray:
 
 def _require(holds: bool, name: str, value: object, expected: str) -> None:
     if not holds:
-        raise InputError(f"{name} is {value!r}, expected {expected}. Give it so", field=name, value=value)
+        raise unusable(name, value, expected)

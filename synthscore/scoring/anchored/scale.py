@@ -91,7 +91,7 @@ class Scale:
         target: IntArray,
         level: IntArray,
         swapped: npt.NDArray[np.bool_],
-        said: FloatArray,
+        verdicts: FloatArray,
         lengths: Lengths | None = None,
     ) -> Posterior:
         """Where targets stand, each by its own answers alone; one row an answer. Posterior.rungs is of each target's
@@ -100,8 +100,8 @@ class Scale:
         contexts : id of each target's context. lengths : of each target's rungs, and of the targets, as in Answers;
             where length is in the judge's model
         target : place in `contexts`. level : 1..N. swapped : as in Verdict
-        said : shape (n_answers, 3); better, worse, similar, of the target, which sum to 1 (`three_way`); one that was
-            never given is left out
+        verdicts : shape (n_answers, 3); better, worse, similar, of the target, which sum to 1 (`three_way`); one that
+            was never given is left out
         raises : InputError for levels that the scale has not, or numbers that are no probabilities
         """
         wrong = np.flatnonzero((level < 1) | (level > self.n_rungs))
@@ -120,7 +120,7 @@ class Scale:
             first=target + self.n_rungs,
             second=level - 1,
             sign=np.where(swapped, -1.0, 1.0),
-            probs=_summing_to_1(said),
+            probs=_summing_to_1(verdicts),
             rung_length=None if lengths is None else lengths[0],
             target_length=None if lengths is None else lengths[1],
         )
@@ -193,23 +193,23 @@ class Scales(tuple[Scale, ...]):
             ) from error
 
 
-def three_way(said: FloatArray, protocol: str) -> FloatArray:
-    """Probabilities that sum to 1, shape (n, 3), of verdicts as they are said by this protocol.
+def three_way(verdicts: FloatArray, protocol: str) -> FloatArray:
+    """Probabilities that sum to 1, shape (n, 3), of verdicts as this protocol gives them.
 
     Two answers, each with its own yes and no (yes_no_two_sided), are better and not worse, worse and not better, or
     neither of these, which counts as similar: better - worse stays what it was. The verdicts of other protocols sum to
     1 already, but for rounding. A row of NaN stays one.
     """
     if protocol != "yes_no_two_sided":
-        return _summing_to_1(said)
-    better, worse = said[:, 0] * (1 - said[:, 1]), said[:, 1] * (1 - said[:, 0])
+        return _summing_to_1(verdicts)
+    better, worse = verdicts[:, 0] * (1 - verdicts[:, 1]), verdicts[:, 1] * (1 - verdicts[:, 0])
     return np.stack([better, worse, 1 - better - worse], axis=1)
 
 
-def _summing_to_1(said: FloatArray) -> FloatArray:
+def _summing_to_1(verdicts: FloatArray) -> FloatArray:
     """Without what rounding has left; what is further off is no distribution, and stays as it is: Answers refuse it."""
-    total = said.sum(axis=1, keepdims=True)
-    probs: FloatArray = said / np.where(np.abs(total - 1) > 1e-6, 1.0, total)
+    total = verdicts.sum(axis=1, keepdims=True)
+    probs: FloatArray = verdicts / np.where(np.abs(total - 1) > 1e-6, 1.0, total)
     return probs
 
 
