@@ -16,16 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import alike
-<<<<<<< HEAD
 from ..evaluation.agreement import agreement
 from ..evaluation.correlation import correlation
-from ..thresholds.calibrate import expected_counts
-from ..thresholds.rules import MinScore, limits
-=======
-from ..evaluation.agreement import per_context
-from ..evaluation.correlation import spearman
 from ..thresholds.rules import MinScore, expected_count
->>>>>>> main
 from ..types import BoolArray, FloatArray, IntArray, Ladder, Score, Target
 from .read import Run, Scored
 from .verdicts import RungVerdicts, verdicts_by_rung
