@@ -169,7 +169,7 @@ def test_without_resamples_there_are_no_intervals():
     assert found.means["hash", "system", "pearson"].low is None
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 2**32 - 1), st.floats(0.1, 5), st.floats(-3, 3))
 def test_an_increasing_map_of_the_scores_changes_no_rank_correlation(seed, scale, shift):
     ratings = made_up(seed=seed)
