@@ -231,10 +231,10 @@ def _print_end(demo: _Demo, seconds: float) -> None:
 
 
 def _agreement(rows: Sequence[Mapping[str, Any]], level_of: Mapping[str, int]) -> tuple[int, str]:
-    from ..evaluation.agreement import per_context
+    from ..evaluation.agreement import agreement
 
     scores, levels = [row["score"] for row in rows], [level_of[row["id"]] for row in rows]
-    found = per_context(scores, levels, [f"{row['context_id']}/{row['attribute']}" for row in rows])
+    found = agreement(scores, levels, [f"{row['context_id']}/{row['attribute']}" for row in rows])
     return found.n_contexts, f"{found.value:.2f} +- {found.stderr:.2f}"
 
 
