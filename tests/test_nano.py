@@ -17,6 +17,7 @@ from synthscore.scoring.paper import Paper
 from synthscore.scoring.scorer import Scorer
 from synthscore.types import Target
 from tests.fakes import FakeEngine
+from tests.models import one_fast
 from tests.test_numbers_stand import RecordedJudge, load_answers
 
 
@@ -54,7 +55,7 @@ def test_nano_reads_texts_apart(nano):
     assert "backend:together" in str(nano.signature)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", one_fast(PROTOCOLS))
 def test_nano_prefers_the_best_rung_to_the_worst_and_says_so_with_the_labels_of_the_protocol(
     nano, handwritten, protocol
 ):
@@ -66,6 +67,7 @@ def test_nano_prefers_the_best_rung_to_the_worst_and_says_so_with_the_labels_of_
         assert worst.max() < 0 < best.min()
 
 
+@pytest.mark.slow
 def test_nano_turns_its_verdict_round_when_the_texts_change_places(nano, handwritten):
     margins = []
     for attribute in ("fluency", "relevance"):

@@ -17,27 +17,10 @@ from synthscore.engines.servers.server import Server
 from synthscore.engines.servers.steps import Step, known_from_ids, known_from_text
 from synthscore.engines.tokens import LabelForms
 from synthscore.errors import EngineError, LabelError, ServerError, SynthscoreWarning
-from tests.models import save_model
-from tests.servers import LABELS, PROMPTS, Liar, forward, refusal, served
+from tests.servers import LABELS, PROMPTS, Liar, forward, refusal
 
 SAME = 1e-6  # nats; the server sends float32 numbers as they are
 NO_PREFILL = [prompt for prompt in PROMPTS if not prompt.prefill]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return save_model(tmp_path_factory.mktemp("models") / "tiny")
-
-
-@pytest.fixture(scope="module")
-def local(folder):
-    return open_engine(folder)
-
-
-@pytest.fixture(scope="module")
-def url(folder):
-    with served(folder) as (url, _):
-        yield url
 
 
 @pytest.fixture(autouse=True)

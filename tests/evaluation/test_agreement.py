@@ -189,6 +189,7 @@ def test_one_context_pooled_is_that_context(values, data):
             assert one.value == pytest.approx(pooled.value, nan_ok=True)
 
 
+@pytest.mark.slow
 @FEW
 @given(tables())
 def test_policies_differ_only_where_a_side_is_constant(table):
@@ -325,6 +326,7 @@ def rows_of(name):
         return [json.loads(line) for line in file]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", NAN_POLICIES)
 def test_summevals_attributes_correlate_as_computed_slowly(policy):
     rows = rows_of("summeval")

@@ -58,6 +58,7 @@ def test_two_people_are_stepped_up_as_spearman_and_brown_do():
     assert found.reliability == pytest.approx(2 * r / (1 + r))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_people", "n_texts"), [(2, 12), (3, 6), (6, 12)])
 @pytest.mark.parametrize("rounded", [False, True])
 def test_the_ceiling_is_what_a_method_without_error_reaches(n_people, n_texts, rounded):
@@ -101,6 +102,7 @@ def test_means_of_others_that_differ_by_rounding_alone_are_tied():
     assert one == pytest.approx(other)
 
 
+@pytest.mark.slow
 def test_reliability_is_the_correlation_with_as_many_other_people():
     _, ratings = simulated(np.random.default_rng(0), 400, 10, 8, 1.5)
     half = ratings_of([text.annotators["a"][:4] for text in ratings], ratings.context_ids)

@@ -246,7 +246,7 @@ def test_finding_a_ladder(ladders):
     assert references.tasks == ("story", "summarization")
     assert references.attributes == ("coherence", "fluency", "surprise")
     assert len(references.filter(task="summarization")) == 3
-    assert len(references.filter(task="summarization", attribute="fluency", context_ids=["c2"])) == 1
+    assert len(references.filter(task="summarization", attribute="fluency", context_id="c2")) == 1
 
 
 def test_a_context_without_a_ladder_names_the_nearest_and_the_remedy():

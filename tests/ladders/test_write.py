@@ -639,6 +639,7 @@ def degraded(contexts=CONTEXTS, attributes=tuple(TASK.attributes), n_rungs=5, ta
     return generate_ladders(contexts, task, attributes, DegradedWriter(seed=seed), n_rungs=n_rungs)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6))
 @settings(max_examples=10, deadline=None)
 def test_degraded_ladders_are_nested_and_rise_away_from_the_damage(seed):

@@ -824,6 +824,7 @@ def test_a_constant_score_is_drawn(tmp_path):
     assert "all texts –, inside contexts –" in visible(page(read_run(tmp_path)))
 
 
+@pytest.mark.slow
 def test_a_long_run_stays_a_small_page_and_says_what_it_cuts(tmp_path):
     rng = np.random.default_rng(1)
     References([ladder("c")]).save(tmp_path / "ladders")
@@ -986,6 +987,7 @@ def pages(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @needs_browser
 @pytest.mark.parametrize("name", ["whole", "nasty"])
 def test_a_browser_finds_no_error_and_nothing_that_came_from_outside(pages, tmp_path, name):
@@ -1003,6 +1005,7 @@ def asked_for(log):
     return sorted({event["url"] for event in events if event.get("initiator") not in (None, "not an origin")})
 
 
+@pytest.mark.slow
 @needs_browser
 @pytest.mark.parametrize("policy", [True, False])
 def test_even_an_element_that_got_in_could_do_nothing(pages, tmp_path, policy):
@@ -1019,6 +1022,7 @@ def test_even_an_element_that_got_in_could_do_nothing(pages, tmp_path, policy):
     assert ("<title>ran</title>" in dom) != policy
 
 
+@pytest.mark.slow
 @needs_browser
 @pytest.mark.parametrize("width", [1280, 375])
 @pytest.mark.parametrize("name", ["whole", "nasty"])
@@ -1044,6 +1048,7 @@ def test_nothing_is_wider_than_the_screen_but_tables_in_their_own_scroller(pages
     assert wide == []
 
 
+@pytest.mark.slow
 @needs_browser
 @pytest.mark.parametrize("width", [1280, 375])
 def test_a_screenshot_shows_the_page(pages, tmp_path, width):
@@ -1055,6 +1060,7 @@ def test_a_screenshot_shows_the_page(pages, tmp_path, width):
     assert len(data) > 60_000  # an empty page is a tenth of that
 
 
+@pytest.mark.slow
 @needs_browser
 def test_a_printed_page_opens_the_texts_of_the_ladder(pages, tmp_path):
     if shutil.which("pdftotext") is None:

@@ -62,6 +62,7 @@ def test_a_rule_that_is_never_met_asks_whole_ladders_and_gives_their_scores(data
     np.testing.assert_allclose(asked.posterior.mean, whole.mean, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rungs", [5, 9])
 def test_half_of_the_questions_give_98_percent_of_the_decisions(n_rungs):
     data = simulated(1, n_rungs)

@@ -221,6 +221,7 @@ def test_a_flipped_bit_is_never_read_as_an_answer(tmp_path):
     assert 2 < n_told < 40
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_costs_at_most_the_answers_of_its_page(tmp_path):
     n_whole = 0
     for path in flipped(tmp_path):
@@ -412,6 +413,7 @@ def writer(path, start, stop, batch):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
 def test_a_killed_writer_loses_nothing_that_it_had_stored_and_spoils_nothing(tmp_path):
     """benchmarks/store_kill.py does the same a hundred times."""
