@@ -461,7 +461,7 @@ WRITINGS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(QUESTIONS) | st.lists(WRITINGS))
 def test_questions_come_back_as_they_were_to_the_key(questions):
     got = unpack(pack(questions))
@@ -469,7 +469,7 @@ def test_questions_come_back_as_they_were_to_the_key(questions):
     assert [q.key("engine") for q in got] == [q.key("engine") for q in questions]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text("ab", max_size=12), st.text("ab", max_size=12))
 def test_what_two_texts_share_is_their_longest_common_beginning(one, other):
     same = [a == b for a, b in zip(one, other, strict=False)]
