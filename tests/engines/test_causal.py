@@ -21,7 +21,7 @@ from synthscore.engines.tree.plan import plan
 from synthscore.engines.tree.trie import pack
 from synthscore.engines.tree.writing import draw
 from synthscore.errors import EngineError, LabelError, PromptTooLongError, SynthscoreWarning
-from tests.models import byte_level, metaspace, word_piece
+from tests.models import byte_level, metaspace, one_fast, word_piece
 
 SAME = 5e-5  # nats
 LABELS = ["Better", "Worse", "Similar"]  # 1 to 4 tokens
@@ -184,7 +184,7 @@ def plain(engine, prompts, labels):
 # ------------------------------------------------------------------------------------------------- judging
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", one_fast(MODELS))
 @pytest.mark.parametrize("max_tokens", [100, 2048])
 def test_every_model_agrees_with_its_plain_forward(name, max_tokens):
     engine = engine_of(name, max_tokens=max_tokens)
@@ -271,7 +271,7 @@ def ladder_prompts():
     return [Prompt(f"{article}{rung} Summary 2: {target}") for rung in rungs for target in targets]
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name not in FALLBACKS and name != "bert"])  # too short
+@pytest.mark.parametrize("name", one_fast(n for n in MODELS if n not in FALLBACKS and n != "bert"))  # too short
 def test_stems_within_a_chunk_change_nothing(name):
     engine = engine_of(name, max_tokens=4096)
     answers = label_log_probs(engine, ladder_prompts(), LABELS)
@@ -295,7 +295,7 @@ def test_attention_of_an_unknown_kind_is_refused(how):
     cascade._PASS.reset(mark)
 
 
-@pytest.mark.parametrize("name", ["llama", "mistral", "gemma2", "gpt_oss"])
+@pytest.mark.parametrize("name", one_fast(["llama", "mistral", "gemma2", "gpt_oss"]))
 @pytest.mark.parametrize("max_tokens", [50, 4096])
 def test_paths_may_be_read_side_by_side_as_on_a_gpu(name, max_tokens, monkeypatch):
     monkeypatch.setattr(attention, "_ALONE", frozenset())
@@ -304,6 +304,7 @@ def test_paths_may_be_read_side_by_side_as_on_a_gpu(name, max_tokens, monkeypatc
     np.testing.assert_allclose(answers.log_probs, plain(engine, ladder_prompts(), LABELS), atol=SAME, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["llama", "gpt2", "mistral"])
 @pytest.mark.parametrize("max_tokens", [100, 4096])
 def test_bfloat16_is_as_near_to_float32_as_a_plain_bfloat16_forward(name, max_tokens):
@@ -316,6 +317,7 @@ def test_bfloat16_is_as_near_to_float32_as_a_plain_bfloat16_forward(name, max_to
     assert np.square(shared - exact).mean() <= 1.5**2 * np.square(alone - exact).mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_an_exact_answer_does_not_depend_on_its_neighbours_to_the_last_bit(dtype):
     model, tokenizer = llama()
@@ -421,7 +423,7 @@ def greedy_ids(engine, prompt, n):
     return ids[-n:]
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2", "bert", "mistral", "gemma2"])
+@pytest.mark.parametrize("name", one_fast(["llama", "gpt2", "bert", "mistral", "gemma2"]))
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_text_does_not_depend_on_its_neighbours(name, temperature):
     engine = engine_of(name)

@@ -161,6 +161,7 @@ def test_two_candidates_are_one_pair():
 # ------------------------------------------------------------------------------------------------- random draws
 
 
+@pytest.mark.slow
 def test_random_calls_are_uniform_among_the_connected_ones():
     counts: dict[frozenset[tuple[int, int]], int] = {}
     rng = _rng(5)
@@ -413,6 +414,7 @@ def _fitted(n, calls, answers):
     return minimize(loss, np.zeros(n), jac=True).x
 
 
+@pytest.mark.slow
 def test_asking_what_tells_most_orders_texts_better_than_asking_anything():
     n, found = 14, {"next": [], "random": []}
     for seed in range(40):
