@@ -12,7 +12,6 @@ import pytest
 from synthscore import engines, ranking
 from synthscore.cli.app import main
 from synthscore.engine import Prompt
-from synthscore.errors import InputError
 from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task, task_names
 from synthscore.judging.templates import TEMPLATE_SETS, Templates
@@ -21,7 +20,7 @@ from synthscore.ranking.bradley_terry import soft_bradley_terry
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.designs import all_pairs
 from synthscore.ranking.gaussian import gaussian
-from synthscore.ranking.judge import Judge, Problem, ask_in_rounds
+from synthscore.ranking.judge import Judge, Problem
 from synthscore.ranking.pairs import merge_sort, stored_merge_sort
 from synthscore.types import Context
 from tests.cli.given import read, write
@@ -183,45 +182,6 @@ def test_labels_without_mass_and_untold_labels_are_no_answers():
     assert not np.isnan(judge([problem(values=(0.0, 1.0))], untelling, max_unreported=1)([(0, 0, 1)])).any()
 
 
-def test_a_problem_has_two_texts_or_more_with_ids_of_their_own():
-    with pytest.raises(InputError, match="1 candidates"):
-        Problem(Context("c", "C"), "coherence", ("a",), ("text",))
-    with pytest.raises(InputError, match="2 candidates with 1 different ids"):
-        Problem(Context("c", "C"), "coherence", ("a", "a"), ("one", "two"))
-    with pytest.raises(InputError, match="protocol='yes_no_two_sided'"):
-        judge([problem()], protocol="yes_no_two_sided")
-
-
-def test_rounds_spend_the_budget_of_each_problem_on_close_pairs_without_asking_twice():
-    values = (0.0, 0.1, 5.0, 5.1, 10.0, 10.1)
-    engine = FakeEngine(biased_judge)
-    asked = judge([problem("c1", values), problem("c2", values[:3])], engine)
-    n_before = len(engine.calls)
-    rngs = [np.random.default_rng(k) for k in range(2)]
-    one, two = ask_in_rounds([p.ids for p in asked.problems], asked, [21, 6], rngs)
-    for before, after in zip((one, two), asked.comparisons(), strict=True):
-        np.testing.assert_array_equal(before.log_probs, after.log_probs)
-    assert (len(one), len(two)) == (21, 6)
-    assert [size for _, size in engine.calls[n_before:]] == [5 + 2, 6 + 3, 6 + 1, 4]
-    calls = list(zip(one.first.tolist(), one.second.tolist(), strict=True))
-    assert len(set(calls)) == 21
-    for close in ((0, 1), (2, 3), (4, 5)):
-        assert {close, close[::-1]} <= set(calls)
-
-
-def test_rounds_do_not_ask_the_same_unanswerable_thing_again():
-    def picky(prompt, labels):
-        if "quality 9" in prompt.text:
-            raise RuntimeError("too long")
-        return biased_judge(prompt, labels)
-
-    asked = judge([problem("c1", (0.0, 1.0, 2.0, 9.0))], FakeEngine(picky))
-    (found,) = ask_in_rounds([asked.problems[0].ids], asked, [12], [np.random.default_rng(0)])
-    assert len(asked.failures) == 6
-    assert len({(f.first, f.second) for f in asked.failures}) == 6
-    assert len(found) == 6
-
-
 def test_a_sort_finds_the_order_of_all_problems_and_the_stored_answers_give_it_again():
     problems = [problem("c1", (3.0, -9.0, 7.0, 12.0, 0.0)), problem("c2", (9.0, 4.0))]
     asked = judge(problems)
@@ -301,7 +261,6 @@ SORT = ("--orders", "both", "--gap", "0.2", "--beam-size", "4", "--seed", "5")
         (["--budget", "5", "--selection", "no-repeat"], [], [], 10),
         (["--budget", "10", "--selection", "symmetric"], ["--method", "poe-g"], [], 20),
         (["--budget", "5", "--orders", "one"], ["--method", "bt"], [], 10),
-        (["--budget", "7", "--selection", "sequential"], [], [], 14),
         (["--budget", "16"], ["--debias", "median"], [], 12 + 16),
         (["--budget", "10"], ["--method", "bt-ties"], ["--protocol", "compare"], 20),
         ([], ["--method", "pairs"], ["--selection", "sort"], None),
@@ -409,7 +368,7 @@ def test_a_budget_that_is_too_small_is_a_reason_and_one_that_is_too_large_is_tol
     assert rank("c.jsonl", "--budget", "6", "-o", "o.jsonl") == 3
     assert [row["status"] for row in read("o.jsonl")] == ["ok"] * 4 + ["unscored"] * 5
     assert "cannot choose 6 calls for 5 candidates" in read("o.jsonl")[-1]["reason"]
-    assert rank("c.jsonl", "--budget", "3", "--selection", "sequential", "-o", "o.jsonl") == 3
+    assert rank("c.jsonl", "--budget", "3", "--orders", "one", "-o", "o.jsonl") == 3
     assert "cannot choose 3 calls for 5 candidates" in read("o.jsonl")[-1]["reason"]
     capsys.readouterr()
     assert rank("c.jsonl", "--budget", "14", "-o", "o.jsonl") == 0
