@@ -7,7 +7,6 @@ its own for every question, of 0.5 or 1 nat: were all rungs known, the error cou
 noise / (1.2 sqrt(answers)). The last line is JSON.
 
     python -m benchmarks.anchored [--seeds 20] [--contexts 50]
-    python -m benchmarks.anchored --targets    texts held against texts of their context, too
     python -m benchmarks.anchored --speed      100,000 texts on 1,000 ladders of 5 rungs, processor time
 """
 
@@ -47,7 +46,6 @@ def simulate(
     noise: float = 1.0,
     both_orders: bool = True,
     rungs_too: bool = True,
-    targets_too: int = 0,
     inverted: float = 1 / 3,
     discrimination: float = 1.2,
     position_bias: float = 0.8,
@@ -71,16 +69,9 @@ def simulate(
             if a != b:
                 each = np.arange(n_contexts)
                 parts.append((each, np.full(n_contexts, a), np.full(n_contexts, b), np.ones(n_contexts)))
-    for step in range(1, targets_too + 1):  # on a ring, as Scorer(targets_too=...)
-        other = ladder_of * n_texts + (targets + step) % n_texts
-        for sign in (1, -1) if both_orders else (1,):
-            parts.append((ladder_of, n + targets, n + other, np.full(len(targets), float(sign))))
     ladder, first, second, sign = map(np.concatenate, zip(*parts, strict=True))
-    asked, held = (
-        np.where(text < n, rungs[ladder, np.minimum(text, n - 1)], truth[np.maximum(text - n, 0)])
-        for text in (first, second)
-    )
-    d = discrimination * (asked - held) + position_bias * sign + noise * rng.normal(size=len(first))
+    asked = np.where(first < n, rungs[ladder, np.minimum(first, n - 1)], truth[np.maximum(first - n, 0)])
+    d = discrimination * (asked - rungs[ladder, second]) + position_bias * sign + noise * rng.normal(size=len(first))
     logits = np.stack([d / 2, -d / 2, np.full(len(d), log_tie)], axis=1)
     probs = np.exp(logits - logits.max(axis=1, keepdims=True))
     probs /= probs.sum(axis=1, keepdims=True)
@@ -90,7 +81,7 @@ def simulate(
 def paper(answers: Answers) -> FloatArray:
     """The paper's sum, both orders averaged, as a rung equivalent."""
     n = answers.n_rungs
-    rows = (answers.first >= n) & (answers.second < n)
+    rows = answers.first >= n
     at = (answers.first[rows] - n) * n + answers.second[rows]
     size = answers.n_targets * n
     count = np.bincount(at, minlength=size)
@@ -123,26 +114,6 @@ def run(seed: int, n_contexts: int, n_rungs: int, **options: Any) -> dict[str, f
     return row
 
 
-def targets_too(n_seeds: int, n_contexts: int) -> None:
-    """Texts against texts, and what longer ladders make of as many questions."""
-    lines, rows = [f"{n_seeds} seeds, {n_contexts} contexts x 16 texts, noise 1 nat; means over seeds"], []
-    lines.append("orders  N  others  questions a text   RMSE  per context  pooled  90 % cover")
-    print("\n".join(lines), flush=True)
-    for both in (True, False):
-        for n in (2, 3, 5, 9):
-            for others in (0, 2, 4):
-                options = {"noise": 1.0, "both_orders": both, "targets_too": others}
-                found = [run(seed, n_contexts, n, **options) for seed in range(n_seeds)]
-                mean = {name: float(np.mean([row[name] for row in found])) for name in found[0]}
-                questions = (n + others) * (1 + both)
-                shown = [f"{mean[f'anchored {name}']:.3f}" for name in ("rmse", "per_context", "pooled")]
-                first = f"{1 + both:6d} {n:2d} {others:7d} {questions:17d}"
-                lines.append(f"{first}  {shown[0]} {shown[1]:>12s} {shown[2]:>7s} {100 * mean['cover']:11.1f}")
-                print(lines[-1], flush=True)
-                rows.append({"orders": 1 + both, "n_rungs": n, "targets_too": others, "questions": questions, **mean})
-    write("anchored_targets", lines, json.dumps({"seeds": n_seeds, "contexts": n_contexts, "rows": rows}))
-
-
 def write(name: str, lines: list[str], result: str) -> None:
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.txt").write_text("\n".join(lines) + "\n")
@@ -172,12 +143,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--contexts", type=int, default=50)
-    parser.add_argument("--targets", action="store_true")
     parser.add_argument("--speed", action="store_true")
     args = parser.parse_args()
-    if args.targets:
-        targets_too(args.seeds, args.contexts)
-        return
     if args.speed:
         speed()
         return

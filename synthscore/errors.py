@@ -19,6 +19,11 @@ class InputError(SynthscoreError):
     """A row or file that cannot be used. Attributes where known: `source`, `row` (1-based), `field`, `value`."""
 
 
+def unusable(name: str, value: object, expected: str, remedy: str = "Change it") -> InputError:
+    """An option, or argument, that cannot be as it is."""
+    return InputError(f"{name} is {value!r}, expected {expected}. {remedy}", field=name, value=value)
+
+
 class TaskError(SynthscoreError):
     """An unknown task or attribute, or a task folder that does not say what it must."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import pytest
 import torch
 import transformers as tf
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -142,3 +143,8 @@ def save_model(folder) -> str:
     model.save_pretrained(folder)
     byte_level().save_pretrained(folder)
     return str(folder)
+
+
+def one_fast(names, fast=1):
+    """Parameters of a test: all but the first are slow."""
+    return [name if k < fast else pytest.param(name, marks=pytest.mark.slow) for k, name in enumerate(names)]

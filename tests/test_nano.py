@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from synthscore.engines import open_engine
-from synthscore.evaluation.agreement import per_context
+from synthscore.evaluation.agreement import agreement
 from synthscore.judging.asking import Asking, ask
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
@@ -17,6 +17,7 @@ from synthscore.scoring.paper import Paper
 from synthscore.scoring.scorer import Scorer
 from synthscore.types import Target
 from tests.fakes import FakeEngine
+from tests.models import one_fast
 from tests.test_numbers_stand import RecordedJudge, load_answers
 
 
@@ -54,7 +55,7 @@ def test_nano_reads_texts_apart(nano):
     assert "backend:together" in str(nano.signature)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", one_fast(PROTOCOLS))
 def test_nano_prefers_the_best_rung_to_the_worst_and_says_so_with_the_labels_of_the_protocol(
     nano, handwritten, protocol
 ):
@@ -66,6 +67,7 @@ def test_nano_prefers_the_best_rung_to_the_worst_and_says_so_with_the_labels_of_
         assert worst.max() < 0 < best.min()
 
 
+@pytest.mark.slow
 def test_nano_turns_its_verdict_round_when_the_texts_change_places(nano, handwritten):
     margins = []
     for attribute in ("fluency", "relevance"):
@@ -90,6 +92,6 @@ def test_nano_ranks_the_rungs_of_ladders_written_by_hand(handwritten):
                 levels += [rung.level for rung in ladder.rungs]
                 names += [f"{task}/{attribute}/{ladder.context_id}"] * ladder.n_rungs
     assert not recorded.missing
-    found = per_context(values, levels, names)
+    found = agreement(values, levels, names)
     assert found.n_contexts == 24
     assert found.value > 0.5

@@ -119,7 +119,6 @@ def runs() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     yield "score", "targets.jsonl", "demo-anchored-length", demo | both | anchored | {"debias": "length"}
     adaptive = anchored | {"scale": "scale.json", "adaptive": True, "min_score": 4}
     yield "score", "targets.jsonl", "demo-anchored-adaptive", demo | both | adaptive
-    yield "score", "coherent.jsonl", "written-anchored-targets-too", anchored | {"targets_too": 2, "seed": 1}
 
     for scoring in ("paper", "anchored"):
         yield "score", "written.jsonl", f"written-compare-both-{scoring}", both | {"scoring": scoring}

@@ -44,10 +44,8 @@ class Scoring:
     "with anchored: file to write the judge and ladders to, JSON"
     debias: Literal["length"] | None = None
     "with anchored: take out what the judge makes of a text's length, as rungs of one level tell it"
-    targets_too: int | None = None
-    "with anchored, without --scale: also ask about each text against so many others of its context"
     seed: int | None = None
-    "of --samples and --targets-too (default: 0)"
+    "of --samples (default: 0)"
     adaptive: bool = False
     "with --scale: ask about each text in rounds, until it is clear enough (docs/adaptive.md)"
     eps: float | None = None
@@ -65,11 +63,8 @@ class Scoring:
         from ..scoring.anchored import Anchored
         from ..scoring.paper import Paper
 
-        if self.seed is not None and self.samples is None and self.targets_too is None:
-            option, why = "--samples N", "scores from the exact probabilities are not drawn"
-            if self.scoring == "anchored":
-                option, why = "--targets-too K", "nothing else is drawn with --scoring anchored"
-            raise UsageError(f"--seed {self.seed} changes nothing without {option}: {why}. Leave it out, or add that")
+        if self.seed is not None and self.samples is None:
+            raise UsageError(f"--seed {self.seed} changes nothing without --samples N. Leave it out, or add that")
         other = "paper" if self.scoring == "anchored" else "anchored"
         for option in given(self):
             if option in _ONLY[other]:
@@ -78,12 +73,10 @@ class Scoring:
             raise UsageError("--save-scale would write what --scale names. Leave one of them out")
         with usage():
             stop = self._stop(min_score, alpha, width, ends)
-            if self.targets_too is not None and self.targets_too < 1:
-                raise UsageError(f"--targets-too {self.targets_too} asks about none. Give at least 1, or leave it out")
             paper = Paper(self.samples, self.seed or 0, self.partial)
         if self.scoring == "paper":
             return paper
-        return Anchored(self.scale, True, self.targets_too or 0, self.seed or 0, self.debias, stop)
+        return Anchored(self.scale, debias=self.debias, stop=stop)
 
     def _stop(self, min_score: float | None, alpha: float | None, width: float | None, ends: str) -> Stop | None:
         """When --adaptive is done with a text; None without it."""
@@ -120,7 +113,7 @@ class Scoring:
         return SameDecision(min_score) if self.eps is None else SameDecision(min_score, self.eps)
 
 
-_ONLY = {"paper": ("--samples", "--partial"), "anchored": ("--scale", "--save-scale", "--debias", "--targets-too")}
+_ONLY = {"paper": ("--samples", "--partial"), "anchored": ("--scale", "--save-scale", "--debias")}
 """Options that change nothing without this scoring."""
 
 

@@ -37,8 +37,8 @@ def verify(
 
     For example:
       $ synthscore verify answers.sqlite
-      $ synthscore verify run/ --sample 500 --backend padded
-      $ synthscore verify answers.sqlite --engine padded --model models/judge --json
+      $ synthscore verify run/ --sample 500 --backend exact
+      $ synthscore verify answers.sqlite --engine exact --model models/judge --json
 
     Asks a sample of what is stored again, of the model itself, and prints how far its answers have drifted:
 

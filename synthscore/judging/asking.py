@@ -9,7 +9,7 @@ import numpy as np
 
 from .._version import __version__
 from ..engine import Engine, LabelLogProbs, OtherToken, Progress, Prompt, label_log_probs
-from ..errors import InputError
+from ..errors import unusable
 from ..signature import Signature
 from ..types import BoolArray, FloatArray, IntArray
 from .templates import Templates
@@ -37,13 +37,13 @@ class Asking:
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
-            raise _unusable("protocol", self.protocol, f"one of {', '.join(PROTOCOLS)}")
+            raise unusable("protocol", self.protocol, f"one of {', '.join(PROTOCOLS)}")
         if not isinstance(self.both_orders, bool):
-            raise _unusable("both_orders", self.both_orders, "True or False")
+            raise unusable("both_orders", self.both_orders, "True or False")
         for name in ("min_mass", "max_unreported"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-                raise _unusable(name, value, "a number from 0 to 1")
+                raise unusable(name, value, "a number from 0 to 1")
 
     @property
     def n_orders(self) -> int:
@@ -189,11 +189,3 @@ def _prompt(pair: Pair, templates: Templates, protocol: ProtocolName, swapped: b
     if protocol == "compare":
         return templates.compare(pair.context, attribute, target=target, reference=reference)
     return templates.yes_no(pair.context, attribute, target=target, reference=reference, worse=worse)
-
-
-def _unusable(name: str, value: object, expected: str) -> InputError:
-    return InputError(
-        f"cannot ask a judge so: {name} is {value!r}, expected {expected}. Change it, or leave it out",
-        field=name,
-        value=value,
-    )

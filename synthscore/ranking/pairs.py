@@ -120,7 +120,7 @@ def _search(problem: int, ids: Sequence[str], settings: Mapping[str, Any]) -> Ge
         try:
             pairs = sort.send(p)
         except StopIteration as end:
-            return ranking(np.argsort(end.value) - (len(ids) - 1) / 2)
+            return ranking(np.argsort(end.value).astype(np.float64) - (len(ids) - 1) / 2)
 
 
 def _together(searches: Sequence[Generator[IntArray, Any, Any]]) -> Generator[IntArray, FloatArray, list[Any]]:

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
+from ..errors import InputError, unusable
 from ..judging.verdicts import Verdicts
 from ..signature import text_hash
 from ..types import FloatArray, Ladder, Score
@@ -45,16 +45,16 @@ class Paper:
     """Weights other than 1..N, worst rung first; the value is then the weighted sum itself."""
 
     def __post_init__(self) -> None:
-        if self.n_samples is not None and (not isinstance(self.n_samples, int) or self.n_samples < 1):
-            raise _unusable("n_samples", self.n_samples, "at least 1, or None for exact probabilities")
-        if not isinstance(self.seed, int) or self.seed < 0:
-            raise _unusable("seed", self.seed, "a whole number from 0")
+        if self.n_samples is not None and self.n_samples < 1:
+            raise unusable("n_samples", self.n_samples, "at least 1, or None for exact probabilities")
+        if self.seed < 0:
+            raise unusable("seed", self.seed, "a whole number from 0")
         if self.partial not in ("report", "rescale"):
-            raise _unusable("partial", self.partial, "'report' or 'rescale'")
+            raise unusable("partial", self.partial, "'report' or 'rescale'")
         if self.rung_values is not None:
             values = np.array(self.rung_values, dtype=np.float64)
             if values.ndim != 1 or not np.isfinite(values).all() or not values.any():
-                raise _unusable("rung_values", self.rung_values, "finite numbers, one a rung, not all 0")
+                raise unusable("rung_values", self.rung_values, "finite numbers, one a rung, not all 0")
             object.__setattr__(self, "rung_values", tuple(values.tolist()))
 
     @property
@@ -216,7 +216,3 @@ def _reach(margins: FloatArray, unreported: FloatArray, weights: FloatArray) -> 
     heavy = np.abs(weights)
     below, above = np.where(weights < 0, up, down) @ heavy, np.where(weights < 0, down, up) @ heavy
     return float(below), float(above)
-
-
-def _unusable(name: str, value: object, expected: str) -> InputError:
-    return InputError(f"cannot score so: {name} is {value!r}, expected {expected}. Change it", field=name, value=value)

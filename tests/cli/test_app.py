@@ -143,3 +143,9 @@ def test_an_error_is_one_paragraph_and_debug_shows_where_it_came_from(capsys, re
     assert error.count("\n") == 1
     assert main([*argv, "--debug"]) == ERROR
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_verb_of_former_versions_names_what_to_use_instead(capsys):
+    for argv in (["serve"], ["serve", "--model", "m", "--port", "0"]):
+        assert main(argv) == USAGE
+        assert "any more: synthscore asks servers and is none. Start vLLM" in capsys.readouterr().err

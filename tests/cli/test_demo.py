@@ -5,6 +5,8 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
+
 from synthscore.cli.app import main
 from tests.cli.given import read, shown
 
@@ -21,6 +23,7 @@ def words_judge(prompt, labels):
     return [math.log(0.9 * p) for p in (better, 0.99 - 0.99 * better + 1e-3, 0.01)]
 
 
+@pytest.mark.slow
 def test_the_demo_runs_to_its_end_and_prints_commands_that_work(engine, capsys, folder):
     engine.judge = words_judge
     assert main(["demo", "-o", "out"]) == 0
@@ -41,6 +44,7 @@ def test_the_demo_runs_to_its_end_and_prints_commands_that_work(engine, capsys, 
     shown(out, "Spearman", "summarization", "dialogue", "story", "all")
 
 
+@pytest.mark.slow
 def test_the_demo_goes_on_over_texts_without_a_score_and_leaves_them_out_of_its_means(engine, capsys):
     def often_mute(prompt, labels):
         if len(prompt.text) % 3 == 0:

@@ -103,6 +103,7 @@ def test_filter_writes_what_is_unsure_apart_by_the_error_of_each_score(engine, r
     shown(capsys.readouterr().err, "unsure: 1 x P(score >= 3.5) = ", "each with probability 0.9")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the threshold 5.6 is outside")
 def test_filter_takes_a_threshold_beyond_the_rungs_on_the_anchored_scale(engine, references, capsys):
     write("targets.jsonl", target("c1", -9, id="bad"), target("c2", 9, id="good"))

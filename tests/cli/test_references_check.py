@@ -41,6 +41,7 @@ def test_check_names_what_is_wrong_and_what_to_do(engine, folder, capsys):
     assert engine.n_judged == 62
 
 
+@pytest.mark.slow
 def test_check_of_good_ladders_finds_nothing(engine, references, capsys):
     assert main(["references", "check", "ladders"]) == 0
     out, err = capsys.readouterr()

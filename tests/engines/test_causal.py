@@ -21,7 +21,7 @@ from synthscore.engines.tree.plan import plan
 from synthscore.engines.tree.trie import pack
 from synthscore.engines.tree.writing import draw
 from synthscore.errors import EngineError, LabelError, PromptTooLongError, SynthscoreWarning
-from tests.models import byte_level, metaspace, word_piece
+from tests.models import byte_level, metaspace, one_fast, word_piece
 
 SAME = 5e-5  # nats
 LABELS = ["Better", "Worse", "Similar"]  # 1 to 4 tokens
@@ -150,9 +150,9 @@ MODELS = {
     "mamba": other("MambaForCausalLM", "MambaConfig", hidden_size=32, num_hidden_layers=3, **ENDS),
 }
 FALLBACKS = {
-    "falcon": ("padded", "side by side .* because as cascade, its forward fails"),
-    "bloom": ("padded", "side by side .* 0 of 3 layers attend through"),
-    "mamba": ("padded", "side by side .* 0 of 3 layers attend through"),
+    "falcon": ("exact", "one at a time .* because as cascade, its forward fails"),
+    "bloom": ("exact", "one at a time .* 0 of 3 layers attend through"),
+    "mamba": ("exact", "one at a time .* 0 of 3 layers attend through"),
 }
 
 
@@ -184,7 +184,7 @@ def plain(engine, prompts, labels):
 # ------------------------------------------------------------------------------------------------- judging
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", one_fast(MODELS))
 @pytest.mark.parametrize("max_tokens", [100, 2048])
 def test_every_model_agrees_with_its_plain_forward(name, max_tokens):
     engine = engine_of(name, max_tokens=max_tokens)
@@ -194,7 +194,7 @@ def test_every_model_agrees_with_its_plain_forward(name, max_tokens):
     assert answers.log_probs.std(axis=0).max() > 100 * SAME  # the prompts matter
 
 
-@pytest.mark.parametrize("backend", ["cascade", "padded", "exact"])
+@pytest.mark.parametrize("backend", ["cascade", "exact"])
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_every_way_to_run_a_model_gives_the_same_numbers(backend, attention):
     engine = CausalEngine(*llama(attn_implementation=attention), name="llama", max_tokens=200, backend=backend)
@@ -205,7 +205,7 @@ def test_every_way_to_run_a_model_gives_the_same_numbers(backend, attention):
 def test_a_model_without_logits_to_keep_or_right_positions_is_run_another_way():
     with pytest.warns(SynthscoreWarning, match=r"log-probabilities differ by .* nats from the plain forward"):
         engine = CausalEngine(*roberta(), name="roberta")
-    assert engine.backend == "padded"
+    assert engine.backend == "exact"
     answers = label_log_probs(engine, PROMPTS, LABELS)
     np.testing.assert_allclose(answers.log_probs, plain(engine, PROMPTS, LABELS), atol=SAME, rtol=0)
 
@@ -213,7 +213,7 @@ def test_a_model_without_logits_to_keep_or_right_positions_is_run_another_way():
 def test_a_way_that_is_wrong_or_unknown_is_refused():
     with pytest.raises(EngineError, match=r"falcon cannot be run right as cascade, .*Try backend 'auto'"):
         CausalEngine(*MODELS["falcon"](), name="falcon", backend="cascade")
-    with pytest.raises(EngineError, match="backend is 'tree', expected one of cascade, padded, exact, or auto"):
+    with pytest.raises(EngineError, match="backend is 'tree', expected one of cascade, exact, or auto"):
         CausalEngine(*llama(), name="llama", backend="tree")
 
 
@@ -248,9 +248,7 @@ def test_rows_come_in_the_order_of_the_prompts(engine):
     assert [rival.token for rival in mixed.other_tokens] == [straight.other_tokens[row].token for row in order]
 
 
-@pytest.mark.parametrize("backend", ["cascade", "padded"])
-def test_neighbours_do_not_change_a_row(backend):
-    engine = CausalEngine(*llama(), name="llama", max_tokens=300, backend=backend)
+def test_neighbours_do_not_change_a_row(engine):
     together = label_log_probs(engine, PROMPTS, LABELS)
     alone = np.concatenate([label_log_probs(engine, [prompt], LABELS).log_probs for prompt in PROMPTS])
     np.testing.assert_allclose(together.log_probs, alone, atol=1e-4, rtol=0)
@@ -273,7 +271,7 @@ def ladder_prompts():
     return [Prompt(f"{article}{rung} Summary 2: {target}") for rung in rungs for target in targets]
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name not in FALLBACKS and name != "bert"])  # too short
+@pytest.mark.parametrize("name", one_fast(n for n in MODELS if n not in FALLBACKS and n != "bert"))  # too short
 def test_stems_within_a_chunk_change_nothing(name):
     engine = engine_of(name, max_tokens=4096)
     answers = label_log_probs(engine, ladder_prompts(), LABELS)
@@ -297,7 +295,7 @@ def test_attention_of_an_unknown_kind_is_refused(how):
     cascade._PASS.reset(mark)
 
 
-@pytest.mark.parametrize("name", ["llama", "mistral", "gemma2", "gpt_oss"])
+@pytest.mark.parametrize("name", one_fast(["llama", "mistral", "gemma2", "gpt_oss"]))
 @pytest.mark.parametrize("max_tokens", [50, 4096])
 def test_paths_may_be_read_side_by_side_as_on_a_gpu(name, max_tokens, monkeypatch):
     monkeypatch.setattr(attention, "_ALONE", frozenset())
@@ -306,6 +304,7 @@ def test_paths_may_be_read_side_by_side_as_on_a_gpu(name, max_tokens, monkeypatc
     np.testing.assert_allclose(answers.log_probs, plain(engine, ladder_prompts(), LABELS), atol=SAME, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["llama", "gpt2", "mistral"])
 @pytest.mark.parametrize("max_tokens", [100, 4096])
 def test_bfloat16_is_as_near_to_float32_as_a_plain_bfloat16_forward(name, max_tokens):
@@ -318,6 +317,7 @@ def test_bfloat16_is_as_near_to_float32_as_a_plain_bfloat16_forward(name, max_to
     assert np.square(shared - exact).mean() <= 1.5**2 * np.square(alone - exact).mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_an_exact_answer_does_not_depend_on_its_neighbours_to_the_last_bit(dtype):
     model, tokenizer = llama()
@@ -423,7 +423,7 @@ def greedy_ids(engine, prompt, n):
     return ids[-n:]
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2", "bert", "mistral", "gemma2"])
+@pytest.mark.parametrize("name", one_fast(["llama", "gpt2", "bert", "mistral", "gemma2"]))
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_text_does_not_depend_on_its_neighbours(name, temperature):
     engine = engine_of(name)
@@ -465,21 +465,15 @@ def test_a_text_stops_before_a_stop_string(engine):
     assert (text.finish_reason, text.n_tokens < whole.n_tokens) == ("stop", True)
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2"])
-def test_prompts_that_begin_alike_are_read_once_and_written_to_as_if_alone(name, monkeypatch):
-    engine = engine_of(name, max_tokens=64)  # several chunks
-    read = []
-    before = writing._Rows._read_tree
-    monkeypatch.setattr(
-        writing._Rows, "_read_tree", lambda rows, tree: read.append(tree.n_tokens) or before(rows, tree)
-    )
-    article = "The storm closed the harbour. " * 2
-    prompts = [Prompt(article + what) for what in ("Why?", "Which boats stayed?", "Who says so, and why?")]
+def test_equal_prompts_are_read_once_and_written_to_as_if_alone(engine, monkeypatch):
     sampling = Sampling(max_new_tokens=6, temperature=0.7)
-    assert generate(engine, prompts, sampling, range(3)) == [
-        generate(engine, [prompt], sampling, [seed])[0] for seed, prompt in enumerate(prompts)
-    ]
-    assert len(read) == 2  # the check at first use, and the three prompts
+    prompts = [PROMPTS[0], PROMPTS[1], PROMPTS[0], PROMPTS[0]]
+    alone = [generate(engine, [prompt], sampling, [seed])[0] for seed, prompt in enumerate(prompts)]
+    read = []
+    run = writing._Rows._run
+    monkeypatch.setattr(writing._Rows, "_run", lambda rows, ids: read.append(len(ids)) or run(rows, ids))
+    assert generate(engine, prompts, sampling, range(4)) == alone
+    assert read[:2] == [2, 4], "two prompts, then four texts"
 
 
 def test_a_text_is_cut_where_the_context_ends():
@@ -489,9 +483,10 @@ def test_a_text_is_cut_where_the_context_ends():
     assert isinstance(texts[2], PromptTooLongError)
 
 
-def test_a_model_that_cannot_be_padded_on_the_left_writes_one_text_at_a_time():
-    with pytest.warns(SynthscoreWarning):
-        engine = CausalEngine(*roberta(), name="roberta")
+def test_a_model_that_cannot_be_padded_on_the_left_writes_one_text_at_a_time(monkeypatch):
+    engine = CausalEngine(*llama(), name="llama")
+    run = writing._Rows._run  # without its mask
+    monkeypatch.setattr(writing._Rows, "_run", lambda rows, ids: setattr(rows, "_mask", None) or run(rows, ids))
     with pytest.warns(SynthscoreWarning, match="one at a time"):
         texts = generate(engine, PROMPTS[:2], Sampling(4, temperature=0), [0, 0])
     for prompt, text in zip(PROMPTS, texts, strict=False):
@@ -611,7 +606,7 @@ def test_a_model_that_is_spread_over_devices_answers_the_same(folder, options):
 def test_exact_is_a_backend_in_float32(folder):
     assert "dtype:float32|backend:exact" in str(open_engine(str(folder), exact=True).signature)
     with pytest.raises(EngineError, match="expected one of the two"):
-        open_engine(str(folder), exact=True, backend="padded")
+        open_engine(str(folder), exact=True, backend="cascade")
 
 
 def test_a_model_is_as_precise_as_it_was_stored(folder, tmp_path):

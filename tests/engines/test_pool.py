@@ -18,21 +18,9 @@ from synthscore.judging.templates import Templates
 from synthscore.judging.verdicts import Pair
 from synthscore.signature import Signature
 from synthscore.types import Context
-from tests.models import save_model
 from tests.servers import LABELS, PROMPTS, Liar, forward, refusal, served
 
 FAST = Retry(tries=4, first_wait=0.001, longest_wait=0.02, aside_after=3, aside_for=0.005, health_checks=3)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return save_model(tmp_path_factory.mktemp("models") / "tiny")
-
-
-@pytest.fixture(scope="module")
-def url(folder):
-    with served(folder) as (url, _):
-        yield url
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +62,7 @@ class Faulty:
         return forward(self.url, method, path, body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", FAULTS)
 def test_a_fault_that_passes_costs_a_try_and_changes_no_number(what, url, truth):
     with Liar(faulty := Faulty(url, FAULTS[what], 2)) as server:
@@ -110,6 +99,7 @@ def test_a_server_that_loses_its_model_is_given_up_at_once(url):
         assert len(server.asked) == 1
 
 
+@pytest.mark.slow
 def test_when_one_server_dies_for_good_the_other_answers_the_rest(url, folder, truth):
     with served(folder) as (mortal, process), Liar(lambda *asked: forward(url, *asked)) as other:
         pool = ServerPool.open(f"{mortal},{other.url}", retry=FAST)
@@ -265,7 +255,7 @@ def test_when_all_servers_die_half_way_what_was_answered_stays():
 
 
 def test_being_busy_is_not_being_ill():
-    busy = Pretended("a", lambda n, prompts: fail(status=429) if n <= 6 else None, fail)
+    busy = Pretended("a", lambda n, prompts: fail(status=429) if n <= 3 else None, fail)
     told = label_log_probs(ServerPool([busy], in_flight=1, retry=FAST), contexts(10, 1), ("A",))
     assert not told.failures
     assert busy.n_checks == 0

@@ -18,7 +18,7 @@ from synthscore.engines import open_engine
 from synthscore.engines.seq2seq.engine import Seq2SeqEngine
 from synthscore.engines.tree.causal import CausalEngine
 from synthscore.errors import EngineError, LabelError, PromptTooLongError, SynthscoreWarning
-from tests.models import byte_level, sentence_piece
+from tests.models import byte_level, one_fast, sentence_piece
 
 from .test_causal import SAME, one_thread, wide  # noqa: F401
 
@@ -202,7 +202,7 @@ def test_a_model_that_does_not_say_how_its_decoder_starts_is_refused():
 # ------------------------------------------------------------------------------------------------- judging
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", one_fast(MODELS))
 @pytest.mark.parametrize("max_tokens", [50, 1024])
 def test_every_model_agrees_with_its_plain_forward(name, max_tokens):
     engine = engine_of(name, max_tokens=max_tokens)
@@ -460,7 +460,7 @@ def greedy_ids(engine, prompt, n):
     return ids[-n:]
 
 
-@pytest.mark.parametrize("name", ["t5", "longt5 global", "t5gemma", "bart", "led"])
+@pytest.mark.parametrize("name", one_fast(["t5", "longt5 global", "t5gemma", "bart", "led"]))
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_text_does_not_depend_on_its_neighbours(name, temperature):
     engine = engine_of(name)

@@ -17,27 +17,10 @@ from synthscore.engines.servers.server import Server
 from synthscore.engines.servers.steps import Step, known_from_ids, known_from_text
 from synthscore.engines.tokens import LabelForms
 from synthscore.errors import EngineError, LabelError, ServerError, SynthscoreWarning
-from tests.models import save_model
-from tests.servers import LABELS, PROMPTS, Liar, forward, refusal, served
+from tests.servers import LABELS, PROMPTS, Liar, forward, refusal
 
 SAME = 1e-6  # nats; the server sends float32 numbers as they are
 NO_PREFILL = [prompt for prompt in PROMPTS if not prompt.prefill]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return save_model(tmp_path_factory.mktemp("models") / "tiny")
-
-
-@pytest.fixture(scope="module")
-def local(folder):
-    return open_engine(folder)
-
-
-@pytest.fixture(scope="module")
-def url(folder):
-    with served(folder) as (url, _):
-        yield url
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +65,7 @@ FORMS = LabelForms(("x", "y", "z"), (((0,), (1, 2)), ((3, 4, 5),), ((6,), (3, 7)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_truth_lies_between_least_and_most_whatever_was_told(seed, k):
     rng = np.random.default_rng(seed)
     places = {}
@@ -170,7 +153,7 @@ def test_labels_of_which_one_begins_another_are_refused(labels):
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_probability_is_off_by_more_than_the_slack_and_no_difference_by_more_than_twice_that(seed):
     rng = np.random.default_rng(seed)
     most = rng.dirichlet(np.ones(3)) * 0.9

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from synthscore.errors import InputError, RankingError
-from synthscore.evaluation.correlation import spearman
+from synthscore.evaluation.correlation import correlation as spearman
 from synthscore.evaluation.curves import default_budgets, efficiency_curves, t_interval
 from synthscore.ranking.bias import mean_debiasing, median_debiasing, pool
 from synthscore.ranking.bradley_terry import soft_bradley_terry
@@ -189,6 +189,7 @@ def simulated(bias, n=16, n_contexts=40):
 POE_BT = partial(soft_bradley_terry, stderr=None)
 
 
+@pytest.mark.slow
 def test_probabilities_and_a_model_of_them_make_the_most_of_few_calls_and_no_difference_with_all():
     contexts, truth = simulated(1.0)
     methods = {"win": win_ratio, "avg": average_probability, "bt": POE_BT}
@@ -199,6 +200,7 @@ def test_probabilities_and_a_model_of_them_make_the_most_of_few_calls_and_no_dif
     assert greedy.mean[1] == pytest.approx(poe.mean[1], abs=1e-9)
 
 
+@pytest.mark.slow
 def test_estimating_the_bias_recovers_nearly_all_that_it_costs():
     (biased, truth), (fair, _) = simulated(1.0), simulated(0.0)
     draw = partial(efficiency_curves, human=truth, budgets=[48], n_draws=3, design="random")

@@ -260,6 +260,7 @@ def published(name):
         return [json.loads(line) for line in lines]
 
 
+@pytest.mark.slow
 @needs_data
 @pytest.mark.parametrize(
     ("name", "benchmark", "n_rows", "n_judges", "n_untold"),
@@ -278,6 +279,7 @@ def test_every_published_row_is_an_answer_or_is_counted(store, name, benchmark, 
     assert len(imported.untold) == n_untold
 
 
+@pytest.mark.slow
 @needs_data
 def test_every_first_answer_comes_back_as_it_was_published(store):
     ratings = load_benchmark("summeval", SHARED)
@@ -300,6 +302,7 @@ def test_every_first_answer_comes_back_as_it_was_published(store):
     np.testing.assert_array_equal(answers.log_probs, expected)
 
 
+@pytest.mark.slow
 @needs_data
 def test_the_positions_of_chatgpts_choices_come_back(store):
     ratings = load_benchmark("summeval", SHARED)
@@ -322,6 +325,7 @@ def test_the_positions_of_chatgpts_choices_come_back(store):
     assert abs(said[1.0] - theirs["A"]) + abs(said[0.0] - theirs["B"]) <= 2 * 24  # but for 24 repeated questions
 
 
+@pytest.mark.slow
 @needs_data
 @pytest.mark.parametrize("method", ["rts", "altrts", "mcq", "altmcq", "stareval"])
 def test_chatgpts_scores_join_with_the_ratings_of_12_systems(method):

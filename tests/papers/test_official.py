@@ -290,6 +290,7 @@ def test_a_release_reads_as_the_same_texts_in_our_own_form(tmp_path, name, file,
         assert theirs.contexts == ours.contexts  # with their references
 
 
+@pytest.mark.slow
 def test_podcasts_are_graded_from_0_to_3(tmp_path):
     rows = list(our_rows("podcast"))
     write_podcast(tmp_path / "podcast_summary_assessment.json", rows)

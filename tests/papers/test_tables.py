@@ -115,6 +115,7 @@ def cell_values(line):
 LOADS_A_MODEL = {"BERTScore (bert-base-uncased)": "length", "BERTScore (roberta-large)": "length"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", table_ids())
 def test_every_table_is_made_from_a_model_and_ratings(table):
     of = published(table)
@@ -466,6 +467,7 @@ def test_without_resamples_there_is_no_interval():
 # ------------------------------------------------------------------------------------------------- fewer calls
 
 
+@pytest.mark.slow
 def test_with_all_calls_a_curve_is_the_agreement_of_the_method():
     ratings = {"summeval": made_up("summeval", 3, 6)}
     made = make_table("poe5", ratings, {"FlanT5-3B": model(1.0)}, n_draws=3, n_resamples=10)
@@ -503,6 +505,7 @@ def test_a_curve_is_the_mean_of_its_draws_with_their_spread():
     assert found.replicates.shape == (20,)
 
 
+@pytest.mark.slow
 def test_at_all_calls_methods_that_count_wins_are_equal_and_ties_stay_ties():
     ratings = {"summeval": made_up("summeval", 8, 8, noise=2.0)}
     unsure = FakeEngine(lambda p, _: judge()(p, _) if sum(qualities(p)) % 3 else np.log([0.5, 0.5]))
@@ -567,7 +570,7 @@ def full(n):
     return Comparisons.from_probabilities([str(k) for k in range(n)], calls[:, 0], calls[:, 1], [0.5] * len(calls))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(4, 9), st.integers(2, 3), st.integers(0, 999))
 def test_some_calls_are_pairs_in_both_orders_that_connect_all_texts(n, per_text, seed):
     calls = full(n)
@@ -581,7 +584,7 @@ def test_some_calls_are_pairs_in_both_orders_that_connect_all_texts(n, per_text,
     assert len(reached) == n
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(3, 7), st.integers(0, 999))
 def test_pairs_that_connect_all_texts_anyway_are_a_uniform_draw(n, seed):
     i, j = np.triu_indices(n, 1)
@@ -815,6 +818,7 @@ def test_claims_are_looked_at_where_their_tables_are():
     }
 
 
+@pytest.mark.slow
 def test_measured_claims_are_those_of_the_models_given():
     ratings = {"summeval": made_up("summeval", 6, 8)}
     tables = {

@@ -157,6 +157,7 @@ def test_two_candidates_are_one_pair():
 # ------------------------------------------------------------------------------------------------- random draws
 
 
+@pytest.mark.slow
 def test_random_calls_are_uniform_among_the_connected_ones():
     counts: dict[frozenset[tuple[int, int]], int] = {}
     rng = _rng(5)

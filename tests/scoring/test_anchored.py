@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from synthscore.errors import InputError
 from synthscore.scoring.anchored import Answers, JudgeModel, Prior, fit, positions
-from synthscore.scoring.anchored.positions import _Dense, _Search, log_odds, solve
+from synthscore.scoring.anchored.positions import log_odds, solve
 from synthscore.scoring.anchored.scale import three_way
 
 fitting = importlib.import_module("synthscore.scoring.anchored.fit")
@@ -92,17 +92,8 @@ def objective(answers, judge, prior, weight, x):
     return value - ((targets - prior.targets) ** 2).sum() / judge.target_sd**2 / 2
 
 
-def against_each_other(answers):
-    """And the first two targets of a ladder, held against each other."""
-    more = {"ladder": [0, 0], "first": [3, 4], "second": [4, 3], "sign": [1.0, 1.0]}
-    more["probs"] = [[0.6, 0.3, 0.1], [0.2, 0.7, 0.1]]
-    joined = {name: np.concatenate([getattr(answers, name), values]) for name, values in more.items()}
-    return dataclasses.replace(answers, **joined)
-
-
-@pytest.mark.parametrize("answers", [SMALL, against_each_other(SMALL)], ids=["star", "dense"])
-def test_positions_are_the_maximum_of_the_objective_and_errors_its_curvature(answers):
-    judge = judge_of(3)
+def test_positions_are_the_maximum_of_the_objective_and_errors_its_curvature():
+    answers, judge = SMALL, judge_of(3)
     prior = judge.prior(answers.n_ladders, answers.n_targets)
     start, _ = solve(answers, judge)
     found, differences = solve(answers, judge, start)
@@ -125,21 +116,6 @@ def test_positions_are_the_maximum_of_the_objective_and_errors_its_curvature(ans
     assert differences == pytest.approx(variances, rel=0.03)
 
 
-def test_ladders_that_are_solved_without_their_targets_give_what_the_whole_system_gives(monkeypatch):
-    answers, _, _ = simulate(4, n_ladders=4, n=4, n_texts=3)
-    fast = positions(answers, judge_of(4, context_sd=0.7))
-    init = _Search.__init__
-
-    def slow_init(self, answers, judge, start, prior):
-        init(self, answers, judge, start, prior)
-        self.system = _Dense(answers, judge, self.prior)
-
-    monkeypatch.setattr(_Search, "__init__", slow_init)
-    slow = positions(answers, judge_of(4, context_sd=0.7))
-    for name in ("mean", "sd", "rungs", "rung_cov"):
-        assert getattr(fast, name) == pytest.approx(getattr(slow, name), abs=1e-9)
-
-
 def test_laplace_is_near_the_integral_over_a_grid():
     judge = judge_of(5)
     prior = Prior(np.arange(1.0, 6)[None], 1e8 * np.eye(5)[None], np.array([3.0]))  # rungs that are known
@@ -155,11 +131,11 @@ def test_laplace_is_near_the_integral_over_a_grid():
     assert found.prob_at_least(3.0)[0] == pytest.approx(density[grid >= 3].sum(), abs=0.02)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6))
 def test_the_same_question_said_of_the_other_text_changes_nothing(seed):
     rng = np.random.default_rng(seed)
-    turned = rng.random(len(SMALL)) < 0.5
+    turned = (rng.random(len(SMALL)) < 0.5) & (SMALL.first < 3)  # of two rungs
     other = dataclasses.replace(
         SMALL,
         first=np.where(turned, SMALL.second, SMALL.first),
@@ -259,6 +235,7 @@ def test_a_protocol_without_similar_has_no_ties_to_estimate(ties):
     assert np.corrcoef(posterior.mean, truth)[0, 1] > 0.95
 
 
+@pytest.mark.slow
 def test_what_few_answers_hide_of_the_noise_is_counted():
     """Two answers a text, and three parameters' worth of texts and rungs fitted to them."""
     judge, _ = fit(simulate(30, n_ladders=100, n=2, n_texts=8, noise=1.0, orders=(1,), a=1.0)[0])
@@ -434,7 +411,7 @@ def test_a_model_with_length_asks_for_lengths():
 # ------------------------------------------------------------------------------------------------- values
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.floats(-40, 40), st.floats(-5, 5))
 def test_probabilities_sum_to_1_and_have_the_log_odds_that_they_are_made_of(d, tie):
     better, worse, similar = judge_of(log_tie=tie).probs(np.array([d]))[0]
@@ -532,6 +509,7 @@ def test_what_contexts_have_in_common_is_shared_out_as_the_whole_model_says():
         )
 
 
+@pytest.mark.slow
 def test_the_error_of_the_effect_of_length_counts_what_the_answers_leave_open():
     off = []
     for seed in range(8):

@@ -1,4 +1,4 @@
-"""What anchored scoring asks: in rounds on a scale that is kept, and texts against texts."""
+"""What anchored scoring asks, in rounds on a scale that is kept."""
 
 import json
 from collections import Counter
@@ -20,12 +20,11 @@ from synthscore.judging.verdicts import PROTOCOLS, Pair
 from synthscore.ladders.references import References
 from synthscore.scoring.anchored import Anchored, Scales, questions
 from synthscore.scoring.anchored.adaptive import Narrow, SameDecision, Sure, ask_in_rounds
-from synthscore.scoring.anchored.questions import Group, n_among_targets
 from synthscore.scoring.paper import Paper
 from synthscore.scoring.scorer import Scorer
 from synthscore.types import Context
 from tests.fakes import CensoringEngine, FakeEngine
-from tests.scoring.test_scale import LADDERS, ladder, scorer, soft_judge, targets, truth, wordy, wordy_judge
+from tests.scoring.test_scale import LADDERS, ladder, scorer, soft_judge, targets, wordy, wordy_judge
 
 NEVER = Narrow(1e-9)
 
@@ -269,8 +268,6 @@ def test_the_signature_says_how_it_was_asked(scale):
         signature = str(asked_of(scale=scale, stop=stop)[0].signature)
         assert f"scoring:anchored,adaptive={name},scale={scale.hash[:12]}" in signature
         assert "orders:2" in signature
-    others = str(asked_of(targets_too=2, seed=4)[0].signature)
-    assert "scoring:anchored,targets_too=2,seed=4,scale=" in others
 
 
 @pytest.mark.parametrize("protocol", ["compare", "yes_no_two_sided"])
@@ -325,84 +322,11 @@ def test_the_signature_is_known_before_anything_is_asked(scale, scoring, monkeyp
     [
         ({"stop": Narrow(1.0)}, "expected a scale with it: .* --save-scale"),
         ({"stop": "fast"}, "stop is 'fast', expected a stop rule"),
-        ({"targets_too": -1}, "targets_too is -1, expected 0 or"),
-        ({"targets_too": 2, "scale": []}, "targets_too is 2, expected no scale with it"),
-        ({"seed": -1}, "seed is -1, expected a whole number from 0"),
     ],
 )
 def test_ways_to_ask_that_do_not_exist_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         Anchored(**options)
-
-
-# ------------------------------------------------------------------------------------------------- texts against texts
-
-
-def among(prompts):
-    """Pairs of texts that were held against each other, (asked about, held against)."""
-    found = []
-    for prompt in prompts:
-        names = [part.split(" of q=")[0] for part in prompt.split("text ")[1:] if " of q=" in part]
-        if len(names) == 2:
-            found.append((names[1], names[0]))
-    return found
-
-
-@pytest.mark.parametrize(("number", "expected"), [(1, 5), (2, 10), (3, 10), (4, 10), (9, 10)])
-def test_each_text_is_held_against_others_of_its_context_and_no_question_comes_twice(number, expected):
-    scores, prompts = asked_of(targets_too=number)
-    pairs = among(prompts)
-    assert len(pairs) == len(set(pairs)) == 2 * 6 * expected  # both orders
-    assert all(one.split()[0] == other.split()[0] for one, other in pairs)
-    counts = Counter(one for one, _ in pairs)
-    assert set(counts.values()) == {2 * expected // 5}
-    assert set(pairs) == {(other, one) for one, other in pairs}
-    in_one_order = among(asked_of(targets_too=number, both_orders=False)[1])
-    assert len(in_one_order) == len(set(in_one_order)) == 6 * 5 * min(number, 4)
-    assert set(Counter(one for one, _ in in_one_order).values()) == {min(number, 4)}
-    assert all(len(score.verdicts) == 10 for score in scores)
-
-
-def test_pairs_of_texts_are_as_many_as_is_said_before():
-    for both_orders in (True, False):
-        for n in range(1, 7):
-            for number in range(1, 8):
-                group = Group(5, [], targets(1, n), {"c0": LADDERS[0]}, np.zeros(n, dtype=int), [], [], None)
-                pairs = group.among_targets("coherence", number, 0, 0, both_orders)
-                assert len(pairs) == n_among_targets(n, number, both_orders)
-
-
-def test_others_are_drawn_by_seed_whatever_the_order_of_texts():
-    drawn = [set(among(asked_of(targets_too=1, seed=seed, texts=texts)[1])) for seed, texts in (
-        (0, targets()), (0, targets()[::-1]), (1, targets())
-    )]  # fmt: skip
-    assert drawn[0] == drawn[1] != drawn[2]
-
-
-def test_texts_without_ids_are_compared_with_the_same_others_wherever_they_stand():
-    texts = [replace(target, numbered=True) for target in targets()]
-    moved = [replace(target, id=f"{target.context_id}/{k}") for k, target in enumerate(reversed(texts), 1)]
-    assert set(among(asked_of(targets_too=1, texts=moved)[1])) == set(among(asked_of(targets_too=1, texts=texts)[1]))
-
-
-def test_a_text_alone_in_its_context_is_held_against_no_other():
-    assert among(asked_of(targets_too=3, texts=targets(each=1))[1]) == []
-
-
-def test_texts_against_texts_make_scores_surer_and_better():
-    texts = targets(each=12, contexts=6)
-
-    def noisy(prompt, labels):
-        reference, target = (float(part.split()[0]) for part in prompt.text.split("q=")[1:])
-        noise = np.random.default_rng(int.from_bytes(prompt.text.encode()[-400:], "big")).normal()
-        d = 1.5 * (target - reference) + 0.5 + 1.5 * noise
-        weights = np.exp([d / 2, -d / 2, 0.2])
-        return np.log(0.9 * weights / weights.sum())
-
-    few, many = (asked_of(noisy, targets_too=number, texts=texts)[0] for number in (0, 5))
-    assert np.mean([score.stderr for score in many]) < 0.95 * np.mean([score.stderr for score in few])
-    off = [np.std(scores.values - truth(texts)) for scores in (few, many)]
-    assert off[1] < off[0]
 
 
 # ------------------------------------------------------------------------------------------------- the command line
@@ -473,8 +397,7 @@ def test_filter_asks_until_its_own_threshold_is_decided(engine, tmp_path, capsys
         ([*ADAPTIVE, "--min-score", "3", "--alpha", "0.5"], "--alpha is 0.5, expected between 0 and 0.5"),
         ([*ADAPTIVE, "--min-score", "3", "--eps", "0"], "--eps is 0.0, expected between 0 and 0.5"),
         ([*ADAPTIVE, "--width", "0"], "--width is 0.0, expected above 0"),
-        ([*ANCHORED, "--targets-too", "0"], "--targets-too 0 asks about none. Give at least 1"),
-        ([*ANCHORED, "--seed", "3"], "--seed 3 changes nothing without --targets-too K"),
+        ([*ANCHORED, "--seed", "3"], "--seed 3 changes nothing without --samples N"),
         ([*ANCHORED[:4], "--seed", "3"], "--seed 3 changes nothing without --samples N"),
         ([*ADAPTIVE, "--width", "1", "--alpha", "0.1"], "--alpha goes with --min-score"),
         ([*ADAPTIVE, "--width", "1", "--eps", "0.1"], "--eps goes with --min-score alone"),
@@ -482,7 +405,6 @@ def test_filter_asks_until_its_own_threshold_is_decided(engine, tmp_path, capsys
         ([*ANCHORED, "--width", "1"], "--width changes nothing without --adaptive"),
         ([*ANCHORED, "--min-score", "1"], "--min-score changes nothing without --adaptive"),
         ([*ANCHORED, "--eps", "0.1"], "--eps changes nothing without --adaptive"),
-        ([*ANCHORED[:4], "--targets-too", "2"], "--targets-too changes nothing without --scoring anchored"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(engine, capsys, options, message):
@@ -502,12 +424,6 @@ def test_a_threshold_that_is_on_no_scale_is_refused(engine, scale, capsys):
     assert main(["score", *ADAPTIVE, "--min-score", "30"]) == 1
     assert "far outside the anchored scale" in capsys.readouterr().err
     assert engine.n_judged == 0
-
-
-def test_the_command_holds_texts_against_texts(engine, tmp_path, capsys):
-    assert main(["score", *ANCHORED, "--targets-too", "2", "--seed", "3", "-o", "scores.jsonl"]) == 0
-    assert engine.n_judged == 420 + 2 * 6 * 10
-    assert "targets_too=2,seed=3" in capsys.readouterr().err
 
 
 def test_the_commands_say_how_many_texts_do_not_meet_the_rule(engine, tmp_path, capsys):
@@ -576,10 +492,8 @@ def test_an_attribute_whose_rungs_do_not_rise_is_unscored_alone(two_attributes, 
 @pytest.mark.parametrize(
     "options",
     [
-        ["--targets-too", "2"],
-        ["--targets-too", "3"],
-        ["--targets-too", "4", "--both-orders"],
-        ["--targets-too", "1", "--protocol", "yes_no_two_sided", "--both-orders"],
+        ["--both-orders"],
+        ["--both-orders", "--protocol", "yes_no_two_sided"],
         [],
     ],
 )
@@ -592,7 +506,7 @@ def test_progress_is_of_all_questions(engine, monkeypatch, options):
         yield told.append
 
     monkeypatch.setattr(Messages, "bar", bar)
-    engine.judge = judge_of(options[3] if "--protocol" in options else "compare")
+    engine.judge = judge_of(options[2] if "--protocol" in options else "compare")
     anchored = [each for each in ANCHORED if each != "--both-orders"]
     assert main(["score", *anchored, *options, "--store", "none", "-o", "scores.jsonl"]) == 0
     assert totals == [sum(told)] == [engine.n_judged]

@@ -189,6 +189,7 @@ def test_a_sampled_score_of_a_text_with_an_id_depends_on_that_and_not_on_its_wor
     assert len(set(named("text"))) > 1
 
 
+@pytest.mark.slow
 def test_sampled_scores_are_unbiased_and_spread_as_one_over_root_n():
     exact = scorer(soft_judge).score([target(3)])[0].details["raw"]
     spread = {}

@@ -253,6 +253,7 @@ def test_a_batch_of_verdicts_takes_about_15_seconds(store, clock, seconds, sizes
     assert inner.calls == [("judge", size) for size in sizes]
 
 
+@pytest.mark.slow
 def test_a_batch_has_at_most_8192_verdicts_and_its_size_is_kept_for_the_next_call(store, clock):
     inner = Paced(clock, 0.0)
     engine = StoredEngine(inner, store)

@@ -219,6 +219,7 @@ def test_a_flipped_bit_is_never_read_as_an_answer(tmp_path):
     assert 2 < n_told < 40
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_costs_at_most_the_answers_of_its_page(tmp_path):
     n_whole = 0
     for path in flipped(tmp_path):
@@ -409,6 +410,7 @@ def writer(path, start, stop, batch):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
 def test_a_killed_writer_loses_nothing_that_it_had_stored_and_spoils_nothing(tmp_path):
     """benchmarks/store_kill.py does the same a hundred times."""
@@ -456,7 +458,7 @@ WRITINGS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(QUESTIONS) | st.lists(WRITINGS))
 def test_questions_come_back_as_they_were_to_the_key(questions):
     got = unpack(pack(questions))
@@ -464,7 +466,7 @@ def test_questions_come_back_as_they_were_to_the_key(questions):
     assert [q.key("engine") for q in got] == [q.key("engine") for q in questions]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text("ab", max_size=12), st.text("ab", max_size=12))
 def test_what_two_texts_share_is_their_longest_common_beginning(one, other):
     same = [a == b for a, b in zip(one, other, strict=False)]

@@ -184,6 +184,7 @@ def test_the_same_seed_gives_the_same_groups():
     assert one != some_groups(4)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_groups_in_another_process():
     code = "from tests.training.test_groups import some_groups; print([group.texts for group in some_groups(3)])"
     root = Path(__file__).resolve().parents[2]
@@ -375,6 +376,7 @@ def test_half_of_the_weak_replies_are_the_nearest_to_the_context():
     assert weakly_said("I do.", np.random.default_rng(0), Source(Material("Velm."))) is None
 
 
+@pytest.mark.slow
 def test_weak_replies_are_damage_in_what_they_surely_lower():
     told = list(groups(documents(60), np.random.default_rng(5), per_document=8, weak_replies=WEAK))
     weak = [

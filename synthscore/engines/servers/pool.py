@@ -9,6 +9,8 @@ later, and given up when that fails too.
 from __future__ import annotations
 
 import hashlib
+import math
+import queue
 import random
 import threading
 import time
@@ -18,14 +20,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...engine import Answer, Answers, Progress, Question
+from ...engine import Answers, Progress, Question
 from ...errors import EngineError, LabelError, ServerError, SynthscoreWarning
 from ...signature import Signature
-from .server import Server
+from .server import Server, Told
 
 _ROUTE_CHARS = 1000  # of a prompt: instructions and the beginning of its context
 _OPTIONS = {"method", "tokenizer", "top_k", "timeout_s"}
-_NO_JOB = object()
+_LOOK_AGAIN = 0.02  # seconds, while all servers are set aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,29 +52,42 @@ class Retry:
         return max(wait, min(retry_after or 0.0, self.longest_wait))
 
 
-@dataclass(eq=False, slots=True)
 class _Member:
-    """A server and how it does."""
+    """A server and how it does. Changed under `lock` alone; room : for so many requests at a time"""
 
-    server: Server
-    failures: int = 0  # in a row
-    aside_until: float = 0.0  # of time.monotonic()
-    checks: int = 0  # health checks failed in a row
-    checking: bool = False
-    gone: str = ""  # why it was given up
+    def __init__(self, server: Server, in_flight: int) -> None:
+        self.server, self.lock, self.room = server, threading.Lock(), threading.Semaphore(in_flight)
+        self.failures = 0  # in a row
+        self.checks = 0  # of its health, failed in a row
+        self.aside_until = 0.0  # of time.monotonic(); 0: it is well
+        self.gone = ""  # why it was given up
 
-    @property
-    def well(self) -> bool:
-        return not self.gone and not self.aside_until
+    def failed(self, error: ServerError, retry: Retry) -> None:
+        """What a failed request means for the server."""
+        with self.lock:
+            if error.fatal:
+                self.gone = str(error)
+            elif error.retryable and error.status != 429:  # busy is not ill
+                self.failures += 1
+                if self.failures >= retry.aside_after and not self.aside_until:
+                    self.aside_until = time.monotonic() + retry.aside_for
 
-
-@dataclass(eq=False, slots=True)
-class _Job:
-    """A question, by its row. start : hash of how its prompt begins"""
-
-    row: int
-    start: bytes
-    n_failed: int = 0
+    def check(self, retry: Retry) -> None:
+        """Ask one that was set aside for its health, if it is time. The others meanwhile go on without it."""
+        with self.lock:
+            if not 0 < self.aside_until <= time.monotonic():
+                return
+            self.aside_until = math.inf
+        try:
+            self.server.check()
+        except ServerError as error:
+            self.checks += 1
+            self.aside_until = time.monotonic() + retry.aside_for * 2**self.checks
+            if error.fatal or self.checks >= retry.health_checks:
+                self.gone = str(error)
+        else:
+            self.failures = self.checks = 0
+            self.aside_until = 0.0
 
 
 class ServerPool:
@@ -85,7 +100,7 @@ class ServerPool:
     def __init__(self, servers: Sequence[Server], *, in_flight: int = 16, retry: Retry | None = None) -> None:
         if not servers or in_flight < 1:
             raise ValueError(f"{len(servers)} servers, in_flight {in_flight}: expected at least 1 of each")
-        self._members = [_Member(server) for server in servers]
+        self._members = [_Member(server, in_flight) for server in servers]
         self._in_flight, self._retry = in_flight, retry or Retry()
         self.signature: Signature = servers[0].signature
         for server in servers[1:]:
@@ -136,13 +151,90 @@ class ServerPool:
         raises : EngineError, where no server is left and nothing was answered; LabelError
         """
         self._check_prefill(questions)
-        starts = [hashlib.sha256(question.prompt.text[:_ROUTE_CHARS].encode()).digest() for question in questions]
-        jobs = [_Job(row, start) for row, start in enumerate(starts)]
-        answers = _Run(self._members, self._retry, questions).of(jobs, self._in_flight, progress)
-        gone = [f"{member.gone}" for member in self._members if member.gone]
-        if questions and len(gone) == len(self._members) and all(isinstance(r, EngineError) for r in answers.rows):
-            raise EngineError(f"no server is left, and nothing was answered: {'; '.join(gone)}")
-        return answers
+        orders = [self._order(question) for question in questions]
+        queues: dict[_Member, deque[int]] = {member: deque() for member in self._members}
+        for row, order in enumerate(orders):
+            queues[order[0]].append(row)
+        over, done = threading.Event(), queue.SimpleQueue[tuple[int, Told | Exception]]()
+
+        def work(waiting: deque[int]) -> None:
+            while waiting and not over.is_set():
+                try:
+                    row = waiting.popleft()
+                except IndexError:  # another thread has taken the last
+                    return
+                try:
+                    done.put((row, self._ask(questions[row], orders[row], over)))
+                except Exception as error:  # labels that cannot be asked of any row, or our own mistake
+                    over.set()
+                    done.put((row, error))
+
+        # Threads that do not keep the process: an interrupt need not wait for requests that are on their way.
+        for waiting in queues.values():
+            for _ in range(min(self._in_flight, len(waiting))):
+                threading.Thread(target=work, args=(waiting,), daemon=True).start()
+        found: dict[int, Told] = {}
+        try:
+            while len(found) < len(questions):
+                row, reply = done.get()
+                if isinstance(reply, Exception):
+                    raise reply
+                found[row] = reply
+                if progress:
+                    progress(1)
+        finally:
+            over.set()
+        rows = [found[row] for row in range(len(questions))]
+        answers = [each.answer for each in rows]
+        failed = bool(rows) and all(isinstance(answer, EngineError) for answer in answers)
+        if failed and all(member.gone for member in self._members):
+            raise EngineError(f"no server is left, and nothing was answered: {self._reasons()}")
+        return Answers(answers, sum(each.n_tokens for each in rows), sum(each.n_computed for each in rows))
+
+    def _order(self, question: Question) -> list[_Member]:
+        """The servers in an order that belongs to how the prompt begins (rendezvous hashing)."""
+        start = hashlib.sha256(question.prompt.text[:_ROUTE_CHARS].encode()).digest()
+        return sorted(self._members, key=lambda m: hashlib.sha256(start + m.server.url.encode()).digest())
+
+    def _ask(self, question: Question, order: Sequence[_Member], over: threading.Event) -> Told:
+        """Ask the first server that is well, again and again where that can help. raises : LabelError"""
+        n_failed = 0
+        while (member := self._well(order, over)) is not None:
+            try:
+                with member.room:
+                    found = member.server.answer(question)
+            except LabelError:
+                raise
+            except ServerError as error:
+                member.failed(error, self._retry)
+                if error.fatal:
+                    continue
+                n_failed += 1
+                if not error.retryable:
+                    return Told(error)
+                if n_failed >= self._retry.tries:
+                    return Told(EngineError(f"{error} (tried {n_failed} times)"))
+                if not member.aside_until:
+                    over.wait(self._retry.wait(n_failed, error.retry_after))
+            except EngineError as error:  # this question cannot be asked
+                return Told(error)
+            else:
+                member.failures = 0
+                return found
+        return Told(EngineError(f"no server is left: {self._reasons()}"))
+
+    def _well(self, order: Sequence[_Member], over: threading.Event) -> _Member | None:
+        """The first that is well, as soon as one is; None where none is left, or all is over."""
+        while not over.is_set() and (left := [member for member in order if not member.gone]):
+            for member in left:
+                member.check(self._retry)
+                if not member.gone and not member.aside_until:
+                    return member
+            over.wait(_LOOK_AGAIN)
+        return None
+
+    def _reasons(self) -> str:
+        return "; ".join(member.gone for member in self._members)
 
     def _check_prefill(self, questions: Sequence[Question]) -> None:
         begun = next((question.prompt.prefill for question in questions if question.prompt.prefill), "")
@@ -163,159 +255,3 @@ def _open(url: str, model: str | None, retry: Retry, options: dict[str, Any]) ->
             if not error.retryable or error.status is None or n_failed >= retry.tries:  # None: nobody is there
                 raise
             time.sleep(retry.wait(n_failed, error.retry_after))
-
-
-class _Run:
-    """One call's jobs on the way to their results. All state is behind one lock."""
-
-    def __init__(self, members: Sequence[_Member], retry: Retry, questions: Sequence[Question]) -> None:
-        self._members, self._retry, self._questions = members, retry, questions
-        self._queues: dict[_Member, deque[_Job]] = {member: deque() for member in members}
-        self._rows: list[Any] = [None] * len(questions)
-        self._naive = self._computed = 0
-        self._n_open = self._n_told = 0
-        self._broken: BaseException | None = None
-        self._over = threading.Event()
-        self._changed = threading.Condition()
-
-    def of(self, jobs: Sequence[_Job], in_flight: int, progress: Progress | None) -> Answers:
-        with self._changed:
-            self._n_open = self._n_told = len(jobs)
-            for job in jobs:
-                self._route(job)
-        # Threads that do not keep the process: an interrupt need not wait for requests that are on their way.
-        for member in self._members:
-            for _ in range(min(in_flight, len(jobs))):
-                threading.Thread(target=self._work, args=(member,), daemon=True).start()
-        try:
-            while True:
-                with self._changed:
-                    if self._n_open and self._n_told == self._n_open and not self._broken:
-                        self._changed.wait(1.0)
-                    n_done, self._n_told = self._n_told - self._n_open, self._n_open
-                    broken, n_open = self._broken, self._n_open
-                if progress and n_done:
-                    progress(n_done)
-                if broken:
-                    raise broken
-                if not n_open:
-                    return Answers(self._rows, self._naive, self._computed)
-        finally:
-            with self._changed:
-                self._over.set()
-                for member in self._members:
-                    member.checking = False
-                self._changed.notify_all()
-
-    def _work(self, member: _Member) -> None:
-        while (job := self._take(member)) is not None:
-            try:
-                if isinstance(job, _Job):
-                    found = member.server.answer(self._questions[job.row])
-                else:
-                    member.server.check()
-            except Exception as error:
-                with self._changed:
-                    if not self._over.is_set():
-                        self._failed(member, job if isinstance(job, _Job) else None, error)
-                    self._changed.notify_all()
-                if isinstance(job, _Job) and isinstance(error, ServerError) and error.retryable:
-                    self._again(member, job, error)
-            else:
-                with self._changed:
-                    member.failures = member.checks = 0
-                    if not self._over.is_set():
-                        if isinstance(job, _Job):
-                            self._naive, self._computed = (
-                                self._naive + found.n_tokens,
-                                self._computed + found.n_computed,
-                            )
-                            self._done(job, found.answer)
-                        else:
-                            member.aside_until, member.checking = 0.0, False
-                            self._route_all()
-                    self._changed.notify_all()
-
-    def _take(self, member: _Member) -> _Job | object | None:
-        """The next job for a server, _NO_JOB where it is to be asked for its health, None where all is over."""
-        with self._changed:
-            while True:
-                if self._over.is_set() or member.gone:
-                    return None
-                if member.well and self._queues[member]:
-                    return self._queues[member].popleft()
-                wait = 1.0
-                if member.aside_until and not member.checking:
-                    wait = member.aside_until - time.monotonic()
-                    if wait <= 0:
-                        member.checking = True
-                        return _NO_JOB
-                self._changed.wait(wait)
-
-    def _done(self, job: _Job, answer: Answer) -> None:
-        self._rows[job.row] = answer
-        self._n_open -= 1
-
-    def _failed(self, member: _Member, job: _Job | None, error: Exception) -> None:
-        """What a failure means for the server; and for the job, unless it is to be tried again."""
-        if isinstance(error, ServerError) and error.fatal:
-            self._give_up(member, str(error))
-            if job:
-                self._route(job)
-        elif job is None:  # a health check
-            member.checks, member.checking = member.checks + 1, False
-            if member.checks >= self._retry.health_checks:
-                self._give_up(member, str(error))
-            else:
-                self._set_aside(member)
-        elif isinstance(error, ServerError) and error.retryable:
-            job.n_failed += 1
-            if error.status == 429:  # busy, not ill
-                return
-            member.failures += 1
-            if member.failures >= self._retry.aside_after and member.well:
-                self._set_aside(member)
-        elif isinstance(error, EngineError) and not isinstance(error, LabelError):  # this question cannot be asked
-            self._done(job, error)
-        else:  # labels that cannot be asked of any row, or our own mistake
-            self._broken = error
-            self._over.set()
-
-    def _again(self, member: _Member, job: _Job, error: ServerError) -> None:
-        """Try a job again after a while, on the server that it then belongs to."""
-        last = job.n_failed >= self._retry.tries
-        if not last and member.well:
-            self._over.wait(self._retry.wait(job.n_failed, error.retry_after))
-        with self._changed:
-            if self._over.is_set():
-                return
-            if last:
-                self._done(job, EngineError(f"{error} (tried {job.n_failed} times)"))
-            else:
-                self._route(job)
-            self._changed.notify_all()
-
-    def _set_aside(self, member: _Member) -> None:
-        member.aside_until = time.monotonic() + self._retry.aside_for * 2**member.checks
-        self._route_all()
-
-    def _give_up(self, member: _Member, why: str) -> None:
-        member.gone = why
-        self._route_all()
-
-    def _route_all(self) -> None:
-        jobs = [job for queue in self._queues.values() for job in queue]
-        for queue in self._queues.values():
-            queue.clear()
-        for job in jobs:
-            self._route(job)
-
-    def _route(self, job: _Job) -> None:
-        """To the first server that is well, in an order that is the job's own (rendezvous hashing)."""
-        left = [member for member in self._members if not member.gone]
-        if not left:
-            reasons = "; ".join(member.gone for member in self._members)
-            self._done(job, EngineError(f"no server is left: {reasons}"))
-            return
-        order = sorted(left, key=lambda m: hashlib.sha256(job.start + m.server.url.encode()).digest())
-        self._queues[next((member for member in order if member.well), order[0])].append(job)

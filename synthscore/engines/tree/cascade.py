@@ -39,9 +39,6 @@ _HARMLESS = frozenset(
 Memory = dict[Any, dict[Range, tuple[torch.Tensor, torch.Tensor]]]
 """Attention module -> node of the tree -> its keys and values, shape (1, n_heads, n_tokens, d_head)."""
 
-Whole = dict[Any, tuple[torch.Tensor, torch.Tensor]]
-"""Attention module -> keys and values of a chunk."""
-
 
 @dataclass(eq=False)
 class Pass:
@@ -50,7 +47,6 @@ class Pass:
     reads : places in the chunk whose last hidden state is read, ascending; the last layer is spared all else it can be
     memory : keys and values of the nodes above the chunk. next_memory : those above the next one
     n_layers : of the model
-    keep_all : whether `whole` gets the keys and values of all tokens of the chunk
     """
 
     tree: Packed
@@ -58,9 +54,7 @@ class Pass:
     reads: IntArray
     memory: Memory
     n_layers: int
-    keep_all: bool = False
     next_memory: Memory = field(default_factory=dict)
-    whole: Whole = field(default_factory=dict)
     _tables: dict[torch.device, Tables] = field(default_factory=dict)
 
     def tables(self, device: torch.device) -> Tables:
@@ -181,8 +175,6 @@ def _attention(
         node: memory[node] if node[0] < chunk.start else _slice(key, value, node, chunk.start, copy=True)
         for node in chunk.kept
     }
-    if current.keep_all:
-        current.whole[module] = (key, value)
     return merged[None], None
 
 

@@ -1,14 +1,12 @@
 """Token sequences -> log-probabilities of the token after each, by any causal model of transformers.
 
-Three ways to run the same numbers:
+Two ways to run the same numbers:
 
 - cascade: sequences that share beginnings are one token tree (trie.py), which is read in chunks, each token attending
   to its ancestors (plan.py, cascade.py). For models whose attention can be replaced.
-- padded: sequences of similar length side by side, padded on the right, where a causal model does not look.
 - exact: one sequence a forward and nothing else, so that a number depends on its own sequence alone, to the last bit.
 
-A check at load compares a way with the plain forward. The first that agrees is taken; all but the first are warned
-about.
+A check at load compares the cascade with the plain forward. Where they differ, exact is taken, with a warning.
 """
 
 from __future__ import annotations
@@ -26,16 +24,15 @@ import torch
 from ...errors import EngineError, SynthscoreWarning
 from ...types import FloatArray
 from ..labels import NOT_NUMBERS, TokenIds
-from ..logits import MAX_ROWS, MOST_LOGITS, choose_backend, chosen, disagreement, log_softmax
-from .cascade import Memory, Pass, Whole, cascading
+from ..logits import MOST_LOGITS, choose_backend, chosen, disagreement, log_softmax
+from .cascade import Memory, Pass, cascading
 from .plan import plan
 from .trie import Packed, pack
 
-Backend = Literal["cascade", "padded", "exact"]
+Backend = Literal["cascade", "exact"]
 BACKENDS: dict[Backend, str] = {
     "cascade": "as a tree",
-    "padded": "side by side and do not share their beginnings, which is slower",
-    "exact": "one at a time, which is slow",
+    "exact": "one at a time and do not share their beginnings, which is slower",
 }
 """In the order in which they are tried -> how prompts are then run."""
 
@@ -45,7 +42,7 @@ except (OSError, TypeError):  # not on Windows
     _LIBC = None
 
 Answer = tuple[list[int], torch.Tensor, int]
-"""Indices of sequences; log-probabilities of the token after each, float32, shape (n, vocabulary); tokens run over."""
+"""Indices of sequences; logits or log-probabilities of the token after each, shape (n, vocabulary); tokens run over."""
 
 
 class Forward:
@@ -96,8 +93,9 @@ class Forward:
         for indices, how in ((short, backend), (long, "exact")):
             if not indices:
                 continue
-            run = {"cascade": self._run_cascade, "padded": self._run_padded, "exact": self._run_exact}[how]
-            for group, logits, n_tokens in run([sequences[i] for i in indices]):
+            chosen_ = [sequences[i] for i in indices]
+            run = self.cascade(pack(chosen_)) if how == "cascade" else self._run_exact(chosen_)
+            for group, logits, n_tokens in run:
                 yield [indices[i] for i in group], log_softmax(logits), n_tokens
 
     def table(self, sequences: Sequence[TokenIds], backend: Backend) -> torch.Tensor:
@@ -118,56 +116,38 @@ class Forward:
         together = [index for index, shared in enumerate(shares) if shared]
         if together:
             starts = [n_starts[index] for index in together]
-            for index, log_probs in self._read_cascade([sequences[index] for index in together], starts):
-                yield together[index], log_probs
+            yield from zip(together, self._read_cascade([sequences[index] for index in together], starts), strict=True)
         for index, shared in enumerate(shares):
             if not shared:
                 ids, n_start = sequences[index].astype(np.int64), n_starts[index]
                 logits = self._logits(torch.from_numpy(ids[None]), torch.arange(n_start - 1, len(ids) - 1))
                 yield index, chosen(logits[0], np.arange(len(ids) - n_start), ids[n_start:])
 
-    def _read_cascade(self, sequences: Sequence[TokenIds], n_starts: Sequence[int]) -> Iterator[tuple[int, FloatArray]]:
+    def _read_cascade(self, sequences: Sequence[TokenIds], n_starts: Sequence[int]) -> list[FloatArray]:
         """Their tree without their last tokens, read at the places that the others are followed from."""
         tree = pack([ids[:-1] for ids in sequences])
-        bounds = np.cumsum([0, *(len(ids) - n for ids, n in zip(sequences, n_starts, strict=True))])
-        nodes = np.empty(bounds[-1], dtype=np.int64)  # of the tree: where each token that is asked for is read
-        for end, first, last in zip(tree.ends, bounds, bounds[1:], strict=False):
-            node = end
-            for place in range(last - 1, first - 1, -1):
-                nodes[place], node = node, tree.parents[node]
+        nodes: list[int] = []  # of the tree: where each token that is asked for is read
+        for end, ids, n_start in zip(tree.ends, sequences, n_starts, strict=True):
+            way = [int(end)]
+            while len(way) < len(ids) - n_start:
+                way.append(int(tree.parents[way[-1]]))
+            nodes += way[::-1]
         tokens = np.concatenate([ids[n:] for ids, n in zip(sequences, n_starts, strict=True)]).astype(np.int64)
         reads, rows = np.unique(nodes, return_inverse=True)
-        order, by_end = np.argsort(rows, kind="stable"), np.argsort(tree.ends, kind="stable")
-        ordered = rows[order]
-        vocabulary = self.model.config.get_text_config().vocab_size
         values = np.empty(len(nodes))
-        n_told = 0
-        for group, logits, _, _ in self.cascade(
-            replace(tree, ends=reads), keep_all=False, max_tokens=min(self.max_tokens, MOST_LOGITS // vocabulary)
-        ):
-            if not group:
-                continue
-            asked = order[np.searchsorted(ordered, group[0]) : np.searchsorted(ordered, group[-1], "right")]
-            values[asked] = chosen(logits, rows[asked] - group[0], tokens[asked])
-            while n_told < len(by_end) and tree.ends[by_end[n_told]] <= reads[group[-1]]:
-                index = by_end[n_told]
-                yield int(index), values[bounds[index] : bounds[index + 1]]
-                n_told += 1
+        most = min(self.max_tokens, MOST_LOGITS // self.model.config.get_text_config().vocab_size)
+        for group, logits, _ in self.cascade(replace(tree, ends=reads), most):
+            if group:
+                asked = np.flatnonzero((group[0] <= rows) & (rows <= group[-1]))
+                values[asked] = chosen(logits, rows[asked] - group[0], tokens[asked])
+        return np.split(values, np.cumsum([len(ids) - n for ids, n in zip(sequences, n_starts, strict=True)])[:-1])
 
-    # -------------------------------------------------------------------------------------------- the three ways
-
-    def _run_cascade(self, sequences: Sequence[TokenIds]) -> Iterator[Answer]:
-        tree = pack(sequences)
-        for group, logits, n_tokens, _ in self.cascade(tree, keep_all=False):
-            yield group, logits, n_tokens
+    # -------------------------------------------------------------------------------------------- the two ways
 
     @torch.inference_mode()
-    def cascade(
-        self, tree: Packed, *, keep_all: bool, max_tokens: int | None = None
-    ) -> Iterator[tuple[list[int], torch.Tensor, int, Whole]]:
-        """The chunks of a tree: sequences that end in it, their logits, its number of tokens, keys and values.
+    def cascade(self, tree: Packed, max_tokens: int | None = None) -> Iterator[Answer]:
+        """The chunks of a tree: sequences that end in it, their logits, its number of tokens.
 
-        keep_all : give the keys and values of the whole chunk, by attention module
         max_tokens : of a chunk, instead of the usual
         """
         order = np.argsort(tree.ends, kind="stable")
@@ -176,7 +156,7 @@ class Forward:
         for n_chunks, part in enumerate(plan(tree, max_tokens or self.max_tokens)):
             first, last = np.searchsorted(ends, [part.start, part.stop])
             reads, back = np.unique(ends[first:last] - part.start, return_inverse=True)
-            current = Pass(tree, part, reads, memory, self._n_layers, keep_all)
+            current = Pass(tree, part, reads, memory, self._n_layers)
             with cascading(self.model, current):
                 logits = self._logits(
                     torch.from_numpy(tree.ids[part.start : part.stop])[None],
@@ -189,26 +169,7 @@ class Forward:
             logits = logits[0]
             if not np.array_equal(back, np.arange(len(logits))):
                 logits = logits[torch.from_numpy(back)]
-            yield order[first:last].tolist(), logits, len(part), current.whole
-
-    def _run_padded(self, sequences: Sequence[TokenIds]) -> Iterator[Answer]:
-        hosts = _hosts(sequences)
-        order = sorted(hosts, key=lambda host: len(sequences[host]))
-        while order:
-            width = len(sequences[order[-1]])
-            n_rows = max(1, min(MAX_ROWS, self.max_tokens // width))
-            batch, order = order[-n_rows:], order[:-n_rows]
-            # No position_ids: with padding on the right, every model's own are right, wherever it counts from.
-            ids = torch.zeros((len(batch), width), dtype=torch.long)
-            mask = torch.zeros((len(batch), width), dtype=torch.long)
-            for row, host in enumerate(batch):
-                ids[row, : len(sequences[host])] = torch.from_numpy(sequences[host].astype(np.int64))
-                mask[row, : len(sequences[host])] = 1
-            group = [index for host in batch for index in hosts[host]]
-            rows = [row for row, host in enumerate(batch) for _ in hosts[host]]
-            places, back = np.unique([len(sequences[index]) - 1 for index in group], return_inverse=True)
-            logits = self._logits(ids, torch.from_numpy(places), attention_mask=mask.to(self.model.device))
-            yield group, logits[torch.tensor(rows), torch.from_numpy(back)], ids.numel()
+            yield order[first:last].tolist(), logits, len(part)
 
     def _run_exact(self, sequences: Sequence[TokenIds]) -> Iterator[Answer]:
         for index, sequence in enumerate(sequences):
@@ -280,19 +241,6 @@ def _check_sequences(ids: Sequence[int], max_length: int) -> list[TokenIds]:
         np.concatenate([text[: n // 2], text[2 * n : 2 * n + n // 3]]),
     )
     return [np.concatenate([prompt, prompt[:m]]) for prompt in prompts for m in (0, 1)]
-
-
-def _hosts(sequences: Sequence[TokenIds]) -> dict[int, list[int]]:
-    """Sequences that are not the beginning of another -> themselves and the beginnings that are read along the way."""
-    hosts: dict[int, list[int]] = {}
-    last = -1
-    keys = [sequence.astype(">i4").tobytes() for sequence in sequences]  # compare like the ids
-    for index in sorted(range(len(keys)), key=keys.__getitem__, reverse=True):
-        if last < 0 or not keys[last].startswith(keys[index]):
-            last = index
-            hosts[last] = []
-        hosts[last].append(index)
-    return hosts
 
 
 def _n_same_positions(config: Any) -> int:

@@ -1,7 +1,6 @@
 """Prompts -> texts, by a causal model of transformers, many side by side, each drawn with its own seed.
 
-What the prompts of a batch begin with in common is read once, as a token tree, where the model can be run so; then each
-text goes on by itself from its own keys and values.
+Equal prompts are read once; then each text goes on by itself from its own keys and values.
 """
 
 from __future__ import annotations
@@ -12,17 +11,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from transformers import DynamicCache
 
 from ...engine import Generation, Sampling
 from ...errors import EngineError, SynthscoreWarning
-from ...types import IntArray
 from ..labels import NOT_NUMBERS, TokenIds
 from ..logits import MAX_ROWS, disagreement
 from .forward import Forward
-from .trie import Packed, pack
-
-_WORTHWHILE = 0.8  # share of a batch's tokens that are left to run over, up to which reading them as a tree pays
 
 
 class Writer:
@@ -34,8 +28,7 @@ class Writer:
 
     def __init__(self, forward: Forward, stop_ids: frozenset[int], decode: Callable[[Sequence[int]], str]) -> None:
         self._forward, self._stop_ids, self._decode = forward, stop_ids, decode
-        self._n_rows = 0  # texts side by side, and whether prompts are read as a tree: found out when first asked
-        self._shares = False
+        self._n_rows = 0  # texts side by side: found out when first asked
 
     def batches(self, prompts: Sequence[TokenIds], max_new_tokens: int) -> list[list[int]]:
         """Which prompts to write to side by side: those that begin alike, within the budget of memory."""
@@ -59,8 +52,7 @@ class Writer:
         """One text a prompt, all side by side; see `write`."""
         limits = [min(sampling.max_new_tokens, self._forward.max_length - len(ids)) for ids in prompts]
         rows = _Rows(self._forward, prompts)
-        logits = rows.start(shared=self._shares)
-        return write(rows, logits, limits, sampling, seeds, self._stop_ids, self._decode)
+        return write(rows, rows.start(), limits, sampling, seeds, self._stop_ids, self._decode)
 
     @torch.inference_mode()
     def _check(self) -> None:
@@ -71,24 +63,22 @@ class Writer:
         longer = [np.append(prompt, np.int32(token)) for prompt in prompts[1:]]
         plain = forward.table([*prompts, *longer], "exact")
 
-        def problem(shared: bool) -> str:
+        def problem() -> str:
             try:
                 rows = _Rows(forward, prompts)
-                steps = [rows.start(shared=shared)]
+                steps = [rows.start()]
                 rows.keep([1, 2])
                 steps.append(rows.step([token] * 2))
                 return disagreement(torch.cat(steps).float().log_softmax(-1), plain, forward.model.dtype)
             except Exception as error:
                 return f"its forward fails on them ({type(error).__name__}: {str(error)[:200]})"
 
+        self._n_rows = 1
         if forward.backend == "exact":
-            self._n_rows = 1
-        elif not (reason := problem(shared=False)):
+            return
+        if not (reason := problem()):
             self._n_rows = MAX_ROWS
-            has_window = _window(forward.model.config, forward.max_length)  # its cache drops what it no longer sees
-            self._shares = forward.backend == "cascade" and not has_window and not problem(shared=True)
         else:
-            self._n_rows = 1
             warnings.warn(
                 f"{forward.name}: texts are written one at a time, which is slower, because side by side {reason}",
                 SynthscoreWarning,
@@ -163,9 +153,12 @@ class _Rows:
     """
 
     def __init__(self, forward: Forward, prompts: Sequence[TokenIds]) -> None:
-        self._forward, self._prompts = forward, prompts
-        self._device = forward.model.device
+        self._forward, self._device = forward, forward.model.device
         width = max(map(len, prompts))
+        different = {prompt.tobytes(): prompt for prompt in prompts}
+        places = {key: place for place, key in enumerate(different)}
+        self._places = [places[prompt.tobytes()] for prompt in prompts]  # of each text's prompt among the different
+        prompts = list(different.values())
         padded = np.stack([np.pad(prompt, (width - len(prompt), 0)) for prompt in prompts])
         self._ids = torch.from_numpy(padded.astype(np.int64)).to(self._device)
         self._arguments: dict[str, Any] = {"logits_to_keep": 1} if forward.keeps_logits else {}
@@ -173,32 +166,15 @@ class _Rows:
         self._cache: Any = None
         if len(prompts) > 1:
             lengths = torch.tensor([len(prompt) for prompt in prompts], device=self._device)
-            places = torch.arange(width, device=self._device)
-            self._mask = (places >= width - lengths[:, None]).long()
+            self._mask = (torch.arange(width, device=self._device) >= width - lengths[:, None]).long()
 
-    def start(self, *, shared: bool) -> torch.Tensor:
+    def start(self) -> torch.Tensor:
         """Logits of the first token of each text, shape (n_prompts, vocabulary)."""
-        if shared and len(self._prompts) > 1:
-            tree = pack(self._prompts)
-            if tree.n_tokens <= _WORTHWHILE * sum(map(len, self._prompts)):
-                return self._read_tree(tree)
-        return self._run(self._ids)
-
-    def _read_tree(self, tree: Packed) -> torch.Tensor:
-        """The same, with what the prompts share read once; each row's keys and values are then put together."""
-        found: dict[int, torch.Tensor] = {}
-        parts: dict[Any, list[tuple[torch.Tensor, torch.Tensor]]] = {}
-        for group, logits, _, whole in self._forward.cascade(tree, keep_all=True):
-            found.update(zip(group, logits, strict=True))
-            for module, states in whole.items():
-                parts.setdefault(module, []).append(states)
-        grid = torch.from_numpy(_position_grid(tree, range(len(self._prompts)))).clamp(min=0)
-        self._cache = DynamicCache()
-        for layer, pieces in enumerate(parts.values()):
-            keys, values = (torch.cat(states, dim=2)[0] for states in zip(*pieces, strict=True))
-            places = grid.to(keys.device)
-            self._cache.update(keys[:, places].transpose(0, 1), values[:, places].transpose(0, 1), layer)
-        return torch.stack([found[row] for row in range(len(self._prompts))])
+        logits = self._run(self._ids)
+        if len(self._places) > len(self._ids):
+            logits = logits[torch.tensor(self._places, device=logits.device)]
+            self.keep(self._places)
+        return logits
 
     def step(self, tokens: Sequence[int]) -> torch.Tensor:
         """Logits of the token after these."""
@@ -245,28 +221,3 @@ def draw(logits: torch.Tensor, sampling: Sampling, uniform: torch.Tensor) -> lis
     goal = uniform.to(logits.device)[:, None] * reached[:, -1:]
     places = (reached <= goal).sum(dim=-1, keepdim=True).clamp(max=logits.shape[-1] - 1)
     return list(tokens.gather(-1, places)[:, 0].tolist())
-
-
-def _window(config: Any, max_length: int) -> str:
-    """The setting by which a layer sees less than the whole prompt; "" if there is none."""
-    text = config.get_text_config()
-    kinds = set(getattr(text, "layer_types", None) or ()) | set(getattr(text, "attention_layers", None) or ())
-    if others := kinds - {"full_attention", "attention", "global"}:
-        return f"layers {', '.join(sorted(map(str, others)))}"
-    for name in ("sliding_window", "attention_window", "window_size", "attention_chunk_size", "local_attention"):
-        value = getattr(text, name, None)
-        if value and not (isinstance(value, int) and value >= max_length):
-            return f"{name} {value}"
-    return ""
-
-
-def _position_grid(tree: Packed, rows: Sequence[int]) -> IntArray:
-    """Tokens of the tree on the way to the ends of some sequences, as rows that end together; -1 before their start."""
-    width = int(tree.positions[tree.ends[list(rows)]].max()) + 1
-    grid = np.full((len(rows), width), -1, dtype=np.int64)
-    for row, sequence in enumerate(rows):
-        token = int(tree.ends[sequence])
-        for place in range(width - 1, width - 2 - int(tree.positions[token]), -1):
-            grid[row, place] = token
-            token = int(tree.parents[token])
-    return grid

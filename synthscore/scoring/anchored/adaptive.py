@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from ...errors import InputError
+from ...errors import InputError, unusable
 from ...types import BoolArray, FloatArray, IntArray
 from .model import JudgeModel, Posterior, variance
 from .scale import Lengths, Scale
@@ -25,15 +24,6 @@ order, so that what prompts share lies together."""
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(7)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
-
-
-class Stop(Protocol):
-    """When a target needs no more questions."""
-
-    def met(self, mean: FloatArray, sd: FloatArray, to_come: FloatArray) -> BoolArray:
-        """All of shape (n,), rungs. mean, sd : of where targets stand, by the answers so far
-        to_come : standard deviation of the mean that all questions together would give, around this one
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +71,11 @@ class SameDecision:
 
     def met(self, mean: FloatArray, sd: FloatArray, to_come: FloatArray) -> BoolArray:
         return _side(mean - self.threshold, to_come) <= self.eps
+
+
+Stop = Narrow | Sure | SameDecision
+"""When a target needs no more questions. Of `met`, all of shape (n,), rungs: mean and sd, of where targets stand by the
+answers so far; to_come, standard deviation of the mean that all questions together would give, around this one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -312,4 +307,4 @@ def _side(difference: FloatArray, sd: FloatArray) -> FloatArray:
 
 def _require(holds: bool, name: str, value: object, expected: str) -> None:
     if not holds:
-        raise InputError(f"{name} is {value!r}, expected {expected}. Give it so", field=name, value=value)
+        raise unusable(name, value, expected)

@@ -51,34 +51,24 @@ def _some(answers: Answers, most: int = _MOST_ANSWERS) -> Answers:
     turn = np.empty(answers.n_targets, dtype=np.int64)
     turn[order] = np.arange(answers.n_targets) - starts
     order = np.lexsort((rng.permutation(answers.n_ladders)[ladder_of], turn))
-    targets = [np.where(codes >= n, codes - n, -1) for codes in (answers.first, answers.second)]
-    about = np.maximum(*targets)
-    costs = np.bincount(about[about >= 0], minlength=answers.n_targets)[order]
-    among_rungs = np.bincount(answers.ladder[about < 0], minlength=answers.n_ladders)
-    costs = costs + np.where(turn[order] == 0, among_rungs[ladder_of[order]], 0)
-    kept = np.zeros(answers.n_targets + 1, dtype=bool)  # and one more place, for answers about rungs alone
+    among_rungs = answers.first < n
+    about = np.where(among_rungs, 0, answers.first - n)
+    costs = np.bincount(about[~among_rungs], minlength=answers.n_targets)[order]
+    of_ladder = np.bincount(answers.ladder[among_rungs], minlength=answers.n_ladders)
+    costs = costs + np.where(turn[order] == 0, of_ladder[ladder_of[order]], 0)
+    kept, ladders = np.zeros(answers.n_targets, dtype=bool), np.zeros(answers.n_ladders, dtype=bool)
     kept[order[: max(1, int(np.searchsorted(np.cumsum(costs), most, "right")))]] = True
-    ladders = np.zeros(answers.n_ladders, dtype=bool)
-    ladders[ladder_of[kept[:-1]]] = True
-    rows = ladders[answers.ladder]
-    for each in targets:
-        rows &= kept[each] | (each < 0)
-    new_ladder, new_target = np.cumsum(ladders) - 1, np.cumsum(kept[:-1]) - 1
-    first, second = (
-        np.where(each < 0, old, n + new_target[each])[rows]
-        for each, old in zip(targets, (answers.first, answers.second), strict=True)
-    )
-    return Answers(
+    ladders[ladder_of[kept]] = True
+    some = answers.take(np.where(among_rungs, ladders[answers.ladder], kept[about]))
+    new_ladder, new_code = np.cumsum(ladders) - 1, np.concatenate([np.arange(n), n + np.cumsum(kept) - 1])
+    return replace(
+        some,
         n_ladders=int(ladders.sum()),
-        n_rungs=n,
-        target_ladder=new_ladder[ladder_of[kept[:-1]]],
-        ladder=new_ladder[answers.ladder[rows]],
-        first=first,
-        second=second,
-        sign=answers.sign[rows],
-        probs=answers.probs[rows],
+        target_ladder=new_ladder[ladder_of[kept]],
+        ladder=new_ladder[some.ladder],
+        first=new_code[some.first],
         rung_length=None if answers.rung_length is None else answers.rung_length[ladders],
-        target_length=None if answers.target_length is None else answers.target_length[kept[:-1]],
+        target_length=None if answers.target_length is None else answers.target_length[kept],
     )
 
 
@@ -135,7 +125,7 @@ def _tells_bias(answers: Answers) -> FloatArray:
 
     With targets asked about in one order only, their positions take up any bias: rungs against each other alone tell.
     """
-    among_rungs = np.maximum(answers.first, answers.second) < answers.n_rungs
+    among_rungs = answers.first < answers.n_rungs
     both_orders = len(set(np.sign(answers.sign[~among_rungs]).tolist())) > 1
     tells: FloatArray = (among_rungs | both_orders).astype(np.float64)
     return tells

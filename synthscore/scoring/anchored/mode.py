@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from ...engine import Progress
-from ...errors import InputError
+from ...errors import InputError, unusable
 from ...judging.asking import Inquiry
 from ...judging.verdicts import Pair, Verdicts
 from ...types import Ladder, Score
@@ -38,13 +38,6 @@ class Anchored:
     rungs_too: bool = True
     """Also ask about the rungs of each ladder against each other, N (N - 1) questions."""
 
-    targets_too: int = 0
-    """Without a scale: also ask about each text against so many others of its context, drawn by seed; scores then
-    depend on each other."""
-
-    seed: int = 0
-    """Of what is drawn."""
-
     debias: Literal["length"] | None = None
     """Take out what the judge makes of length, as rungs of one level tell it."""
 
@@ -57,21 +50,13 @@ class Anchored:
         elif self.scale is not None:
             object.__setattr__(self, "scale", Scales([self.scale] if isinstance(self.scale, Scale) else self.scale))
         if self.debias not in (None, "length"):
-            raise _unusable("debias", self.debias, "'length' or None", "Change it")
-        if not isinstance(self.seed, int) or self.seed < 0:
-            raise _unusable("seed", self.seed, "a whole number from 0", "Change it")
-        if self.stop is not None and not callable(getattr(self.stop, "met", None)):
-            raise _unusable("stop", self.stop, "a stop rule", "Take Narrow, Sure or SameDecision")
+            raise unusable("debias", self.debias, "'length' or None")
+        if self.stop is not None and not isinstance(self.stop, Stop):
+            raise unusable("stop", self.stop, "a stop rule", "Take Narrow, Sure or SameDecision")
         if self.stop is not None and self.scale is None:
             expected = "a scale with it: without one, the first answers do not say where a text stands"
             remedy = "Score some texts in full, keep the scale (Scorer.scales, --save-scale), and give it as scale"
-            raise _unusable("stop", self.stop, expected, remedy)
-        if not isinstance(self.targets_too, int) or self.targets_too < 0:
-            expected = "0 or the number of texts that each is compared with"
-            raise _unusable("targets_too", self.targets_too, expected, "Give it so")
-        if self.targets_too and self.scale is not None:
-            expected = "no scale with it: on a scale each text is placed alone, whatever the others are"
-            raise _unusable("targets_too", self.targets_too, expected, "Leave one of them out")
+            raise unusable("stop", self.stop, expected, remedy)
 
     @property
     def scales(self) -> tuple[Scale, ...]:
@@ -120,21 +105,19 @@ class Anchored:
     def name_with(self, scales: Sequence[Scale]) -> str:
         """What a signature says of it. scales : that the scores are on, where none were given"""
         debiased = f",debias={self.debias}" if self.debias else ""
-        others = f",targets_too={self.targets_too},seed={self.seed}" if self.targets_too else ""
         stop = "" if self.stop is None else f",adaptive={self.stop!r}".replace(" ", "")
         hashes = sorted(scale.hash[:12] for scale in self.scales or scales)
-        return ",scale=".join([f"anchored{debiased}{others}{stop}", *hashes])
+        return ",scale=".join([f"anchored{debiased}{stop}", *hashes])
 
     def groups(
         self, texts: Mapping[int, OnLadder], pairs: list[Pair], attribute: str, both_orders: bool
     ) -> list[Group]:
-        """The texts by length of ladder. pairs : of texts and rungs; those among rungs, and among texts, are added"""
+        """The texts by length of ladder. pairs : of texts and rungs; those among rungs are added"""
         groups = grouped(texts, self.debias is not None)
         for group in groups:
             if self.rungs_too:
                 there = self.known[group.n_rungs].ladders if self.scale is not None else ()
                 pairs += group.among_rungs(attribute, there, len(pairs), both_orders)
-            pairs += group.among_targets(attribute, self.targets_too, self.seed, len(pairs), both_orders)
         return groups
 
     def score(
@@ -226,7 +209,3 @@ def _questions(text: OnLadder, verdicts: Verdicts, met: bool) -> dict[str, float
     were = verdicts.asked[:, list(text.pairs)]
     n_sides = len(verdicts.answers) // max(verdicts.asked.size, 1)
     return {"questions": int(were.sum()) * n_sides, "questions_full": were.size * n_sides, "met": float(met)}
-
-
-def _unusable(name: str, value: object, expected: str, remedy: str) -> InputError:
-    return InputError(f"cannot score so: {name} is {value!r}, expected {expected}. {remedy}", field=name, value=value)

@@ -25,8 +25,9 @@ class Answers:
 
     target_ladder : int64, shape (n_targets,); which ladder each target stands on
     ladder : int64, shape (n_answers,)
-    first, second : int64, shape (n_answers,); the text that the answer is about, and the one it was compared with:
-        0..n_rungs - 1 is a rung of the ladder, n_rungs + k is target k
+    first : int64, shape (n_answers,); the text that the answer is about: 0..n_rungs - 1 is a rung of the ladder,
+        n_rungs + k is target k
+    second : int64, shape (n_answers,); the rung that it was compared with, 0..n_rungs - 1
     sign : float64, shape (n_answers,); +1 where the question was asked as usual, -1 where the other way round
     probs : float64, shape (n_answers, 3); better, worse, similar, of `first`; sum to 1
     rung_length, target_length : float64, shape (n_ladders, n_rungs) and (n_targets,), or None; log2 of the number of

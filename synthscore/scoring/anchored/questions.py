@@ -1,4 +1,4 @@
-"""What is asked for anchored scores: texts against rungs, rungs against rungs, texts against texts.
+"""What is asked for anchored scores: texts against rungs, and rungs against rungs.
 
 All of it at once (synthscore.judging.verdicts), or in rounds: then adaptive.py says which question is next.
 """
@@ -14,8 +14,7 @@ import numpy as np
 from ...engine import Progress
 from ...judging.asking import Inquiry
 from ...judging.verdicts import Pair, Verdicts
-from ...signature import text_hash
-from ...types import BoolArray, FloatArray, IntArray, Ladder, Target
+from ...types import BoolArray, FloatArray, IntArray, Ladder
 from ..texts import OnLadder
 from .adaptive import Stop, ask_in_rounds
 from .model import Answers
@@ -30,7 +29,7 @@ BATCH = 10_000
 class Group:
     """Targets on ladders of one length, and the pairs that are asked about.
 
-    members : of each target, its place in the call. texts : the targets themselves. ladders : by context id
+    members : of each target, its place in the call. ladders : by context id
     place : of each target, place in ladders, shape (n_targets,)
     pair : as in answers_of. at : of each pair, its place among all pairs of the call
     length : as in Answers, rungs and targets; or None
@@ -38,7 +37,6 @@ class Group:
 
     n_rungs: int
     members: list[int]
-    texts: list[Target]
     ladders: dict[str, Ladder]
     place: IntArray
     pair: list[tuple[int, int, int]]
@@ -63,43 +61,10 @@ class Group:
             assert ladder.context is not None
             # In both orders, the question about (b, a) is that about (a, b) the other way round.
             for one, other in (combinations if both_orders else permutations)(ladder.usable, 2):
-                self._add(n_before + len(pairs), (place, one.level - 1, other.level - 1))
+                self.at.append(n_before + len(pairs))
+                self.pair.append((place, one.level - 1, other.level - 1))
                 pairs.append(Pair(ladder.context, attribute, one.text, other.text))
         return pairs
-
-    def among_targets(self, attribute: str, number: int, seed: int, n_before: int, both_orders: bool) -> list[Pair]:
-        """Every target is asked about against `number` others of its context, or all there are.
-
-        On a ring in an order that is drawn for each context, against the next ones: each is asked about as often as it
-        is compared with, and no pair comes twice until all have.
-        """
-        pairs: list[Pair] = []
-        for place, (name, ladder) in enumerate(self.ladders.items()):
-            assert ladder.context is not None
-            here = np.flatnonzero(self.place == place).tolist()
-            here.sort(key=lambda k: self.texts[k].drawn_by)
-            rng = np.random.default_rng([seed, int(text_hash(name, attribute)[:16], 16)])
-            ring = [here[k] for k in rng.permutation(len(here)).tolist()]
-            done = set()
-            for step in range(1, min(number, len(ring) - 1) + 1):
-                for k, one in enumerate(ring):
-                    other = ring[(k + step) % len(ring)]
-                    if both_orders and (other, one) in done:
-                        continue  # the same question the other way round
-                    done.add((one, other))
-                    self._add(n_before + len(pairs), (place, self.n_rungs + one, self.n_rungs + other))
-                    pairs.append(Pair(ladder.context, attribute, self.texts[one].text, self.texts[other].text))
-        return pairs
-
-    def _add(self, at: int, pair: tuple[int, int, int]) -> None:
-        self.pair.append(pair)
-        self.at.append(at)
-
-
-def n_among_targets(n_targets: int, number: int, both_orders: bool) -> int:
-    """Pairs that Group.among_targets makes of a context with so many targets."""
-    most = n_targets * (n_targets - 1)
-    return min(n_targets * number, most // 2 if both_orders else most)
 
 
 def grouped(texts: Mapping[int, OnLadder], with_length: bool) -> list[Group]:
@@ -111,14 +76,12 @@ def grouped(texts: Mapping[int, OnLadder], with_length: bool) -> list[Group]:
     for n, members in sorted(by_length.items()):
         found = {texts[i].ladder.context_id: texts[i].ladder for i in members}
         places = {name: place for place, name in enumerate(found)}
-        own = [texts[index].target for index in members]
-        place = np.array([places[text.context_id] for text in own], dtype=np.int64)
-        length = lengths(list(found.values()), [text.text for text in own], place) if with_length else None
-        group = Group(n, members, own, found, place, [], [], length)
-        for target, index in enumerate(members):
-            for at, level in zip(texts[index].pairs, texts[index].levels, strict=True):
-                group._add(at, (int(place[target]), n + target, level - 1))
-        groups.append(group)
+        place = [places[texts[index].ladder.context_id] for index in members]
+        pair = [(place[k], n + k, level - 1) for k, index in enumerate(members) for level in texts[index].levels]
+        at = [pair for index in members for pair in texts[index].pairs]
+        of = np.array(place, dtype=np.int64)
+        length = lengths(list(found.values()), [texts[i].target.text for i in members], of) if with_length else None
+        groups.append(Group(n, members, found, of, pair, at, length))
     return groups
 
 
@@ -149,6 +112,7 @@ def ask_adaptively(
         for at, (_, one, rung) in zip(group.at, group.pair, strict=True):
             if one >= n:
                 rows[one - n, rung] = at
+        contexts = list(group.ladders)
         by_context = np.argsort(group.place, kind="stable")  # prompts of a context share their beginning
         for start in range(0, len(by_context), BATCH):
             some = by_context[start : start + BATCH]
@@ -158,7 +122,7 @@ def ask_adaptively(
 
             rounds = ask_in_rounds(
                 scale,
-                [group.texts[k].context_id for k in some.tolist()],
+                [contexts[place] for place in group.place[some].tolist()],
                 ask,
                 stop,
                 both_orders=asking.both_orders,

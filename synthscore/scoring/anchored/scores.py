@@ -1,4 +1,4 @@
-"""Verdicts of targets, and of rungs against each other -> anchored scores, and the scales that they are on.
+"""Verdicts on targets, and on rungs against each other -> anchored scores, and the scales that they are on.
 
 Ladders of different lengths have scales of their own. Asks nobody: the verdicts are there.
 """
@@ -36,8 +36,7 @@ def answers_of(
     """Those that were given about pairs of texts, on ladders of one length; what failed is missing.
 
     ladder_of : of each target, index in ladders, shape (n_targets,)
-    pair : shape (n_pairs, 3); ladder, the text asked about, the text it was compared with. Texts are numbered as in
-        Answers: 0..N - 1 is a rung, N + k is target k
+    pair : shape (n_pairs, 3); ladder, the text asked about, the rung it was compared with, numbered as in Answers
     by_order : shape (n_orders, n_pairs, 3), as in Verdicts; NaN where there is no answer. protocol : that it came by
     lengths : Answers.rung_length and target_length; None to leave length out of the model
     """
@@ -70,8 +69,7 @@ def extended(answers: Answers, ladders: Mapping[str, Ladder], scale: Scale) -> S
         return scale
     none = np.zeros(0, dtype=np.int64)
     length = None if answers.target_length is None else np.zeros(0)
-    among_rungs = np.maximum(answers.first, answers.second) < answers.n_rungs
-    rungs = replace(answers.take(among_rungs), target_ladder=none, target_length=length)
+    rungs = replace(answers.take(answers.first < answers.n_rungs), target_ladder=none, target_length=length)
     found = positions(rungs, scale.judge)
     if unsettled := [contexts[k] for k in lacking if not found.settled[k]]:
         warnings.warn(
@@ -88,7 +86,7 @@ def extended(answers: Answers, ladders: Mapping[str, Ladder], scale: Scale) -> S
 def placed(answers: Answers, ladders: Mapping[str, Ladder], scale: Scale) -> tuple[Scale, Posterior]:
     """The scale with the ladders that it lacks; and targets on it, each by its own answers alone."""
     scale, n = extended(answers, ladders, scale), answers.n_rungs
-    own = answers.take(np.maximum(answers.first, answers.second) >= n)
+    own = answers.take(answers.first >= n)
     names = list(ladders)
     contexts = [names[index] for index in answers.target_ladder.tolist()]
     lengths = None
