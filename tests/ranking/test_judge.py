@@ -153,3 +153,8 @@ def test_a_stored_sort_reads_the_other_order_where_it_must_and_ends_where_nothin
     found = stored_merge_sort(gap)
     assert np.isnan(found.scores).all()
     assert "c" in found.settings["failed"]
+
+
+def test_a_protocol_whose_answers_do_not_sum_to_1_is_refused():
+    with pytest.raises(InputError, match="protocol='yes_no_two_sided'"):
+        judge([problem()], protocol="yes_no_two_sided")
