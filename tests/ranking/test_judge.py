@@ -7,6 +7,7 @@ from itertools import groupby
 import numpy as np
 import pytest
 
+from synthscore.errors import InputError
 from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task, task_names
 from synthscore.judging.templates import TEMPLATE_SETS, Templates
