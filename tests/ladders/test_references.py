@@ -93,7 +93,7 @@ JSON = st.recursive(
 PROVENANCE = st.dictionaries(st.sampled_from(sorted(FULL)) | TEXT, JSON, max_size=6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     texts=st.lists(FILLED, min_size=2, max_size=5, unique=True), context=FILLED, facts=TEXT,
     references=st.lists(FILLED, max_size=2), provenance=PROVENANCE, id=FILLED,

@@ -131,7 +131,7 @@ def test_laplace_is_near_the_integral_over_a_grid():
     assert found.prob_at_least(3.0)[0] == pytest.approx(density[grid >= 3].sum(), abs=0.02)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6))
 def test_the_same_question_said_of_the_other_text_changes_nothing(seed):
     rng = np.random.default_rng(seed)
@@ -411,7 +411,7 @@ def test_a_model_with_length_asks_for_lengths():
 # ------------------------------------------------------------------------------------------------- values
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.floats(-40, 40), st.floats(-5, 5))
 def test_probabilities_sum_to_1_and_have_the_log_odds_that_they_are_made_of(d, tie):
     better, worse, similar = judge_of(log_tie=tie).probs(np.array([d]))[0]
