@@ -210,8 +210,6 @@ def bias_lines(found: Mapping[str, JudgeBias]) -> list[str]:
             parts.append(f"similar by rung {shown}")
         if bias.length is not None:
             parts.append(f"twice as long at equal rung {_shown(bias.length)} rungs")
-        if bias.own_texts is not None:
-            parts.append(f"own texts {_shown(bias.own_texts)} rungs")
         if parts:
             lines.append(f"{name}: bias of the judge: {'; '.join(parts)}")
     return lines
