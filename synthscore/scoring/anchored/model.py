@@ -212,13 +212,6 @@ class Posterior:
         width = float(ndtri((1 + level) / 2)) * self.sd
         return self.mean - width, self.mean + width
 
-    def prob_at_least(self, threshold: float) -> FloatArray:
-        """P(position >= threshold) of each target."""
-        from scipy.special import ndtr
-
-        prob: FloatArray = ndtr((self.mean - threshold) / self.sd)
-        return prob
-
     def extrapolated(self) -> npt.NDArray[np.bool_]:
         """Of each target: whether its mean lies outside 1..N, where no rung is near, so that the scale is a guess."""
         outside: npt.NDArray[np.bool_] = (self.mean < 1) | (self.mean > self.rungs.shape[1])
