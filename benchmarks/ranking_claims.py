@@ -31,7 +31,7 @@ from pathlib import Path
 import numpy as np
 
 from synthscore.errors import RankingError
-from synthscore.evaluation.agreement import Agreement, per_context
+from synthscore.evaluation.agreement import Agreement, agreement
 from synthscore.evaluation.curves import Curve, efficiency_curves, t_interval
 from synthscore.io.files import read_rows
 from synthscore.ranking import METHODS, pool
@@ -94,7 +94,7 @@ def sequential(judged: list[Comparisons], truth: list[np.ndarray], budget: int, 
         rngs = [np.random.default_rng([draw, k]) for k in range(len(judged))]
         asked = ask_in_rounds([IDS] * len(judged), answer, [budget] * len(judged), rngs)
         scores = [poe_bt(calls).scores for calls in asked]
-        values.append(per_context(np.concatenate(scores), np.concatenate(truth), names).value)
+        values.append(agreement(np.concatenate(scores), np.concatenate(truth), names).value)
     return np.array(values)
 
 
@@ -120,10 +120,10 @@ def real(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
             scores = {context: _scores(METHODS[name], calls) for context, calls in groups.items()}
             people = [human[context, system][attribute] for context, calls in groups.items() for system in calls.ids]
             names = [context for context, calls in groups.items() for _ in calls.ids]
-            inside = per_context(np.concatenate(list(scores.values())), people, names)
+            inside = agreement(np.concatenate(list(scores.values())), people, names)
             calls = together[attribute,]
             means = [np.mean([r[attribute] for (_, s), r in human.items() if s == system]) for system in calls.ids]
-            systems: Agreement = per_context(_scores(METHODS[name], calls), means, ["all"] * len(calls.ids))
+            systems: Agreement = agreement(_scores(METHODS[name], calls), means, ["all"] * len(calls.ids))
             found[name][attribute] = {
                 "inside": inside.value, "stderr": inside.stderr, "n_contexts": inside.n_contexts,
                 "n_not_ranked": sum(bool(np.isnan(s).all()) for s in scores.values()), "system": systems.value,

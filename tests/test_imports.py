@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["benchmarks", "papers", "training"])
 def test_every_module_beside_the_package_imports(folder):
     names = [f"{folder}.{path.stem}" for path in sorted((ROOT / folder).glob("*.py")) if path.stem[0] != "_"]

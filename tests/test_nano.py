@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from synthscore.engines import open_engine
-from synthscore.evaluation.agreement import per_context
+from synthscore.evaluation.agreement import agreement
 from synthscore.judging.asking import Asking, ask
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
@@ -92,6 +92,6 @@ def test_nano_ranks_the_rungs_of_ladders_written_by_hand(handwritten):
                 levels += [rung.level for rung in ladder.rungs]
                 names += [f"{task}/{attribute}/{ladder.context_id}"] * ladder.n_rungs
     assert not recorded.missing
-    found = per_context(values, levels, names)
+    found = agreement(values, levels, names)
     assert found.n_contexts == 24
     assert found.value > 0.5

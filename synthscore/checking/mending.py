@@ -7,11 +7,13 @@ files: `save` is told of the ladders that have changed after each round, so that
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import LadderError
+from ..ladders.release import key_of
 from ..ladders.write import Draft, Step, Writer, now, schedule, write_rungs
 from ..types import Context, Ladder, Rung, Task
 from .findings import Finding, flagged
@@ -63,8 +65,10 @@ def mend(
     while trials := [trial for case in cases if (trial := _next(case, task, writer_of, attempts, done))]:
         for writer in {id(trial.writer): trial.writer for trial in trials}.values():
             write_rungs(task, [trial.draft for trial in trials if trial.writer is writer], writer, lenders=lenders)
-        _judge(trials, check)
-        done += [trial.settle() for trial in trials]
+        written = [trial.written() for trial in trials]
+        found = iter(check([ladder for ladder in written if isinstance(ladder, Ladder)]))
+        for trial, ladder in zip(trials, written, strict=True):
+            done.append(trial.settle(ladder, flagged(next(found)) if isinstance(ladder, Ladder) else ()))
         if save:
             save([trial.case.ladder for trial in trials])
     return [case.ladder for case in cases], done
@@ -76,7 +80,7 @@ class _Case:
 
     ladder: Ladder
     findings: Sequence[Finding]
-    tried: dict[int, int] = field(default_factory=dict)
+    tried: Counter[int] = field(default_factory=Counter)
 
     @property
     def steps(self) -> list[Step]:
@@ -88,8 +92,7 @@ class _Case:
     def repair(self, levels: Sequence[int], refused: str) -> Repair:
         """What was tried for the first of the levels, which were written again together."""
         why = "; ".join(map(str, self.why(levels[0])))
-        ladder = self.ladder
-        return Repair(ladder.task, ladder.context_id, ladder.attribute, levels[0], tuple(levels[1:]), why, refused)
+        return Repair(*key_of(self.ladder), levels[0], tuple(levels[1:]), why, refused)
 
 
 @dataclass(slots=True)
@@ -99,33 +102,43 @@ class _Trial:
     case: _Case
     writer: Writer
     draft: Draft
-    refused: str = ""
-    ladder: Ladder | None = None
-    findings: Sequence[Finding] = ()
 
-    def settle(self) -> Repair:
-        """Take the new rungs, or refuse them; either way the history says so."""
-        case, level = self.case, self.draft.levels[0]
-        old, refused = case.ladder, self.refused or _worse(case.findings, case.why(level), self.findings)
-        done = case.repair(self.draft.levels, refused)
-        case.tried[level] = case.tried.get(level, 0) + 1
-        if refused:
-            entry = _entry(self.draft.rungs[level], "not taken", f"{done.why}; not taken: {refused}")
-            case.ladder = _with(old, [_remembering(old.rungs[level - 1], old.rungs[level - 1], entry)])
+    def written(self) -> Ladder | str:
+        """The ladder with its new rungs; or why it is not to be taken, whatever a judge says."""
+        old = self.case.ladder
+        new = [self.draft.rungs[level] for level in self.draft.levels]
+        for rung in new:
+            if not rung.text and (rung is new[0] or old.rungs[rung.level - 1].text):
+                return f"rung {rung.level} failed: {rung.reason}"
+        try:
+            return _with(old, new)
+        except LadderError as error:  # a writer that gives a text twice
+            return str(error)
+
+    def settle(self, written: Ladder | str, findings: Sequence[Finding]) -> Repair:
+        """Take the new rungs, or refuse them; either way the history says so. findings : of what was written"""
+        case, levels, old = self.case, self.draft.levels, self.case.ladder
+        worse = _worse(case.findings, case.why(levels[0]), findings)
+        done = case.repair(levels, written if isinstance(written, str) else worse)
+        case.tried[levels[0]] += 1
+        if done.refused:
+            rung = old.rungs[levels[0] - 1]
+            entry = _entry(self.draft.rungs[levels[0]], "not taken", f"{done.why}; not taken: {done.refused}")
+            case.ladder = _with(old, [_remembering(rung, rung, entry)])
             return done
         taken = []
-        for each in self.draft.levels:
-            why = done.why if each == level else f"written from rung {level}, which was written again"
-            rung = old.rungs[each - 1]
-            taken.append(_remembering(self.draft.rungs[each], rung, _entry(rung, "replaced", why)))
-        case.ladder, case.findings = _with(old, taken), self.findings
+        for level in levels:
+            rung = old.rungs[level - 1]
+            why = done.why if level == levels[0] else f"written from rung {levels[0]}, which was written again"
+            taken.append(_remembering(self.draft.rungs[level], rung, _entry(rung, "replaced", why)))
+        case.ladder, case.findings = _with(old, taken), findings
         return done
 
 
 def _next(case: _Case, task: Task, writer_of: WriterOf, attempts: int, done: list[Repair]) -> _Trial | None:
     """The rung at fault that comes first in the order of writing, while there are attempts left."""
     for step in case.steps:
-        if case.why(step.level) and case.tried.get(step.level, 0) < attempts:
+        if case.why(step.level) and case.tried[step.level] < attempts:
             trial = _trial(case, task, step, writer_of)
             if isinstance(trial, _Trial):
                 return trial
@@ -162,25 +175,6 @@ def _trial(case: _Case, task: Task, step: Step, writer_of: WriterOf) -> _Trial |
     attribute = task.attribute(ladder.attribute)
     draft = Draft(ladder.context, attribute, ladder.n_rungs, levels, rungs, again=(rung.text, attempt))
     return _Trial(case, writer, draft)
-
-
-def _judge(trials: Sequence[_Trial], check: Check) -> None:
-    """Fill in the findings of each trial's ladder; or why there is no use in asking."""
-    for trial in trials:
-        old, levels = trial.case.ladder, trial.draft.levels
-        new = [trial.draft.rungs[level] for level in levels]
-        lost = [r for r in new if not r.text and (r.level == levels[0] or old.rungs[r.level - 1].text)]
-        if lost:
-            trial.refused = f"rung {lost[0].level} failed: {lost[0].reason}"
-            continue
-        try:
-            trial.ladder = _with(old, new)
-        except LadderError as error:  # a writer that gives a text twice
-            trial.refused = str(error)
-    asked = [trial for trial in trials if trial.ladder]
-    found = check([trial.ladder for trial in asked if trial.ladder]) if asked else []
-    for trial, findings in zip(asked, found, strict=True):
-        trial.findings = flagged(findings)
 
 
 def _worse(old: Sequence[Finding], why: Sequence[Finding], new: Sequence[Finding]) -> str:

@@ -66,7 +66,7 @@ def repair(
 
     def find(judge: Engine | None, some: Sequence[Ladder]) -> list[list[Finding]]:
         report = check(some, judge, asking, adjacent=adjacent, task=task, place=False)
-        return [flagged(each.findings) for each in report.ladders]
+        return [each.findings for each in report.ladders]
 
     for own, ladders in by_task(chosen.ladders, task):
         placed = check(ladders, judge, asking, adjacent=adjacent, task=task).placed
@@ -91,7 +91,9 @@ def repair(
                 save=lambda changed: References(tuple(changed)).save(folder, merge=True),
             )
             repairs += tried
-            left |= {key_of(ladder): found for ladder, found in zip(mended, find(judge, mended), strict=True) if found}
+            for ladder, findings in zip(mended, find(judge, mended), strict=True):
+                if bad := flagged(findings):
+                    left[key_of(ladder)] = bad
     return RepairReport(tuple(repairs), left, len(chosen), References.load(folder), tuple(warnings))
 
 
@@ -102,27 +104,21 @@ def _mended_manifest(folder: str | os.PathLike[str]) -> list[str]:
     """
     name = str(folder)
     if not (Path(folder) / DATA).exists():
-        raise ReferencesError(
-            f"cannot repair {name}: it is no references folder here, which repair would write to. Download it "
-            "first, or name the folder",
-            source=name,
-        )
+        message = f"cannot repair {name}: it is no references folder here. Download it first, or name the folder"
+        raise ReferencesError(message, source=name)
     problems = verify(folder)
     # A run that is killed between two files has changed texts, and neither their number nor what a manifest is.
-    stale = [problem for problem in problems if problem.startswith(f"sha256 of {DATA} is")]
-    if len(stale) < len(problems):
-        other = next(problem for problem in problems if problem not in stale)
+    other = [problem for problem in problems if not problem.startswith(f"sha256 of {DATA} is")]
+    if other:
         raise ReferencesError(
-            f"cannot repair {name}: it is not what its hashes say (problems: {len(problems)}, such as: {other}). "
+            f"cannot repair {name}: it is not what its hashes say (problems: {len(problems)}, such as: {other[0]}). "
             f"See all of them: synthscore references verify {name}",
             source=name,
         )
-    if stale:
+    if problems:
         References(()).save(folder, merge=True)
-    return [
-        f"{name}: {problem}. An earlier run was killed while it saved: the manifest is written anew"
-        for problem in stale[:1]
-    ]
+    stale = "An earlier run was killed while it saved: the manifest is written anew"
+    return [f"{name}: {problem}. {stale}" for problem in problems]
 
 
 @dataclass
@@ -135,32 +131,28 @@ class Writers:
     open: Callable[[str], Engine]
     instead: str | None = None
     _engines: dict[str, Engine] = field(default_factory=dict)
-    _made: dict[str, Writer] = field(default_factory=dict)
+    _made: dict[tuple[object, ...], Writer] = field(default_factory=dict)
 
     def __call__(self, ladder: Ladder, rung: Rung) -> Writer | str:
         """raises : LadderError where the model that wrote does not open"""
         name = rung.provenance.get("writer")
         same = (each.provenance for each in (rung, *ladder.rungs) if each.provenance.get("writer") == name)
-        with_ = next((provenance for provenance in same if provenance.get("model")), rung.provenance)
+        wrote = next((provenance for provenance in same if provenance.get("model")), rung.provenance)
         if name == "degrade":
             if rung.fraction == 1:
                 return "it is the good text itself, which no seed changes: give the context another reference"
-            seed = int(with_.get("seed") or 0)
-            return self._made.setdefault(f"degrade {seed}", DegradedWriter(seed=seed))
+            seed = int(wrote.get("seed") or 0)
+            return self._made.setdefault((name, seed), DegradedWriter(seed=seed))
         if name != "prompt":
             return f"its writer is {str(name or 'not known')!r}: edit the text by hand"
-        if missing := [part for part in _WRITTEN_WITH if with_.get(part) is None]:
+        if missing := [part for part in _WRITTEN_WITH if wrote.get(part) is None]:
             return f"nothing says with what {', '.join(missing)} it was written"
-        key = " ".join(str(with_.get(part)) for part in (*_WRITTEN_WITH, "stop"))
+        model, templates, max_new_tokens, temperature, top_p, seed = (wrote[part] for part in _WRITTEN_WITH)
+        sampling = Sampling(max_new_tokens, temperature, top_p, tuple(wrote.get("stop") or ()))
+        key = (model, templates, sampling, seed)
         if key not in self._made:
-            self._made[key] = PromptedWriter(
-                self._engine(str(with_["model"])),
-                templates=with_["templates"],
-                sampling=Sampling(
-                    with_["max_new_tokens"], with_["temperature"], with_["top_p"], tuple(with_.get("stop") or ())
-                ),
-                seed=with_["seed"],
-            )
+            engine = self._engine(str(model))
+            self._made[key] = PromptedWriter(engine, templates=templates, sampling=sampling, seed=seed)
         return self._made[key]
 
     def _engine(self, wrote: str) -> Engine:

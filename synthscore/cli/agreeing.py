@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-import shutil
-import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 from ..evaluation.agreement import ALIASES, NAN_POLICIES, Agreement
 from ..evaluation.result import Evaluation, Place
 from ..signature import Signature
 from .talk import clip, counted, reasons
 
-WIDTH = 100  # of a table that is not shown in a terminal
-_MOST = 120
+WIDTH = 100  # of a table
 _NAME = 34  # characters of a method's name
 _LEVELS = {
     "per_context": "mean over contexts of the correlation inside each",
@@ -23,36 +21,27 @@ _LEVELS = {
 }
 
 
-def width() -> int:
-    return min(shutil.get_terminal_size().columns, _MOST) if sys.stdout.isatty() else WIDTH
-
-
-def lines(evaluation: Evaluation, levels: Sequence[str], statistics: Sequence[str], width: int) -> Iterator[str]:
+def lines(evaluation: Evaluation, levels: Sequence[str], statistics: Sequence[str]) -> Iterator[str]:
     """A table for each level and statistic; what its figures leave out; and what was left out before."""
-    for line in _lines(evaluation, levels, statistics, width):
-        yield from _wrapped(line, width)
+    for line in _lines(evaluation, levels, statistics):
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        wrapped = textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        yield from wrapped or [""]
 
 
-def _lines(e: Evaluation, levels: Sequence[str], statistics: Sequence[str], width: int) -> Iterator[str]:
+def _lines(e: Evaluation, levels: Sequence[str], statistics: Sequence[str]) -> Iterator[str]:
     n_systems = len(set(e.ratings.systems) - {""})
     systems = f" by {counted(n_systems, 'system')}" if n_systems else ""
     yield f"{e.ratings.name}: {counted(len(e.ratings), 'text')} of {_contexts(e)}{systems}"
-    for level in levels:
-        for statistic in statistics:
-            yield ""
-            yield from _heading(e, level, statistic)
-            yield from _table(e, level, statistic, width)
-            yield from _notes(e, level, statistic)
-            yield from _contrasts(e, level, statistic, width)
+    for kind in product(levels, statistics):
+        yield ""
+        yield from _heading(e, *kind)
+        yield from _table(e, *kind)
+        yield from _notes(e, *kind)
+        yield from _contrasts(e, *kind)
     yield from _unscored(e)
     if e.left_out:
         yield from ("", "left out:", *(f"  {line}" for line in e.left_out))
-
-
-def _wrapped(line: str, width: int) -> Sequence[str]:
-    """Further lines of a long one are further in."""
-    indent = " " * (len(line) - len(line.lstrip()) + 2)
-    return textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _heading(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
@@ -66,7 +55,7 @@ def _heading(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
         yield f"  [95 % interval, from {e.settings.n_resamples} draws of {_contexts(e)}]"
 
 
-def _table(e: Evaluation, level: str, statistic: str, width: int) -> Iterator[str]:
+def _table(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
     several = len(e.attributes) > 1
     heads = [*e.attributes, *(["mean"] if several else [])]
     rows = []
@@ -78,22 +67,22 @@ def _table(e: Evaluation, level: str, statistic: str, width: int) -> Iterator[st
     if any(people):
         ceilings = ["-" if each is None else _cell(each.ceiling, each.low, each.high) for each in people]
         rows.append(("people's ceiling", [*ceilings, *([""] if several else [])]))
-    yield from _blocks(heads, rows, width)
+    yield from _blocks(heads, rows)
 
 
-def _blocks(heads: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]], width: int) -> Iterator[str]:
+def _blocks(heads: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]], width: int = WIDTH) -> Iterator[str]:
     """Columns that do not fit beside each other come below each other, with the names again."""
     name_size = max(len(clip(name, _NAME)) for name, _ in rows)
     sizes = [max(map(len, column)) for column in zip(heads, *(cells for _, cells in rows), strict=True)]
     blocks: list[list[int]] = [[]]
-    for place, size in enumerate(sizes):
-        if blocks[-1] and name_size + sum(sizes[p] + 2 for p in blocks[-1]) + size + 2 > width:
+    for index, size in enumerate(sizes):
+        if blocks[-1] and name_size + sum(sizes[i] + 2 for i in blocks[-1]) + size + 2 > width:
             blocks.append([])
-        blocks[-1].append(place)
+        blocks[-1].append(index)
     for block in blocks:
         yield ""
         for name, cells in (("", heads), *rows):
-            shown = "".join(f"  {cells[place]:>{sizes[place]}}" for place in block)
+            shown = "".join(f"  {cells[index]:>{sizes[index]}}" for index in block)
             yield f"{clip(name, _NAME):<{name_size}}{shown}".rstrip()
 
 
@@ -142,7 +131,7 @@ def _left_out(e: Evaluation, found: Agreement, level: str) -> Iterator[str]:
         yield found.note
 
 
-def _contrasts(e: Evaluation, level: str, statistic: str, width: int) -> Iterator[str]:
+def _contrasts(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
     """How much better each method is than the one that it is compared with."""
     found = {each.place: each for each in e.contrasts if each.place[2:] == (level, statistic)}
     if not found:
@@ -160,7 +149,7 @@ def _contrasts(e: Evaluation, level: str, statistic: str, width: int) -> Iterato
             star = "*" if contrast.p_holm is not None and contrast.p_holm < 0.05 else " "
             cells.append(_cell(gap.value, gap.low, gap.high) + star)
         rows.append((method, cells))
-    yield from _blocks([f"{attribute} " for attribute in e.attributes], rows, width)
+    yield from _blocks([f"{attribute} " for attribute in e.attributes], rows)
     if n_left_out := sum(each.found.n_left_out for each in found.values()):
         yield f"  {counted(n_left_out, 'score')} not used: only one of the two methods scores that text"
 

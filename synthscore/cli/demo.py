@@ -211,9 +211,9 @@ def _report(demo: _Demo) -> int:
 
 
 def _agreement(rows: Sequence[Mapping[str, Any]], levels: Mapping[str, int]) -> tuple[int, str]:
-    from ..evaluation.agreement import per_context
+    from ..evaluation.agreement import agreement
 
-    found = per_context(
+    found = agreement(
         [row["score"] for row in rows],
         [levels[row["id"]] for row in rows],
         [f"{row['context_id']}/{row['attribute']}" for row in rows],

@@ -5,21 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
 from .messages import Messages
 from .options import ERROR, INCOMPLETE, OK, Attributes, Input, Opening, UsageError
-from .talk import table as columns
+from .talk import table as as_table
 
 if TYPE_CHECKING:
+    from ..evaluation.methods import Method, Tools
     from ..evaluation.ratings import Ratings
+    from ..io.scores import Scores
+
+Natural = Annotated[int, Parameter(validator=validators.Number(gte=0))]
 
 FLOORS = ("length", "overlap", "type-token-ratio")
 """What is evaluated where no methods are named: what costs nothing, and any judge should be better than."""
+
+PAPERS = "python -m papers TABLE --data DIR --model M"
 
 
 def evaluate(
@@ -41,8 +47,8 @@ def evaluate(
     level: list[Literal["per_context", "pooled", "system"]] | None = None,
     statistic: list[Literal["spearman", "pearson", "kendall"]] | None = None,
     nan_policy: Literal["zero", "skip", "one", "all-zero", "undefined"] = "zero",
-    resamples: int = 1000,
-    seed: int = 0,
+    resamples: Natural = 1000,
+    seed: Natural = 0,
     against: str | None = None,
     model: Annotated[list[str] | None, Parameter(name=["--model", "-m"])] = None,
     table: Annotated[list[str] | None, Parameter(show=False)] = None,
@@ -119,8 +125,7 @@ def evaluate(
     from ..evaluation.agreement import LEVELS
     from ..evaluation.correlation import STATISTICS
     from ..evaluation.join import join
-    from ..evaluation.methods import Method, Tools, method, split_methods
-    from ..evaluation.methods.derived import Given, With
+    from ..evaluation.methods import Tools, method, split_methods, uses
     from ..evaluation.ratings import Ratings
     from ..evaluation.run import attributes_of, require_method
     from ..ladders.references import References
@@ -133,30 +138,33 @@ def evaluate(
     if not specs and not scores:
         specs = [*FLOORS, *(["ladder"] if references else [])]
     name = "" if not scores else "stdin" if scores == "-" else Path(scores).name.split(".")[0]
-    asking = _check_methods(specs, bool(references), bool(model), prompts)
+    asking, climbing = ([spec for spec in specs if tool in uses(spec)] for tool in ("judge", "references"))
+    nothing = "does nothing: none of the methods"
     for wrong, what in (
-        (table, f"the papers' tables are made by papers/, beside synthscore in its repository: {_papers(table)}"),
+        (model and not asking, f"--model {nothing} asks a judge. Leave it out, or name one that does"),
+        (references and not climbing, f"--references {nothing} uses ladders. Leave it out, or name one that does"),
+        (climbing and not references, f"{', '.join(climbing)} needs ladders. Name them: --references FOLDER"),
+        (prompts != "default" and not asking, f"--prompts {prompts} {nothing} asks a judge. Leave it out"),
+        (table, f"the papers' tables are made by papers/, beside synthscore in its repository: {PAPERS}"),
         (human and benchmark, "both of --human and --benchmark are given. Name one of them"),
         (not human and not benchmark, "neither of --human and --benchmark is given. Name one of them"),
         (bool(benchmark) != bool(data), "--benchmark and --data go together. Name the folder that its files are in"),
         (task and benchmark, f"--task {task} does nothing with --benchmark {benchmark}, which has one. Leave it out"),
-        (resamples < 0 or seed < 0, "--resamples and --seed are whole numbers of at least 0. Mend them"),
         (against and not resamples, "--against needs resamples, and --resamples is 0. Raise it"),
         (name in specs, f"{scores} and a method are both called {name}. Rename the file"),
     ):
         if wrong:
             raise UsageError(what)
-    models = list(dict.fromkeys(model or ["nano"]))
-    plan = {
-        f"{spec} ({judge})" if judge and len(models) > 1 else spec: (spec, judge)
+    models = list(dict.fromkeys(model or ["nano"])) if asking else []
+    plan = {  # label -> the method, and the judge that it asks
+        f"{spec} ({judge})" if judge and len(models) > 1 else spec: (method(spec), judge)
         for spec in specs
         for judge in (models if spec in asking else [""])
     }
-    made = {spec: method(spec) for spec in specs}
-    kept = json_ or output  # what is only shown has no more figures than are shown
     levels, statistics = level or LEVELS[:1], statistic or STATISTICS[:1]
+    every = bool(json_ or output)  # what is only shown has no more figures than are shown
     settings = Settings(
-        level or (LEVELS if kept else levels), statistic or (STATISTICS if kept else statistics), nan_policy,
+        LEVELS if every and not level else levels, STATISTICS if every and not statistic else statistics, nan_policy,
         against or "", resamples, seed,
     )  # fmt: skip
     require_method(settings.against, [*filter(None, [name]), *plan])
@@ -167,38 +175,41 @@ def evaluate(
         only = attribute[0] if attribute and len(attribute) == 1 else None
         ratings = Ratings.load(human or "", encoding=reading.encoding, fields=fields, task=task or "", attribute=only)
     attributes = attributes_of(ratings, attribute)
-    columns_of: dict[str, Method] = {}
+    columns: dict[str, Method] = {}
     left_out: list[str] = []
+    silent: list[str] = []
     if scores:
         fields = {ours: column for ours, column in reading.fields.items() if benchmark or ours == "score"}
         only = attributes[0] if len(attributes) == 1 else None
         joined = join(ratings, scores, encoding=reading.encoding, fields=fields, attribute=only)
-        columns_of[name], left_out = Given(joined.scores), joined.left_out
-        if silent := [each for each in attributes if each not in joined.scores]:
-            if attribute:
-                seen = f"{scores} holds no scores on {silent[0]}, only on {', '.join(joined.scores)}"
-                raise InputError(f"{seen}. Leave it out of --attribute", value=silent[0])
-            attributes = tuple(joined.scores)
+        columns[name], left_out = (lambda _, attribute, tools: joined.scores[attribute]), joined.left_out
+        silent = [each for each in attributes if each not in joined.scores]
+        if silent and attribute:
+            seen = f"{scores} holds no scores on {silent[0]}, only on {', '.join(joined.scores)}"
+            raise InputError(f"{seen}. Leave it out of --attribute", value=silent[0])
+        attributes = tuple(each for each in attributes if each not in silent)
     complete = not left_out and not (human and ratings.left_out)
-    left_out += [f"{', '.join(silent)}: {scores} holds no scores"] if scores and silent else []
+    left_out += [f"{', '.join(silent)}: {scores} holds no scores"] if silent else []
     ladders = References.load(references, revision=revision) if references else None
     with ExitStack() as stack:
-        tools = {"": Tools(None, ladders, prompts)}
-        for judge in dict.fromkeys(judge for _, judge in plan.values() if judge):
-            tools[judge] = replace(tools[""], judge=stack.enter_context(opening.open(judge, messages)))
-        columns_of |= {label: With(made[spec], tools[judge]) for label, (spec, judge) in plan.items()}
-        bar = stack.enter_context(messages.bar(len(columns_of) * len(attributes), "methods x attributes"))
+        tools = {judge: Tools(stack.enter_context(opening.open(judge, messages)), ladders, prompts) for judge in models}
+        for label, (of, judge) in plan.items():
+            columns[label] = partial(_with, of, tools.get(judge) or Tools(None, ladders, prompts))
+        bar = stack.enter_context(messages.bar(len(columns) * len(attributes), "methods x attributes"))
         evaluation = evaluation_of(
-            ratings, columns_of, attributes=attributes, settings=settings, left_out=left_out, progress=lambda *_: bar(1)
-        )  # fmt: skip
-        costs = [each.judge.meter.cost for each in tools.values() if each.judge]  # type: ignore[attr-defined]
+            ratings, columns, attributes=attributes, settings=settings, left_out=left_out, progress=lambda *_: bar(1)
+        )
+        costs = [each.judge.meter.cost for each in tools.values()]  # type: ignore[union-attr]
     if output:
         evaluation.save(output)
     if json_:
-        figures = evaluation.of_one_method() if scores and not plan else evaluation.to_json()
+        figures = evaluation.to_json()
+        if scores and not plan and "about" not in attributes:  # of one file: its attributes are at the top
+            of_file = figures.pop("methods")[name]
+            figures = {**of_file.pop("attributes"), "about": {"method": name, **of_file, **figures}}
         print(json.dumps(figures, ensure_ascii=False, allow_nan=False))
     else:
-        print("\n".join(agreeing.lines(evaluation, levels, statistics, agreeing.width())))
+        print("\n".join(agreeing.lines(evaluation, levels, statistics)))
     messages.note(*filter(None, costs), *agreeing.signatures(evaluation))
     status = {score.status for each in evaluation.scores.values() for score in each}
     if status <= {"unscored"}:
@@ -207,41 +218,23 @@ def evaluate(
     return OK if complete and status == {"ok"} else INCOMPLETE
 
 
-def _check_methods(specs: list[str], references: bool, model: bool, prompts: str) -> set[str]:
-    """The methods that ask a judge. raises : UsageError for options that no method uses, or ladders that one lacks"""
-    from ..evaluation.methods import uses
-
-    asking = {spec for spec in specs if "judge" in uses(spec)}
-    climbing = [spec for spec in specs if "references" in uses(spec)]
-    nothing = "does nothing: none of the methods"
-    for wrong, what in (
-        (model and not asking, f"--model {nothing} asks a judge. Leave it out, or name one that does"),
-        (references and not climbing, f"--references {nothing} uses ladders. Leave it out, or name one that does"),
-        (climbing and not references, f"{', '.join(climbing)} needs ladders. Name them: --references FOLDER"),
-        (prompts != "default" and not asking, f"--prompts {prompts} {nothing} asks a judge. Leave it out"),
-    ):
-        if wrong:
-            raise UsageError(what)
-    return asking
+def _with(method: Method, tools: Tools, ratings: Ratings, attribute: str, _: Tools) -> Scores:
+    """A method with the tools of one of several judges."""
+    return method(ratings, attribute, tools)
 
 
 def _list() -> Iterator[str]:
     from ..evaluation.methods import KINDS
     from ..evaluation.ratings import BENCHMARKS
-    from .agreeing import width
 
     yield "methods (docs/baselines.md):"
     kinds = [(name, ", ".join(kind.uses), kind.summary) for name, kind in KINDS.items()]
-    yield columns(kinds, ("name", "needs", "what it is"), width())
+    yield as_table(kinds, ("name", "needs", "what it is"))
     yield "zsum(A,B), ranksum(A,B)  methods added up\nfile:PATH                scores out of a file"
     if BENCHMARKS:
         yield "\nbenchmarks (docs/benchmarks.md):"
         ratings = [(name, each.task, ", ".join(each.scales)) for name, each in BENCHMARKS.items()]
-        yield columns(ratings, ("name", "task", "attributes"), width())
-
-
-def _papers(tables: list[str] | None) -> str:
-    return f"python -m papers {' '.join(tables or ())} --data DIR --model M"
+        yield as_table(ratings, ("name", "task", "attributes"))
 
 
 def _benchmark(name: str, folder: str) -> Ratings:

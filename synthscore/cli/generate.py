@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,6 +13,7 @@ from cyclopts.validators import Number
 
 from ..engine import Sampling
 from ..errors import InputError
+from ..signature import Signature
 from ..types import Task
 from .messages import Messages
 from .options import ERROR, INCOMPLETE, OK, Input, Opening, RowsIn, UsageError, given
@@ -111,23 +113,22 @@ def generate(
             messages.warn(line)
     if not found:
         raise InputError(f"{contexts} holds no context that ladders could be written for", source=contexts)
-
-    def written(writer: Writer) -> Any:
-        with messages.bar(len(found) * len(names) * writing.rungs, "rungs") as progress:
-            return generate_ladders(found, kind, names, writer, n_rungs=writing.rungs, progress=progress)
-
-    if model is None:
-        ladders = written(DegradedWriter(seed=writing.seed))
-        signature = f"writer:degrade|seed:{writing.seed}"
-    else:
-        attempts = {} if writing.max_attempts is None else {"max_attempts": writing.max_attempts}
-        options: dict[str, Any] = {"templates": writing.prompts, "seed": writing.seed, **attempts}
-        with opening.open(model, messages) as engine:
-            ladders = written(PromptedWriter(engine, sampling=writing.sampling(kind), **options))
-            signature = str(engine.signature.with_(writer="prompt", templates=writing.prompts, seed=writing.seed))
+    n_rungs = len(found) * len(names) * writing.rungs
+    with ExitStack() as stack:
+        if model is None:
+            writer: Writer = DegradedWriter(seed=writing.seed)
+            signature = Signature.of(writer="degrade", seed=writing.seed)
+        else:
+            engine = stack.enter_context(opening.open(model, messages))
+            attempts = {} if writing.max_attempts is None else {"max_attempts": writing.max_attempts}
+            options: dict[str, Any] = {"templates": writing.prompts, "seed": writing.seed, **attempts}
+            writer = PromptedWriter(engine, sampling=writing.sampling(kind), **options)
+            signature = engine.signature.with_(writer="prompt", templates=writing.prompts, seed=writing.seed)
+        progress = stack.enter_context(messages.bar(n_rungs, "rungs"))
+        ladders = generate_ladders(found, kind, names, writer, n_rungs=writing.rungs, progress=progress)
     total = References(tuple(ladders)).save(path, merge=True)
     failed = [rung.reason for ladder in ladders for rung in ladder.rungs if rung.status == "failed"]
-    n_written = sum(ladder.n_rungs for ladder in ladders) - len(failed)
+    n_written = sum(len(ladder.usable) for ladder in ladders)
     messages.note(
         f"{counted(len(found), 'context')} x {counted(len(names), 'attribute')} x "
         f"{counted(writing.rungs, 'rung')}: {counted(n_written, 'rung')} written, {len(failed)} failed",

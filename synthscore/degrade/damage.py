@@ -64,7 +64,7 @@ class Step:
 
 # Which damage this is; part of the key of every rung that it writes. Raise it (to any other 12 hex digits) when the
 # same seed gives another text, and only then: moving, renaming or tidying code leaves every rung as it is. The tests
-# hold it against the texts that come out.
+# compare the texts that come out.
 REVISION = "2cd5176fbea6"
 
 NOTHING = Material()

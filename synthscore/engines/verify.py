@@ -54,8 +54,8 @@ def verify(
                     drifts += [replay(answers, n_stored, now, tolerance, progress) for answers, n_stored in drawn]
     if not drifts:
         raise StoreError(
-            f"cannot replay {path}: it holds no such answers with their questions, which format 1 did not keep. "
-            "Answers that are stored from now on can be replayed",
+            f"cannot replay {path}: it holds no such answers with their questions. Choose others with "
+            "--engine and --kind",
             path=path,
         )
     return drifts

@@ -90,8 +90,8 @@ class Agreement:
     n_constant: int
     n_short: int
     n: int
-    n_unscored: int
-    n_unrated: int
+    n_unscored: int = 0
+    n_unrated: int = 0
     low: float | None = None
     high: float | None = None
     n_resamples: int = 0
@@ -140,15 +140,6 @@ def agreement(
     return measure(values, human, contexts, systems, level, statistic, nan_policy).drawn(draws, contexts)[0]
 
 
-def per_context(values: npt.ArrayLike, human: npt.ArrayLike, contexts: Sequence[str]) -> Agreement:
-    """Spearman's correlation inside each context, and its plain mean over contexts; see agreement().
-
-    A context whose ratings are all equal is skipped: no order to agree with. One whose scores are all equal counts as
-    0: skipping it would reward a scorer that cannot tell texts apart.
-    """
-    return agreement(values, human, contexts)
-
-
 def difference(
     one: npt.ArrayLike,
     other: npt.ArrayLike,
@@ -187,15 +178,13 @@ def difference(
 
 
 class Points(NamedTuple):
-    """The texts that have both score and rating. place, system : indices of each one's context and system."""
+    """The texts that have both score and rating. context, system : indices of each one's"""
 
     x: FloatArray
     y: FloatArray
-    place: IntArray
+    context: IntArray
     n_contexts: int
     system: IntArray
-    n_unscored: int
-    n_unrated: int
 
 
 class Measured(NamedTuple):
@@ -228,29 +217,14 @@ def measure(
     nan_policy: str,
 ) -> Measured:
     """What agreement() says before anything is drawn, and what it says of draws; arguments and errors as there."""
-    for what, name, names in (
-        ("level", level, LEVELS),
-        ("statistic", statistic, STATISTICS),
-        ("nan_policy", nan_policy, tuple(NAN_POLICIES)),
-    ):
-        if name not in names:
-            raise InputError(f"{what} is {name!r}, expected one of {', '.join(names)}. Name one of them", value=name)
+    check_names(level=[level], statistic=[statistic], nan_policy=[nan_policy])
     if systems is None and level == "system":
         raise InputError("systems is None, expected the system of each text: the level is 'system'. Give them")
-    points = points_of(values, human, contexts, systems)
-    policy = NAN_POLICIES[nan_policy]
-    return _inside(points, statistic, policy) if level == "per_context" else _over(points, level, statistic, policy)
-
-
-def points_of(
-    values: npt.ArrayLike, human: npt.ArrayLike, contexts: Sequence[str], systems: Sequence[str] | None = None
-) -> Points:
     x, y = np.asarray(values, dtype=np.float64), np.asarray(human, dtype=np.float64)
     systems = [""] * len(x) if systems is None else systems
     check_lengths({"values": x, "ratings": y, "contexts": contexts, "systems": systems})
     for name, column in (("scores", x), ("ratings", y)):
-        infinite = np.isinf(column)
-        if infinite.any():
+        if (infinite := np.isinf(column)).any():
             raise InputError(
                 f"cannot correlate {name} of which {int(infinite.sum())} of {len(column)} are infinite, expected "
                 "finite numbers, or NaN for none. Leave these texts without one",
@@ -258,16 +232,21 @@ def points_of(
             )
     rated, scored = ~np.isnan(y), ~np.isnan(x)
     both = rated & scored
-    place, system = index(contexts), index(systems)
-    return Points(
-        x[both],
-        y[both],
-        place[both],
-        len(set(contexts)),
-        system[both],
-        int((rated & ~scored).sum()),
-        int((~rated).sum()),
-    )
+    points = Points(x[both], y[both], index(contexts)[both], len(set(contexts)), index(systems)[both])
+    policy = NAN_POLICIES[nan_policy]
+    found = _inside(points, statistic, policy) if level == "per_context" else _over(points, level, statistic, policy)
+    n_unscored, n_unrated = int((rated & ~scored).sum()), int((~rated).sum())
+    return found._replace(agreement=replace(found.agreement, n_unscored=n_unscored, n_unrated=n_unrated))
+
+
+def check_names(**chosen: Sequence[str]) -> None:
+    """Levels, statistics and policies, one or more of each. raises : InputError"""
+    there = {"level": LEVELS, "statistic": STATISTICS, "nan_policy": tuple(NAN_POLICIES)}
+    for what, names in chosen.items():
+        for name in names or [""]:
+            if name not in there[what]:
+                expected = ", ".join(there[what])
+                raise InputError(f"{what} is {name!r}, expected one of {expected}. Name one of them", value=name)
 
 
 def check_lengths(columns: Mapping[str, Sequence[str] | FloatArray]) -> None:
@@ -278,9 +257,9 @@ def check_lengths(columns: Mapping[str, Sequence[str] | FloatArray]) -> None:
 
 
 def _inside(points: Points, statistic: Statistic, policy: NanPolicy) -> Measured:
-    sizes = np.bincount(points.place, minlength=points.n_contexts)
+    sizes = np.bincount(points.context, minlength=points.n_contexts)
     found = Correlations.unknown(len(sizes))
-    for contexts, rows in by_size(points.place, sizes):
+    for contexts, rows in _by_size(points.context, sizes):
         found.put(contexts, points.x[rows], points.y[rows], statistic)
     r, left_out = policy.settle(found)
     short = sizes < 2
@@ -302,8 +281,6 @@ def _inside(points: Points, statistic: Statistic, policy: NanPolicy) -> Measured
         n_constant=int((used & (found.constant_x | found.constant_y)).sum()),
         n_short=n_short,
         n=int(sizes[used].sum()),
-        n_unscored=points.n_unscored,
-        n_unrated=points.n_unrated,
         note=note,
     )
 
@@ -316,9 +293,9 @@ def _inside(points: Points, statistic: Statistic, policy: NanPolicy) -> Measured
     return Measured(agreement, of_counts)
 
 
-def by_size(place: IntArray, sizes: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+def _by_size(context: IntArray, sizes: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
     """For each size from 2 up: the contexts with as many texts, and the rows of these, shape (n_contexts, size)."""
-    order, starts = np.argsort(place, kind="stable"), np.cumsum(sizes) - sizes
+    order, starts = np.argsort(context, kind="stable"), np.cumsum(sizes) - sizes
     for size in np.unique(sizes[sizes > 1]):
         contexts = np.flatnonzero(sizes == size)
         yield contexts, order[starts[contexts][:, None] + np.arange(size)]
@@ -326,11 +303,11 @@ def by_size(place: IntArray, sizes: IntArray) -> Iterator[tuple[IntArray, IntArr
 
 def _over(points: Points, level: Level, statistic: Statistic, policy: NanPolicy) -> Measured:
     """One correlation: of all texts, or of the means of all systems."""
-    x, y, place, n_contexts = points[:4]
-    present = len(np.unique(place))
+    x, y, context, n_contexts, system = points
+    present = len(np.unique(context))
     n, least, what = len(x), 2, "texts with both score and rating"
     if level == "system":
-        n, least, what = len(np.unique(points.system)), LEAST_SYSTEMS, "systems with texts that have both"
+        n, least, what = len(np.unique(system)), LEAST_SYSTEMS, "systems with texts that have both"
     agreement = Agreement(
         value=np.nan,
         stderr=np.nan,
@@ -339,16 +316,14 @@ def _over(points: Points, level: Level, statistic: Statistic, policy: NanPolicy)
         n_constant=0,
         n_short=n_contexts - present,
         n=n,
-        n_unscored=points.n_unscored,
-        n_unrated=points.n_unrated,
         note=f"{n} {what}, expected {least} or more",
     )
     if n < least:
         return Measured(agreement, lambda counts: np.full(len(counts), np.nan))
     if level == "system":
-        resampled = of_systems(x, y, place, n_contexts, points.system, statistic, LEAST_SYSTEMS)
+        resampled = of_systems(x, y, context, n_contexts, system, statistic, LEAST_SYSTEMS)
     else:
-        resampled = pooled(x, y, place, n_contexts, statistic)
+        resampled = pooled(x, y, context, n_contexts, statistic)
     found = resampled(np.ones((1, n_contexts)))
     r, left_out = policy.settle(found)
     constant = bool(found.constant_x[0] or found.constant_y[0])

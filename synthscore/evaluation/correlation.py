@@ -1,7 +1,5 @@
 """Two columns of numbers -> their correlation: of two vectors, of many rows at once, of resampled contexts. NumPy and
 SciPy. Knows nothing of levels and policies: what is undefined, because one side is constant, is NaN.
-
-Kendall's correlation is tau-b throughout; Spearman's is Pearson's of the mid-ranks.
 """
 
 from __future__ import annotations
@@ -18,28 +16,16 @@ Statistic = Literal["spearman", "pearson", "kendall"]
 STATISTICS: tuple[Statistic, ...] = ("spearman", "pearson", "kendall")
 
 _CELLS = 2_000_000  # numbers in the largest array that is made at once: 16 MB
-_SIDE = 1_000  # texts or contexts up to which all pairs are compared with each other at once
+_SIDE = 1_000  # numbers in a row up to which all pairs are compared with each other at once
 
 
-def spearman(values: npt.ArrayLike, human: npt.ArrayLike) -> float:
-    """Pearson's correlation of the mid-ranks, in [-1, 1]; NaN where either side is constant."""
-    return _of_vectors(values, human, "spearman")
+def correlation(values: npt.ArrayLike, human: npt.ArrayLike, statistic: Statistic = "spearman") -> float:
+    """Of two vectors, in [-1, 1]; NaN where either side is constant.
 
-
-def pearson(values: npt.ArrayLike, human: npt.ArrayLike) -> float:
-    """Covariance by the two standard deviations, in [-1, 1]; NaN where either side is constant."""
-    return _of_vectors(values, human, "pearson")
-
-
-def kendall(values: npt.ArrayLike, human: npt.ArrayLike) -> float:
-    """Tau-b, in [-1, 1]; NaN where either side is constant.
-
-    (concordant - discordant pairs) / sqrt(pairs untied in values * pairs untied in human)
+    spearman : Pearson's correlation of the mid-ranks
+    pearson : covariance by the two standard deviations
+    kendall : tau-b, (concordant - discordant pairs) / sqrt(pairs untied in values * pairs untied in human)
     """
-    return _of_vectors(values, human, "kendall")
-
-
-def _of_vectors(values: npt.ArrayLike, human: npt.ArrayLike, statistic: Statistic) -> float:
     x, y = (np.asarray(side, dtype=np.float64)[None] for side in (values, human))
     return float(of_rows(x, y, statistic)[0])
 
@@ -91,10 +77,9 @@ def _rounding_off(r: FloatArray) -> FloatArray:
 def _tau_b(x: FloatArray, y: FloatArray) -> FloatArray:
     n_rows, n = x.shape
     r = np.empty(n_rows)
-    if n > _SIDE:
-        for row in range(n_rows):
-            r[row] = _one_tau_b(x[row], y[row])
-        return r
+    if n > _SIDE:  # as one context, drawn once, whose texts are taken in parts
+        whole = np.zeros(n, dtype=np.int64)
+        return np.concatenate([_weighted_tau_b(*row, whole, 1)(np.ones((1, 1))) for row in zip(x, y, strict=True)])
     step = max(1, _CELLS // n**2)
     for start in range(0, n_rows, step):
         rows = slice(start, start + step)
@@ -111,12 +96,6 @@ def _three(above: FloatArray, rated_above: FloatArray) -> tuple[tuple[FloatArray
 def _ratio(both: FloatArray, one: FloatArray, other: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore"):
         return _rounding_off(both / np.sqrt(one * other))
-
-
-def _one_tau_b(x: FloatArray, y: FloatArray) -> float:
-    from scipy.stats import kendalltau
-
-    return float(kendalltau(x, y).statistic)
 
 
 # ------------------------------------------------------------------------------------------------- resampled contexts
@@ -204,8 +183,6 @@ def _weighted_spearman(x: FloatArray, y: FloatArray, place: IntArray, n_contexts
 
 def _weighted_tau_b(x: FloatArray, y: FloatArray, place: IntArray, n_contexts: int) -> _OfCounts:
     """Pairs are counted once for each two contexts; a resample weighs them by how often both were drawn."""
-    if n_contexts > _SIDE or len(x) > 10 * _SIDE:
-        return _repeated_tau_b(x, y, place)
     order = np.argsort(place, kind="stable")
     x, y, present = x[order], y[order], np.unique(place)
     starts = np.searchsorted(place[order], present)
@@ -219,14 +196,6 @@ def _weighted_tau_b(x: FloatArray, y: FloatArray, place: IntArray, n_contexts: i
 
     def of_counts(counts: FloatArray) -> FloatArray:
         return _ratio(*(((counts @ table) * counts).sum(axis=1) for table in tables))
-
-    return of_counts
-
-
-def _repeated_tau_b(x: FloatArray, y: FloatArray, place: IntArray) -> _OfCounts:
-    def of_counts(counts: FloatArray) -> FloatArray:
-        drawn = counts.astype(np.int64)
-        return np.array([_one_tau_b(np.repeat(x, n[place]), np.repeat(y, n[place])) for n in drawn])
 
     return of_counts
 

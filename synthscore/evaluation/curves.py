@@ -22,7 +22,7 @@ from ..ranking.comparisons import Comparisons
 from ..ranking.methods import method_of
 from ..ranking.result import Ranking
 from ..types import FloatArray, IntArray
-from .agreement import per_context
+from .agreement import agreement
 
 Selection = Literal["symmetric", "greedy", "no-repeat", "random"]
 
@@ -135,9 +135,9 @@ def efficiency_curves(
                 scores = [_scores(method, mask) for mask in masks]
                 failed[name][row] += sum(bool(np.isnan(s).all()) for s in scores)
                 # Equal but for rounding is equal, or ties would be split by noise.
-                agreement = per_context(np.round(np.concatenate(scores), 9), flat[name], names)
-                values[name][row, draw] = agreement.value
-                n_contexts[name] = max(n_contexts[name], agreement.n_contexts)
+                inside = agreement(np.round(np.concatenate(scores), 9), flat[name], names)
+                values[name][row, draw] = inside.value
+                n_contexts[name] = max(n_contexts[name], inside.n_contexts)
     return [Curve(name, ends, values[name], n_contexts[name], failed[name]) for name in methods]
 
 

@@ -110,7 +110,7 @@ def join(
         )
     scores = {
         name: Scores(
-            tuple(found[name].get(text.id) or _unscored(text, name, NO_ROW) for text in ratings),
+            tuple(found[name].get(text.id) or text.unscored(name, NO_ROW) for text in ratings),
             Signature.merged(map(Signature.of_any, signatures.get(name, ()))),
         )
         for name in ratings.attributes
@@ -161,14 +161,10 @@ def _value(row: Row) -> float | None:
 def _score(row: Row, text: RatedText, attribute: str, value: float | None) -> Score:
     status, reason = row.values.get("status"), row.values.get("reason")
     if value is None:
-        return _unscored(text, attribute, str(reason or status or "no score"))
+        return text.unscored(attribute, str(reason or status or "no score"))
     if status == "partial":
         return Score(text.id, text.context_id, attribute, value, status="partial", reason=str(reason or "partial"))
     return Score(text.id, text.context_id, attribute, value)
-
-
-def _unscored(text: RatedText, attribute: str, reason: str) -> Score:
-    return Score(text.id, text.context_id, attribute, None, status="unscored", reason=reason)
 
 
 def _first(names: Sequence[str], most: int = 3) -> str:

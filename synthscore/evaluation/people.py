@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 import numpy as np
 
@@ -15,8 +14,6 @@ from .agreement import Agreement, Level, Measured, measure
 from .bootstrap import Draws, index, interval, no_interval, replicates
 from .correlation import Statistic
 from .ratings import Ratings
-
-Scale = Literal["interval", "ordinal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +72,8 @@ def reliability(
     raises : InputError where no text has two ratings
     source : Spearman (1910); Brown (1910); Horst (1951) for parts of different size; Moran (1948) for ranks
     """
-    single = single_ratings(ratings, attribute)
-    n_people = (~np.isnan(single)).sum(axis=1)
+    everybody = _single_ratings(ratings, attribute)
+    n_people = (~np.isnan(everybody)).sum(axis=1)
     several = n_people >= 2
     if not several.any():
         raise InputError(
@@ -85,7 +82,7 @@ def reliability(
             value=attribute,
         )
     n_single = int((n_people == 1).sum() + (~np.isnan(ratings.human(attribute)) & (n_people == 0)).sum())
-    single, n_people = single[several], n_people[several]
+    single, n_people = everybody[several], n_people[several]
     contexts, systems = (
         [name for name, used in zip(names, several, strict=True) if used]
         for names in (ratings.context_ids, ratings.systems)
@@ -120,8 +117,8 @@ def reliability(
         ceiling=ceiling,
         low=low,
         high=high,
-        alpha=krippendorff_alpha(single_ratings(ratings, attribute)),
-        alpha_ordinal=krippendorff_alpha(single_ratings(ratings, attribute), "ordinal"),
+        alpha=krippendorff_alpha(everybody),
+        alpha_ordinal=krippendorff_alpha(everybody, ordinal=True),
         n_texts=int(several.sum()),
         n_single=n_single,
         n_people=float(k),
@@ -182,12 +179,12 @@ def _of_normal(rho: FloatArray, n: float, statistic: Statistic) -> FloatArray:
     return 6 / np.pi / (n + 1) * (np.arcsin(rho) + (n - 2) * np.arcsin(rho / 2))
 
 
-def single_ratings(ratings: Ratings, attribute: str) -> FloatArray:
+def _single_ratings(ratings: Ratings, attribute: str) -> FloatArray:
     """Ratings of single people, shape (n_texts, most of a text); NaN where a text has fewer."""
     lists = [text.annotators.get(attribute, ()) for text in ratings]
     single = np.full((len(lists), max(map(len, lists), default=0)), np.nan)
-    for row, said in zip(single, lists, strict=True):
-        row[: len(said)] = said
+    for row, ratings_of_text in zip(single, lists, strict=True):
+        row[: len(ratings_of_text)] = ratings_of_text
     return single
 
 
@@ -199,7 +196,7 @@ def _mean(rows: FloatArray) -> FloatArray:
     return mean
 
 
-def krippendorff_alpha(single: FloatArray, scale: Scale = "interval") -> float:
+def krippendorff_alpha(single: FloatArray, *, ordinal: bool = False) -> float:
     """Agreement of people who rated the same texts: 1 perfect, 0 as by chance; NaN where all ratings are equal.
 
     single : shape (n_texts, n_people), NaN for none; a text that one person rated takes no part
@@ -207,18 +204,16 @@ def krippendorff_alpha(single: FloatArray, scale: Scale = "interval") -> float:
         alpha = 1 - D_within / D_all
         D : mean squared difference of two ratings: of one text (a text of m ratings counts m), and of any two
 
-    scale : "ordinal" takes the mid-ranks of the ratings for the ratings
+    ordinal : takes the mid-ranks of the ratings for the ratings; else their scale is an interval one
     source : Krippendorff (2011), Computing Krippendorff's alpha-reliability. The ordinal difference there, the ratings
         from one value to the other less half of those at both, is the difference of mid-ranks.
     """
-    if scale not in ("interval", "ordinal"):
-        raise InputError(f"scale is {scale!r}, expected interval or ordinal", value=scale)
     rated = ~np.isnan(single)
     rated &= rated.sum(axis=1, keepdims=True) >= 2
     text, values = np.nonzero(rated)[0], single[rated]
     if not len(values) or np.ptp(values) == 0:
         return float("nan")
-    if scale == "ordinal":
+    if ordinal:
         from scipy.stats import rankdata
 
         values = rankdata(values)

@@ -14,7 +14,7 @@ from ..io.files import Source, read_rows
 from ..ranking.result import Rankings
 from ..ranking.sets import Group
 from ..types import FloatArray
-from .agreement import Agreement, per_context
+from .agreement import Agreement, agreement
 
 Human = float | Mapping[str, float | None]
 """A rating, or attribute -> rating; None where nobody rated."""
@@ -100,7 +100,7 @@ def agreement_with_people(
         human = ratings.of(ids, rankings.by, group, attribute)
         parts.setdefault(name, []).append(("/".join(group), scores, human))
     return {
-        name: per_context(
+        name: agreement(
             np.concatenate([scores for _, scores, _ in groups]),
             np.concatenate([human for _, _, human in groups]),
             [group for group, scores, _ in groups for _ in scores],

@@ -17,9 +17,10 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from ..io.files import Source, read_rows
 from ..io.nouns import context_from_row
 from ..io.write import plain, write_rows
 from ..signature import text_hash
-from ..types import Context, FloatArray
+from ..types import Context, FloatArray, Score
 
 _TOLERANCE = 1e-6  # a mean and its ratings may differ by this: published means are rounded to 10 digits
 
@@ -51,6 +52,9 @@ class RatedText:
     text: str
     human: Mapping[str, float]
     annotators: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+    def unscored(self, attribute: str, reason: str) -> Score:
+        return Score(self.id, self.context_id, attribute, None, status="unscored", reason=reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,13 +169,6 @@ class Ratings:
         """Of each text."""
         return tuple(text.system for text in self.texts)
 
-    @property
-    def hash(self) -> str:
-        """12 hex digits that change with any text, context or rating."""
-        rows = [{k: v for k, v in row.items() if k not in ("context", "facts", "references")} for row in self.to_rows()]
-        contexts = [[c.id, c.text, c.facts, *c.references] for c in self.contexts.values()]
-        return text_hash(json.dumps([rows, contexts, self.task, dict(self.asked_as)]))[:12]
-
     def human(self, attribute: str) -> FloatArray:
         """Mean rating of each text, shape (n_texts,); NaN where nobody rated it."""
         return np.array([text.human.get(attribute, np.nan) for text in self.texts], dtype=np.float64)
@@ -195,8 +192,13 @@ BENCHMARKS: dict[str, Benchmark] = {}
 
 # ------------------------------------------------------------------------------------------------- reading
 
-Said = tuple[float | None, tuple[float, ...]]
-"""Mean, or None where nobody rated; and the ratings of single people, where they are known."""
+
+class Said(NamedTuple):
+    """mean : None where nobody rated. single : of single people, where they are known. n_null : of them, null"""
+
+    mean: float | None
+    single: tuple[float, ...] = ()
+    n_null: int = 0
 
 
 @dataclass(slots=True)
@@ -206,9 +208,8 @@ class Found:
     contexts: dict[str, Context] = field(default_factory=dict)
     errors: list[InputError] = field(default_factory=list)
     n_rows: int = 0
-    _texts: dict[str, RatedText] = field(default_factory=dict)
-    _first: dict[str, int] = field(default_factory=dict)  # id of a text -> its first row
-    _rated: dict[str, dict[str, int]] = field(default_factory=dict)  # attribute -> id -> the row that rates it
+    _texts: dict[str, tuple[RatedText, int]] = field(default_factory=dict)  # and the first row of each
+    _said: dict[str, dict[str, tuple[Said, int]]] = field(default_factory=dict)  # attribute -> id -> and in which row
     _n_null: int = 0
 
     @classmethod
@@ -222,38 +223,31 @@ class Found:
                     raise row
                 names = read_names(row)
                 text = RatedText(names.id, names.context_id or "", names.system or "", _text(row), {}, {})
-                said, n_null = _said(row, attribute, scales)
+                said = _said(row, attribute, scales)
                 if row.has("context") and text.context_id:
                     found._add_context(row)
             except InputError as error:
                 found.errors.append(error)
                 continue
-            found._n_null += n_null
+            found._n_null += sum(each.n_null for each in said.values())
             found._add(row, text, said)
         return found
 
     def _add(self, row: Row, text: RatedText, said: Mapping[str, Said]) -> None:
-        known = self._texts.setdefault(text.id, text)
-        first = self._first.setdefault(text.id, row.number)
+        known, first = self._texts.setdefault(text.id, (text, row.number))
         same = (known.context_id, known.system) == (text.context_id, text.system)
         if not same or (text.text and known.text and text.text != known.text):
             seen = f"text {text.id!r} has another text, context or system in row {first}"
             raise row_error(row, "id", text.id, seen, "Give each text an id of its own")
-        self._texts[text.id] = known = replace(known, text=known.text or text.text)
-        for name, (mean, single) in said.items():
-            rated = self._rated.setdefault(name, {})
-            if mean is None:
-                continue
-            if text.id in rated:
-                seen = f"text {text.id!r} is rated on {name} a second time, after row {rated[text.id]}"
+        self._texts[text.id] = replace(known, text=known.text or text.text), first
+        for name, each in said.items():
+            rated = self._said.setdefault(name, {})
+            if each.mean is not None and text.id in rated:
+                seen = f"text {text.id!r} is rated on {name} a second time, after row {rated[text.id][1]}"
                 remedy = "Leave out one of them, or put the ratings of several people into a list"
                 raise row_error(row, "id", text.id, seen, remedy)
-            rated[text.id] = row.number
-            self._texts[text.id] = known = replace(
-                known,
-                human={**known.human, name: mean},
-                annotators={**known.annotators, **({name: single} if single else {})},
-            )
+            if each.mean is not None:
+                rated[text.id] = each, row.number
 
     def _add_context(self, row: Row) -> None:
         context = context_from_row(row)
@@ -267,11 +261,17 @@ class Found:
     @property
     def texts(self) -> list[RatedText]:
         """Those that somebody rated."""
-        return [text for text in self._texts.values() if text.human]
+        texts = []
+        for text, _ in self._texts.values():
+            said = {name: rated[text.id][0] for name, rated in self._said.items() if text.id in rated}
+            human = {name: each.mean for name, each in said.items() if each.mean is not None}
+            annotators = {name: each.single for name, each in said.items() if each.single}
+            texts += [replace(text, human=human, annotators=annotators)] if human else []
+        return texts
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        return tuple(name for name, rated in self._rated.items() if rated)
+        return tuple(name for name, rated in self._said.items() if rated)
 
     @property
     def broken(self) -> tuple[str, ...]:
@@ -284,14 +284,12 @@ class Found:
     @property
     def unrated(self) -> tuple[str, ...]:
         """Lines: texts and ratings that are not there."""
-        silent = [id_ for id_, text in self._texts.items() if not text.human]
-        n_texts = len(self._texts) - len(silent)
-        lines = (
-            [f"{len(silent)} texts: nobody rated them, such as {', '.join(map(repr, silent[:3]))}"] if silent else []
-        )
-        for name, rated in self._rated.items():
-            lines += [f"{n_texts - len(rated)} texts: not rated on {name}"] if len(rated) < n_texts else []
-        return (*lines, *([f"{self._n_null} ratings of single people: null"] if self._n_null else []))
+        n_texts = len({id_ for rated in self._said.values() for id_ in rated})
+        silent = [id_ for id_ in self._texts if not any(id_ in rated for rated in self._said.values())]
+        counted = {f"texts: nobody rated them, such as {', '.join(map(repr, silent[:3]))}": len(silent)}
+        counted |= {f"texts: not rated on {name}": n_texts - len(rated) for name, rated in self._said.items()}
+        counted |= {"ratings of single people: null": self._n_null}
+        return tuple(f"{n} {what}" for what, n in counted.items() if n)
 
 
 def _text(row: Row) -> str:
@@ -304,35 +302,30 @@ def _text(row: Row) -> str:
     return value
 
 
-def _said(row: Row, attribute: str | None, scales: Mapping[str, Scale]) -> tuple[dict[str, Said], int]:
-    """Attribute -> what was said; and how many ratings of single people are null."""
+def _said(row: Row, attribute: str | None, scales: Mapping[str, Scale]) -> dict[str, Said]:
+    """Attribute -> what was said."""
     raw = _parsed(row.values.get("human_raw"))
     raw = {} if is_missing(raw) else raw
     if not isinstance(raw, Mapping):
         seen = f"human_raw is {shorten(raw)}, expected attribute -> ratings"
         raise row_error(row, "human_raw", raw, seen, "Write it as an object, or leave it out")
     values = _by_attribute(row, attribute, bool(raw))
-    said: dict[str, Said] = {}
-    n_null = 0
     if values:  # groups of people, such as experts and a crowd: what `human` says is the rating that counts
         raw = {name: single for name, single in raw.items() if not isinstance(single, Mapping)}
-    for name in dict.fromkeys((*values, *raw)):
-        mean, single, nulls = _numbers(row, name, values.get(name))
-        n_null += nulls
-        if name in raw:
-            of_single, single, nulls = _numbers(row, name, raw[name])
-            n_null += nulls
-            if mean is not None and of_single is not None and abs(mean - of_single) > _TOLERANCE:
-                seen = f"{name} is {mean:g}, but the mean of {list(single)} is {of_single:g}"
-                raise row_error(row, "human_raw", raw[name], seen, "Mend whichever is wrong, or leave out one")
-            mean = mean if of_single is None else of_single
+    said = {name: _ratings(row, name, value) for name, value in values.items()}
+    for name, value in raw.items():
+        mean, single = said.get(name, Said(None)).mean, _ratings(row, name, value)
+        if mean is not None and single.mean is not None and abs(mean - single.mean) > _TOLERANCE:
+            seen = f"{name} is {mean:g}, but the mean of {list(single.single)} is {single.mean:g}"
+            raise row_error(row, "human_raw", value, seen, "Mend whichever is wrong, or leave out one")
+        said[name] = single._replace(mean=mean) if single.mean is None else single
+    for name, each in said.items():
         low, high = scales.get(name, (-np.inf, np.inf))
-        for value in (mean, *single):
-            if value is not None and not low - _TOLERANCE <= value <= high + _TOLERANCE:
-                seen = f"{name} is {value:g}, expected {low:g} to {high:g}"
-                raise row_error(row, "human", value, seen, "Mend the rating, or say what the scale is")
-        said[name] = mean, single
-    return said, n_null
+        for rating in (each.mean, *each.single):
+            if rating is not None and not low - _TOLERANCE <= rating <= high + _TOLERANCE:
+                seen = f"{name} is {rating:g}, expected {low:g} to {high:g}"
+                raise row_error(row, "human", rating, seen, "Mend the rating, or say what the scale is")
+    return said
 
 
 def _by_attribute(row: Row, attribute: str | None, has_raw: bool) -> dict[str, Any]:
@@ -342,23 +335,21 @@ def _by_attribute(row: Row, attribute: str | None, has_raw: bool) -> dict[str, A
         for column, value in row.values.items()
         if column != "human_raw" and (match := re.fullmatch(r"human[._](.+)", column))
     }
-    if "human" not in row.values:
-        if not columns and not has_raw:
-            seen = f"there is no 'human' and no 'human.ATTRIBUTE', but {', '.join(map(repr, row.values))}"
-            raise row_error(row, "human", None, seen, "Add it, or say which column holds it: human=COLUMN")
-        return columns
-    value = _parsed(row.values["human"])
+    value = _parsed(row.values.get("human"))
     if isinstance(value, Mapping):
         values = {str(name): rating for name, rating in value.items()}
-    elif row.has("attribute"):
+    elif row.has("attribute") and "human" in row.values:
         values = {read_id(row, "attribute"): value}
-    elif attribute is not None:
+    elif attribute is not None and "human" in row.values:
         values = {attribute: value}
-    elif is_missing(value):
-        values = {}
-    else:
+    elif not is_missing(value):
         seen = f"human is {shorten(value)}, and nothing says of which attribute"
         raise row_error(row, "attribute", None, seen, "Add a column attribute, or pass attribute=NAME")
+    elif not columns and not has_raw and "human" not in row.values:
+        seen = f"there is no 'human' and no 'human.ATTRIBUTE', but {', '.join(map(repr, row.values))}"
+        raise row_error(row, "human", None, seen, "Add it, or say which column holds it: human=COLUMN")
+    else:
+        values = {}
     if twice := sorted(values.keys() & columns.keys()):
         seen = f"{twice[0]} is in 'human' and in a column of its own"
         raise row_error(row, "human", twice[0], seen, "Leave out one of them")
@@ -368,22 +359,20 @@ def _by_attribute(row: Row, attribute: str | None, has_raw: bool) -> dict[str, A
 def _parsed(value: Any) -> Any:
     """A list or object that was written as JSON, as CSV files must."""
     if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
-        try:
+        with suppress(ValueError):
             return json.loads(value)
-        except ValueError:
-            return value
     return value
 
 
-def _numbers(row: Row, name: str, value: Any) -> tuple[float | None, tuple[float, ...], int]:
-    """Mean, the ratings of single people, and how many of them are null."""
+def _ratings(row: Row, name: str, value: Any) -> Said:
+    """Of a number, or of a list of those of single people."""
 
     def rating(value: object) -> float | None:
         expected, remedy = "a number, or a list of numbers", "Mend it, or write null where nobody rated"
         return check_number(row, "human", value, expected, called=name, remedy=remedy)
 
     value = _parsed(value)
-    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
-        single = tuple(number for item in value if (number := rating(item)) is not None)
-        return sum(single) / len(single) if single else None, single, len(value) - len(single)
-    return rating(value), (), 0
+    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
+        return Said(rating(value))
+    single = tuple(number for item in value if (number := rating(item)) is not None)
+    return Said(sum(single) / len(single) if single else None, single, len(value) - len(single))

@@ -6,19 +6,25 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
 
 from ..errors import InputError
 from ..io.scores import Scores, score_row
 from ..io.write import plain, replacing, write_rows
 from ..signature import text_hash
-from .agreement import LEVELS, NAN_POLICIES, Agreement, Difference
+from .agreement import LEVELS, Agreement, Difference, check_names
 from .correlation import STATISTICS
 from .people import Reliability
 from .ratings import Ratings
+
+T = TypeVar("T")
+
+FILE = "evaluation.json"
+"""What a run's folder holds figures in."""
 
 
 class Place(NamedTuple):
@@ -47,14 +53,7 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for what, names, known in (
-            ("levels", self.levels, LEVELS),
-            ("statistics", self.statistics, STATISTICS),
-            ("nan_policy", (self.nan_policy,), NAN_POLICIES),
-        ):
-            if not names or not set(names) <= set(known):
-                value = getattr(self, what)
-                raise InputError(f"{what} is {value!r}, expected of {', '.join(known)}. Name some of them", value=value)
+        check_names(level=self.levels, statistic=self.statistics, nan_policy=[self.nan_policy])
         if self.n_resamples < (1 if self.against else 0):
             raise InputError(
                 f"n_resamples is {self.n_resamples}, expected 0 or more, and 1 or more with `against`. Raise it",
@@ -67,7 +66,8 @@ class Settings:
         return [(level, statistic) for level in self.levels for statistic in self.statistics]
 
 
-class Mean(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Mean:
     """Plain mean of a method's agreement over attributes, NaN where one of them has none; low, high : its interval."""
 
     value: float
@@ -129,10 +129,41 @@ class Evaluation:
         """scores/METHOD.jsonl, ratings.jsonl and evaluation.json, of which `synthscore report` makes a page."""
         self.ratings.save(Path(folder) / "ratings.jsonl")
         for method in self.methods:
-            write_rows(self._rows(method), Path(folder) / "scores" / _file_name(method))
+            write_rows(self._rows(method), _scores_file(folder, method))
         text = json.dumps(self.to_json(), indent=1, ensure_ascii=False, allow_nan=False)
-        with replacing(Path(folder) / "evaluation.json") as file:
+        with replacing(Path(folder) / FILE) as file:
             file.write(text.encode() + b"\n")
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Evaluation:
+        """What `save` wrote; of the ratings without task and scales. raises : InputError for any other folder"""
+        folder = Path(folder)
+        try:
+            content = json.loads((folder / FILE).read_text(encoding="utf-8"))
+            settings, methods = Settings(**content["settings"]), content["methods"]
+            ratings = {name: content["ratings"][name] for name in ("name", "source")}
+            figures = {name: of["attributes"] for name, of in methods.items()}
+            means = {name: of["mean"] for name, of in methods.items()}
+            return cls(
+                replace(Ratings.load(folder / "ratings.jsonl"), **ratings),
+                {
+                    (method, attribute): Scores.load(_scores_file(folder, method), attribute=attribute)
+                    for method, attributes in figures.items()
+                    for attribute in attributes
+                },
+                settings,
+                {Place(*place): _restored(Agreement, found) for place, found in _leaves(figures, 4)},
+                {place: _restored(Mean, found) for place, found in _leaves(means, 3)},
+                tuple(_contrast(found, settings.against) for found in content["contrasts"]),
+                {place: _restored(Reliability, found) for place, found in _leaves(content["people"], 3)},
+                tuple(content["left_out"]),
+            )
+        except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError) as error:
+            raise InputError(
+                f"cannot read {folder / FILE}: it is not as `synthscore evaluate` writes it ({error!r}). "
+                "Evaluate again",
+                source=str(folder),
+            ) from error
 
     def _rows(self, method: str) -> Iterator[dict[str, Any]]:
         """Rows of scores as `synthscore score` writes them, with the method and the system."""
@@ -143,81 +174,88 @@ class Evaluation:
                 whose = {"method": method, "id": row.pop("id"), "context_id": text.context_id, "system": text.system}
                 yield whose | row
 
-    # --------------------------------------------------------------------------------------------- JSON
-
     def to_json(self) -> dict[str, Any]:
         """{"methods": {METHOD: {"attributes": {ATTRIBUTE: {LEVEL: {STATISTIC: {value, low, high, n, skipped, ...}}}},
         "mean": ..., "counts": ..., "signature": ...}}, "people": ..., "contrasts": [...], "ratings": ..., ...}"""
-        methods = {method: {"attributes": self._figures(method), **self._more(method)} for method in self.methods}
-        return {"methods": methods, **self._rest()}
-
-    def of_one_method(self) -> dict[str, Any]:
-        """{ATTRIBUTE: {LEVEL: {STATISTIC: {value, low, high, n, skipped, ...}}}, "about": ...}, of the only method."""
-        if "about" in self.attributes:
-            raise InputError(
-                "cannot write the JSON of one file of scores: an attribute is named 'about', as is the part that holds "
-                "all but the attributes. Rename it, or give the file as --methods file:SCORES",
-                value="about",
-            )
-        (method,) = self.methods
-        return {**self._figures(method), "about": {"method": method, **self._more(method), **self._rest()}}
-
-    def _figures(self, method: str) -> dict[str, Any]:
-        return {attribute: self._by_kind(partial(self._figure, method, attribute)) for attribute in self.attributes}
-
-    def _figure(self, *place: str) -> dict[str, Any]:
-        figure: dict[str, Any] = dict.fromkeys(("value", "low", "high", "n"))
-        found = plain(asdict(self.at(*place)))
-        return figure | {_SHORT.get(name, name): value for name, value in found.items()}
-
-    def _by_kind(self, of: Any) -> dict[str, Any]:
-        statistics = self.settings.statistics
-        return {level: {statistic: of(level, statistic) for statistic in statistics} for level in self.settings.levels}
-
-    def _more(self, method: str) -> dict[str, Any]:
-        counts = {}
-        for attribute in self.attributes:
-            status = [score.status for score in self.scores[method, attribute]]
-            n_scored = len(status) - status.count("unscored")
-            counts[attribute] = {
-                "scored": n_scored,
-                "partial": status.count("partial"),
-                "unscored": status.count("unscored"),
-            }
+        figures = _nested({place: _figure(found) for place, found in self.agreements.items()})
+        means = _nested({place: plain(asdict(mean)) for place, mean in self.means.items()})
         return {
-            "mean": self._by_kind(lambda level, statistic: plain(self.means[method, level, statistic]._asdict())),
-            "counts": counts,
-            "signature": {attribute: str(self.scores[method, attribute].signature) for attribute in self.attributes},
-        }
-
-    def _rest(self) -> dict[str, Any]:
-        people: dict[str, Any] = {}
-        for (attribute, level, statistic), found in self.people.items():
-            people.setdefault(attribute, {}).setdefault(level, {})[statistic] = plain(asdict(found))
-        ratings = self.ratings
-        return {
-            "people": people,
+            "methods": {
+                method: {
+                    "attributes": figures[method],
+                    "mean": means[method],
+                    "counts": {name: _counts(self.scores[method, name]) for name in self.attributes},
+                    "signature": {name: str(self.scores[method, name].signature) for name in self.attributes},
+                }
+                for method in self.methods
+            },
+            "people": _nested({place: plain(asdict(found)) for place, found in self.people.items()}),
             "contrasts": [
-                {**each.place._asdict(), **plain(asdict(each.found) | {"p_holm": each.p_holm, "p_bh": each.p_bh})}
+                {**each.place._asdict(), **plain(asdict(each.found)), "p_holm": each.p_holm, "p_bh": each.p_bh}
                 for each in self.contrasts
             ],
             "ratings": {
-                "name": ratings.name,
-                "source": ratings.source,
-                "hash": ratings.hash,
-                "n_texts": len(ratings),
-                "n_contexts": len(set(ratings.context_ids)),
-                "n_systems": len(set(ratings.systems) - {""}),
+                "name": self.ratings.name,
+                "source": self.ratings.source,
+                "n_texts": len(self.ratings),
+                "n_contexts": len(set(self.ratings.context_ids)),
+                "n_systems": len(set(self.ratings.systems) - {""}),
             },
             "settings": plain(asdict(self.settings)),
             "left_out": list(self.left_out),
         }
 
 
-_SHORT = {"n_skipped": "skipped", "n_constant": "constant", "n_unscored": "unscored", "n_unrated": "unrated"}
+_LONG = {"skipped": "n_skipped", "constant": "n_constant", "unscored": "n_unscored", "unrated": "n_unrated"}
+_SHORT = {long: short for short, long in _LONG.items()}
 
 
-def _file_name(method: str) -> str:
+def _figure(found: Agreement) -> dict[str, Any]:
+    first: dict[str, Any] = dict.fromkeys(("value", "low", "high", "n"))
+    return first | {_SHORT.get(name, name): value for name, value in plain(asdict(found)).items()}
+
+
+def _counts(scores: Scores) -> dict[str, int]:
+    status = [score.status for score in scores]
+    return {
+        "scored": len(status) - status.count("unscored"),
+        "partial": status.count("partial"),
+        "unscored": status.count("unscored"),
+    }
+
+
+def _nested(flat: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
+    """A mapping in a mapping for each part of a key: {(a, b): x} -> {a: {b: x}}."""
+    nested: dict[str, Any] = {}
+    for (*outer, last), value in flat.items():
+        inner = nested
+        for name in outer:
+            inner = inner.setdefault(name, {})
+        inner[last] = value
+    return nested
+
+
+def _leaves(nested: Mapping[str, Any], depth: int) -> Iterator[tuple[Any, Any]]:
+    """What _nested was made of: keys of `depth` parts, and values."""
+    for name, inner in nested.items():
+        yield from [((name,), inner)] if depth == 1 else (((name, *key), x) for key, x in _leaves(inner, depth - 1))
+
+
+def _restored(of: type[T], values: Mapping[str, Any]) -> T:
+    """A noun of this type, from its JSON, which has null for NaN and shorter names."""
+    numbers = {each.name for each in fields(of) if each.type == "float"}  # type: ignore[arg-type]
+    values = {_LONG.get(name, name): value for name, value in values.items()}
+    return of(**{name: np.nan if value is None and name in numbers else value for name, value in values.items()})
+
+
+def _contrast(values: Mapping[str, Any], against: str) -> Contrast:
+    rest = dict(values)
+    place, (p_holm, p_bh) = ([rest.pop(name) for name in names] for names in (Place._fields, ("p_holm", "p_bh")))
+    return Contrast(Place(*place), against, _restored(Difference, rest), p_holm, p_bh)
+
+
+def _scores_file(folder: str | os.PathLike[str], method: str) -> Path:
     """Named after the method; a name that is no file's name on every system gets a hash besides."""
     name = re.sub(r"[^\w.,+-]+", "_", method)[:100]
-    return f"{name}.jsonl" if name == method else f"{name}-{text_hash(method)[:6]}.jsonl"
+    name = name if name == method else f"{name}-{text_hash(method)[:6]}"
+    return Path(folder) / "scores" / f"{name}.jsonl"

@@ -10,9 +10,9 @@ import numpy as np
 from ..errors import InputError, LabelError, LadderError, TaskError, TemplateError
 from ..io.scores import Scores
 from ..signature import Signature
-from ..types import FloatArray, Score
+from ..types import FloatArray
 from .agreement import Agreement, difference, measure
-from .bootstrap import CORRECTIONS, Draws, adjusted, draw_contexts, interval
+from .bootstrap import Draws, adjusted, draw_contexts, interval
 from .methods.base import Method, MethodError, Tools
 from .people import Reliability, reliability
 from .ratings import Ratings
@@ -57,13 +57,10 @@ def evaluate(
             try:
                 scores[name, attribute] = method(ratings, attribute, tools or Tools())
             except CANNOT as error:
-                scores[name, attribute] = _unscored(ratings, attribute, str(error))
+                scores[name, attribute] = Scores(
+                    tuple(text.unscored(attribute, str(error)) for text in ratings), Signature(())
+                )
     return evaluate_scores(ratings, scores, settings, left_out)
-
-
-def _unscored(ratings: Ratings, attribute: str, reason: str) -> Scores:
-    rows = (Score(text.id, text.context_id, attribute, None, status="unscored", reason=reason) for text in ratings)
-    return Scores(tuple(rows), Signature(()))
 
 
 def attributes_of(ratings: Ratings, names: Sequence[str] | None) -> tuple[str, ...]:
@@ -111,8 +108,8 @@ def evaluate_scores(
                 found = measure(
                     values[method, attribute], human[attribute], *texts, **how, nan_policy=settings.nan_policy
                 )
-                agreements[place], replicated = found.drawn(draws, ratings.context_ids)
-                again.append(replicated)
+                agreements[place], resampled = found.drawn(draws, ratings.context_ids)
+                again.append(resampled)
             of_each = [agreements[Place(method, attribute, level, statistic)].value for attribute in attributes]
             ends = interval(np.mean(again, axis=0)) if all(map(len, again)) else None
             means[method, level, statistic] = Mean(float(np.mean(of_each)), *(ends[:2] if ends else (None, None)))
@@ -140,7 +137,7 @@ def _contrasts(
         columns = values[method, attribute], values[settings.against, attribute], ratings.human(attribute)
         found.append(difference(*columns, ratings.context_ids, ratings.systems, draws=draws, **how))
     p = [np.nan if each.p is None else each.p for each in found]
-    corrected = zip(*(adjusted(p, how).tolist() for how in CORRECTIONS), strict=True)
+    corrected = zip(*(column.tolist() for column in adjusted(p)), strict=True)
     return [
         Contrast(place, settings.against, each, *(None if np.isnan(value) else value for value in both))
         for place, each, both in zip(places, found, corrected, strict=True)

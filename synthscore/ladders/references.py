@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from bisect import bisect_left
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import LadderError, ReferencesError
+from ..io.fields import shorten
 from ..io.write import replacing
 from ..judging.tasks import load_task
 from ..signature import text_hash
@@ -108,16 +109,14 @@ class References:
         return f"of its {len(ids)} contexts the nearest are {', '.join(map(repr, close))}"
 
     def filter(
-        self, *, task: str | None = None, attribute: str | None = None, context_ids: Collection[str] | None = None
+        self, *, task: str | None = None, attribute: str | None = None, context_id: str | None = None
     ) -> References:
-        """The ladders of one task, one attribute, some contexts."""
-        wanted = None if context_ids is None else set(context_ids)
+        """The ladders of one task, one attribute, one context."""
+        wanted = (task, context_id, attribute)
         kept = (
             ladder
-            for ladder in self.ladders
-            if task in (None, ladder.task)
-            and attribute in (None, ladder.attribute)
-            and (wanted is None or ladder.context_id in wanted)
+            for key, ladder in self.by_key.items()
+            if all(name in (None, own) for name, own in zip(wanted, key, strict=True))
         )
         return References(tuple(kept), self.source)
 
@@ -126,17 +125,16 @@ class References:
     ) -> References:
         """As `filter`; task may be a folder with a task.toml. raises : LadderError where there are none"""
         named = load_task(task).name if task else None
-        chosen = self.filter(task=named, attribute=attribute, context_ids=None if context_id is None else [context_id])
+        chosen = self.filter(task=named, attribute=attribute, context_id=context_id)
         if len(chosen):
             return chosen
         if context_id is not None and attribute:
             self.find(context_id, attribute, named)  # raises, naming the nearest
         wanted = {"context": context_id, "attribute": attribute, "task": task}
         names = ", ".join(f"{name} {value!r}" for name, value in wanted.items() if value) or "any kind"
-        ids = self._context_ids
         raise LadderError(
             f"{self.source} holds no ladder of {names}. It has the tasks {', '.join(self.tasks)}, the attributes "
-            f"{', '.join(self.attributes)}, and {len(ids)} contexts: {', '.join(ids[:8])}{', ...' * (len(ids) > 8)}"
+            f"{', '.join(self.attributes)}, and the contexts {shorten(self._context_ids)}"
         )
 
     # --------------------------------------------------------------------------------------------- load and save
@@ -221,9 +219,7 @@ def read_about(folder: str | os.PathLike[str]) -> dict[str, str]:
     if not manifest:
         raise ReferencesError(
             f"cannot add ladders to {path}: its {MANIFEST} is missing or is no JSON object, expected the licence and "
-            f"description of the ladders that are there. Put it back; or say them again, and save all anew: "
-            f"References((*References.load({str(path)!r}), ...)).save({str(path)!r}, overwrite=True, licence=..., "
-            "description=...)",
+            "description of the ladders that are there. Put it back, or save all anew, with both and overwrite=True",
             source=str(path / MANIFEST),
         )
     return {name: str(manifest.get(name, "")) for name in ("release", "licence", "description")}

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import InputError
-from ..evaluation.agreement import LEVELS, agreement
+from ..evaluation.agreement import LEVELS, Agreement, agreement
 from ..evaluation.bootstrap import draw_contexts
 from ..evaluation.join import join
 from ..evaluation.ratings import Ratings
+from ..evaluation.result import Evaluation
 from ..io.scores import score_row
 from ..signature import Signature
 from ..types import Score
@@ -60,46 +60,20 @@ def agreements(ratings: Ratings, scores: Mapping[str, Iterable[tuple[Score, Sign
             human = ratings.human(attribute)
             for level in LEVELS:
                 of = agreement(values, human, ratings.context_ids, ratings.systems, level=level, draws=draws)
-                value, low, high = (_number(end) for end in (of.value, of.low, of.high))
-                place = (name, attribute, level, "spearman")
-                found.figures.append(Figure(*place, value, low, high, of.n, of.n_skipped))
+                found.figures.append(_figure(name, attribute, level, "spearman", of))
     return found
 
 
-def read_evaluation(path: Path) -> Agreements:
-    """Of several methods, or of one, whose attributes are at the top.
-
-    raises : InputError for a file that `synthscore evaluate` did not write
-    """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        rest = content if "methods" in content else content["about"]
-        if "methods" in content:
-            methods = {name: method["attributes"] for name, method in content["methods"].items()}
-        else:
-            methods = {rest["method"]: {name: levels for name, levels in content.items() if name != "about"}}
-        found = Agreements(lines=[str(line) for line in rest.get("left_out", ())])
-        for method, attributes in methods.items():
-            for attribute, level, statistic, figure in _leaves(attributes):
-                value, low, high = (_number(figure[name]) for name in ("value", "low", "high"))
-                n, skipped = int(figure["n"]), int(figure["skipped"])
-                found.figures.append(Figure(method, attribute, level, statistic, value, low, high, n, skipped))
-        for attribute, level, statistic, people in _leaves(rest.get("people", {})):
-            found.ceilings[attribute, level, statistic] = _number(people["ceiling"])
-        return found
-    except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError) as error:
-        raise InputError(
-            f"cannot read {path.name}: it is not as `synthscore evaluate` writes it ({error!r}). Evaluate again",
-            source=str(path),
-        ) from error
+def read_evaluation(folder: Path) -> Agreements:
+    """raises : InputError for a folder that `synthscore evaluate` did not write"""
+    evaluation = Evaluation.load(folder)
+    return Agreements(
+        [_figure(*place, found) for place, found in evaluation.agreements.items()],
+        {place: found.ceiling for place, found in evaluation.people.items()},
+        list(evaluation.left_out),
+    )
 
 
-def _leaves(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
-    for attribute, levels in attributes.items():
-        for level, statistics in levels.items():
-            for statistic, figure in statistics.items():
-                yield attribute, level, statistic, figure
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
+def _figure(method: str, attribute: str, level: str, statistic: str, of: Agreement) -> Figure:
+    low, high = (math.nan if end is None else end for end in (of.low, of.high))
+    return Figure(method, attribute, level, statistic, of.value, low, high, of.n, of.n_skipped)

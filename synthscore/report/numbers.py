@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import alike
-from ..evaluation.agreement import per_context
-from ..evaluation.correlation import spearman
+from ..evaluation.agreement import agreement
+from ..evaluation.correlation import correlation
 from ..thresholds.rules import MinScore, expected_count
 from ..types import BoolArray, FloatArray, IntArray, Ladder, Score, Target
 from .read import Run, Scored
@@ -210,8 +210,8 @@ def length_effect(group: Group, texts: Mapping[str, Target], most: int) -> Lengt
     bins = [(float(np.median(words[part == k])), float(np.median(values[part == k]))) for k in np.unique(part)]
     order = np.lexsort((values, words))
     shown = order[np.unique(np.linspace(0, len(order) - 1, min(most, len(order))).round().astype(int))]
-    inside = per_context(values, words, [score.context_id for score in known]).value
-    return LengthEffect(words[shown], values[shown], len(known), tuple(bins), spearman(values, words), inside)
+    inside = agreement(values, words, [score.context_id for score in known]).value
+    return LengthEffect(words[shown], values[shown], len(known), tuple(bins), correlation(values, words), inside)
 
 
 # ------------------------------------------------------------------------------------------------- failures

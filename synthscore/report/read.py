@@ -132,7 +132,7 @@ def _read_folder(run: Run, folder: Path) -> None:
         name = path.relative_to(folder).as_posix()
         try:
             if name == EVALUATION:
-                run.evaluation = read_evaluation(path)
+                run.evaluation = read_evaluation(folder)
                 run.files.append(File(name, "agreement with people", 1))
             elif name.lower().endswith(SUFFIXES) and name != DATA and not name.startswith("."):
                 _read_file(run, str(path), name)

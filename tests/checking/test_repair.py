@@ -286,7 +286,7 @@ def test_a_ladder_without_its_context_is_left():
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.dictionaries(st.integers(1, 25), st.sampled_from(["", "I cannot help.", bad(10), bad(45, 2), bad(95, 3)])))
 def test_whatever_the_writer_does_no_ladder_gets_worse_and_no_good_text_is_lost(slips):
     made, engine = written(slips)

@@ -323,9 +323,9 @@ def test_a_benchmark_is_told_where_it_is(files, monkeypatch, capsys):
         (["--human", "r", "--prompts", "paper"], "--prompts paper does nothing"),
         (["--human", "r", "--resamples", "0", "--against", "length"], "--against needs resamples"),
         (["a/length.jsonl", "--human", "r", "--methods", "length"], "are both called length"),
-        (["--table", "ds1", "--data", "d"], "python -m papers ds1 --data DIR --model M"),
+        (["--table", "ds1", "--data", "d"], "python -m papers TABLE --data DIR --model M"),
         (["--human", "r", "--level", "text"], "Choose from"),
-        (["--human", "r", "--resamples", "-1"], "at least 0"),
+        (["--human", "r", "--resamples", "-1"], "Must be >= 0"),
     ],
 )
 def test_options_that_make_no_sense_together_give_2(argv, why, capsys):

@@ -1,9 +1,9 @@
-"""`synthscore rank` and what stands around it: a judge that reads quality from the text, and files of comparisons."""
+"""`synthscore rank` and `compare`: candidates, files of comparisons, and a judge that likes the first text."""
 
 import json
 import math
 import re
-from itertools import groupby, permutations
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -11,34 +11,17 @@ import pytest
 
 from synthscore import engines, ranking
 from synthscore.cli.app import main
-from synthscore.engine import Prompt
-from synthscore.errors import InputError
-from synthscore.judging.asking import Asking
-from synthscore.judging.tasks import load_task, task_names
-from synthscore.judging.templates import TEMPLATE_SETS, Templates
 from synthscore.ranking import METHODS, newton
 from synthscore.ranking.bradley_terry import soft_bradley_terry
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.designs import all_pairs
 from synthscore.ranking.gaussian import gaussian
-from synthscore.ranking.judge import Judge, Problem, ask_in_rounds
-from synthscore.ranking.pairs import merge_sort, stored_merge_sort
-from synthscore.types import Context
 from tests.cli.given import read, write
-from tests.fakes import CensoringEngine, FakeEngine
+from tests.fakes import FakeEngine, reading_judge
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
 BIAS = 1.0  # nats, for the text that is shown first
-
-
-def biased_judge(prompt: Prompt, labels):
-    """Log-odds: the difference of the numbers behind "quality", and BIAS for the text that is shown first."""
-    first, second = (float(number) for number in re.findall(r"quality (-?[\d.]+\d|-?\d)", prompt.text))
-    odds = first - second + BIAS
-    one, two = -np.logaddexp(0, -odds), -np.logaddexp(0, odds)
-    of = {"A": one, "B": two, "Worse": one, "Better": two, "No": one, "Yes": two, "Similar": -1.0}
-    log_probs = np.array([of[label] for label in labels])
-    return (log_probs - np.logaddexp.reduce(log_probs) + math.log(0.9)).tolist()
+biased_judge = reading_judge(BIAS)
 
 
 @pytest.fixture
@@ -53,7 +36,7 @@ QUALITIES = {"c1": (0.5, 2.5, 1.0, -1.0), "c2": (1.0, 0.0, 2.0, 3.0, -2.0)}
 
 def candidates(qualities=QUALITIES):
     return [
-        {"id": f"{c}-{k}", "context_id": c, "context": f"Article {c}.", "text": f"Text of quality {q}.", "human": q}
+        {"id": f"{c}-{k}", "context_id": c, "context": f"Article {c}.", "text": f"Text of q={q} .", "human": q}
         for c, values in qualities.items()
         for k, q in enumerate(values)
     ]
@@ -69,197 +52,6 @@ def compare(*argv):
 
 def by_id(rows):
     return {row["id"]: row["score"] for row in rows}
-
-
-def problem(context_id="c1", values=QUALITIES["c1"], attribute="coherence"):
-    texts = tuple(f"Text of quality {q}." for q in values)
-    return Problem(Context(context_id, "An article."), attribute, tuple(f"t{k}" for k in range(len(values))), texts)
-
-
-def judge(problems, engine=None, protocol="choose", task="summarization", templates="default", **options):
-    chosen = Templates(load_task(task), templates)
-    return Judge(problems, engine or FakeEngine(biased_judge), chosen, Asking(protocol, **options))
-
-
-# ------------------------------------------------------------------------------------------------- names
-
-
-def test_every_method_has_a_function_and_every_public_name_is_there():
-    assert list(ranking.METHODS) == [
-        *("win-ratio", "average-probability", "colley", "bt", "poe-bt", "bt-ties", "poe-g", "poe-g-hard"),
-        *("likelihood", "pairs"),
-    ]
-    comparisons = Comparisons.of([("a", "b", 0.8), ("b", "c", 0.7), ("a", "c", 0.6), ("c", "a", 0.5)])
-    for name, method in ranking.METHODS.items():
-        found = method(comparisons)
-        assert found.method == name
-        assert found.ids[found.order[0]] == "a"
-    assert all(getattr(ranking, name) is not None for name in ranking.__all__)
-
-
-# ------------------------------------------------------------------------------------------------- asking
-
-
-@pytest.mark.parametrize("templates", TEMPLATE_SETS)
-@pytest.mark.parametrize("task", task_names())
-@pytest.mark.parametrize("protocol", ["choose", "compare", "yes_no"])
-def test_the_first_text_is_shown_first_in_every_template(protocol, task, templates):
-    engine = FakeEngine()
-    attribute = next(iter(load_task(task).attributes))
-    asked = judge(
-        [Problem(Context("c", "C"), attribute, ("a", "b"), ("<ONE>", "<TWO>"))], engine, protocol, task, templates
-    )
-    asked([(0, 0, 1), (0, 1, 0)])
-    first, second = (prompt.text for prompt in engine.judged)
-    assert first.index("<ONE>") < first.index("<TWO>")
-    assert second.index("<TWO>") < second.index("<ONE>")
-
-
-@pytest.mark.parametrize("protocol", ["choose", "compare", "yes_no"])
-def test_an_answer_is_about_the_first_text(protocol):
-    asked = judge([problem(values=(0.5, 2.5))], protocol=protocol)
-    answers = asked([(0, 0, 1), (0, 1, 0)])
-    np.testing.assert_allclose(answers[:, 0] - answers[:, 1], [0.5 - 2.5 + BIAS, 2.5 - 0.5 + BIAS])
-    np.testing.assert_allclose(np.exp(answers).sum(axis=1), 1)
-    assert np.isneginf(answers[:, 2]).all() == (protocol != "compare")
-    (comparisons,) = asked.comparisons()
-    np.testing.assert_array_equal(comparisons.log_probs, answers)
-    assert (comparisons.first.tolist(), comparisons.second.tolist()) == ([0, 1], [1, 0])
-    assert f"protocol:{protocol}|" in str(comparisons.signature)
-    assert "task:summarization" in str(comparisons.signature)
-
-
-@pytest.mark.parametrize(("templates", "expected"), [("default", [0.1, 0.9]), ("paper", [0.9, 0.1])])
-def test_yes_is_said_of_the_target_wherever_the_template_shows_it(templates, expected):
-    yes = FakeEngine(lambda prompt, labels: [math.log(0.9), math.log(0.1)])
-    (answer,) = judge([problem()], yes, "yes_no", templates=templates)([(0, 0, 1)])
-    np.testing.assert_allclose(np.exp(answer[:2]), expected)
-
-
-def test_an_answer_far_beyond_what_a_probability_can_hold_keeps_its_log_odds():
-    asked = judge([problem(values=(60.0, 0.0))])
-    (answer,) = asked([(0, 0, 1)])
-    assert answer[0] - answer[1] == pytest.approx(61.0)
-
-
-def test_questions_of_all_problems_go_to_the_engine_in_one_call_with_equal_beginnings_together():
-    engine = FakeEngine(biased_judge)
-    problems = [problem("c1"), problem("c2", (5.0, 6.0, 7.0))]
-    asked = judge(problems, engine)
-    calls = [(k, i, j) for k, p in enumerate(problems) for i, j in all_pairs(len(p.ids)).tolist()]
-    rng = np.random.default_rng(0)
-    shuffled = [calls[k] for k in rng.permutation(len(calls))]
-    engine.calls.clear()
-    answers = asked(shuffled)
-    assert engine.calls == [("judge", 18)]
-    firsts = [re.findall(r"quality (-?[\d.]+\d)", prompt.text)[0] for prompt in engine.judged[-18:]]
-    assert len(list(groupby(firsts))) == 7  # each first text in one run
-    for (k, i, j), answer in zip(shuffled, answers, strict=True):
-        q = [float(re.findall(r"-?[\d.]+\d", text)[0]) for text in problems[k].texts]
-        assert answer[0] - answer[1] == pytest.approx(q[i] - q[j] + BIAS)
-
-
-def test_a_call_without_an_answer_is_left_out_and_named():
-    def picky(prompt, labels):
-        if "quality 2.5" in prompt.text and "quality 1.0" in prompt.text:
-            raise RuntimeError("no words")
-        return biased_judge(prompt, labels)
-
-    asked = judge([problem()], FakeEngine(picky))
-    answers = asked([(0, 0, 1), (0, 1, 2), (0, 2, 3)])
-    assert np.isnan(answers).all(axis=1).tolist() == [False, True, False]
-    (failure,) = asked.failures
-    assert (failure.group, failure.first, failure.second) == (("c1", "coherence"), "t1", "t2")
-    assert "no words" in failure.reason
-    assert len(asked.comparisons()[0]) == 2
-
-
-def test_labels_without_mass_and_untold_labels_are_no_answers():
-    assert np.isnan(judge([problem()], min_mass=0.95)([(0, 0, 1)])).all()
-    untelling = CensoringEngine(biased_judge, lambda prompt: {0: 0.0})
-    asked = judge([problem(values=(0.0, 1.0))], untelling)
-    assert np.isnan(asked([(0, 0, 1)])).all()
-    assert "did not report" in asked.failures[0].reason
-    assert not np.isnan(judge([problem(values=(0.0, 1.0))], untelling, max_unreported=1)([(0, 0, 1)])).any()
-
-
-def test_a_problem_has_two_texts_or_more_with_ids_of_their_own():
-    with pytest.raises(InputError, match="1 candidates"):
-        Problem(Context("c", "C"), "coherence", ("a",), ("text",))
-    with pytest.raises(InputError, match="2 candidates with 1 different ids"):
-        Problem(Context("c", "C"), "coherence", ("a", "a"), ("one", "two"))
-    with pytest.raises(InputError, match="protocol='yes_no_two_sided'"):
-        judge([problem()], protocol="yes_no_two_sided")
-
-
-def test_rounds_spend_the_budget_of_each_problem_on_close_pairs_without_asking_twice():
-    values = (0.0, 0.1, 5.0, 5.1, 10.0, 10.1)
-    engine = FakeEngine(biased_judge)
-    asked = judge([problem("c1", values), problem("c2", values[:3])], engine)
-    n_before = len(engine.calls)
-    rngs = [np.random.default_rng(k) for k in range(2)]
-    one, two = ask_in_rounds([p.ids for p in asked.problems], asked, [21, 6], rngs)
-    for before, after in zip((one, two), asked.comparisons(), strict=True):
-        np.testing.assert_array_equal(before.log_probs, after.log_probs)
-    assert (len(one), len(two)) == (21, 6)
-    assert [size for _, size in engine.calls[n_before:]] == [5 + 2, 6 + 3, 6 + 1, 4]
-    calls = list(zip(one.first.tolist(), one.second.tolist(), strict=True))
-    assert len(set(calls)) == 21
-    for close in ((0, 1), (2, 3), (4, 5)):
-        assert {close, close[::-1]} <= set(calls)
-
-
-def test_rounds_do_not_ask_the_same_unanswerable_thing_again():
-    def picky(prompt, labels):
-        if "quality 9" in prompt.text:
-            raise RuntimeError("too long")
-        return biased_judge(prompt, labels)
-
-    asked = judge([problem("c1", (0.0, 1.0, 2.0, 9.0))], FakeEngine(picky))
-    (found,) = ask_in_rounds([asked.problems[0].ids], asked, [12], [np.random.default_rng(0)])
-    assert len(asked.failures) == 6
-    assert len({(f.first, f.second) for f in asked.failures}) == 6
-    assert len(found) == 6
-
-
-def test_a_sort_finds_the_order_of_all_problems_and_the_stored_answers_give_it_again():
-    problems = [problem("c1", (3.0, -9.0, 7.0, 12.0, 0.0)), problem("c2", (9.0, 4.0))]
-    asked = judge(problems)
-    found = merge_sort([p.ids for p in problems], asked, seed=3)
-    assert found[0].scores.tolist() == [0, -2, 1, 2, -1]
-    assert found[1].scores.tolist() == [0.5, -0.5]
-    for comparisons, before in zip(asked.comparisons(), found, strict=True):
-        again = stored_merge_sort(comparisons, seed=3)
-        assert again.scores.tolist() == before.scores.tolist()
-        assert again.n_comparisons.tolist() == before.n_comparisons.tolist()
-        assert again.settings == before.settings
-
-
-def test_a_sort_does_not_depend_on_the_order_in_which_candidates_are_named():
-    asked = judge([problem("c1", (0.2, 0.1, 0.3, 0.0))])  # all closer than the bias: the start decides
-    asked([(0, int(i), int(j)) for i, j in all_pairs(4)])
-    (calls,) = asked.comparisons()
-    place = np.array([2, 0, 3, 1])
-    other = Comparisons(
-        tuple(calls.ids[k] for k in place),
-        np.argsort(place)[calls.first],
-        np.argsort(place)[calls.second],
-        calls.log_probs,
-        calls.weights,
-    )
-    one, two = stored_merge_sort(calls, seed=1), stored_merge_sort(other, seed=1)
-    assert [two.scores[two.ids.index(name)] for name in one.ids] == one.scores.tolist()
-    orders = {tuple(stored_merge_sort(calls, seed=seed).order.tolist()) for seed in range(10)}
-    assert len(orders) > 1
-
-
-def test_a_stored_sort_reads_the_other_order_where_it_must_and_ends_where_nothing_is_known():
-    chain = Comparisons.of([("a", "b", 0.9), ("b", "c", 0.9), ("a", "c", 0.9)])
-    assert [stored_merge_sort(chain, seed=seed).order.tolist() for seed in range(6)] == [[0, 1, 2]] * 6
-    gap = Comparisons.of([("a", "b", 0.9)], ids=["a", "b", "c"])
-    found = stored_merge_sort(gap)
-    assert np.isnan(found.scores).all()
-    assert "c" in found.settings["failed"]
 
 
 # ------------------------------------------------------------------------------------------------- rank CANDIDATES
@@ -364,9 +156,9 @@ def test_contexts_may_come_from_a_file_of_their_own(engine, capsys):
 
 
 def test_every_candidate_has_a_row_and_what_cannot_be_ranked_says_why(engine, capsys):
-    alone = {"id": "alone", "context_id": "c3", "context": "Article.", "text": "Text of quality 1.0"}
+    alone = {"id": "alone", "context_id": "c3", "context": "Article.", "text": "Text of q=1.0 ."}
     rows = candidates()
-    empty, twice = rows[0] | {"id": "empty", "text": " "}, rows[1] | {"text": "Another of quality 4.0"}
+    empty, twice = rows[0] | {"id": "empty", "text": " "}, rows[1] | {"text": "Another of q=4.0 ."}
     other = rows[1] | {"id": "other", "context": "Another article."}
     write("c.jsonl", *rows, empty, twice, other, alone, '{"id": ')
     assert rank("c.jsonl", "-o", "o.jsonl") == 3
@@ -384,7 +176,7 @@ def test_every_candidate_has_a_row_and_what_cannot_be_ranked_says_why(engine, ca
 
 def test_calls_without_an_answer_are_counted_and_what_they_leave_is_ranked(engine, monkeypatch, capsys):
     def picky(prompt, labels):
-        if "quality 2.5" in prompt.text:
+        if "q=2.5 " in prompt.text:
             raise RuntimeError("too long")
         return biased_judge(prompt, labels)
 
@@ -724,68 +516,6 @@ def test_options_that_do_nothing_together_are_refused(argv, capsys):
 def test_an_option_that_moved_says_where(argv, new, capsys):
     assert main(argv.split()) == 2
     assert new in capsys.readouterr().err
-
-
-# ------------------------------------------------------------------------------------------------- curve
-
-
-def write_full(n=5, contexts=3):
-    rows = []
-    for c in range(contexts):
-        rng = np.random.default_rng(c)
-        q = rng.normal(size=n)
-        for i, j in all_pairs(n).tolist():
-            p = 1 / (1 + math.exp(-(q[i] - q[j] + rng.normal())))
-            rows.append({"context_id": f"c{c}", "first": f"t{i}", "second": f"t{j}", "probability": p})
-        write(f"human{c}.jsonl", *[{"id": f"t{i}", "context_id": f"c{c}", "human": x} for i, x in enumerate(q)])
-    write("calls.jsonl", *rows)
-    write("human.jsonl", *[row for c in range(contexts) for row in read(f"human{c}.jsonl")])
-
-
-def curve(*options):
-    return main(["curve", "calls.jsonl", "--draws", "4", *options])
-
-
-def test_a_curve_is_a_table_rows_json_and_a_picture(capsys):
-    write_full()
-    options = ("--human", "human.jsonl", "--methods", "win-ratio,poe-bt", "--plot", "c.svg", "-o", "curve.csv")
-    assert curve(*options) == 0
-    out, err = capsys.readouterr()
-    assert out.splitlines()[0].split() == ["calls", "win-ratio", "poe-bt"]
-    assert [line.split()[0] for line in out.splitlines()[1:]] == ["10", "12", "14", "16", "18", "20"]
-    assert out.splitlines()[-1].count("± 0.000") == 2
-    assert "Spearman with the ratings of human.jsonl, mean over 3 contexts; mean and sd of 4 draws" in err
-    assert ">win-ratio</text>" in Path("c.svg").read_text()
-    assert Path("curve.csv").read_text().splitlines()[0].startswith("method,n_calls,mean,sd,low,high")
-    assert curve(*options[:4], "--json", "-q") == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert len(rows) == 12
-    assert rows[0]["low"] < rows[0]["mean"] < rows[0]["high"]
-    assert rows[0]["n_contexts"] == 3
-
-
-def test_a_curve_without_ratings_says_what_it_is_compared_with(capsys):
-    write_full()
-    assert curve("--methods", "poe-g", "--budgets", "20,10", "--selection", "greedy") == 0
-    out, err = capsys.readouterr()
-    assert "Spearman with what the same method says of the full set" in err
-    assert out.splitlines()[2].split() == ["20", "1.000", "±", "0.000"]
-    found = []
-    for selection in ("greedy", "symmetric", "random", "no-repeat"):
-        assert curve("--methods", "poe-g", "--budgets", "10", "--selection", selection, "--json", "-q") == 0
-        found.append(json.loads(capsys.readouterr().out)[0]["mean"])
-    assert len(set(found)) == 4
-
-
-def test_a_curve_in_which_something_could_not_be_ranked_says_so(capsys):
-    rows = [{"first": i, "second": j, "outcome": o} for i, j, o in (("a", "b", 1), ("b", "a", 0), ("a", "c", 1))]
-    rows += [{"first": i, "second": j, "outcome": o} for i, j, o in (("c", "a", 0), ("b", "c", 1), ("c", "b", 0))]
-    write("calls.jsonl", *rows)
-    write("human.jsonl", *[{"id": name, "human": h} for name, h in zip("abc", (3, 2, 1), strict=True)])
-    assert curve("--methods", "poe-bt,bt", "--human", "human.jsonl", "--budgets", "6") == 3
-    out, err = capsys.readouterr()
-    assert "poe-bt could not rank 4 contexts (of all draws)" in err
-    assert out.splitlines()[1].split() == ["6", "nan", "±", "nan", "1.000", "±", "0.000"]
 
 
 # ------------------------------------------------------------------------------------------------- real verdicts

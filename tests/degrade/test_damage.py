@@ -301,7 +301,7 @@ SEVERITY = st.floats(0, 1)
 
 
 @given(st.sampled_from(ASKED), SEEDS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_severity_zero_is_the_text_itself(asked, seed):
     text, material = TEXTS[asked[0]]
     rng = np.random.default_rng(seed)
@@ -309,7 +309,7 @@ def test_severity_zero_is_the_text_itself(asked, seed):
 
 
 @given(st.sampled_from(ASKED), SEEDS, SEVERITY, SEVERITY)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_more_severity_is_never_nearer_to_the_text(asked, seed, one, other):
     (task, attribute), (low, high) = asked, sorted((one, other))
     text, material = TEXTS[task]
@@ -328,7 +328,7 @@ def test_more_severity_is_never_nearer_to_the_text(asked, seed, one, other):
 
 
 @given(st.sampled_from([pair for pair in ASKED if pair[0] == "summarization"]), SEEDS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_summary_has_a_text_of_its_own_for_nearly_every_rung_of_five_and_no_long_one(asked, seed):
     text, material = TEXTS["summarization"]
     rungs = [
@@ -348,7 +348,7 @@ def test_a_summary_has_a_text_of_its_own_for_nearly_every_rung_of_five_and_no_lo
 
 
 @given(st.sampled_from(ASKED), SEEDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_path_grows_step_by_step_and_never_repeats_a_text(asked, seed):
     task, attribute = asked
     text, material = TEXTS[task]
@@ -361,7 +361,7 @@ def test_a_path_grows_step_by_step_and_never_repeats_a_text(asked, seed):
 
 
 @given(st.text(max_size=120), st.sampled_from(list(damages())), SEEDS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_no_text_breaks_an_edit_and_none_becomes_empty(text, kind, seed):
     made = damages()[kind].apply(text, np.random.default_rng(seed), Material(ARTICLE, text, FOREIGN))
     assert made is None or made.strip() or not text.strip()
@@ -483,7 +483,7 @@ def test_sentences_end_where_a_reader_would_end_them(text, expected):
 
 
 @given(st.text(alphabet="aB1 .!?'\"\n", max_size=60))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_sentences_lose_nothing_but_space(text):
     assert "".join("".join(sentences(text)).split()) == "".join(text.split())
 

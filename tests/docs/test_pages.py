@@ -15,14 +15,9 @@ from .sandbox import RELEASED, Models, entered, fill
 from .shell import REPOSITORY
 
 PAGES = page_paths(REPOSITORY)
-FAST = ("guide.md",)
 
 if len(PAGES) < 2:
     pytest.skip(f"{REPOSITORY / 'docs'} is not there", allow_module_level=True)
-
-
-def named(path: Path):
-    return pytest.param(path, id=path.name, marks=() if path.name in FAST else pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")
@@ -67,7 +62,8 @@ def test_files_and_functions_that_a_page_names_are_there(path):
         pkgutil.resolve_name(name)
 
 
-@pytest.mark.parametrize("path", [named(path) for path in PAGES])
+@pytest.mark.slow
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_a_page_prints_what_it_says(path, sandbox):
     left_out = []
     for done in follow(path, sandbox):

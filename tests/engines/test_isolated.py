@@ -50,7 +50,7 @@ def path_of(planned, sequence):
 
 
 @given(MANY)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_sequence_reads_back_and_its_texts_do_not_see_each_other(many):
     planned = plan(many, MARKS)
     assert planned.n_tokens <= sum(map(len, many))
@@ -71,7 +71,7 @@ def test_a_sequence_reads_back_and_its_texts_do_not_see_each_other(many):
 
 
 @given(MANY, st.integers(4, 60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_chunks_hold_every_sequence_once_and_no_more_tokens_than_asked(many, max_tokens):
     groups = chunks(many, MARKS, max_tokens)
     assert sorted(place for group in groups for place in group) == list(range(len(many)))

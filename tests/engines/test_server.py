@@ -65,7 +65,7 @@ FORMS = LabelForms(("x", "y", "z"), (((0,), (1, 2)), ((3, 4, 5),), ((6,), (3, 7)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_truth_lies_between_least_and_most_whatever_was_told(seed, k):
     rng = np.random.default_rng(seed)
     places = {}
@@ -153,7 +153,7 @@ def test_labels_of_which_one_begins_another_are_refused(labels):
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_probability_is_off_by_more_than_the_slack_and_no_difference_by_more_than_twice_that(seed):
     rng = np.random.default_rng(seed)
     most = rng.dirichlet(np.ones(3)) * 0.9

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,13 @@ from scipy import stats
 
 from synthscore.errors import InputError
 from synthscore.evaluation import correlation
-from synthscore.evaluation.agreement import ALIASES, LEVELS, NAN_POLICIES, agreement, per_context
-from synthscore.evaluation.correlation import STATISTICS, kendall, pearson, spearman
+from synthscore.evaluation.agreement import ALIASES, LEVELS, NAN_POLICIES, agreement
+from synthscore.evaluation.correlation import STATISTICS
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
+spearman, pearson, kendall = (
+    partial(correlation.correlation, statistic=name) for name in ("spearman", "pearson", "kendall")
+)
 SCIPYS = {
     "spearman": lambda x, y: stats.spearmanr(x, y).statistic,
     "pearson": lambda x, y: stats.pearsonr(x, y).statistic,
@@ -219,7 +223,7 @@ def test_policies_settle_constant_contexts_as_they_say():
 
 
 def test_contexts_are_averaged_not_pooled():
-    found = per_context([1, 2, 3, 30, 20, 10], [1, 2, 3, 1, 2, 3], list("aaabbb"))
+    found = agreement([1, 2, 3, 30, 20, 10], [1, 2, 3, 1, 2, 3], list("aaabbb"))
     assert found.value == pytest.approx(0)
     assert found.n_contexts == 2
     assert found.stderr == pytest.approx(1)
@@ -228,14 +232,14 @@ def test_contexts_are_averaged_not_pooled():
 def test_equal_ratings_are_skipped_and_equal_scores_count_as_zero():
     values = [1, 2, 3, 3, 1, 2, 5]
     human = [4, 4, 1, 2, 1, 2, 3]
-    found = per_context(values, human, list("aabbccd"))
+    found = agreement(values, human, list("aabbccd"))
     assert (found.value, found.n_contexts, found.n_skipped, found.n_constant) == (0.5, 2, 2, 1)
 
 
 def test_an_unscored_text_is_left_out_and_its_context_counted():
-    found = per_context([np.nan, 1, 2, np.nan], [1, 2, 3, 1], list("aaab"))
+    found = agreement([np.nan, 1, 2, np.nan], [1, 2, 3, 1], list("aaab"))
     assert (found.value, found.n_contexts, found.n_skipped) == (1, 1, 1)
-    assert np.isnan(per_context([np.nan], [1], ["a"]).value)
+    assert np.isnan(agreement([np.nan], [1], ["a"]).value)
 
 
 def test_scores_that_are_null_are_counted_not_zero():
@@ -288,7 +292,7 @@ def test_constant_ratings_have_no_correlation_and_it_is_said(level):
 
 def test_columns_of_different_length_are_refused():
     with pytest.raises(InputError, match="2 values, 1 ratings, 2 contexts, 2 systems: expected as many"):
-        per_context([1, 2], [1], ["a", "a"])
+        agreement([1, 2], [1], ["a", "a"])
     with pytest.raises(InputError, match="expected as many"):
         agreement([1, 2], [1, 2], ["a", "a"], ["s"])
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from synthscore.errors import InputError, RankingError
-from synthscore.evaluation.correlation import spearman
+from synthscore.evaluation.correlation import correlation as spearman
 from synthscore.evaluation.curves import default_budgets, efficiency_curves, t_interval
 from synthscore.ranking.bias import mean_debiasing, median_debiasing, pool
 from synthscore.ranking.bradley_terry import soft_bradley_terry

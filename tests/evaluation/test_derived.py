@@ -171,7 +171,7 @@ def test_columns_of_other_names_are_named_in_the_spec(tmp_path):
     sums = method(f"zsum(-1*file:{path}:score=align,id=doc,constant)")(ratings(), "fluency", Tools())
     assert sums.values[0] > sums.values[2]
     for options in (":mark=align", ":score=", ":score=a,score=b"):
-        with pytest.raises(MethodError, match="each name once, out of: score, id, context_id, system, attribute"):
+        with pytest.raises(MethodError, match="each once, out of: score, id, context_id, system, attribute"):
             said(path, options=options)
 
 

@@ -167,7 +167,7 @@ def test_draws_on_another_attribute_are_others():
 
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=5, max_size=5))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_draws_converge_to_the_expectation(weights):
     probs = np.array(weights) / sum(weights)
     ratings = rated({"c1": (2.0,) * 50})

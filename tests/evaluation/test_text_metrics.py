@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synthscore.evaluation.agreement import per_context
+from synthscore.evaluation.agreement import agreement
 from synthscore.evaluation.methods import MethodError, Tools, method
 from synthscore.evaluation.methods.floors import KINDS as FLOORS
 from synthscore.evaluation.methods.floors import WORDS, overlap, source_overlap
@@ -288,7 +288,7 @@ SUMMEVAL = ("fluency", "coherence", "consistency", "relevance")
 
 
 def agreements(values, human, made, attributes, digits):
-    return [round(per_context(values, human[attribute], made.context_ids).value, digits) for attribute in attributes]
+    return [round(agreement(values, human[attribute], made.context_ids).value, digits) for attribute in attributes]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def good(rows):
     return [row for row in rows if not isinstance(row, InputError)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows=ANY_ROWS, suffix=st.sampled_from([".jsonl", ".jsonl.gz", ".csv", ".tsv", ".parquet"]))
 def test_texts_survive_every_format(tmp_path_factory, rows, suffix):
     path = tmp_path_factory.mktemp("rows") / f"rows{suffix}"

@@ -134,7 +134,7 @@ def test_each_wave_is_one_call_whatever_the_number_of_contexts_and_each_rung_one
 
 
 @given(st.integers(2, 12))
-@settings(max_examples=11, deadline=None)
+@settings(max_examples=11)
 def test_a_rung_between_is_asked_for_with_the_texts_of_its_parents_and_records_them(n_rungs):
     engine = FakeEngine()
     [made] = ladders(engine, [FERRY], ["fluency"], n_rungs)
@@ -230,7 +230,7 @@ def test_only_rejected_rungs_are_asked_again_together_and_with_new_seeds():
 
 @given(st.sets(st.integers(0, 15)), st.integers(1, 4))
 @example(set(range(16)), 3)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_rung_that_fails_holds_no_text_but_a_reason_and_takes_its_children_with_it(bad, max_attempts):
     def write(prompt: Prompt, seed: int) -> str:
         return "I'm sorry, but I can't." if seed % 16 in bad else seed_writer(prompt, seed)
@@ -641,7 +641,7 @@ def degraded(contexts=CONTEXTS, attributes=tuple(TASK.attributes), n_rungs=5, ta
 
 @pytest.mark.slow
 @given(st.integers(0, 10**6))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_degraded_ladders_are_nested_and_rise_away_from_the_damage(seed):
     def pairs(text):
         words = text.split()

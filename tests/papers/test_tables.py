@@ -570,7 +570,7 @@ def full(n):
     return Comparisons.from_probabilities([str(k) for k in range(n)], calls[:, 0], calls[:, 1], [0.5] * len(calls))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(4, 9), st.integers(2, 3), st.integers(0, 999))
 def test_some_calls_are_pairs_in_both_orders_that_connect_all_texts(n, per_text, seed):
     calls = full(n)
@@ -584,7 +584,7 @@ def test_some_calls_are_pairs_in_both_orders_that_connect_all_texts(n, per_text,
     assert len(reached) == n
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(3, 7), st.integers(0, 999))
 def test_pairs_that_connect_all_texts_anyway_are_a_uniform_draw(n, seed):
     i, j = np.triu_indices(n, 1)

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from synthscore import ranking
 from synthscore.errors import InputError, RankingError, SynthscoreWarning
 from synthscore.judging.asking import Asking
 from synthscore.ranking import METHODS, Comparisons, ComparisonSets, Selection, compare, rank
@@ -153,3 +154,16 @@ def test_a_broken_row_of_contexts_is_a_warning_and_its_candidates_are_left_out()
         sets = compare(rows, FakeEngine(), task="summarization", attribute="coherence", contexts=contexts)
     assert [each.names["id"] for each in sets.left_out] == ["q0", "q1", "q2"]
     assert not sets.complete
+
+
+def test_every_method_has_a_function_and_every_public_name_is_there():
+    assert list(ranking.METHODS) == [
+        *("win-ratio", "average-probability", "colley", "bt", "poe-bt", "bt-ties", "poe-g", "poe-g-hard"),
+        *("likelihood", "pairs"),
+    ]
+    comparisons = Comparisons.of([("a", "b", 0.8), ("b", "c", 0.7), ("a", "c", 0.6), ("c", "a", 0.5)])
+    for name, method in ranking.METHODS.items():
+        found = method(comparisons)
+        assert found.method == name
+        assert found.ids[found.order[0]] == "a"
+    assert all(getattr(ranking, name) is not None for name in ranking.__all__)

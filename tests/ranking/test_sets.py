@@ -156,7 +156,7 @@ def test_comparisons_by_several_judges_are_signed_by_all_of_them(signatures, exp
 LOG_PROBS = st.tuples(*[st.one_of(st.just(-math.inf), st.floats(-700, 0))] * 3).filter(lambda p: max(p) > -700)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(rows=st.lists(LOG_PROBS, min_size=1, max_size=5), suffix=st.sampled_from(["jsonl", "csv", "parquet"]))
 def test_comparisons_come_back_from_a_file_to_the_last_bit(tmp_path_factory, rows, suffix):
     log_probs = np.array(rows)

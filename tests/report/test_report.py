@@ -19,8 +19,12 @@ from hypothesis import strategies as st
 
 from synthscore.cli.app import main
 from synthscore.errors import InputError
+from synthscore.evaluation import Evaluation, Mean, Place, Settings
+from synthscore.evaluation.agreement import Agreement
+from synthscore.evaluation.people import Reliability
+from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.io.fields import Row
-from synthscore.io.scores import read_score, score_row
+from synthscore.io.scores import Scores, read_score, score_row
 from synthscore.io.write import write_rows
 from synthscore.ladders.references import References
 from synthscore.report import page, read_run
@@ -763,26 +767,39 @@ def test_agreement_is_that_of_the_library(run):
     assert "1 scores of texts that nobody rated" in shown
 
 
-def evaluation(method="ladder", value=0.4):
-    figure = {"value": value, "low": 0.3, "high": 0.5, "n": 32, "skipped": 1}
-    levels = {"per_context": {"spearman": figure, "kendall": figure | {"value": 0.2}}}
-    people = {"coherence": {"per_context": {"spearman": {"ceiling": 0.77}}}}
-    rest = {"people": people, "left_out": ["3 texts: nobody rated them"]}
-    return {"methods": {method: {"attributes": {"coherence": levels}}}, **rest}
+def figure(value=0.4, attribute="coherence", method="ladder", level="per_context", statistic="spearman"):
+    low, high = (None, None) if value is None else (value - 0.1, value + 0.1)
+    value = float("nan") if value is None else value
+    return Place(method, attribute, level, statistic), Agreement(value, 0.1, 8, 1, 0, 0, 32, 0, 0, low, high)
+
+
+def save_evaluation(folder, *figures, people=(), left_out=()):
+    """Of one rated text, and these figures."""
+    ratings = Ratings("mine", (RatedText("a", "c", "s", "A text.", {"coherence": 1.0}),), ("coherence",))
+    scores = {
+        place[:2]: Scores((Score("a", "c", place.attribute, 1.0),), Signature.of(scoring="x")) for place, _ in figures
+    }
+    means = {(place.method, *place[2:]): Mean(0.4, None, None) for place, _ in figures}
+    Evaluation(
+        ratings, scores, Settings(), dict(figures), means,
+        people=dict(people), left_out=left_out,
+    ).save(folder)  # fmt: skip
 
 
 def test_an_evaluation_is_shown_as_it_was_written(tmp_path):
-    a_run(tmp_path, [row()])
-    (tmp_path / "evaluation.json").write_text(json.dumps(evaluation()))
+    people = Reliability(0.5, 0.6, 0.77, None, None, 0.5, 0.5, 32, 0, 3.0, 8)
+    save_evaluation(
+        a_run(tmp_path, [row()]),
+        figure(),
+        figure(0.2, statistic="kendall"),
+        people={("coherence", "per_context", "spearman"): people},
+        left_out=("3 texts: nobody rated them",),
+    )
     shown = visible(page(read_run(tmp_path)))
     assert "ladder coherence per_context spearman 0.40 0.30 0.50 32 1" in shown
     assert "ladder coherence per_context kendall 0.20" in shown
     assert "a method without error: 0.77" in shown
     assert "Left out: 3 texts: nobody rated them." in shown
-    one = evaluation()
-    of_one = {**one.pop("methods")["ladder"]["attributes"], "about": {"method": "scores.jsonl", **one}}
-    (tmp_path / "evaluation.json").write_text(json.dumps(of_one))
-    assert "scores.jsonl coherence per_context spearman 0.40 0.30 0.50 32 1" in visible(page(read_run(tmp_path)))
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"methods": 3}', '{"coherence": {"pooled": {"spearman": {"value": 1}}}}'])
@@ -795,9 +812,8 @@ def test_an_evaluation_that_is_not_one_is_left_out_and_named(tmp_path, text):
 
 
 def test_the_best_method_comes_first_and_one_without_a_figure_last(tmp_path):
-    of = evaluation("middling", 0.4)
-    of["methods"] |= evaluation("best", 0.9)["methods"] | evaluation("unknown", None)["methods"]
-    (tmp_path / "evaluation.json").write_text(json.dumps(of))
+    values = {"middling": 0.4, "best": 0.9, "unknown": None}
+    save_evaluation(tmp_path, *(figure(value, method=name) for name, value in values.items()))
     html = page(read_run(tmp_path))
     assert re.findall(r'class="name">(\w+)<', html) == ["best", "middling", "unknown"]
 
@@ -867,11 +883,8 @@ def nasty_run(folder):
     a_run(folder, rows, targets=texts)
     write_rows([{"id": "c", "text": NASTY}], folder / "a<img src=x>b.jsonl")
     (folder / "broken<img src=x>.jsonl").write_text(NASTY)
-    of = evaluation(NASTY)
-    of["methods"][NASTY]["attributes"] = {
-        NASTY: {NASTY: {NASTY: {"value": 0.1, "low": 0, "high": 1, "n": 3, "skipped": 0}}}
-    }
-    (folder / "evaluation.json").write_text(json.dumps(of | {"left_out": [NASTY]}))
+    nasty = figure(0.1, NASTY, NASTY, NASTY, NASTY)
+    save_evaluation(folder, nasty, left_out=(NASTY,))
     return folder
 
 

@@ -262,7 +262,7 @@ def test_same_decision_stops_by_what_is_to_come_and_not_by_what_is_not_known():
     assert SameDecision(3.0, 0.05).met(mean, sd, to_come).tolist() == [True, False, False]
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.floats(1.5, 4.5), st.sampled_from([0.01, 0.05, 0.2]))
 def test_what_is_left_open_grows_with_being_less_strict(threshold, eps):
     mean, sd = np.linspace(0, 6, 50), np.full(50, 0.7)

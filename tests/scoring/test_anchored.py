@@ -130,7 +130,7 @@ def test_laplace_is_near_the_integral_over_a_grid():
     assert found.sd[0] == pytest.approx(np.sqrt(density @ (grid - mean) ** 2), rel=0.03)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6))
 def test_the_same_question_said_of_the_other_text_changes_nothing(seed):
     rng = np.random.default_rng(seed)
@@ -408,7 +408,7 @@ def test_a_model_with_length_asks_for_lengths():
 # ------------------------------------------------------------------------------------------------- values
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.floats(-40, 40), st.floats(-5, 5))
 def test_probabilities_sum_to_1_and_have_the_log_odds_that_they_are_made_of(d, tie):
     better, worse, similar = judge_of(log_tie=tie).probs(np.array([d]))[0]

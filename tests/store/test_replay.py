@@ -364,7 +364,7 @@ def test_nothing_to_replay_is_an_error(tmp_path, opened, capsys):
     with Store(tmp_path / "a.sqlite") as store:
         store.put_many([Stored(b"k" * 32, "labels", {}, ENGINE)])
     assert main(["verify", str(store.path)]) == 1
-    assert "format 1 did not keep" in capsys.readouterr().err
+    assert "no such answers with their questions" in capsys.readouterr().err
     assert main(["verify", str(tmp_path / "none.sqlite")]) == 1
     assert "there is no such file" in capsys.readouterr().err
     assert not os.path.exists(tmp_path / "none.sqlite")

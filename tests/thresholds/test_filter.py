@@ -438,7 +438,7 @@ def test_scores_from_stored_verdicts_are_those_of_the_scorer_to_the_last_bit(eng
 
 
 @given(st.lists(st.lists(st.floats(-20, 0), min_size=15, max_size=15), min_size=1, max_size=4))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_any_verdicts_give_the_same_score_from_the_store(log_probs):
     from synthscore.ladders.references import References
     from synthscore.scoring.whole import paper_values

@@ -75,7 +75,7 @@ def _numbers(text):
 
 
 @given(st.sampled_from([ARTICLE, SUMMARY, STORY, REPLY, VERBALISED]), SEEDS, st.integers(0, 6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_preserving_edits_keep_numbers_and_names(text, seed, n):
     made = preserve(text, np.random.default_rng(seed), n)
     assert _numbers(made) == _numbers(text)

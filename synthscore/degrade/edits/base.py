@@ -26,7 +26,7 @@ class Material:
 Edit = Callable[[str, Generator, Material], "str | None"]
 
 EDITS: dict[str, Edit] = {}
-"""Name -> edit: `dropped_word` is "dropped-word"."""
+"""Name -> edit: `dropped_word` is "dropped-word". It gives None where there is nothing that it could damage."""
 
 T = TypeVar("T")
 
@@ -35,8 +35,8 @@ class NoPlaceError(Exception):
     """There is nothing here that the edit could damage."""
 
 
-def edit(function: Edit) -> Edit:
-    """Put the function into the register; where there is no place for it, it gives None."""
+def edit(function: Callable[[str, Generator, Material], str]) -> Edit:
+    """Put the function, which raises NoPlaceError where it finds no place, into the register."""
 
     @wraps(function)
     def made(text: str, rng: Generator, material: Material) -> str | None:
@@ -49,10 +49,15 @@ def edit(function: Edit) -> Edit:
     return made
 
 
+def require(found: object) -> None:
+    """raises : NoPlaceError"""
+    if not found:
+        raise NoPlaceError
+
+
 def pick(rng: Generator, options: Sequence[T]) -> T:
     """raises : NoPlaceError for no options"""
-    if not options:
-        raise NoPlaceError
+    require(options)
     return options[int(rng.integers(len(options)))]
 
 
@@ -121,13 +126,12 @@ def place(parts: Sequence[str], index: int, new: str, replace: bool) -> str:
     return join([*parts[: index + (not replace)], new, *parts[index + 1 :]])
 
 
-def stock(text: str, ready: Sequence[str], rng: Generator, share: float) -> str | None:
+def stock(text: str, ready: Sequence[str], rng: Generator, share: float) -> str:
     """A ready-made sentence between the sentences, or (a share of the times) in place of one of them."""
     parts, shown = sentences(text), {like(sentence, text): sentence for sentence in ready}
     free = [sentence for sentence in shown if sentence not in parts]
     index = pick(rng, [i for i, part in enumerate(parts) if part not in shown])
-    if not free:
-        return None
+    require(free)
     replace = rng.random() < share
     new = about_as_long(rng, free, len(parts[index].split()), 2) if replace else pick(rng, free)
     return place(parts, index, new, replace)

@@ -11,7 +11,7 @@ from numpy.random import Generator
 
 from ..reading import Name, bare, content_words, core, names, plain, starts_sentence
 from ..words import word_list, word_map, word_set
-from .base import Material, change_one, edit, join, mend_articles, pick, put
+from .base import Material, change_one, edit, join, mend_articles, pick, put, require
 
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
@@ -56,13 +56,13 @@ def _entity(text: str, rng: Generator, options: Sequence[Name], known: str) -> s
 
 
 @edit
-def entity_same_document(text: str, rng: Generator, material: Material) -> str | None:
+def entity_same_document(text: str, rng: Generator, material: Material) -> str:
     """A name becomes another one of the same context: all names are familiar, the claim is wrong."""
     return _entity(text, rng, names(_known(material)), _known(material))
 
 
 @edit
-def entity_other_document(text: str, rng: Generator, material: Material) -> str | None:
+def entity_other_document(text: str, rng: Generator, material: Material) -> str:
     """A name becomes one that the context does not mention."""
     known = _known(material)
     options = [name for name in names(_known(Material(pick(rng, material.foreign)))) if name.text not in known]
@@ -70,7 +70,7 @@ def entity_other_document(text: str, rng: Generator, material: Material) -> str 
 
 
 @edit
-def swapped_roles(text: str, rng: Generator, material: Material) -> str | None:
+def swapped_roles(text: str, rng: Generator, material: Material) -> str:
     """Two names of one sentence change places: who did what to whom is turned around."""
     words = text.split()
 
@@ -89,7 +89,7 @@ def swapped_roles(text: str, rng: Generator, material: Material) -> str | None:
 
 
 @edit
-def dangling_reference(text: str, rng: Generator, material: Material) -> str | None:
+def dangling_reference(text: str, rng: Generator, material: Material) -> str:
     """A name at its first mention becomes a pronoun, so that one cannot tell who or what is meant."""
     words = text.split()
     first: dict[str, Name] = {}
@@ -122,7 +122,7 @@ def _pronoun(text: str) -> str:
 
 
 @edit
-def number_changed(text: str, rng: Generator, material: Material) -> str | None:
+def number_changed(text: str, rng: Generator, material: Material) -> str:
     groups = (word_list("number_words"), word_list("big_numbers"), word_list("ordinals"))
 
     def change(words: list[str], i: int) -> None:
@@ -166,7 +166,7 @@ def _denial(words: Sequence[str], i: int) -> str:
 
 
 @edit
-def negation(text: str, rng: Generator, material: Material) -> str | None:
+def negation(text: str, rng: Generator, material: Material) -> str:
     """A statement becomes its contrary: "not" or "never" put in or taken out, or a word replaced by its opposite."""
 
     def change(words: list[str], i: int) -> None:
@@ -191,13 +191,12 @@ def _ending(word: str) -> str:
 
 
 @edit
-def content_word_replaced(text: str, rng: Generator, material: Material) -> str | None:
+def content_word_replaced(text: str, rng: Generator, material: Material) -> str:
     words, own = text.split(), content_words(text)
     fitting = [i for i, w in enumerate(words) if len(bare(w)) > 4 and plain(bare(w)) and bare(w) in own]
-    index = pick(rng, fitting) if fitting else None
+    index = pick(rng, fitting) if fitting else -1
     source = pick(rng, (material.context, *material.foreign))  # drawn even so: the next edit's chance depends on it
-    if index is None:
-        return None
+    require(fitting)
     old = bare(words[index])
     options = sorted(
         word

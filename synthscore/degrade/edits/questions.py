@@ -5,7 +5,7 @@ from __future__ import annotations
 from numpy.random import Generator
 
 from ..reading import bare, content_words, names, sentences
-from .base import Material, edit, pick, put
+from .base import Material, edit, pick, put, require
 from .claims import NUMBER
 from .triples import find
 
@@ -23,29 +23,24 @@ def _statements(material: Material, shortest: int, longest: int) -> list[str]:
     return [s for s in whole if shortest <= len(s.split()) <= longest and not s.endswith("?")]
 
 
-def _source_sentence(question: str, material: Material) -> str | None:
-    """The sentence of the context that the question is about."""
-    wanted = {word[:6] for word in content_words(question)}
-    return max(
-        _statements(material, 5, 30),
-        key=lambda sentence: len(wanted & {word[:6] for word in content_words(sentence)}),
-        default=None,
-    )
+def _source_sentence(question: str, material: Material) -> str:
+    """The sentence of the context that the question is about. raises : NoPlaceError"""
+    wanted, options = {word[:6] for word in content_words(question)}, _statements(material, 5, 30)
+    require(options)
+    return max(options, key=lambda sentence: len(wanted & {word[:6] for word in content_words(sentence)}))
 
 
 @edit
-def quoted_source(text: str, rng: Generator, material: Material) -> str | None:
+def quoted_source(text: str, rng: Generator, material: Material) -> str:
     source = _source_sentence(text, material)
-    if source is None or _has(text, _QUOTED):
-        return None
+    require(not _has(text, _QUOTED))
     return f'The passage says: "{source}" {text}' if rng.random() < 0.5 else f'{text} The passage says: "{source}"'
 
 
 @edit
-def yes_no(text: str, rng: Generator, material: Material) -> str | None:
+def yes_no(text: str, rng: Generator, material: Material) -> str:
     source = _source_sentence(text, material)
-    if source is None or _has(text, _QUOTED, _YES_NO, *_ANSWERED):
-        return None
+    require(not _has(text, _QUOTED, _YES_NO, *_ANSWERED))
     first = source.split()[0]
     capital = first == "I" or any(first == name.text.split()[0] for name in names(f"x {material.context}"))
     low = source if capital else first.lower() + source[len(first) :]
@@ -53,15 +48,12 @@ def yes_no(text: str, rng: Generator, material: Material) -> str | None:
 
 
 @edit
-def given_answer(text: str, rng: Generator, material: Material) -> str | None:
+def given_answer(text: str, rng: Generator, material: Material) -> str:
     """The question tells its own answer."""
-    if _has(text, *_ANSWERED):
-        return None
+    require(not _has(text, *_ANSWERED))
     if _has(text, _YES_NO):
         return f"{text} The answer is yes."
     source = _source_sentence(text, material)
-    if source is None:
-        return None
     values = [name.text for name in names(source)] + NUMBER.findall(source)
     known = [value for value in values if find(text, value) < 0]
     answer = pick(rng, known) if known else " ".join(source.rstrip(".!").split()[-4:])
@@ -69,11 +61,10 @@ def given_answer(text: str, rng: Generator, material: Material) -> str | None:
 
 
 @edit
-def simple_lookup(text: str, rng: Generator, material: Material) -> str | None:
+def simple_lookup(text: str, rng: Generator, material: Material) -> str:
     """A question that asks for the rest of one sentence, in place of one that asks for thought."""
     options = _statements(material, 6, 26)
-    if _has(text, _QUOTED, _YES_NO, *_ANSWERED, *_LOOKED_UP):
-        return None
+    require(not _has(text, _QUOTED, _YES_NO, *_ANSWERED, *_LOOKED_UP))
     source = pick(rng, options)
     words = source.rstrip(".!").split()
     if rng.random() < 0.5:

@@ -8,40 +8,39 @@ from numpy.random import Generator
 
 from ..reading import centrality, like, sentences
 from ..words import word_list
-from .base import Material, about_as_long, edit, join, pick, place, shuffled, stock
+from .base import Material, about_as_long, edit, join, pick, place, require, shuffled, stock
 
 
 @edit
-def swapped_neighbours(text: str, rng: Generator, material: Material) -> str | None:
+def swapped_neighbours(text: str, rng: Generator, material: Material) -> str:
     parts = list(sentences(text))
-    if len(parts) < 2:
-        return None
+    require(len(parts) > 1)
     i = int(rng.integers(len(parts) - 1))
     parts[i], parts[i + 1] = parts[i + 1], parts[i]
     return join(parts)
 
 
 @edit
-def reversed_sentences(text: str, rng: Generator, material: Material) -> str | None:
+def reversed_sentences(text: str, rng: Generator, material: Material) -> str:
     parts = sentences(text)
-    return join(parts[::-1]) if len(parts) > 2 else None
+    require(len(parts) > 2)
+    return join(parts[::-1])
 
 
 @edit
-def shuffled_sentences(text: str, rng: Generator, material: Material) -> str | None:
+def shuffled_sentences(text: str, rng: Generator, material: Material) -> str:
     parts = sentences(text)
-    if len(parts) < 3:
-        return None
+    require(len(parts) > 2)
     made = tuple(parts[i] for i in shuffled(rng, len(parts), 6))
-    return None if made == parts else join(made)
+    require(made != parts)
+    return join(made)
 
 
 @edit
-def repeated_sentence(text: str, rng: Generator, material: Material) -> str | None:
+def repeated_sentence(text: str, rng: Generator, material: Material) -> str:
     """A sentence is said again: right after itself, later, or in place of a later one."""
     parts = sentences(text)
-    if not parts or len(set(parts)) < len(parts) - 1:
-        return None
+    require(parts and len(set(parts)) >= len(parts) - 1)
     i = int(rng.integers(len(parts)))
     later = int(rng.integers(i + 1, len(parts) + 1))
     in_place = later < len(parts) and len(parts) > 2 and rng.random() < 0.6
@@ -59,11 +58,10 @@ def _foreign_sentences(material: Material, rng: Generator) -> list[str]:
 
 
 @edit
-def foreign_sentence(text: str, rng: Generator, material: Material) -> str | None:
+def foreign_sentence(text: str, rng: Generator, material: Material) -> str:
     """A sentence of another text, between the sentences or in place of one of them."""
     parts, options = sentences(text), _foreign_sentences(material, rng)
-    if not parts or not options:
-        return None
+    require(parts and options)
     index = pick(rng, [i for i, part in enumerate(parts) if not any(part in other for other in material.foreign)])
     replace = rng.random() < 0.75 and len(parts) > 1
     new = about_as_long(rng, options, len(parts[index].split())) if replace else pick(rng, options)
@@ -71,34 +69,30 @@ def foreign_sentence(text: str, rng: Generator, material: Material) -> str | Non
 
 
 @edit
-def peripheral_sentences(text: str, rng: Generator, material: Material) -> str | None:
+def peripheral_sentences(text: str, rng: Generator, material: Material) -> str:
     """The most central sentence gives way to a sentence of the context that hardly matters."""
     parts = sentences(text)
     options = [s for s in sentences(material.context) if 6 <= len(s.split()) <= 36]
-    if not parts or len(options) < 4:
-        return None
+    require(parts and len(options) >= 4)
     options = sorted(options, key=lambda option: centrality(option, material.context))[: max(2, len(options) // 3)]
     shown = {like(option, text) for option in options}
     own = [part for part in parts if part not in shown]
     options = [option for option in options if like(option, text) not in parts]
-    if not own or not options:
-        return None
+    require(own and options)
     central = max(own, key=lambda part: centrality(part, material.context))
     minor = about_as_long(rng, options, len(central.split()))
-    if centrality(minor, material.context) > 0.8 * centrality(central, material.context):
-        return None
+    require(centrality(minor, material.context) <= 0.8 * centrality(central, material.context))
     return place(parts, parts.index(central), like(minor, text), True)
 
 
 @edit
-def dropped_central_sentence(text: str, rng: Generator, material: Material) -> str | None:
+def dropped_central_sentence(text: str, rng: Generator, material: Material) -> str:
     parts = list(sentences(text))
-    if len(parts) < 2:
-        return None
+    require(len(parts) > 1)
     parts.remove(max(parts, key=lambda part: centrality(part, material.context or text)))
     return join(parts)
 
 
 @edit
-def generic_filler(text: str, rng: Generator, material: Material) -> str | None:
+def generic_filler(text: str, rng: Generator, material: Material) -> str:
     return stock(text, word_list("fillers"), rng, 0.7)

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from ..reading import bare, core, like, plain, sentences
 from ..words import word_list, word_map, word_set
-from .base import Material, change_one, edit, exchange_one, join, mend_articles, pick, stock
+from .base import Material, NoPlaceError, change_one, edit, exchange_one, join, mend_articles, pick, require, stock
 
 _CLAUSES = (
     re.compile(r"(?<=\w)\s?,\s[^,.;:!?\"`]{8,90}\s?,(?=\s[a-z])"),
@@ -25,37 +25,35 @@ _CLAUSES = (
 
 
 @edit
-def flattened_emotion(text: str, rng: Generator, material: Material) -> str | None:
+def flattened_emotion(text: str, rng: Generator, material: Material) -> str:
     return exchange_one(text, rng, word_map("feelings"), core)
 
 
 @edit
-def spoiled_ending(text: str, rng: Generator, material: Material) -> str | None:
+def spoiled_ending(text: str, rng: Generator, material: Material) -> str:
     """The end is told at the start, and again (or no more) at the end."""
     parts, spoilers = list(sentences(text)), word_list("spoilers")
     openings = tuple(like(spoiler.split("{")[0], text).strip() for spoiler in spoilers)
-    if len(parts) < 3 or text.startswith(openings):
-        return None
+    require(len(parts) > 2 and not text.startswith(openings))
     last = parts[-1] if rng.random() < 0.5 else parts.pop()
     return join([like(pick(rng, spoilers).format(last), text), *parts])
 
 
 @edit
-def predictable_ending(text: str, rng: Generator, material: Material) -> str | None:
+def predictable_ending(text: str, rng: Generator, material: Material) -> str:
     parts = sentences(text)
     shown = [like(ending, text) for ending in word_list("stock_endings")]
-    if len(parts) < 2 or any(part in shown for part in parts):
-        return None
+    require(len(parts) > 1 and not any(part in shown for part in parts))
     return join([*(parts[:-1] if rng.random() < 0.7 else parts), pick(rng, shown)])
 
 
 @edit
-def dull_sentence(text: str, rng: Generator, material: Material) -> str | None:
+def dull_sentence(text: str, rng: Generator, material: Material) -> str:
     return stock(text, word_list("dull_sentences"), rng, 0.85)
 
 
 @edit
-def plain_words(text: str, rng: Generator, material: Material) -> str | None:
+def plain_words(text: str, rng: Generator, material: Material) -> str:
     """One adjective or adverb less."""
 
     def fits(words: Sequence[str], i: int) -> bool:
@@ -75,14 +73,15 @@ def plain_words(text: str, rng: Generator, material: Material) -> str | None:
 
 
 @edit
-def dropped_clause(text: str, rng: Generator, material: Material) -> str | None:
+def dropped_clause(text: str, rng: Generator, material: Material) -> str:
     found = [match.span() for clause in _CLAUSES for match in clause.finditer(text)]
     start, end = pick(rng, found)
-    return text[:start] + text[end:] or None
+    require(text[:start] + text[end:])
+    return text[:start] + text[end:]
 
 
 @edit
-def other_story(text: str, rng: Generator, material: Material) -> str | None:
+def other_story(text: str, rng: Generator, material: Material) -> str:
     """A passage of another text, of about the same length."""
     n_words = len(text.split())
     for _ in range(3):
@@ -96,4 +95,4 @@ def other_story(text: str, rng: Generator, material: Material) -> str | None:
         passage = like(join(made), text)
         if abs(size - n_words) < 0.35 * n_words and passage != text:
             return passage
-    return None
+    raise NoPlaceError

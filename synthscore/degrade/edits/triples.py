@@ -7,7 +7,7 @@ import re
 from numpy.random import Generator
 
 from ..reading import like, sentences
-from .base import Material, edit, join, pick
+from .base import Material, NoPlaceError, edit, join, pick, require
 from .claims import NUMBER, number_changed
 
 Triple = tuple[str, str, str]
@@ -25,7 +25,7 @@ def find(text: str, value: str) -> int:
 
 
 @edit
-def dropped_triple(text: str, rng: Generator, material: Material) -> str | None:
+def dropped_triple(text: str, rng: Generator, material: Material) -> str:
     """One fact is no longer told: its sentence goes, or the words that end in its value."""
     values = [value for _, _, value in _triples(material.context) if find(text, value) >= 0]
     parts = sentences(text)
@@ -38,11 +38,11 @@ def dropped_triple(text: str, rng: Generator, material: Material) -> str | None:
         made = re.sub(words + re.escape(values[i]) + end, "", text, count=1, flags=re.IGNORECASE)
         if made != text and len(made.split()) > 2:
             return made
-    return None
+    raise NoPlaceError
 
 
 @edit
-def wrong_value(text: str, rng: Generator, material: Material) -> str | None:
+def wrong_value(text: str, rng: Generator, material: Material) -> str:
     """A value (or the subject) becomes that of another fact."""
     own = _triples(material.context)
     values = sorted({value for _, _, value in own if find(text, value) >= 0})
@@ -52,8 +52,9 @@ def wrong_value(text: str, rng: Generator, material: Material) -> str | None:
     others = {other for other in foreign if find(material.context, other) < 0} | {subject for subject, _, _ in own}
     fitting = sorted(other for other in others if other.lower() != value.lower() and _look(other) == _look(value))
     other_number = NUMBER.search(value) and (not fitting or rng.random() < 0.5)
-    new = number_changed(value, rng, material) if other_number else pick(rng, fitting)
-    return None if not new or new == value else text[:at] + like(new, text) + text[at + len(value) :]
+    new = (number_changed(value, rng, material) if other_number else pick(rng, fitting)) or value
+    require(new != value)
+    return text[:at] + like(new, text) + text[at + len(value) :]
 
 
 def _look(value: str) -> tuple[bool, bool]:
@@ -61,11 +62,12 @@ def _look(value: str) -> tuple[bool, bool]:
 
 
 @edit
-def joined_fragments(text: str, rng: Generator, material: Material) -> str | None:
+def joined_fragments(text: str, rng: Generator, material: Material) -> str:
     """The facts as a bare list in one breath: nothing is wrong with what is said."""
     parts = [_spoken(triple) for triple in _triples(material.context)]
     made = (" and " if rng.random() < 0.5 else ". ").join(parts) + "."
-    return None if not parts or made in text else like(made, text)
+    require(parts and made not in text)
+    return like(made, text)
 
 
 def _spoken(triple: Triple) -> str:

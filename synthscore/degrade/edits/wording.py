@@ -9,11 +9,11 @@ from numpy.random import Generator
 
 from ..reading import plain, sentences, starts_sentence
 from ..words import word_list, word_map, word_set
-from .base import Material, change_one, edit, join, pick, put, shuffled
+from .base import Material, change_one, edit, join, pick, put, require, shuffled
 
 
 @edit
-def dropped_word(text: str, rng: Generator, material: Material) -> str | None:
+def dropped_word(text: str, rng: Generator, material: Material) -> str:
     def fits(words: Sequence[str], i: int) -> bool:
         if not 0 < i < len(words) - 1:
             return False
@@ -24,7 +24,7 @@ def dropped_word(text: str, rng: Generator, material: Material) -> str | None:
 
 
 @edit
-def doubled_word(text: str, rng: Generator, material: Material) -> str | None:
+def doubled_word(text: str, rng: Generator, material: Material) -> str:
     return change_one(
         text,
         rng,
@@ -40,7 +40,7 @@ def _phrases(words: Sequence[str], size: int) -> list[slice]:
 
 
 @edit
-def repeated_phrase(text: str, rng: Generator, material: Material) -> str | None:
+def repeated_phrase(text: str, rng: Generator, material: Material) -> str:
     words = text.split()
     phrase = pick(rng, _phrases(words, int(rng.integers(2, 5))))
     copy = words[phrase]
@@ -50,16 +50,17 @@ def repeated_phrase(text: str, rng: Generator, material: Material) -> str | None
 
 
 @edit
-def shuffled_window(text: str, rng: Generator, material: Material) -> str | None:
+def shuffled_window(text: str, rng: Generator, material: Material) -> str:
     words = text.split()
     phrase = pick(rng, _phrases(words, int(rng.integers(3, 6))) or _phrases(words, 3))
     window = words[phrase]
     made = [window[i] for i in shuffled(rng, len(window), 4)]
-    return None if made == window else join(words[: phrase.start] + made + words[phrase.stop :])
+    require(made != window)
+    return join(words[: phrase.start] + made + words[phrase.stop :])
 
 
 @edit
-def wrong_function_word(text: str, rng: Generator, material: Material) -> str | None:
+def wrong_function_word(text: str, rng: Generator, material: Material) -> str:
     confused = word_map("confused")
 
     def change(words: list[str], i: int) -> None:
@@ -69,7 +70,7 @@ def wrong_function_word(text: str, rng: Generator, material: Material) -> str | 
 
 
 @edit
-def agreement(text: str, rng: Generator, material: Material) -> str | None:
+def agreement(text: str, rng: Generator, material: Material) -> str:
     """They was; he run."""
     words, forms = text.split(), word_map("agreement")
     after_person = [i for i in range(1, len(words)) if words[i - 1].lower() in ("he", "she", "it")]
@@ -97,7 +98,7 @@ def _wrong_form(words: Sequence[str], index: int) -> str:
 
 
 @edit
-def wrong_inflection(text: str, rng: Generator, material: Material) -> str | None:
+def wrong_inflection(text: str, rng: Generator, material: Material) -> str:
     def change(words: list[str], i: int) -> None:
         words[i] = _wrong_form(words, i)
 
@@ -105,11 +106,10 @@ def wrong_inflection(text: str, rng: Generator, material: Material) -> str | Non
 
 
 @edit
-def cut_off_ending(text: str, rng: Generator, material: Material) -> str | None:
+def cut_off_ending(text: str, rng: Generator, material: Material) -> str:
     whole = sentences(text)
     words = whole[-1].split() if whole else []
-    if len(words) < 6 or not re.search(r"[.!?][\"')\]]*$", text.rstrip()):
-        return None
+    require(len(words) > 5 and re.search(r"[.!?][\"')\]]*$", text.rstrip()))
     ends = range(max(3, len(words) - 7), len(words) - 1)
     after_function = [end for end in ends if words[end - 1].lower() in word_set("stopwords")]
     end = pick(rng, after_function or ends)

@@ -10,8 +10,9 @@ import inspect
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, NamedTuple, Protocol, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, get_args, get_origin
 
 from ..._version import __version__
 from ...engine import Engine
@@ -70,28 +71,26 @@ class Kind:
     """A kind of method, as it is listed and made: "g-eval", or "g-eval:samples=20" with an option.
 
     make : options -> the method; its parameters are the options, and their types say which texts they take
-    summary : one line for a list. uses : what of Tools it needs
-    defaults : of its options, where they are not make's own. fixed : arguments that are no options
+    summary : one line for a list. uses : what of Tools it needs. fixed : arguments of make that are no options
     """
 
     make: Callable[..., Method]
     summary: str
     uses: tuple[str, ...] = ()
-    defaults: Mapping[str, object] = field(default_factory=dict)
     fixed: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def options(self) -> Mapping[str, Any]:
         """Name -> type."""
-        hints = get_type_hints(self.make, include_extras=True)
-        return {name: hints[name] for name in inspect.signature(self.make).parameters if name not in self.fixed}
+        parameters = inspect.signature(self.make, eval_str=True).parameters
+        return {name: of.annotation for name, of in parameters.items() if name not in self.fixed}
 
     def method(self, spec: str, said: str) -> Method:
         """The method of the options that a spec holds: "samples=20,seed=1". raises : MethodError"""
         types, options = self.options, dict[str, object]()
         for part in said.split(",") if said else ():
-            name, equals, text = (piece.strip() for piece in part.partition("="))
-            if not equals or name not in types or name in options:
+            name, _, text = (piece.strip() for piece in part.partition("="))
+            if not text or name not in types or name in options:
                 seen = f"{name!r} twice" if name in options else f"{part!r}"
                 expected = f"Expected options as NAME=VALUE, each once, out of: {', '.join(types) or 'none'}"
                 raise MethodError(f"cannot make the method {spec!r}: it says {seen}. {expected}", spec=spec)
@@ -100,7 +99,7 @@ class Kind:
             except ValueError as error:
                 seen = f"{name} is {text!r}, expected {error}"
                 raise MethodError(f"cannot make the method {spec!r}: {seen}", spec=spec) from error
-        return self.make(**{**self.defaults, **self.fixed, **options})
+        return self.make(**self.fixed, **options)
 
 
 def read_option(of: Any, text: str) -> object:
@@ -120,14 +119,11 @@ def read_option(of: Any, text: str) -> object:
         return text == "yes"
     if of not in (int, float):
         return of(text)
-    try:
-        number = of(text)
-    except ValueError:
-        number = math.nan
-    if not (span.low <= number <= span.high and math.isfinite(number)):
-        ends = f" from {span.low:g} to {span.high:g}" if span.high < math.inf else f" of {span.low:g} or more"
-        raise ValueError(("a whole number" if of is int else "a number") + (ends if span.low > -math.inf else ""))
-    return number
+    with suppress(ValueError):
+        if span.low <= (number := of(text)) <= span.high and math.isfinite(number):
+            return number
+    ends = f" from {span.low:g} to {span.high:g}" if span.high < math.inf else f" of {span.low:g} or more"
+    raise ValueError(("a whole number" if of is int else "a number") + (ends if span.low > -math.inf else ""))
 
 
 def require(kind: str, wrong: Mapping[str, object]) -> None:
@@ -197,7 +193,7 @@ def scored(ratings: Ratings, attribute: str, found: Iterable[float | str | Score
         if isinstance(value, Score):
             rows.append(value)
         elif isinstance(value, str):
-            rows.append(Score(text.id, text.context_id, attribute, None, status="unscored", reason=value))
+            rows.append(text.unscored(attribute, value))
         else:
             rows.append(Score(text.id, text.context_id, attribute, float(value)))
     reasons = Counter(row.reason for row in rows if row.value is None)

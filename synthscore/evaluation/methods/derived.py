@@ -26,9 +26,7 @@ from ...signature import Signature
 from ...types import FloatArray
 from ..join import NO_ROW, join
 from ..ratings import Ratings
-from .base import Method, MethodError, Tools, scored, signed
-
-COLUMNS = ("score", "id", "context_id", "system", "attribute")
+from .base import Kind, Method, MethodError, Tools, scored, signed
 
 
 def file_column(said: str) -> Method:
@@ -37,21 +35,23 @@ def file_column(said: str) -> Method:
     raises : MethodError for a path that is no file, or an option that is not there
     """
     path, options = re.fullmatch(r"(.*?)(?::(\w+=.*))?", said.strip(), re.DOTALL).groups()  # type: ignore[union-attr]
-    fields = {}
-    for option in options.split(",") if options else ():
-        name, _, theirs = (part.strip() for part in option.partition("="))
-        if name not in COLUMNS or not theirs or name in fields:
-            raise MethodError(
-                f"cannot read file:{said}: it says {option!r}, expected NAME=COLUMN, each name once, out of: "
-                f"{', '.join(COLUMNS)}",
-                spec=f"file:{said}",
-            )
-        fields[name] = theirs
     if not Path(path).is_file():
         raise MethodError(
             f"cannot read the scores file:{said}: there is no file {path!r}. Check the path", spec=f"file:{said}"
         )
-    return FileColumn(Path(path), fields)
+    return Kind(_file, "", fixed={"path": Path(path)}).method(f"file:{said}", options or "")
+
+
+def _file(
+    path: Path,
+    score: str = "score",
+    id: str = "id",
+    context_id: str = "context_id",
+    system: str = "system",
+    attribute: str = "attribute",
+) -> Method:
+    given = {"score": score, "id": id, "context_id": context_id, "system": system, "attribute": attribute}
+    return FileColumn(path, {name: column for name, column in given.items() if column != name})
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,27 +144,3 @@ class Sum:
             own = (part for part in scores.signature.parts if part[0] != "synthscore")
             parts += tuple((f"{number}.{key}", value) for key, value in own)
         return scored(ratings, attribute, found, Signature(parts))
-
-
-# ------------------------------------------------------------------------------------------------- made by others
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """Scores that are there already, such as those of a Joined. scores : attribute -> those of all texts"""
-
-    scores: Mapping[str, Scores]
-
-    def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
-        return self.scores[attribute]
-
-
-@dataclass(frozen=True, slots=True)
-class With:
-    """A method with tools of its own: one of several judges."""
-
-    method: Method
-    tools: Tools
-
-    def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
-        return self.method(ratings, attribute, self.tools)

@@ -46,26 +46,19 @@ class PerText:
         return scored(ratings, attribute, self._last[1], self.signature)
 
 
-# ------------------------------------------------------------------------------------------------ of the text alone
-
-
 def length(words: Words = "letters") -> Method:
     """Number of words."""
-    return _counted("length", words, lambda ratings: (len(_split(text.text, words)) for text in ratings))
+    return _of_words("length", words, lambda text: len(_split(text, words)))
 
 
 def type_token_ratio(words: Words = "letters") -> Method:
     """Number of different words / number of words."""
 
-    def ratios(ratings: Ratings) -> Iterator[float | str]:
-        for text in ratings:
-            found = _split(text.text, words)
-            yield len(set(found)) / len(found) if found else "the text has no words"
+    def ratio(text: str) -> float | str:
+        found = _split(text, words)
+        return len(set(found)) / len(found) if found else "the text has no words"
 
-    return _counted("type-token-ratio", words, ratios)
-
-
-# ------------------------------------------------------------------------------------------------ against the source
+    return _of_words("type-token-ratio", words, ratio)
 
 
 def overlap(n: Count = 2, words: Words = "english") -> Method:
@@ -83,7 +76,7 @@ def overlap(n: Count = 2, words: Words = "english") -> Method:
             return f"the text has {len(_split(text, words))} words, and a share of runs of {n} needs at least {n}"
         return found
 
-    return _counted("overlap", words, _compared_with_source(share), n=n)
+    return _of_source("overlap", words, share, n=n)
 
 
 def source_overlap(text: str, source: str, n: int = 2, words: Words = "english") -> float:
@@ -108,10 +101,18 @@ def copied_span(words: Words = "letters") -> Method:
         matcher = SequenceMatcher(None, mine, _split(source, words), autojunk=False)
         return matcher.find_longest_match().size / len(mine)
 
-    return _counted("copied-span", words, _compared_with_source(share))
+    return _of_source("copied-span", words, share)
 
 
-def _compared_with_source(share: Callable[[str, str], float | str]) -> Callable[[Ratings], Iterable[float | str]]:
+def _split(text: str, words: str) -> list[str]:
+    return WORDS[words](text.lower())
+
+
+def _of_words(name: str, words: str, of: Callable[[str], float | str]) -> PerText:
+    return PerText(lambda ratings: (of(text.text) for text in ratings), signed(method=name, words=words))
+
+
+def _of_source(name: str, words: str, share: Callable[[str, str], float | str], **options: object) -> PerText:
     def compute(ratings: Ratings) -> Iterator[float | str]:
         for text in ratings:
             context = ratings.contexts.get(text.context_id)
@@ -120,14 +121,6 @@ def _compared_with_source(share: Callable[[str, str], float | str]) -> Callable[
             else:
                 yield share(text.text, f"{context.text} {context.facts}")
 
-    return compute
-
-
-def _split(text: str, words: str) -> list[str]:
-    return WORDS[words](text.lower())
-
-
-def _counted(name: str, words: str, compute: Callable[[Ratings], Iterable[float | str]], **options: object) -> PerText:
     return PerText(compute, signed(method=name, **options, words=words))
 
 

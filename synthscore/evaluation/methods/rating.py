@@ -173,12 +173,10 @@ def first_number(text: str, low: int, high: int) -> int | None:
     return None
 
 
-def _kind(summary: str, **defaults: object) -> Kind:
-    return Kind(Rating, summary, ("judge",), defaults)
-
-
 KINDS: Mapping[str, Kind] = {
-    "direct": _kind("the most probable number from 1 to 5", score_mode="argmax"),
-    "g-eval": _kind("the expected number from 1 to 5", score_mode="expectation"),
-    "prompt-scoring": _kind("the number from 1 to 10 that the judge writes", score_mode="text", scale="1-10"),
+    "direct": Kind(partial(Rating, score_mode="argmax"), "the most probable number from 1 to 5", ("judge",)),
+    "g-eval": Kind(partial(Rating, score_mode="expectation"), "the expected number from 1 to 5", ("judge",)),
+    "prompt-scoring": Kind(
+        partial(Rating, score_mode="text", scale="1-10"), "the number from 1 to 10 that the judge writes", ("judge",)
+    ),
 }
