@@ -400,11 +400,6 @@ def test_lengths_that_are_all_alike_tell_nothing_and_change_nothing():
     assert longer.sd**2 - positions(even, judge).sd ** 2 == pytest.approx(np.full(100, 0.25), abs=1e-6)
 
 
-def test_a_model_with_length_asks_for_lengths():
-    with pytest.raises(InputError, match="do not say how long their texts are"):
-        positions(SMALL, judge_of(3, length_effect=0.5))
-
-
 # ------------------------------------------------------------------------------------------------- values
 
 
@@ -429,12 +424,6 @@ def test_verdicts_of_one_question_stay_what_they_are_and_are_no_two_answers_wher
     assert three_way(said, "compare") == pytest.approx(said)
     with pytest.raises(InputError, match="expected three that sum to 1"):
         dataclasses.replace(SMALL.take(np.arange(1)), probs=three_way(np.array([[0.8, 0.4, 0.0]]), "compare"))
-
-
-def test_a_ladder_of_one_rung_is_no_scale():
-    none = np.zeros(0, dtype=int)
-    with pytest.raises(InputError, match="ladders of 1 rung, expected 2 or more"):
-        Answers(1, 1, none, none, none, none, np.zeros(0), np.zeros((0, 3)))
 
 
 @pytest.mark.parametrize("probs", [[0.5, 0.5, 0.5], [np.nan, 0.5, 0.5], [-0.2, 0.7, 0.5]])
