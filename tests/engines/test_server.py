@@ -20,7 +20,6 @@ from synthscore.errors import EngineError, LabelError, ServerError, SynthscoreWa
 from tests.servers import LABELS, PROMPTS, Liar, forward, refusal
 
 SAME = 1e-6  # nats; the server sends float32 numbers as they are
-NO_PREFILL = [prompt for prompt in PROMPTS if not prompt.prefill]
 
 
 @pytest.fixture(autouse=True)
