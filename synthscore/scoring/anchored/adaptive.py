@@ -155,7 +155,7 @@ def ask_in_rounds(
 
 def _answered(probs: FloatArray) -> BoolArray:
     """Which questions have an answer, shape (n_targets, n_orders, N)."""
-    answered: BoolArray = ~np.isnan(probs).any(axis=-1)
+    answered: BoolArray = np.logical_not(np.isnan(probs).any(axis=-1))
     return answered
 
 
