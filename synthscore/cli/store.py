@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
+from cyclopts.validators import Number
 
 from .messages import Messages
 from .options import ERROR, INCOMPLETE, OK, RowsOut, UsageError
@@ -78,7 +79,7 @@ def show(
     file: File = None,
     engine: str = "",
     kind: Literal["labels", "text", "tokens", "verdicts"] | None = None,
-    limit: int | None = None,
+    limit: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     output: RowsOut = "-",
     messages: Messages = Messages(),
 ) -> int:
@@ -106,8 +107,6 @@ def show(
     from ..io.write import write_rows
     from ..store.file import Store
 
-    if limit is not None and limit < 1:
-        raise UsageError(f"--limit {limit} shows nothing. Give at least 1")
     with Store(file, create=False) as opened:
         n_written = write_rows(islice(opened.rows(engine, kind), limit), output)
     if not n_written:
@@ -225,7 +224,6 @@ def _require_files(what: str, *files: str) -> None:
 
 def _bytes(size: int) -> str:
     for unit in ("GB", "MB", "kB"):
-        factor = UNITS[unit.upper()]
-        if size >= factor:
-            return f"{size / factor:.3g} {unit}"
+        if size >= UNITS[unit.upper()]:
+            return f"{size / UNITS[unit.upper()]:.3g} {unit}"
     return f"{size} bytes"

@@ -388,3 +388,9 @@ def test_nano_is_replayed_by_another_backend_within_its_rounding(tmp_path, capsy
     assert set(drift["changed"]) == {"backend"}
     assert drift["changed"]["backend"][1] == "single"
     assert drift["max_diff"] < 1e-4
+
+
+@pytest.mark.parametrize("option", ["--sample=0", "--seed=-1", "--tolerance=-1", "--tolerance=nan"])
+def test_a_sample_or_tolerance_that_makes_no_sense_is_a_usage_error(option, tmp_path, capsys):
+    assert main(["verify", str(tmp_path), option]) == 2
+    assert "expected at least 1, 0 and 0" in capsys.readouterr().err
