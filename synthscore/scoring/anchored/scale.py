@@ -61,7 +61,7 @@ class Scale:
             if anchors.mean.shape != (n,) or anchors.cov.shape != (n, n):
                 raise InputError(
                     f"scale {self.task}/{self.attribute}: the ladder of context {name!r} has {len(anchors.mean)} "
-                    f"rungs, expected {n}, as the judge was fitted on. Fit ladders of each length apart",
+                    f"rungs, expected {n}, as the judge was fitted on. Fit ladders of each length by themselves",
                     value=len(anchors.mean),
                 )
 
