@@ -113,11 +113,13 @@ def rank(
     with checked():
         method_of(method).check(options, debias=debias, stderr=stderr)
     if comparisons is not None:
-        judging.require_none()
-        if candidates is not None:
-            raise UsageError("--comparisons is ranked by itself: leave the file of candidates out, or --comparisons")
-        if model is not None or opening != Opening():
-            raise UsageError("options of a model do nothing with --comparisons, which asks none. Leave them out")
+        asked = Judging(
+            attribute=judging.attribute, orders=judging.orders, gap=judging.gap, beam_size=judging.beam_size
+        )
+        if judging != asked or candidates is not None or model is not None or opening != Opening():
+            raise UsageError(
+                "--comparisons asks no judge. Leave out the candidates, and the options of judge and model"
+            )
         sets, lines = load(comparisons, by, input, messages)
     elif candidates is None:
         raise UsageError("there is nothing to rank. Name a file of candidates, or one with --comparisons")
