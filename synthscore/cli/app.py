@@ -71,7 +71,7 @@ MOVED = {
     ("filter", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
     ("references", "--json"): "synthscore references check -o FILE.jsonl, a row a ladder",
     ("references", "--one-order"): "synthscore references check, which always asks in both orders",
-    ("calibrate", "--step"): "synthscore calibrate, which looks at every threshold that the labels tell apart",
+    ("calibrate", "--step"): "synthscore calibrate without it; in Python, calibrate(..., step=...)",
 }
 """Options and actions of former versions, and what to use instead."""
 
