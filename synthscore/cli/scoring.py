@@ -1,4 +1,4 @@
-"""What `score` and `filter` share: how texts are scored, and what is said of the scores."""
+"""What `score` and `filter` share: how texts are scored, and what is reported of the scores."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def usage() -> Iterator[None]:
         raise UsageError(str(error).replace(f"{field} is", f"--{field} is", 1) if field else str(error)) from error
 
 
-# ------------------------------------------------------------------------------------------------- what is said
+# ------------------------------------------------------------------------------------------------- what is reported
 
 
 def asked_line(asking: Asking, counts: Counts) -> str:
