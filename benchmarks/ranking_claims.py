@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -40,7 +40,6 @@ from synthscore.ranking.bradley_terry import bradley_terry, soft_bradley_terry
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.counts import average_probability, win_ratio
 from synthscore.ranking.gaussian import gaussian, hard_gaussian
-from synthscore.ranking.judge import ask_in_rounds
 from synthscore.ranking.result import Ranking
 from synthscore.ranking.sets import ComparisonSets
 from synthscore.report.figures import Line, Panel, draw_curves
@@ -77,25 +76,6 @@ def contexts(bias: float) -> tuple[list[Comparisons], list[np.ndarray]]:
         judged.append(Comparisons.from_probabilities(IDS, FIRST, SECOND, 1 / (1 + np.exp(-odds))))
         truth.append(q)
     return judged, truth
-
-
-def sequential(judged: list[Comparisons], truth: list[np.ndarray], budget: int, draws: int) -> np.ndarray:
-    """One value a draw: poe-bt on calls chosen in rounds from the answers so far."""
-    answers = [np.full((N, N, 3), np.nan) for _ in judged]
-    for table, calls in zip(answers, judged, strict=True):
-        table[calls.first, calls.second] = calls.log_probs
-
-    def answer(calls: Sequence[tuple[int, int, int]]) -> np.ndarray:
-        return np.array([answers[k][i, j] for k, i, j in calls])
-
-    names = [str(k) for k in range(len(judged)) for _ in IDS]
-    values = []
-    for draw in range(draws):
-        rngs = [np.random.default_rng([draw, k]) for k in range(len(judged))]
-        asked = ask_in_rounds([IDS] * len(judged), answer, [budget] * len(judged), rngs)
-        scores = [poe_bt(calls).scores for calls in asked]
-        values.append(agreement(np.concatenate(scores), np.concatenate(truth), names).value)
-    return np.array(values)
 
 
 # ------------------------------------------------------------------------------------------------- a real judge
@@ -184,7 +164,6 @@ def main() -> None:
     )
     ordered = [fair[0], *repaired[:2], *shifted, repaired[2]]
     gaussian_ordered = [fair[1], *repaired[3:]]
-    adaptive = sequential(unbiased, truth, 48, args.draws)
 
     by = {curve.method: curve for curve in symmetric}
     lines = [
@@ -213,7 +192,6 @@ def main() -> None:
         "poe-bt - poe-g": difference(at(by["poe-bt"], 48), at(by["poe-g"], 48)),
         "greedy - random pairs, poe-bt": difference(at(greedy[0], 48), at(by["poe-bt"], 48)),
         "greedy - random pairs, poe-g": difference(at(greedy[1], 48), at(by["poe-g"], 48)),
-        "one order, unbiased judge: sequential - random": difference(adaptive, at(ordered[0], 48)),
         "K = 240: poe-bt - average-probability": f"{full['poe-bt'] - full['average-probability']:+.3f}",
         "K = 240: poe-bt - win-ratio": f"{full['poe-bt'] - full['win-ratio']:+.3f}",
         "of what the bias costs poe-bt, recovered by gamma": f"{(gamma - none).mean() / (best - none).mean():.0%}",

@@ -22,7 +22,7 @@ from synthscore.io.write import replacing
 from synthscore.ladders.references import References
 from synthscore.signature import Signature
 from synthscore.store.engine import StoredEngine
-from synthscore.store.file import Store, default_store_path
+from synthscore.store.file import Store
 from synthscore.store.recorded import RecordedEngine
 
 from .answers import import_answers
@@ -148,7 +148,7 @@ def _opened(args: argparse.Namespace, tools: Tools) -> Iterator[dict[str, Tools]
         for name in dict.fromkeys(args.model):
             engine = open_engine(name, **options)
             if args.store != "none" and not isinstance(engine, RecordedEngine):
-                store = store or stack.enter_context(Store(args.store or default_store_path()))
+                store = store or stack.enter_context(Store(args.store))
                 engine = StoredEngine(engine, store)
             models[name.rpartition("#")[2]] = replace(tools, judge=engine)
         yield models
@@ -169,7 +169,7 @@ def _import_parser() -> argparse.ArgumentParser:
 
 def import_(args: argparse.Namespace) -> int:
     ratings = load_benchmark(args.benchmark, args.data)
-    with Store(Path(args.store).expanduser()) as store:
+    with Store(args.store) as store:
         imported = import_answers(args.rows, ratings, store, templates=args.prompts)
     for engine, n_answers in imported.engines.items():
         part = "|".join(f"{name}:{value}" for name, value in Signature.parse(engine).parts[:3])

@@ -23,10 +23,18 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 
+def encodable(text: str) -> bool:
+    """False for a text that holds half a surrogate pair, as JSON's \\ud800 makes one: no encoding can write it."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
+
+
 def _require_text(value: object, what: str, name: str) -> None:
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"{what}: {name} is {value!r}, expected a text that is not empty", field=name, value=value)
-    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+    if not encodable(value):
         raise InputError(
             f"{what}: {name} holds half of a surrogate pair, no character: {value!r:.60}. Decode the source again",
             field=name,

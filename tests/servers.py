@@ -39,9 +39,6 @@ def served(folder: str) -> Iterator[tuple[str, subprocess.Popen]]:
         process.stdout.close()
 
 
-Reply = "dict | tuple[int, dict] | str | None"
-
-
 class Liar:
     """An HTTP server whose `answer(method, path, body)` decides what is said.
 

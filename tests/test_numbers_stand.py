@@ -138,7 +138,7 @@ def runs() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     yield "compare", "candidates.jsonl", "choose-one", asked | {"protocol": "choose", "orders": "one"}
     yield "compare", "candidates.jsonl", "compare-both", asked | {"protocol": "compare"}
     yield "compare", "candidates.jsonl", "yes_no-both", asked | {"protocol": "yes_no"}
-    for selection in ("random", "no-repeat", "symmetric", "greedy", "sequential"):
+    for selection in ("random", "no-repeat", "symmetric", "greedy"):
         options = {"protocol": "choose", "selection": selection, "budget": 6, "seed": 1}
         yield "compare", "candidates.jsonl", f"choose-{selection}", asked | options
     yield "rank", "candidates.jsonl", "pairs-judged", asked | {"protocol": "choose", "method": "pairs", "judged": True}

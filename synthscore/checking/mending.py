@@ -15,7 +15,7 @@ from typing import Any
 from ..errors import LadderError
 from ..ladders.release import key_of
 from ..ladders.write import Draft, Step, Writer, now, schedule, write_rungs
-from ..types import Context, Ladder, Rung, Task
+from ..types import Ladder, Rung, Task
 from .findings import Finding, flagged
 
 Check = Callable[[Sequence[Ladder]], Sequence[Sequence[Finding]]]
@@ -49,22 +49,19 @@ def mend(
     writer_of: WriterOf,
     *,
     attempts: int = 3,
-    contexts: Iterable[Context] = (),
     save: Callable[[Sequence[Ladder]], object] | None = None,
 ) -> tuple[list[Ladder], list[Repair]]:
     """The ladders, in their order, with what could be mended, and what was tried.
 
     ladders : of the task, each with its context; one that does not carry it is left as it is
     attempts : how often a rung is written again, at most; what earlier calls have tried is not tried again
-    contexts : others of the same set, from which a degrading writer may borrow
     raises : whatever check, writers and save raise; what was saved before stays
     """
     cases = [_Case(ladder, flagged(findings)) for ladder, findings in zip(ladders, check(ladders), strict=True)]
     done: list[Repair] = []
-    lenders = tuple(contexts)
     while trials := [trial for case in cases if (trial := _next(case, task, writer_of, attempts, done))]:
         for writer in {id(trial.writer): trial.writer for trial in trials}.values():
-            write_rungs(task, [trial.draft for trial in trials if trial.writer is writer], writer, lenders=lenders)
+            write_rungs(task, [trial.draft for trial in trials if trial.writer is writer], writer)
         written = [trial.written() for trial in trials]
         found = iter(check([ladder for ladder in written if isinstance(ladder, Ladder)]))
         for trial, ladder in zip(trials, written, strict=True):

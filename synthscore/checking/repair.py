@@ -60,7 +60,7 @@ def repair(
     warnings = _mended_manifest(folder)
     everything = References.load(folder)
     chosen = everything.select(task=task, attribute=attribute)
-    writers = Writers(open_writer, writer_model)
+    writers = Writers(open_writer, writer_model, everything.ladders)
     repairs: list[Repair] = []
     left: dict[Key, list[Finding]] = {}
 
@@ -78,7 +78,6 @@ def repair(
                     f"the judge does not see the ladders of {own.name}/{scale.attribute} ({scale.n_rungs} rungs) rise: "
                     "they are mended only where their texts alone show a fault. Take another judge"
                 )
-        contexts = {each.context.id: each.context for each in everything if each.context and each.task == own.name}
         for trusted in (True, False):
             group = [each for each in ladders if ((each.attribute, each.n_rungs) not in blind) == trusted]
             mended, tried = mend(
@@ -87,7 +86,6 @@ def repair(
                 partial(find, judge if trusted else None),
                 writers,
                 attempts=attempts,
-                contexts=contexts.values(),
                 save=lambda changed: References(tuple(changed)).save(folder, merge=True),
             )
             repairs += tried
@@ -126,10 +124,12 @@ class Writers:
     """Who wrote a rung, opened when first needed: ladder, rung -> its writer, or why nobody can write it again.
 
     open : name -> the model of this name. instead : one that writes whatever a model wrote
+    among : ladders, from whose contexts damage may borrow
     """
 
     open: Callable[[str], Engine]
     instead: str | None = None
+    among: Sequence[Ladder] = ()
     _engines: dict[str, Engine] = field(default_factory=dict)
     _made: dict[tuple[object, ...], Writer] = field(default_factory=dict)
 
@@ -142,7 +142,11 @@ class Writers:
             if rung.fraction == 1:
                 return "it is the good text itself, which no seed changes: give the context another reference"
             seed = int(wrote.get("seed") or 0)
-            return self._made.setdefault((name, seed), DegradedWriter(seed=seed))
+            key: tuple[object, ...] = (name, seed, ladder.task)
+            if key not in self._made:
+                lenders = [each.context for each in self.among if each.task == ladder.task and each.context]
+                self._made[key] = DegradedWriter(seed=seed, lenders=lenders)
+            return self._made[key]
         if name != "prompt":
             return f"its writer is {str(name or 'not known')!r}: edit the text by hand"
         if missing := [part for part in _WRITTEN_WITH if wrote.get(part) is None]:

@@ -116,19 +116,14 @@ def _lengths(ladder: Ladder) -> Iterator[Finding]:
 
 
 def _own_judge(ladder: Ladder, judge: str) -> Iterator[Finding]:
-    models = {model_name(rung) for rung in ladder.usable} - {""}
-    if judge and _bare(judge) in models:
+    writers = (str(rung.provenance.get("model") or "") for rung in ladder.usable)
+    if judge and _bare(judge) in {_bare(dict(Signature.of_any(name).parts).get("model", name)) for name in writers}:
         seen = f"{judge} is the judge, and wrote rungs of this ladder"
         yield Finding((), "own-judge", seen, flagged=False)
 
 
-def model_name(rung: Rung) -> str:
-    """The model that wrote it, without its revision, in lower case; "" where none did or is named."""
-    model = str(rung.provenance.get("model") or "")
-    return _bare(dict(Signature.of_any(model).parts).get("model", model))
-
-
 def _bare(model: str) -> str:
+    """Without its revision, in lower case."""
     return model.partition("@")[0].strip().lower()
 
 

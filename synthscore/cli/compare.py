@@ -39,8 +39,8 @@ class Judging:
         str,
         Parameter(
             help=f"which pairs: {', '.join(DESIGNS)}. random: any calls; no-repeat, symmetric: random pairs in one "
-            "order, or both; greedy: most informative beforehand; sequential: after each round of answers; sort: as a "
-            "merge sort needs them, for method pairs (default: greedy, or all without --budget)",
+            "order, or both; greedy: the most informative; sort: as a merge sort needs them, for method pairs "
+            "(default: greedy, or all without --budget)",
         ),
     ] = ""
     budget: int | None = None

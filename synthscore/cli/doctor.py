@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 import textwrap
 import time
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
-from ..engine import Answers, Engine, Progress, Prompt, Question
+from ..engine import Engine, Prompt
 from ..errors import EngineError
-from ..judging.asking import Asking, ask
+from ..judging.asking import Asking, ask, prompt_of
 from ..judging.templates import Templates
 from ..judging.verdicts import PROTOCOLS, Pair, ProtocolName, Verdicts
 from ..types import Context
 from .messages import Messages
-from .options import ERROR, JUDGE, OK, Running, UsageError
+from .options import ERROR, JUDGE, OK, Running
 from .talk import counted
 
 CONTEXT = Context(
@@ -42,7 +42,7 @@ def doctor(
     task: str = "summarization",
     attribute: Annotated[str | None, Parameter(name=["--attribute", "-a"])] = None,
     protocol: Annotated[ProtocolName, Parameter(group="judging")] = "compare",
-    min_mass: Annotated[float, Parameter(group="judging")] = 0.01,
+    min_mass: Annotated[float, Parameter(group="judging", validator=Number(gte=0, lte=1))] = 0.01,
     prompts: Annotated[str, Parameter(group="judging")] = "default",
     model: Annotated[str, Parameter(group="model", help=JUDGE)] = "nano",
     opening: Running = Running(),
@@ -55,7 +55,7 @@ def doctor(
       $ synthscore doctor --model Qwen/Qwen3-0.6B --task dialogue --attribute naturalness
 
     Loads a model and shows how it judges one small example: the prompt as the model sees it, the labels as tokens, what
-    it answers in both orders, what it would rather have said, and how fast it is. The exit code is 1 where it cannot
+    it answers in both orders, what it would rather answer, and how fast it is. The exit code is 1 where it cannot
     judge.
 
     Parameters
@@ -74,22 +74,16 @@ def doctor(
     from .. import engines
     from ..judging.tasks import load_task
 
-    if not 0 <= min_mass <= 1:
-        raise UsageError(f"--min-mass {min_mass:g} is no probability. Give a number from 0 to 1")
     known = load_task(task)
     attribute = attribute or next(iter(known.attributes))
     known.attribute(attribute)
     templates = Templates(known, prompts)
-    asking = Asking(protocol, min_mass=min_mass)
     engine = engines.open_engine(model, **opening.options)
     _print_model(model, engine)
-    recorder = _Recorder(engine)
-    try:
-        pairs = [Pair(CONTEXT, attribute, GOOD, BAD), Pair(CONTEXT, attribute, BAD, GOOD)]
-        verdicts = ask(pairs, recorder, templates, asking)
-    finally:  # what the model is asked, even if it cannot be asked so
-        for prompt in recorder.prompts[:1]:
-            _print_prompt(engine, prompt, f"{known.name}, {attribute}, template set {prompts}", protocol)
+    pairs = [Pair(CONTEXT, attribute, GOOD, BAD), Pair(CONTEXT, attribute, BAD, GOOD)]
+    prompt = prompt_of(pairs[0], templates, protocol)
+    _print_prompt(engine, prompt, f"{known.name}, {attribute}, template set {prompts}", protocol)
+    verdicts = ask(pairs, engine, templates, Asking(protocol, min_mass=min_mass))
     _print_answers(verdicts, protocol)
     _print_speed(engine, templates, attribute, protocol)
     _print("signature", str(verdicts.signature).split("|"))
@@ -103,17 +97,6 @@ def doctor(
     else:
         print("It answers with the labels, so it can be used; but it does not find the good text the better one.")
     return OK
-
-
-class _Recorder:
-    """Passes questions on, and keeps their prompts."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine, self.prompts, self.signature = engine, list[Prompt](), engine.signature
-
-    def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
-        self.prompts += [question.prompt for question in questions]
-        return self.engine.answer(questions, progress)
 
 
 def _print_model(name: str, engine: Engine) -> None:
@@ -134,24 +117,21 @@ def _print_model(name: str, engine: Engine) -> None:
 def _print_prompt(engine: Engine, prompt: Prompt, what: str, protocol: ProtocolName) -> None:
     tokens: Any = getattr(engine, "prompts", None)
     text = tokens.render(prompt) if tokens is not None else prompt.text + prompt.prefill
-    _print("prompt", [f"{what}, as the model sees it:"])
-    for line in text.split("\n"):
-        print("\n".join(f"            | {part}" for part in textwrap.wrap(line, 84) or [""]))
-    if tokens is None:
-        _print("labels", [", ".join(PROTOCOLS[protocol])])
-        return
+    lines = [part for line in text.split("\n") for part in textwrap.wrap(line, 84) or [""]]
+    _print("prompt", [f"{what}, as the model sees it:", *(f"| {line}" for line in lines)])
     labels = PROTOCOLS[protocol]
+    if tokens is None:
+        _print("labels", [", ".join(labels)])
+        return
     try:
         n_tokens = len(tokens.encode(prompt))
         found, names = tokens.label_forms(prompt, labels), tokens.describe(prompt, labels)
     except EngineError:  # the answers, or rather their failure, say why
         return
     _print("", [f"({counted(n_tokens, 'token')})"])
-    how = (
-        "as they follow the prompt"
-        if found.boundary == "whole"
-        else "apart from the prompt, whose last token they would change"
-    )
+    how = "as they follow the prompt"
+    if found.boundary != "whole":
+        how = "by themselves: they would change the prompt's last token"
     lines = [f"tokens, tokenised {how}; the forms of a label are added up"]
     for label, forms in zip(labels, found.forms, strict=True):
         shown = (f"{' '.join(name)} ({' '.join(map(str, ids))})" for name, ids in zip(names[label], forms, strict=True))
@@ -170,9 +150,9 @@ def _print_answers(verdicts: Verdicts, protocol: ProtocolName) -> None:
             lines.append(f"{name:<22}   not answered, see below")
             continue
         other = answers.other_tokens[row] if answers.other_tokens else None
-        said = f"{other.token!r} ({math.exp(other.log_prob):.3f})" if other else "-"
+        instead = f"{other.token!r} ({math.exp(other.log_prob):.3f})" if other else "-"
         probs = "".join(f"{prob:>9.3f}" for prob in map(math.exp, answers.log_probs[row]))
-        lines.append(f"{name:<22}{probs}{answers.label_mass[row]:>10.3f}   {said}")
+        lines.append(f"{name:<22}{probs}{answers.label_mass[row]:>10.3f}   {instead}")
     _print("answers", lines)
 
 

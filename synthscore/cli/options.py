@@ -126,7 +126,7 @@ class Opening(Running):
         """The model of this name, behind the store; it shows its progress."""
         from .. import engines
         from ..store.engine import StoredEngine
-        from ..store.file import Store, default_store_path
+        from ..store.file import Store
         from ..store.recorded import RecordedEngine
 
         with ExitStack() as stack:
@@ -138,7 +138,7 @@ class Opening(Running):
                         f"--store {self.store} does nothing with --model {model}, which asks nothing. Leave one out"
                     )
             elif self.store != "none":
-                answers = stack.enter_context(Store(self.store or default_store_path()))
+                answers = stack.enter_context(Store(self.store))
                 meter = Metered(engine)
                 yield Watched(StoredEngine(meter, answers), messages, meter)
                 return

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
+from cyclopts.validators import Number
 
 from .messages import Messages
 from .options import ERROR, INCOMPLETE, OK, RowsOut, UsageError
@@ -59,10 +60,9 @@ def info(*, file: File = None, messages: Messages = Messages()) -> int:
     from ..store.database import FORMAT
     from ..store.file import Store
 
-    path = _path(file)
-    with Store(path, create=False) as opened:
+    with Store(file, create=False) as opened:
         held, size = opened.contents(), opened.size_bytes
-    print(f"{path}: {_bytes(size)}, format {FORMAT}, {counted(sum(each.n_answers for each in held), 'answer')}")
+    print(f"{opened.path}: {_bytes(size)}, format {FORMAT}, {counted(sum(each.n_answers for each in held), 'answer')}")
     rows = [
         (each.kind, each.n_answers, each.n_questions, utc(each.first)[:10], utc(each.last)[:10], each.engine)
         for each in held
@@ -79,7 +79,7 @@ def show(
     file: File = None,
     engine: str = "",
     kind: Literal["labels", "text", "tokens", "verdicts"] | None = None,
-    limit: int | None = None,
+    limit: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     output: RowsOut = "-",
     messages: Messages = Messages(),
 ) -> int:
@@ -107,9 +107,7 @@ def show(
     from ..io.write import write_rows
     from ..store.file import Store
 
-    if limit is not None and limit < 1:
-        raise UsageError(f"--limit {limit} shows nothing. Give at least 1")
-    with Store(_path(file), create=False) as opened:
+    with Store(file, create=False) as opened:
         n_written = write_rows(islice(opened.rows(engine, kind), limit), output)
     if not n_written:
         messages.warn("no answer in the store is like that")
@@ -136,11 +134,10 @@ def merge(*parts: str, file: File = None, messages: Messages = Messages()) -> in
     if not parts:
         raise UsageError("store merge needs parts: name the stores to take answers from")
     _require_files("merge", *parts)
-    path = _path(file)
-    with Store(path) as opened:
+    with Store(file) as opened:
         for part in parts:
             messages.note(f"{part}: {counted(opened.merge(part), 'new answer')}")
-        messages.note(f"{path}: {counted(len(opened), 'answer')}")
+        messages.note(f"{opened.path}: {counted(len(opened), 'answer')}")
     return OK
 
 
@@ -163,7 +160,7 @@ def prune(
     """
     from ..store.file import Store
 
-    with Store(_path(file), create=False) as opened:
+    with Store(file, create=False) as opened:
         before = opened.size_bytes
         n_dropped = opened.prune(max_size)
         left, size = len(opened), opened.size_bytes
@@ -202,10 +199,9 @@ def salvage(
     from ..store.file import Store
 
     _require_files("salvage", damaged)
-    path = _path(file)
-    with Store(path) as opened:
+    with Store(file) as opened:
         found = opened.salvage(damaged)
-    messages.note(f"{path}: {counted(found.n_answers, 'answer')} came back, {found.n_new} of them new in it")
+    messages.note(f"{opened.path}: {counted(found.n_answers, 'answer')} came back, {found.n_new} of them new in it")
     if found.n_questions_lost:
         messages.warn(
             f"{counted(found.n_questions_lost, 'answer')} came back without the question, which cannot be read"
@@ -226,15 +222,8 @@ def _require_files(what: str, *files: str) -> None:
         raise StoreError(f"cannot {what} {', '.join(missing)}: there is no such file. Nothing was made; check the path")
 
 
-def _path(file: str | None) -> Path:
-    from ..store.file import default_store_path
-
-    return Path(file).expanduser() if file else default_store_path()
-
-
 def _bytes(size: int) -> str:
     for unit in ("GB", "MB", "kB"):
-        factor = UNITS[unit.upper()]
-        if size >= factor:
-            return f"{size / factor:.3g} {unit}"
+        if size >= UNITS[unit.upper()]:
+            return f"{size / UNITS[unit.upper()]:.3g} {unit}"
     return f"{size} bytes"

@@ -79,8 +79,6 @@ def verify(
     from ..engines.verify import verify as verified
     from ..errors import InputError
 
-    if sample < 1 or seed < 0 or not tolerance >= 0:
-        raise UsageError(f"--sample {sample} --seed {seed} --tolerance {tolerance:g}: expected at least 1, 0 and 0")
     named = {name: value for name, value in (("backend", backend), ("revision", revision)) if value is not None}
     try:
         drifts = verified(
@@ -94,14 +92,14 @@ def verify(
             options=opening.options | named,
             watch=lambda n: messages.bar(n, "answers"),
         )
-    except InputError as error:  # one --model in place of several
+    except InputError as error:  # such as one --model in place of several
         raise UsageError(str(error)) from error
     if json_:
         print(json.dumps({"tolerance": tolerance, "drifts": [_row(drift) for drift in drifts]}, allow_nan=False))
     else:
         print("\n\n".join(_shown(drift) for drift in drifts))
-    beyond, failed = (sum(n) for n in zip(*((d.n_beyond, len(d.failures)) for d in drifts), strict=True))
     replayed = counted(sum(drift.n_replayed for drift in drifts), "answer")
+    beyond, failed = sum(drift.n_beyond for drift in drifts), sum(len(drift.failures) for drift in drifts)
     messages.note(f"{replayed} replayed: {beyond} beyond {tolerance:g} nats, {failed} failed")
     return OK if all(drift.ok for drift in drifts) else INCOMPLETE
 
@@ -125,13 +123,8 @@ def _shown(drift: Drift) -> str:
 
 
 def _row(drift: Drift) -> dict[str, Any]:
+    """JSON has no NaN: null; and no infinity, of a label that was possible and is not, or the other way round: inf."""
     row = {field.name: getattr(drift, field.name) for field in fields(drift)}
     row |= {"stored": str(drift.stored), "now": str(drift.now), "changed": drift.changed}
-    return {name: _finite(value) for name, value in row.items()}
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no NaN, and no infinity: a label that was possible and is not, or the other way round."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "inf"
-    return value
+    found: dict[str, Any] = json.loads(json.dumps(row), parse_constant={"NaN": None, "Infinity": "inf"}.get)
+    return found

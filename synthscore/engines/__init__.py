@@ -86,9 +86,9 @@ def open_judge(judge: Engine | str) -> Engine:
     if judge.startswith("recorded:"):
         return engine
     from ..store.engine import StoredEngine
-    from ..store.file import Store, default_store_path
+    from ..store.file import Store
 
-    return StoredEngine(engine, Store(default_store_path()))
+    return StoredEngine(engine, Store())
 
 
 def _open_recorded(name: str, options: dict[str, Any]) -> Engine:

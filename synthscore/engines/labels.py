@@ -1,19 +1,20 @@
-"""Prompts and labels -> the token sequences to run, and what was answered -> answers. No model, no torch.
+"""Prompts, and labels or continuations -> token sequences to run; what was answered -> answers. No model, no torch.
 
 The first half of every engine that reads log-probabilities token by token. A label of several tokens is asked for by
-running the prompt with its beginning too: log P(label) is the sum over its tokens.
+running the prompt with its beginning too: log P(label) is the sum over its tokens. A continuation is run once, and each
+of its tokens is read behind those before it.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ..engine import Answer, Answers, LabelAnswer, OtherToken, Progress, Prompt, Question
+from ..engine import Answer, Answers, LabelAnswer, OtherToken, Progress, Question
 from ..errors import EngineError, LabelError, SynthscoreWarning
 from ..types import FloatArray
 from .tokens import Ids, LabelForms, PromptTokenizer
@@ -23,57 +24,72 @@ TokenIds = npt.NDArray[np.int32]
 NOT_NUMBERS = "the model answers with NaN, expected numbers. Try dtype float32"
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """Which label follows these ids? Equal prompts are one question. ids : int32 as bytes."""
+K = TypeVar("K", bound=Hashable)
+
+
+class _Asked(Generic[K]):
+    """Rows by what they ask, so that it is asked once. A row that cannot be asked has its error.
+
+    sequences : int32; what to run
+    n_starts : for each, how many of its tokens are the prompt's
+    """
+
+    def __init__(self, questions: Sequence[Question], tokenizer: PromptTokenizer, progress: Progress | None) -> None:
+        self._tokenizer, self._progress = tokenizer, progress
+        self._answers: list[Answer] = [EngineError("not asked")] * len(questions)
+        self._rows: dict[K, list[int]] = {}
+        self.sequences: list[TokenIds] = []
+        self.n_starts: list[int] = []
+        for row, question in enumerate(questions):
+            try:
+                self._rows.setdefault(self._key(question), []).append(row)
+            except LabelError:
+                raise
+            except EngineError as error:
+                self._answers[row] = error
+        n_failed = len(questions) - sum(map(len, self._rows.values()))
+        if progress and n_failed:
+            progress(n_failed)
+
+    def _key(self, question: Question) -> K:
+        """What is asked: the same of rows that are answered alike. raises : EngineError"""
+        raise NotImplementedError
+
+    def _answered(self, key: K, answer: Answer) -> None:
+        for row in self._rows[key]:
+            self._answers[row] = answer.copy() if isinstance(answer, np.ndarray) else answer
+
+
+def warn_of_boundary(name: str, what: str) -> None:
+    warnings.warn(
+        f"{name}: the tokenizer merges {what} with the end of a prompt, so they are tokenised by themselves",
+        SynthscoreWarning,
+        stacklevel=5,
+    )
+
+
+class _Question(NamedTuple):
+    """Which label follows these ids? ids : int32 as bytes"""
 
     ids: bytes
     forms: LabelForms
 
 
-class Questions:
+class Questions(_Asked[_Question]):
     """What to run so that questions on the same labels are answered, and what has been found.
 
-    sequences : int32; every prompt, and every prompt with the beginning of a label of several tokens
-    n_starts : for each, how many of its tokens are the prompt's (the rest begins a label)
-    raises : LabelError, when labels collide or cannot be said. A prompt that cannot be asked is a failure of its row.
+    sequences : every prompt, and every prompt with the beginning of a label of several tokens
+    raises : LabelError, when labels collide or cannot be said
     """
 
     def __init__(
-        self,
-        asked: Sequence[Question],
-        tokenizer: PromptTokenizer,
-        name: str,
-        progress: Progress | None,
+        self, questions: Sequence[Question], tokenizer: PromptTokenizer, name: str, progress: Progress | None
     ) -> None:
-        self._labels, self._tokenizer, self._progress = asked[0].labels, tokenizer, progress
-        self._answers: list[Answer] = [EngineError("not asked")] * len(asked)
-        self._rows: dict[_Question, list[int]] = {}  # and the rows that ask it
-        self.tokens_naive = self.tokens_computed = 0
-        n_failed = 0
-        for row, prompt in enumerate(one.prompt for one in asked):
-            try:
-                question = self._question(prompt)
-            except LabelError:
-                raise
-            except EngineError as error:
-                self._answers[row] = error
-                n_failed += 1
-            else:
-                self._rows.setdefault(question, []).append(row)
-                self.tokens_naive += len(question.ids) // 4
-        if any(question.forms.boundary == "separate" for question in self._rows):
-            warnings.warn(
-                f"{name}: the tokenizer merges the labels {list(self._labels)} with the end of a prompt, "
-                "so they are tokenised by themselves",
-                SynthscoreWarning,
-                stacklevel=4,
-            )
-        if progress and n_failed:
-            progress(n_failed)
-
-        self.sequences: list[TokenIds] = []
-        self.n_starts: list[int] = []
+        super().__init__(questions, tokenizer, progress)
+        self.tokens_naive = sum(len(asked.ids) // 4 * len(rows) for asked, rows in self._rows.items())
+        self.tokens_computed = 0
+        if any(asked.forms.boundary == "separate" for asked in self._rows):
+            warn_of_boundary(name, f"the labels {list(questions[0].labels)}")
         self._places: dict[tuple[bytes, Ids], int] = {}  # prompt and beginning of a label -> sequence
         self._needed: list[set[int]] = []  # after each sequence: the tokens whose log-probability is asked for
         self._asked_at: dict[int, list[_Question]] = {}
@@ -85,8 +101,8 @@ class Questions:
                     self._needed[self._place(question, form[:n])].add(form[n])
             self._asked_at.setdefault(self._places[question.ids, ()], []).append(question)
 
-    def _question(self, prompt: Prompt) -> _Question:
-        ids, forms = self._tokenizer.question(prompt, self._labels)
+    def _key(self, question: Question) -> _Question:
+        ids, forms = self._tokenizer.question(question.prompt, question.labels)
         return _Question(np.array(ids, dtype=np.int32).tobytes(), forms)
 
     def _place(self, question: _Question, start: Ids) -> int:
@@ -126,13 +142,12 @@ class Questions:
 
     def answers(self) -> Answers:
         """In the order of the questions."""
-        for question, rows in self._rows.items():
+        for question in self._rows:
             log_probs = self._log_probs(question)
-            answer: Answer = EngineError(NOT_NUMBERS)
-            if not np.isnan(log_probs).any():
-                answer = LabelAnswer(log_probs.tolist(), self._other_token(question))
-            for row in rows:
-                self._answers[row] = answer
+            if np.isnan(log_probs).any():
+                self._answered(question, EngineError(NOT_NUMBERS))
+            else:
+                self._answered(question, LabelAnswer(log_probs.tolist(), self._other_token(question)))
         return Answers(self._answers, self.tokens_naive, self.tokens_computed)
 
     def _log_probs(self, question: _Question) -> FloatArray:
@@ -150,3 +165,37 @@ class Questions:
         top = self._top[self._places[question.ids, ()]]
         token, log_prob = next(((t, v) for t, v in top if t not in question.forms.starts), (0, -np.inf))
         return OtherToken(self._tokenizer.tokenizer.decode([token]), log_prob)
+
+
+class Readings(_Asked[tuple[bytes, int]]):
+    """What to run so that all continuations are read, and what has been found.
+
+    sequences : prompts with their continuations behind them
+    """
+
+    def __init__(
+        self, questions: Sequence[Question], tokenizer: PromptTokenizer, name: str, progress: Progress | None
+    ) -> None:
+        self._n_separate = 0
+        super().__init__(questions, tokenizer, progress)
+        if self._n_separate:
+            warn_of_boundary(name, f"{self._n_separate} of {len(questions)} continuations")
+        self._keys = list(self._rows)
+        self.sequences = [np.frombuffer(ids, dtype=np.int32) for ids, _ in self._keys]
+        self.n_starts = [n_start for _, n_start in self._keys]
+
+    def _key(self, question: Question) -> tuple[bytes, int]:
+        ids, added, boundary = self._tokenizer.continuation(question.prompt, question.continuation or "")
+        self._n_separate += boundary == "separate"
+        return np.array([*ids, *added], dtype=np.int32).tobytes(), len(ids)
+
+    def add(self, place: int, log_probs: FloatArray) -> None:
+        """What was read of a sequence: the log-probabilities of its tokens from n_start on, nats."""
+        key = self._keys[place]
+        self._answered(key, EngineError(NOT_NUMBERS) if np.isnan(log_probs).any() else log_probs)
+        if self._progress:
+            self._progress(len(self._rows[key]))
+
+    def answers(self) -> Answers:
+        """In the order of the questions."""
+        return Answers(self._answers)

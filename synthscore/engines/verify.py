@@ -37,9 +37,14 @@ def verify(
     tolerance : most that the log-probability of a label or token may differ, nats
     model, options : in place of what the stored signature names, and how to open it (open_engine)
     watch : how many answers are asked for -> where they are counted
-    raises : StoreError, where nothing can be asked again; InputError, where `model` would have to be several;
-        EngineError
+    raises : StoreError, where nothing can be asked again; InputError, for a number out of its range, and where `model`
+        would have to be several; EngineError
     """
+    if n_sample < 1 or seed < 0 or not tolerance >= 0:
+        raise InputError(
+            f"cannot replay a sample of {n_sample} with seed {seed} and tolerance {tolerance:g}: expected at least "
+            "1, 0 and 0. Change what is less"
+        )
     drifts: list[Drift] = []
     with ExitStack() as stack:
         stores = [stack.enter_context(Store(file, create=False)) for file in store_files(path)]
@@ -54,8 +59,8 @@ def verify(
                     drifts += [replay(answers, n_stored, now, tolerance, progress) for answers, n_stored in drawn]
     if not drifts:
         raise StoreError(
-            f"cannot replay {path}: it holds no such answers with their questions, which format 1 did not keep. "
-            "Answers that are stored from now on can be replayed",
+            f"cannot replay {path}: it holds no such answers with their questions. Choose others with "
+            "--engine and --kind",
             path=path,
         )
     return drifts

@@ -25,12 +25,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..errors import InputError
-from ..io.fields import Row, check_number, encodable, is_missing, read_id, read_names, row_error, shorten
+from ..io.fields import Row, check_number, is_missing, read_id, read_names, row_error, shorten
 from ..io.files import Source, read_rows
 from ..io.nouns import context_from_row
 from ..io.write import plain, write_rows
 from ..signature import text_hash
-from ..types import Context, FloatArray, Score
+from ..types import Context, FloatArray, Score, encodable
 
 _TOLERANCE = 1e-6  # a mean and its ratings may differ by this: published means are rounded to 10 digits
 

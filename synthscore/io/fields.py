@@ -16,7 +16,6 @@ Whatever else stands there is an InputError with `source`, `row`, `field` and `v
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -25,8 +24,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from ..types import encodable
 
-_NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan)", re.ASCII | re.IGNORECASE)
+MEND = "Mend or remove the row"
 _FLAGS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 
 
@@ -119,24 +119,19 @@ def read_text(row: Row, name: str, **data: object) -> str:
 
 
 def read_number(
-    row: Row,
-    name: str,
-    expected: str = "a number, or null where there is none",
-    *,
-    finite: bool = True,
-    remedy: str = "Mend or remove the row",
+    row: Row, name: str, expected: str = "a number, or null where there is none", *, finite: bool = True
 ) -> float | None:
-    """The number in the column; None where there is none. expected, remedy : for the error. finite : not ±inf"""
-    return check_number(row, name, row.values.get(name), expected, finite=finite, remedy=remedy)
+    """The number in the column; None where there is none. expected : for the error. finite : not ±inf"""
+    return check_number(row, name, row.values.get(name), expected, finite=finite)
 
 
 def require_number(
-    row: Row, name: str, expected: str = "a number", *, finite: bool = True, remedy: str = "Mend or remove the row"
+    row: Row, name: str, expected: str = "a number", *, finite: bool = True, remedy: str = MEND
 ) -> float:
     """As read_number, where there must be one."""
-    number = read_number(row, name, expected, finite=finite, remedy=remedy)
+    value = row.values.get(name)
+    number = check_number(row, name, value, expected, finite=finite, remedy=remedy)
     if number is None:
-        value = row.values.get(name)
         raise row_error(row, name, value, f"{name} is {shorten(value)}, expected {expected}", remedy)
     return number
 
@@ -149,53 +144,41 @@ def check_number(
     *,
     called: str = "",
     finite: bool = True,
-    remedy: str = "Mend or remove the row",
+    remedy: str = MEND,
 ) -> float | None:
     """As read_number, of a value in the column: in a list, or under a key. called : what the error calls it"""
+    if is_missing(value):
+        return None
     number = _number(value)
-    if not is_missing(value) and (number is None or (finite and math.isinf(number))):
+    if number is None or (finite and math.isinf(number)):
         raise row_error(row, name, value, f"{called or name} is {shorten(value)}, expected {expected}", remedy)
-    return None if number is None or math.isnan(number) else number
+    return None if math.isnan(number) else number
 
 
 def _number(value: object) -> float | None:
-    """None for what is no number. NaN where one is missing, but for null and an empty text."""
-    if isinstance(value, bool | np.bool_):
+    """None for what is no number."""
+    if isinstance(value, str) and (not value.strip().isascii() or "_" in value):
         return None
-    if isinstance(value, str):
-        value = value.strip()
-        return float(value) if _NUMBER.fullmatch(value) else None
-    if isinstance(value, int | float | Decimal | np.integer | np.floating):
-        try:
-            return float(value)
-        except OverflowError:  # an int of more than 308 digits
-            return None
-    return None
+    if isinstance(value, bool | np.bool_) or not isinstance(
+        value, str | int | float | Decimal | np.integer | np.floating
+    ):
+        return None
+    try:
+        return float(value)
+    except (ValueError, OverflowError):  # an int of more than 308 digits
+        return None
 
 
-def read_flag(
-    row: Row,
-    name: str,
-    expected: str = "true or 1, or false or 0",
-    *,
-    remedy: str = "Mend or remove the row",
-) -> bool | None:
+def read_flag(row: Row, name: str, *, remedy: str = MEND) -> bool | None:
     """The flag in the column, None where there is none."""
     value = row.values.get(name)
     if is_missing(value):
         return None
     flag = _FLAGS.get(str(value).strip().lower())
     if flag is None:
-        raise row_error(row, name, value, f"{name} is {shorten(value)}, expected {expected}", remedy)
+        seen = f"{name} is {shorten(value)}, expected true or 1, or false or 0"
+        raise row_error(row, name, value, seen, remedy)
     return flag
-
-
-def encodable(text: str) -> bool:
-    """False for a text that holds half a surrogate pair, as JSON's \\ud800 makes one: no encoding can write it."""
-    try:
-        return text.isascii() or bool(text.encode())
-    except UnicodeEncodeError:
-        return False
 
 
 def shorten(value: object) -> str:

@@ -200,18 +200,12 @@ def _table_batches(tables: Iterable[Any], name: str, fields: dict[str, str]) -> 
         _check_columns(table.schema.names, name, fields)
         try:
             found = table.to_pylist()
-        except UnicodeDecodeError:  # Arrow does not check the strings that it stores
-            found = [_table_row(table, index, number + index + 1, name) for index in range(table.num_rows)]
+        except UnicodeDecodeError as error:  # Arrow does not check the strings that it stores
+            rows = f"rows {number + 1} to {number + table.num_rows}"
+            message = f"cannot read {name}: of the {rows}, one holds a text that is not UTF-8 ({error}). Write it again"
+            raise InputError(message, source=name) from error
         yield RowBatch([make_row(at, values, name, fields) for at, values in enumerate(found, number + 1)], table=table)
         number += len(found)
-
-
-def _table_row(table: Any, index: int, number: int, name: str) -> object:
-    try:
-        return table.slice(index, 1).to_pylist()[0]
-    except UnicodeDecodeError as error:
-        message = f"{name} row {number}: a text is not UTF-8 ({error}). Write it again as UTF-8"
-        return InputError(message, source=name, row=number)
 
 
 def _parquet_tables(paths: Sequence[Path], size: int) -> Iterator[Any]:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..errors import InputError
-from ..types import Context, Target
-from .fields import Row, encodable, find_id, is_missing, read_id, read_text, row_error, shorten
+from ..types import Context, Target, encodable
+from .fields import Row, find_id, is_missing, read_id, read_text, row_error, shorten
 from .files import Source, make_row, mappings, read_rows
 
 

@@ -18,7 +18,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..errors import InputError
-from .fields import encodable
+from ..types import encodable
 
 GROUP = 1 << 25  # bytes of a Parquet row group, uncompressed
 

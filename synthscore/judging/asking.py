@@ -122,7 +122,7 @@ class Inquiry:
         sides = np.arange(n_sides)[:, None]
         rows = ((swapped.astype(np.int64) * n_sides + sides) * len(self.pairs) + pair).ravel()
         prompts = [
-            _prompt(self.pairs[k], self.templates, protocol, turned, bool(side))
+            prompt_of(self.pairs[k], self.templates, protocol, swapped=turned, worse=bool(side))
             for side in range(n_sides)
             for k, turned in zip(pair.tolist(), swapped.tolist(), strict=True)
         ]
@@ -181,7 +181,10 @@ class Inquiry:
         return LabelLogProbs(labels, log_probs, tuple(others), failures, naive, computed, *limits), asked
 
 
-def _prompt(pair: Pair, templates: Templates, protocol: ProtocolName, swapped: bool, worse: bool) -> Prompt:
+def prompt_of(
+    pair: Pair, templates: Templates, protocol: ProtocolName, *, swapped: bool = False, worse: bool = False
+) -> Prompt:
+    """What the judge is asked about a pair. swapped : about the reference; worse : whether it is worse (yes_no)"""
     attribute = templates.task.attribute(pair.attribute)
     target, reference = (pair.reference, pair.target) if swapped else (pair.target, pair.reference)
     if protocol == "choose":

@@ -55,6 +55,7 @@ class Templates:
             trim_blocks=True,
             lstrip_blocks=True,
             autoescape=False,  # prompts are plain text, not markup
+            auto_reload=False,  # or each prompt looks whether the file has changed
         )
 
     def extreme(self, context: Context, attribute: Attribute, *, best: bool) -> Prompt:

@@ -23,18 +23,18 @@ class DegradedWriter:
     The good text is the context's first reference, or, where a text is a summary of its context, its central sentences.
     Rung f is that text with damage of severity 1 - f; f is not part of the seed, so the damage of a better rung is part
     of the damage of a worse one, and a rung is the same on every ladder that has its fraction. Foreign material are
-    other contexts of the run and their good texts. Of two rungs that come out alike, the one that fewer ladders have
-    (the later in the schedule) fails; of the two extremes, or of one wave, the worse.
+    other contexts, of the run or `lenders`, and their good texts. Of two rungs that come out alike, the one that fewer
+    ladders have (the later in the schedule) fails; of the two extremes, or of one wave, the worse.
     """
 
     name = "degrade"
     needs_parents = False
 
-    def __init__(self, *, seed: int = 0) -> None:
-        self.seed = seed
+    def __init__(self, *, seed: int = 0, lenders: Sequence[Context] = ()) -> None:
+        self.seed, self.lenders = seed, lenders
 
     def write(self, task: Task, jobs: Sequence[Job], progress: Progress | None = None) -> list[Rung]:
-        contexts = {job.context.id: job.context for job in jobs}
+        contexts = {context.id: context for context in (*self.lenders, *(job.context for job in jobs))}
         good = {name: _good_text(context, task) for name, context in contexts.items()}
         foreign = _neighbours(list(contexts.values()), {name: text for name, (text, _) in good.items()})
         taken = {(job.context.id, job.attribute.name): {_spaced(text) for text in job.others} for job in jobs}

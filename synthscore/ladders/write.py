@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from itertools import zip_longest
 from typing import Any, Protocol
 
 from ..engine import Progress
@@ -172,34 +173,17 @@ class Draft:
         return jobs
 
 
-def write_rungs(
-    task: Task,
-    drafts: Sequence[Draft],
-    writer: Writer,
-    progress: Progress | None = None,
-    lenders: Iterable[Context] = (),
-) -> None:
-    """Write what is missing of all drafts, wave by wave. lenders : more contexts, which damage may borrow from"""
-    waves = [_waves(draft.n_rungs, writer) for draft in drafts]
-    for number in range(max(map(len, waves), default=0)):
-        jobs: list[Job] = []
-        owners: list[Draft | None] = []
-        for draft, own in zip(drafts, waves, strict=True):
-            steps = own[number] if number < len(own) else ()
-            found = draft.jobs(steps, writer)
-            jobs, owners = jobs + found, owners + [draft] * len(found)
-            n_orphans = sum(step.level in draft.levels for step in steps) - len(found)
-            if progress and n_orphans:
-                progress(n_orphans)
-        if jobs and not writer.needs_parents:  # the best rungs of the lenders, which nobody keeps
-            here, like = {job.context.id for job in jobs}, jobs[0]
-            more = [context for context in lenders if context.id not in here]
-            jobs += [Job(context, like.attribute, like.n_rungs, like.n_rungs) for context in more]
-            owners += [None] * len(more)
-        written = writer.write(task, jobs, progress) if jobs else []
-        for owner, job, rung in zip(owners, jobs, written, strict=True):
-            if owner:
-                owner.rungs[job.level] = rung
+def write_rungs(task: Task, drafts: Sequence[Draft], writer: Writer, progress: Progress | None = None) -> None:
+    """Write what is missing of all drafts, wave by wave."""
+    for wave in zip_longest(*(_waves(draft.n_rungs, writer) for draft in drafts), fillvalue=()):
+        steps = list(zip(drafts, wave, strict=True))
+        due = [(draft, job) for draft, own in steps for job in draft.jobs(own, writer)]
+        n_orphans = sum(step.level in draft.levels for draft, own in steps for step in own) - len(due)
+        if progress and n_orphans:
+            progress(n_orphans)
+        written = writer.write(task, [job for _, job in due], progress) if due else []
+        for (draft, job), rung in zip(due, written, strict=True):
+            draft.rungs[job.level] = rung
 
 
 def _waves(n_rungs: int, writer: Writer) -> tuple[tuple[Step, ...], ...]:

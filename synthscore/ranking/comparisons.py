@@ -20,7 +20,6 @@ from ..types import FloatArray, IntArray
 
 # Answers this near to even, in nats, are even: rounding, as of (p + 1 - q) / 2 with p = q, must not decide anything.
 EVEN = 1e-12
-DENSE = 8  # cells for all pairs there could be, for each call, up to which a table of them is faster than a sort
 
 
 class Pairs(NamedTuple):
@@ -239,16 +238,6 @@ def added_up(
     i: IntArray, j: IntArray, n: int, columns: Sequence[FloatArray]
 ) -> tuple[IntArray, IntArray, list[FloatArray]]:
     """Each (i, j) once, sorted, and the sums of the columns over its rows. i and j are 0..n-1."""
-    if n * n <= DENSE * len(i):
-        keys = i * n + j
-        seen = np.zeros(n * n, dtype=np.bool_)
-        seen[keys] = True
-        cells = np.flatnonzero(seen)
-        number = np.empty(n * n, dtype=np.int32)
-        number[cells] = np.arange(len(cells), dtype=np.int32)
-        cell = number[keys].astype(np.int64)
-        del keys, seen, number
-    else:
-        cells, cell = np.unique(i * n + j, return_inverse=True)
+    cells, cell = np.unique(i * n + j, return_inverse=True)
     i, j = cells // n, cells % n
     return i, j, [np.bincount(cell, column, len(i)).astype(np.float64, copy=False) for column in columns]

@@ -9,8 +9,7 @@ method can put them on one scale.
     no_repeat       of the N (N - 1) / 2 pairs, each in an order that a coin decides
     symmetric       of the pairs, each in both orders
     greedy          the pairs that tell most about the scores, before any answer is known
-    next_pairs      the same after some answers: pairs that are close as well as little known
-    design          one of the first five by name
+    design          one of these by name
 """
 
 from __future__ import annotations
@@ -21,15 +20,12 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from ..errors import InputError
-from ..types import FloatArray, IntArray
-from .comparisons import Comparisons
-from .result import Ranking
+from ..types import BoolArray, FloatArray, IntArray
 
 _DRAWS = 100  # disconnected draws before a spanning tree is drawn first
 _TIE = 1e-9  # gains that differ by less, relatively, are equal: rounding must not choose between them
 _BLOCK = 96  # picks that are applied to the resistances together
 _WIDTH = 4000  # pairs that are kept up to date between two such blocks
-_PRIOR_PRECISION = 0.01  # of a score, per nat squared: a priori within tens of nats of the others
 
 
 # ------------------------------------------------------------------------------------------------- fixed designs
@@ -188,64 +184,18 @@ def _connected(n: int, calls: IntArray) -> bool:
 # ------------------------------------------------------------------------------------------------- information
 
 
-def next_pairs(comparisons: Comparisons, ranking: Ranking, n_calls: int, rng: np.random.Generator) -> IntArray:
-    """The calls whose answers are expected to tell most, given the answers so far; shape (n_calls, 2).
-
-    An answer about i and j carries the information w_ij = p (1 - p), p = sigma(s_i - s_j), about s_i - s_j. The pair
-    with the largest w_ij r_ij is taken, r_ij the variance of s_i - s_j under the calls made so far: texts that are
-    close and little known. The variance is brought up to date after each choice, as if the answer were in, so that a
-    batch does not ask one thing many times. Candidates that nothing connects yet have the largest variance.
-
-    comparisons : the calls so far; none is asked again before all n (n - 1) have been asked as often. A pair that was
-        asked in one order is asked in the other; where nothing decides, a coin does.
-    ranking : of the same candidates, fitted to these calls; scores in nats (Bradley-Terry). A candidate without a
-        score counts as average. With scores on a smaller scale (probabilities) r_ij alone decides, as in `greedy`.
-    raises : InputError for a ranking of other candidates, or n_calls below 1
-    source : Fisher information of the Bradley-Terry model, and greedy D-optimal design as in arXiv:2405.05894.
-    """
-    n = comparisons.n_candidates
-    if ranking.ids != comparisons.ids:
-        raise InputError("cannot choose pairs: the ranking and the comparisons are not of the same candidates in order")
-    if n_calls < 1:
-        raise InputError(f"cannot choose {n_calls} calls, expected at least 1", value=n_calls)
-    shuffled = rng.permutation(n)  # among equals the first pair is taken, which must not be the first in the file
-    calls = shuffled[np.stack([comparisons.first, comparisons.second], axis=1)]
-    scores = np.empty(n)
-    scores[shuffled] = np.where(np.isnan(ranking.scores), 0.0, ranking.scores)
-    gap = np.abs(np.subtract.outer(scores, scores))
-    weights = np.exp(-gap - 2 * np.logaddexp(0, -gap))  # sigma(gap) sigma(-gap)
-    information = _laplacian(n, calls, comparisons.weights * weights[calls[:, 0], calls[:, 1]])
-    information[np.diag_indices(n)] += _PRIOR_PRECISION
-    resistance = _resistance(information)
-
-    asked = np.bincount(calls[:, 0] * np.int64(n) + calls[:, 1], minlength=n * n).reshape(n, n)
-    level = int(asked[~np.eye(n, dtype=bool)].min())
-    chosen: list[tuple[int, int]] = []
-    while len(chosen) < n_calls:
-        level += 1
-        spare = np.maximum(level - asked, 0)
-        spare = np.triu(spare + spare.T, 1)
-        for i, j in _most_informative(resistance, spare, weights, n_calls - len(chosen)).tolist():
-            swap = asked[j, i] < asked[i, j] or (asked[j, i] == asked[i, j] and rng.random() < 0.5)
-            call = (j, i) if swap else (i, j)
-            asked[call] += 1
-            chosen.append(call)
-    back: IntArray = np.argsort(shuffled)[np.array(chosen)]
-    return back
-
-
 def _greedy_pairs(n: int, n_pairs: int) -> IntArray:
     """Pairs i < j in the order in which they are chosen, shape (n_pairs, 2); always the same ones."""
     chain = np.arange(n, dtype=np.int64)
     pairs = np.stack([chain[:-1], chain[1:]], axis=1)
     resistance = np.abs(np.subtract.outer(chain, chain)).astype(np.float64)  # of the chain, A_ij = min(i, j)
-    spare = np.triu(np.ones((n, n), dtype=np.int64), 1)
-    spare[pairs[:, 0], pairs[:, 1]] = 0
+    spare = np.triu(np.ones((n, n), dtype=np.bool_), 1)
+    spare[pairs[:, 0], pairs[:, 1]] = False
     while True:
         # Rounding errors add up with the picks, and are relative to the resistances at the start of a stage, which
         # fall: a new start whenever the number of pairs has doubled bounds them, for a few factorisations.
         n_picks = min(len(pairs), n_pairs - len(pairs))
-        pairs = np.concatenate([pairs, _most_informative(resistance, spare, np.ones((n, n)), n_picks)])
+        pairs = np.concatenate([pairs, _most_informative(resistance, spare, n_picks)])
         if len(pairs) == n_pairs:
             return pairs
         if not spare.any():
@@ -253,8 +203,8 @@ def _greedy_pairs(n: int, n_pairs: int) -> IntArray:
         resistance = _resistance(_laplacian(n, pairs) + 1 / n)
 
 
-def _laplacian(n: int, calls: IntArray, weights: FloatArray | None = None) -> FloatArray:
-    flat = np.bincount(calls[:, 0] * np.int64(n) + calls[:, 1], weights, minlength=n * n).reshape(n, n)
+def _laplacian(n: int, calls: IntArray) -> FloatArray:
+    flat = np.bincount(calls[:, 0] * np.int64(n) + calls[:, 1], minlength=n * n).reshape(n, n)
     edges = (flat + flat.T).astype(np.float64)
     laplacian: FloatArray = np.diag(edges.sum(axis=1)) - edges
     return laplacian
@@ -267,13 +217,12 @@ def _resistance(information: FloatArray) -> FloatArray:
     return resistance
 
 
-def _most_informative(resistance: FloatArray, spare: IntArray, weights: FloatArray, n_picks: int) -> IntArray:
-    """The pairs i < j that greedily maximise prod (1 + w_ij r_ij), r brought up to date after each; shape (n_picks, 2)
-    or, where `spare` ran out, fewer.
+def _most_informative(resistance: FloatArray, spare: BoolArray, n_picks: int) -> IntArray:
+    """The pairs i < j that greedily maximise prod (1 + r_ij), r brought up to date after each; shape (n_picks, 2) or,
+    where `spare` ran out, fewer.
 
     resistance : (n, n) symmetric C-ordered, brought up to date in place
-    spare : (n, n), how often each pair i < j may be picked, else 0; lowered in place
-    weights : (n, n) symmetric
+    spare : (n, n), whether a pair may be picked, only i < j; brought up to date in place
 
     A pick lowers every gain or leaves it. So only the pairs that were best when last looked at are kept up to date, as
     long as the best of them is above all the others *then*; and the n x n resistances take many picks as one product
@@ -284,7 +233,7 @@ def _most_informative(resistance: FloatArray, spare: IntArray, weights: FloatArr
     pending = np.empty((_BLOCK, n))  # r now = resistance - sum_m (pending[m, k] - pending[m, l])^2
     while True:
         m = 0
-        i, j, gain, bound = _best(resistance * weights, spare)
+        i, j, gain, bound = _best(resistance, spare)
         if not len(gain):
             break
         while m < _BLOCK and len(picks) < n_picks:
@@ -296,13 +245,11 @@ def _most_informative(resistance: FloatArray, spare: IntArray, weights: FloatArr
             change = (resistance[b] - resistance[a]) / 2  # A (e_a - e_b), up to a constant that drops out
             if m:
                 change -= (pending[:m, a] - pending[:m, b]) @ pending[:m]
-            change *= np.sqrt(weights[a, b] / (1 + gain[at]))
+            change *= np.sqrt(1 / (1 + gain[at]))
             pending[m] = change
             m += 1
-            gain -= (change[i] - change[j]) ** 2 * weights[i, j]
-            spare[a, b] -= 1
-            if not spare[a, b]:
-                gain[at] = -np.inf
+            gain -= (change[i] - change[j]) ** 2
+            spare[a, b], gain[at] = False, -np.inf
             picks.append((int(a), int(b)))
         # - (u_k - u_l)^2 = 2 u_k u_l - u_k^2 - u_l^2, summed over picks: one product, added in place
         u, squares, ones = pending[:m], (pending[:m] ** 2).sum(axis=0), np.ones(n)
@@ -313,9 +260,9 @@ def _most_informative(resistance: FloatArray, spare: IntArray, weights: FloatArr
     return np.array(picks, dtype=np.int64).reshape(-1, 2)
 
 
-def _best(gains: FloatArray, spare: IntArray) -> tuple[IntArray, IntArray, FloatArray, float]:
+def _best(gains: FloatArray, spare: BoolArray) -> tuple[IntArray, IntArray, FloatArray, float]:
     """Pairs that may be picked and gain most, in row order; their gains; and what all other such pairs are below."""
-    flat = np.where(spare > 0, gains, -np.inf).ravel()
+    flat = np.where(spare, gains, -np.inf).ravel()
     bound = np.partition(flat, -_WIDTH)[-_WIDTH] if flat.size > _WIDTH else -np.inf
     bound = min(bound, flat.max() * (1 - _TIE))  # where many are equal, one can still be picked
     i, j = np.divmod(np.flatnonzero((flat >= bound) & (flat > -np.inf)), np.int64(len(gains)))

@@ -4,8 +4,7 @@ that asks a model.
     >>> sets = compare("candidates.jsonl", engine, task="summarization", attribute="coherence")
     >>> sets.save("comparisons.jsonl")
 
-A `Judge` answers calls of many problems at a time: those of a design (`designs`), or those that depend on earlier
-answers (`asking`).
+A `Judge` answers calls of many problems at a time: those of a design (`designs`), or those of a sort (`pairs`).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from ..judging.verdicts import Pair
 from ..signature import Signature, text_hash
 from ..types import Context, FloatArray, IntArray, Target, Task
 from .comparisons import Comparisons
-from .pairs import Answer, Call, merge_sort
+from .pairs import Call, merge_sort
 from .selection import Selection
 from .sets import GROUPS, ComparisonSets, Failure, Group, LeftOut
 
@@ -75,21 +74,18 @@ def ask_judge(judge: Judge, selection: Selection, left_out: Sequence[LeftOut] = 
     problems, seed, both, refused = judge.problems, selection.seed, selection.both_orders, list(left_out)
     chosen: dict[int, IntArray] = {}
     for k, problem in enumerate(problems):
-        name = "greedy" if selection.design == "sequential" else selection.design  # which begins like it
+        n, rng = len(problem.ids), problem.rng(seed)
         try:
-            calls = np.empty((0, 2), dtype=np.int64)  # a sort chooses as it goes
-            if name != "sort":
-                calls = design(name, len(problem.ids), selection.budget, problem.rng(seed), both_orders=both)
-            chosen[k] = calls
+            if selection.design == "sort":  # which chooses as it goes
+                chosen[k] = np.empty((0, 2), dtype=np.int64)
+            else:
+                chosen[k] = design(selection.design, n, selection.budget, rng, both_orders=both)
         except InputError as error:
             names = dict(zip(GROUPS, problem.group, strict=True))
             refused += [LeftOut({"id": text, **names}, str(error)) for text in problem.ids]
-    ids = [problem.ids for problem in problems]
     if selection.design == "sort":
+        ids = [problem.ids for problem in problems]
         merge_sort(ids, judge, gap=selection.gap, beam_size=selection.beam_size, both_orders=both, seed=seed)
-    elif selection.design == "sequential":
-        budgets = [len(chosen.get(k, ())) for k in range(len(problems))]
-        ask_in_rounds(ids, judge, budgets, [problem.rng(seed) for problem in problems])
     else:
         judge([(k, i, j) for k, calls in chosen.items() for i, j in calls.tolist()])
     signature, answered = judge.signature.with_(selection=selection), judge.comparisons()
@@ -162,15 +158,6 @@ class Problem:
     attribute: str
     ids: tuple[str, ...]
     texts: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        n = len(self.ids)
-        if n < 2 or len(set(self.ids)) < n or len(self.texts) != n:
-            raise InputError(
-                f"context {self.context.id!r} has {n} candidates with {len(set(self.ids))} different ids and "
-                f"{len(self.texts)} texts, expected at least 2, each with an id of its own and a text",
-                value=self.ids,
-            )
 
     @property
     def group(self) -> Group:
@@ -260,45 +247,6 @@ def _target_first(templates: Templates, protocol: str) -> bool:
     else:
         prompt = (templates.compare if protocol == "compare" else templates.yes_no)(_PROBE, attribute, **texts)
     return prompt.text.find(texts["target"]) < prompt.text.find(texts["reference"])
-
-
-def ask_in_rounds(
-    problems: Sequence[Sequence[str]], answer: Answer, budgets: Sequence[int], rngs: Sequence[np.random.Generator]
-) -> list[Comparisons]:
-    """Spends each problem's budget of calls where the answers so far leave most open (designs.next_pairs).
-
-    problems : the ids of each. returns : what was answered
-
-    First the N - 1 pairs of a greedy design in one order, then N calls a round, chosen under the scores of bt with its
-    prior, which are defined for any answers. A call without an answer is spent, and not asked again before the others.
-    """
-    from .bradley_terry import bradley_terry  # SciPy
-    from .designs import greedy, next_pairs
-
-    asked = [np.empty((0, 2), dtype=np.int64) for _ in problems]
-    answers = [np.empty((0, 3)) for _ in problems]
-
-    def answered(k: int) -> Comparisons:
-        known = ~np.isnan(answers[k][:, 0])
-        return compared(problems[k], asked[k][known], answers[k][known])
-
-    while True:
-        chosen: dict[int, IntArray] = {}
-        for k, (ids, budget, rng) in enumerate(zip(problems, budgets, rngs, strict=True)):
-            n, left = len(ids), budget - len(asked[k])
-            if left > 0 and not len(asked[k]):
-                chosen[k] = greedy(n, min(budget, n - 1), rng, both_orders=False)
-            elif left > 0:
-                # An answer that did not come counts as "similar" here: else its text would be the least known for ever.
-                similar = np.where(np.isnan(answers[k]), [-np.inf, -np.inf, 0.0], answers[k])
-                scores = bradley_terry(answered(k), stderr=None)
-                chosen[k] = next_pairs(compared(ids, asked[k], similar), scores, min(left, n), rng)
-        if not chosen:
-            return [answered(k) for k in range(len(problems))]
-        given = answer([(k, i, j) for k, calls in chosen.items() for i, j in calls.tolist()])
-        parts = np.split(given, np.cumsum([len(calls) for calls in chosen.values()])[:-1])
-        for (k, calls), part in zip(chosen.items(), parts, strict=True):
-            asked[k], answers[k] = np.concatenate([asked[k], calls]), np.concatenate([answers[k], part])
 
 
 def compared(ids: Sequence[str], calls: IntArray, answers: Sequence[FloatArray] | FloatArray) -> Comparisons:

@@ -7,8 +7,8 @@ Source: arXiv:2403.16950
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,16 +58,15 @@ def merge_sort(
             f"cannot sort with gap={gap}, beam_size={beam_size}: expected a gap from 0 to 0.5, and a beam_size "
             "of at least 1"
         )
-    side_by_side = _together(
-        [_search(k, _start(ids, seed), gap, beam_size, both_orders) for k, ids in enumerate(problems)]
-    )
+    settings = {"gap": gap, "beam_size": beam_size, "both_orders": both_orders, "seed": seed}
+    side_by_side = _together([_search(k, ids, settings) for k, ids in enumerate(problems)])
     answers: Any = None
     while True:
         try:
             calls = side_by_side.send(answers)
         except StopIteration as end:
-            settings = {"gap": gap, "beam_size": beam_size, "both_orders": both_orders, "seed": seed}
-            return [_ranking(ids, found, settings) for ids, found in zip(problems, end.value, strict=True)]
+            rankings: list[Ranking] = end.value
+            return rankings
         answers = answer([(k, i, j) for k, i, j in calls.tolist()])
 
 
@@ -91,53 +90,37 @@ def stored_merge_sort(
     return ranking
 
 
-class _Found(NamedTuple):
-    """ascending : indices, worst first; None where the call `failed` has no answer. games : calls about each text"""
-
-    ascending: IntArray | None
-    games: FloatArray
-    n_rounds: int
-    failed: tuple[int, ...] = ()
-
-
 def _start(ids: Sequence[str], seed: int) -> IntArray:
     rng = np.random.default_rng([seed, int(text_hash(*sorted(ids))[:16], 16)])
     start: IntArray = np.argsort(np.array(ids))[rng.permutation(len(ids))]
     return start
 
 
-def _ranking(ids: Sequence[str], found: _Found, settings: dict[str, Any]) -> Ranking:
-    scores = np.full(len(ids), np.nan)
-    if found.ascending is not None:
-        scores[found.ascending] = np.arange(len(ids)) - (len(ids) - 1) / 2
-    settings = settings | {"n_calls": int(found.games.sum() / 2), "n_rounds": found.n_rounds}
-    if found.failed:
-        settings["failed"] = tuple(ids[k] for k in found.failed)
-    return Ranking(tuple(ids), scores, found.games, "pairs", converged=not found.failed, settings=settings)
-
-
-def _search(
-    problem: int, start: IntArray, gap: float, beam_size: int, both_orders: bool
-) -> Generator[IntArray, FloatArray, _Found]:
+def _search(problem: int, ids: Sequence[str], settings: Mapping[str, Any]) -> Generator[IntArray, FloatArray, Ranking]:
     """Yields calls (k, 3): the problem, first shown, second shown; is sent their log-probabilities (k, 3)."""
-    n, games, n_rounds = len(start), np.zeros(len(start)), 0
-    sort = _sort(start, gap, beam_size)
+    games, n_rounds, both_orders = np.zeros(len(ids)), 0, settings["both_orders"]
+    sort = _sort(_start(ids, settings["seed"]), settings["gap"], settings["beam_size"])
+
+    def ranking(scores: FloatArray, **more: object) -> Ranking:
+        found = {**settings, "n_calls": int(games.sum() / 2), "n_rounds": n_rounds, **more}
+        return Ranking(tuple(ids), scores, games, "pairs", converged=not more, settings=found)
+
     pairs = next(sort)
     while True:
         calls = np.concatenate([pairs, pairs[:, ::-1]]) if both_orders else pairs
         log_probs = yield np.insert(calls, 0, problem, axis=1)
         missing = np.isnan(log_probs).any(axis=1)
-        games += np.bincount(calls[~missing].ravel(), minlength=n)
+        games += np.bincount(calls[~missing].ravel(), minlength=len(ids))
         n_rounds += 1
         if missing.any():
-            return _Found(None, games, n_rounds, tuple(calls[missing][0].tolist()))
+            return ranking(np.full(len(ids), np.nan), failed=tuple(ids[k] for k in calls[missing][0]))
         p = np.exp(log_probs[:, 0]) + np.exp(log_probs[:, 2]) / 2
         if both_orders:
             p = (p[: len(pairs)] + 1 - p[len(pairs) :]) / 2
         try:
             pairs = sort.send(p)
         except StopIteration as end:
-            return _Found(end.value, games, n_rounds)
+            return ranking(np.argsort(end.value).astype(np.float64) - (len(ids) - 1) / 2)
 
 
 def _together(searches: Sequence[Generator[IntArray, Any, Any]]) -> Generator[IntArray, FloatArray, list[Any]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..errors import InputError
 
-DESIGNS = ("all", "random", "no-repeat", "symmetric", "greedy", "sequential", "sort")
+DESIGNS = ("all", "random", "no-repeat", "symmetric", "greedy", "sort")
 _EITHER = ("all", "greedy", "sort")  # ask about a pair in one order or in both
 
 
@@ -14,9 +14,9 @@ _EITHER = ("all", "greedy", "sort")  # ask about a pair in one order or in both
 class Selection:
     """Which questions are asked about the candidates of each ranking.
 
-    design : "all" pairs; "greedy": those that tell most, chosen beforehand; "random": any calls; random pairs in one
-        order, "no-repeat", or both, "symmetric" (see designs); "sequential": in rounds, after the answers so far;
-        "sort": those that a merge sort needs (see pairs). Default: "greedy" with a budget, else "all"
+    design : "all" pairs; "greedy": those that tell most; "random": any calls; random pairs in one order, "no-repeat",
+        or both, "symmetric" (see designs); "sort": those that a merge sort needs (see pairs). Default: "greedy" with a
+        budget, else "all"
     budget : questions; a pair in both orders is two
     orders : in which a pair is asked, "both" or "one"; of all, greedy (default: both) and sort (default: one)
     seed : of what is drawn. gap, beam_size : of the sort

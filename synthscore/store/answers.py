@@ -7,7 +7,6 @@ on all rungs of its ladder (StoredVerdicts), so that a text is found again by on
 from __future__ import annotations
 
 import json
-import math
 import sqlite3
 import zlib
 from collections.abc import Sequence
@@ -64,7 +63,7 @@ class BatchRows(NamedTuple):
     rows: list[tuple[int, bytes, str]]
 
 
-def to_row(answer: Stored, batch: Batch) -> dict[str, Any]:
+def to_row(answer: Stored, created_at: int) -> dict[str, Any]:
     """An answer with its question as a row of JSON. -inf, of an impossible label, is a text: JSON does not have it."""
     question: dict[str, Any] | None = None
     if answer.question is not None:
@@ -81,23 +80,15 @@ def to_row(answer: Stored, batch: Batch) -> dict[str, Any]:
         "key": answer.key.hex(),
         "kind": answer.kind,
         "engine": answer.engine,
-        "created_at": utc(batch.created_at),
+        "created_at": utc(created_at),
         "question": question,
-        "answer": _spelled(answer.value),
+        "answer": json.loads(_JSON.encode(answer.value), parse_constant=lambda name: str(float(name))),
     }
 
 
 def utc(seconds: int) -> str:
     """Unix time as 2026-01-31T23:59:59Z."""
     return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _spelled(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_spelled(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _spelled(item) for name, item in value.items()}
-    return str(value) if isinstance(value, float) and math.isinf(value) else value
 
 
 def batch_rows(kind: str, engine: str, created_at: int, answers: Sequence[Stored]) -> BatchRows:

@@ -1,4 +1,4 @@
-"""The file below a store: one SQLite database in WAL mode, opened, made, brought to the newest format, or set aside.
+"""The file below a store: one SQLite database in WAL mode, opened, made, or set aside.
 
 Several threads and processes may use it at once. Knows nothing of what its rows mean.
 """
@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from ..errors import StoreError
-from .answers import crc
+from ..resources import cache_folder
 
 D = TypeVar("D", bound="Database")
 
@@ -28,13 +28,15 @@ _CHECKPOINT = 16384  # pages in the WAL before they go into the file: fewer, lar
 
 
 class Database:
-    """The file. create : make it where there is none
+    """The file. path : None for $SYNTHSCORE_STORE, or synthscore/answers.sqlite in the user's cache folder
 
+    create : make it where there is none
     raises : StoreError. A file that SQLite cannot read is renamed to <name>.corrupt-<time>
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | os.PathLike[str] | None = None, *, create: bool = True) -> None:
+        path = path or os.environ.get("SYNTHSCORE_STORE") or cache_folder() / "answers.sqlite"
+        self.path = Path(path).expanduser()
         self._lock = threading.Lock()
         self._file_id: tuple[int, int] | None = None
         if not create and not self.path.is_file():
@@ -63,8 +65,9 @@ class Database:
         if application != _APPLICATION and n_tables:
             message = f"{self.path} is a database of another program, expected a store. Name another file"
             raise StoreError(message, path=self.path)
-        if version > FORMAT:
-            message = f"{self.path} has format {version}, expected at most {FORMAT}. Install a newer synthscore"
+        if n_tables and version != FORMAT:
+            remedy = "Install a newer synthscore" if version > FORMAT else "Name another file"
+            message = f"cannot use the store {self.path}: it has format {version}, expected {FORMAT}. {remedy}"
             raise StoreError(message, path=self.path)
         self._db.text_factory = bytes  # what is not UTF-8 shows as a wrong checksum
         self._db.execute("PRAGMA synchronous=NORMAL")
@@ -75,8 +78,6 @@ class Database:
             self._wal()
             with self._transaction():
                 self._create()
-        elif version < FORMAT:
-            self._migrate()
 
     def _create(self) -> None:
         self._db.execute(
@@ -90,25 +91,6 @@ class Database:
         )
         self._db.execute(f"PRAGMA application_id={_APPLICATION}")
         self._db.execute(f"PRAGMA user_version={FORMAT}")
-
-    def _migrate(self) -> None:
-        """From format 1, which kept no questions: one table (key, kind, value, engine, created_at)."""
-        self._db.create_function("crc", 4, crc, deterministic=True)
-        with self._transaction():
-            if self._pragma("PRAGMA user_version") == FORMAT:
-                return  # another process was first
-            self._db.execute("ALTER TABLE answers RENAME TO answers_1")
-            self._create()
-            self._db.execute(
-                "INSERT INTO batches (kind, engine, created_at) SELECT kind, engine, created_at FROM answers_1"
-                " GROUP BY kind, engine, created_at ORDER BY min(rowid)"
-            )
-            self._db.execute(
-                "INSERT INTO answers SELECT id, answers_1.rowid, key, value,"
-                " crc(id, answers_1.rowid, key, CAST(value AS BLOB))"
-                " FROM answers_1 JOIN batches USING (kind, engine, created_at)"
-            )
-            self._db.execute("DROP TABLE answers_1")
 
     def _wal(self) -> None:
         """Switch to WAL. SQLite does not wait here for another process that does the same, so this does."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..engine import Answer, Answers, Engine, Generation, Kind, LabelAnswer, OtherToken, Progress, Question
-from ..errors import StoreError
+from ..errors import InputError, StoreError
 from ..signature import Signature, text_hash
 from ..types import FloatArray, Ladder, Score
 from .answers import VERDICTS, Stored
@@ -37,7 +37,11 @@ class StoredEngine:
 
     def __init__(self, engine: Engine, store: Store, batch_size: int | None = None) -> None:
         if batch_size is not None and batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}, expected at least 1")
+            raise InputError(
+                f"cannot ask in batches: batch_size is {batch_size}, expected at least 1. Leave it out",
+                field="batch_size",
+                value=batch_size,
+            )
         self.engine, self.store, self.batch_size = engine, store, batch_size
         self._sizes: dict[Kind, int] = dict(LEAST)
 
@@ -85,10 +89,10 @@ class StoredEngine:
 
 
 class StoredVerdicts:
-    """What the judge said of whole texts: a short hash and a look into the store, where a text has been scored before,
+    """The judge's verdicts on whole texts: a short hash and a look into the store, where a text has been scored before,
     rather than a prompt, its hash and its answer for every rung.
 
-    Only of texts whose every rung has a verdict, with all labels told: all else is scored from its answers as ever.
+    Only of texts whose every rung has a verdict, with all labels reported: all else is scored from its answers as ever.
 
     asked : how the judge was asked (the signature of Verdicts), with whatever decides if an answer counts
     """
@@ -128,9 +132,9 @@ class StoredVerdicts:
         """Keep what the scores were computed from, of those that are whole. How many were new."""
         answers = []
         for key, score in scores.items():
-            said = {(v.level, v.swapped): (v.better, v.worse, v.similar) for v in score.verdicts}
-            if score.status == "ok" and not score.reason and len(said) == n_rungs * n_orders:
-                value = np.array([said[at] for at in sorted(said)], dtype="<f8").tobytes()
+            verdicts = {(v.level, v.swapped): (v.better, v.worse, v.similar) for v in score.verdicts}
+            if score.status == "ok" and not score.reason and len(verdicts) == n_rungs * n_orders:
+                value = np.array([verdicts[at] for at in sorted(verdicts)], dtype="<f8").tobytes()
                 answers.append(Stored(key, VERDICTS, binascii.b2a_base64(value, newline=False).decode(), self.engine))
         return self.store.put_many(answers)
 

@@ -18,7 +18,6 @@ from typing import Any
 
 from ..engine import Question
 from ..errors import StoreError, SynthscoreWarning
-from ..resources import cache_folder
 from .answers import Batch, BatchRows, Contents, Stored, batch_rows, crc, intact, to_row, unpack
 from .database import FORMAT, Database
 from .salvage import Salvaged, Wreck
@@ -27,25 +26,19 @@ MIN_BYTES = 1_000_000  # least bound on a store's size: below it, little more th
 _AT_ONCE = 500  # keys in one query
 
 
-def default_store_path() -> Path:
-    """$SYNTHSCORE_STORE, or synthscore/answers.sqlite in the user's cache folder."""
-    if path := os.environ.get("SYNTHSCORE_STORE"):
-        return Path(path)
-    return cache_folder() / "answers.sqlite"
-
-
 class Store(Database):
     """A file of answers.
 
     The first answer under a key stays: an answer is content-addressed, so a second one can only be the same.
 
+    path : None for $SYNTHSCORE_STORE, or synthscore/answers.sqlite in the user's cache folder
     create : make the file where there is none
     raises : StoreError. A file that SQLite cannot read is renamed to <name>.corrupt-<time>, never mended or replaced in
         silence; `salvage` takes over what is good in it
     warns : of answers without their checksum, which count as missing and are replaced when they are stored again
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None = None, *, create: bool = True) -> None:
         super().__init__(path, create=create)
         self._damaged: set[tuple[int, int]] = set()  # batch and place of answers without their checksum, as far as met
 
@@ -126,26 +119,18 @@ class Store(Database):
 
     def contents(self) -> list[Contents]:
         """What is stored, by engine and kind, in the order in which each came."""
-        groups: dict[tuple[str, str], list[Batch]] = {}
-        for batch in self.batches():
-            groups.setdefault((batch.kind, batch.engine), []).append(batch)
-        return [
-            Contents(
-                *group,
-                sum(batch.n_answers for batch in batches),
-                sum(batch.n_answers for batch in batches if batch.has_questions),
-                min(batch.created_at for batch in batches),
-                max(batch.created_at for batch in batches),
-            )
-            for group, batches in groups.items()
-        ]
+        with self._using():
+            rows = self._db.execute(
+                "SELECT kind, engine, count(*), sum(questions IS NOT NULL), min(created_at), max(created_at)"
+                " FROM answers JOIN batches ON id = batch GROUP BY kind, engine ORDER BY min(id)"
+            ).fetchall()
+            return [Contents(kind.decode(), engine.decode(), *counts) for kind, engine, *counts in rows]
 
     def rows(self, engine: str = "", kind: str | None = None) -> Iterator[dict[str, Any]]:
         """Answers with their questions as rows of JSON. engine : part of a signature"""
         for batch in self.batches():
             if engine in batch.engine and kind in (None, batch.kind):
-                for answer in self.read(batch):
-                    yield to_row(answer, batch)
+                yield from (to_row(answer, batch.created_at) for answer in self.read(batch))
 
     def read(self, batch: Batch) -> list[Stored]:
         """The answers of a batch, with their questions where they are kept; none if it has gone in the meantime.
@@ -181,15 +166,9 @@ class Store(Database):
 
     def merge(self, other: str | os.PathLike[str]) -> int:
         """Take all answers of another store's file, and their questions. How many were new."""
-        n_new = 0
-        with Store(other, create=False) as source:
-            waiting: list[BatchRows] = []
-            for batch in source.batches():  # some at a time, so that neither store is locked for long
-                if (raw := source._read(batch.id)) is not None:
-                    waiting.append(raw)
-                if sum(len(raw.rows) for raw in waiting) >= 4096:
-                    n_new, waiting = n_new + self._write(waiting), []
-            return n_new + self._write(waiting)
+        with Store(other, create=False) as source:  # a batch at a time, so that neither store is locked for long
+            found = (source._read(batch.id) for batch in source.batches())
+            return sum(self._write([batch]) for batch in found if batch is not None)
 
     def salvage(self, damaged: str | os.PathLike[str]) -> Salvaged:
         """Take every good answer, by its checksum, of a damaged store's file, and the questions that can be read.
@@ -255,11 +234,7 @@ class Store(Database):
                 n_dropped += self._db.executemany("DELETE FROM answers WHERE batch = ?", oldest).rowcount
                 self._db.executemany("DELETE FROM batches WHERE id = ?", oldest)
         with self._using():
-            if self._pragma("PRAGMA auto_vacuum"):
-                while self._pragma("PRAGMA freelist_count"):  # some pages at a time, so that others can write between
-                    self._db.execute("PRAGMA incremental_vacuum(4096)").fetchall()
-            elif self._pragma("PRAGMA freelist_count"):  # a file that was made in format 1: rewritten once
-                self._db.execute("PRAGMA auto_vacuum=INCREMENTAL")
-                self._db.execute("VACUUM")
+            while self._pragma("PRAGMA freelist_count"):  # some pages at a time, so that others can write between
+                self._db.execute("PRAGMA incremental_vacuum(4096)").fetchall()
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # else the file shrinks some time later
         return n_dropped

@@ -12,7 +12,7 @@ import numpy as np
 from ..engine import Engine, Generation, LabelAnswer, Progress
 from ..errors import StoreError
 from ..signature import Signature
-from ..types import BoolArray, FloatArray
+from ..types import BoolArray
 from .answers import Stored, n_shared
 from .engine import answer_of
 from .file import Store
@@ -29,7 +29,7 @@ class Drift:
     max_diff, mean_diff : |log P(label) now - stored|, nats, over the labels of all answers, or the same of tokens; NaN
         where there are none
     max_mass_diff : |label mass now - stored|, a probability
-    n_censored : labels left out of all this, because a server did not tell them then or now
+    n_censored : labels left out of all this, because a server did not report them then or now
     worst : key of the answer with the largest difference, "" where there is none
     failures : why answers could not be given now
     texts : where texts, or numbers of tokens, differ, one line each
@@ -119,10 +119,10 @@ def replay(
                 texts.append(f"{one.key.hex()[:12]}: {_difference(was, now)}")
             continue
         if isinstance(was, LabelAnswer) and isinstance(now, LabelAnswer):
-            told = ~(_censored(was) | _censored(now))
-            n_censored += int((~told).sum())
-            before, after = np.array(was.log_probs)[told], np.array(now.log_probs)[told]
-            if told.any():
+            reported = ~(_censored(was) | _censored(now))
+            n_censored += int((~reported).sum())
+            before, after = np.array(was.log_probs)[reported], np.array(now.log_probs)[reported]
+            if reported.any():
                 mass_diffs.append(abs(float(np.exp(before).sum() - np.exp(after).sum())))
         else:
             before, after = np.asarray(was), np.asarray(now)
@@ -130,7 +130,8 @@ def replay(
                 texts.append(f"{one.key.hex()[:12]}: {len(before)} tokens is now {len(after)}")
                 continue
         if len(before):
-            diff = _distance(before, after)
+            with np.errstate(invalid="ignore"):  # a label that stays impossible has not drifted
+                diff = np.where(before == after, 0.0, np.abs(before - after))
             diffs += diff.tolist()
             worst.append((float(diff.max()), one.key.hex()))
     largest, key = max(worst)
@@ -149,12 +150,6 @@ def replay(
         failures=tuple(failures),
         texts=tuple(texts),
     )
-
-
-def _distance(one: FloatArray, other: FloatArray) -> FloatArray:
-    """|one - other|; 0 where both are -inf."""
-    with np.errstate(invalid="ignore"):
-        return np.where(one == other, 0.0, np.abs(one - other))
 
 
 def _censored(answer: LabelAnswer) -> BoolArray:

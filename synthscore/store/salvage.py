@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mmap
 import sqlite3
-import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,7 @@ from .answers import BatchRows, intact, unpack
 UNKNOWN = "unknown"  # kind and engine of answers whose batch cannot be read; they are found by their key as ever
 _TABLE_LEAF, _INDEX_LEAF, _INDEX_INTERIOR = 0x0D, 0x0A, 0x02
 _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # serial type -> bytes
-_BROKEN = (IndexError, ValueError, struct.error)  # what reading garbage as a cell may raise
+_BROKEN = (IndexError, ValueError)  # what reading garbage as a cell may raise
 
 
 class Salvaged(NamedTuple):
@@ -57,13 +56,7 @@ class Wreck:
     n_questions_lost: int = 0
 
     def __post_init__(self) -> None:
-        with self.path.open("rb") as file:
-            data: Any = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self.path.stat().st_size else b""
-        wal = Path(f"{self.path}-wal")
-        plain = _Pages(data, {})
-        newest = plain.overlaid(wal.read_bytes() if wal.is_file() else b"")
-        # The newest first; but a frame of the WAL that is torn must not hide the page that it would replace.
-        for pages in (newest, plain) if newest.newer else (plain,):
+        for pages in _versions(self.path):
             for number in pages.numbers():
                 for cell in _cells(pages, number):
                     self._look(cell)
@@ -89,23 +82,20 @@ class Wreck:
         """The good answers by batch, as a store writes them."""
         for batch, places in sorted(self.answers.items()):
             rows = [_record(cell) for _, cell in sorted(places.items())]
-            kind, engine, created_at, questions = self._common(batch)
+            common: list[Any] = [None, UNKNOWN, UNKNOWN, int(self.path.stat().st_mtime)]
+            if batch in self.batches:
+                common = _record(self.batches[batch])
+                common[1:3] = (name.decode(errors="replace") for name in common[1:3])
+            _, kind, engine, created_at, *found = common
+            questions = found[0] if found else b""  # None where none were kept, not where they are lost
             if questions is not None and not _answered(questions, places):
                 self.n_questions_lost += len(rows)
                 questions = None
             kept = [(place, key, value.decode()) for _, place, key, value, _ in rows]
             yield BatchRows(kind, engine, created_at, questions, kept)
 
-    def _common(self, batch: int) -> tuple[str, str, int, bytes | None]:
-        """Kind, engine, created_at, questions: None where none were kept, not what they were where they are lost."""
-        if batch not in self.batches:
-            return UNKNOWN, UNKNOWN, int(self.path.stat().st_mtime), b""
-        _, kind, engine, created_at, *rest = _record(self.batches[batch])
-        questions = rest[0] if rest else b""
-        return kind.decode(errors="replace"), engine.decode(errors="replace"), created_at, questions
 
-
-def _answered(questions: bytes, places: Mapping[int, object]) -> bool:
+def _answered(questions: Any, places: Mapping[int, object]) -> bool:
     """Whether questions can be read, and are those of these places."""
     try:
         return max(places) < len(unpack(questions))
@@ -116,39 +106,21 @@ def _answered(questions: bytes, places: Mapping[int, object]) -> bool:
 # ------------------------------------------------------------------------------------------------- pages
 
 
-@dataclass(frozen=True, eq=False)
-class _Pages:
-    """The pages of a file, numbered from 1. newer : those that the WAL has of some"""
+class _Pages(NamedTuple):
+    """The pages of a file, numbered from 1, each of `size` bytes, `usable` of them for rows. newer : those that the WAL
+    has of some"""
 
     data: Any  # bytes, or a map of them
+    size: int
+    usable: int
     newer: Mapping[int, bytes]
-    size: int = 0
-    usable: int = 0
-
-    def __post_init__(self) -> None:
-        head = bytes(self.data[:100])
-        size, n_reserved = 4096, 0  # SQLite's own, where the header is not one
-        if head.startswith(b"SQLite format 3\0") and len(head) == 100:
-            told = {1: 65536}.get(of := struct.unpack_from(">H", head, 16)[0], of)
-            size, n_reserved = (told, head[20]) if told >= 512 and told.bit_count() == 1 else (size, head[20])
-        object.__setattr__(self, "size", size)
-        object.__setattr__(self, "usable", size - n_reserved)
-
-    def overlaid(self, wal: bytes) -> _Pages:
-        """These pages, with those of a write-ahead log over them; the later frame of a page counts."""
-        newer = {}
-        if len(wal) >= 32 and wal[:3] == b"\x37\x7f\x06" and struct.unpack_from(">I", wal, 8)[0] == self.size:
-            for start in range(32, len(wal) - 24 - self.size + 1, 24 + self.size):
-                if wal[start + 8 : start + 16] == wal[16:24]:  # else it is of a log before this one
-                    newer[struct.unpack_from(">I", wal, start)[0]] = wal[start + 24 : start + 24 + self.size]
-        return _Pages(self.data, newer)
 
     def numbers(self) -> Iterator[int]:
         n_pages = -(-len(self.data) // self.size)
         yield from range(1, n_pages + 1)
         yield from sorted(number for number in self.newer if number > n_pages)
 
-    def __getitem__(self, number: int) -> bytes:
+    def page(self, number: int) -> bytes:
         if number in self.newer:
             return self.newer[number]
         page = bytes(self.data[(number - 1) * self.size : number * self.size]) if number > 0 else b""
@@ -157,9 +129,36 @@ class _Pages:
         return page
 
 
+def _versions(path: Path) -> Iterator[_Pages]:
+    """The file with its write-ahead log over it; and without, because a frame that is torn must not hide its page."""
+    with path.open("rb") as file:
+        data: Any = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b""
+    head = bytes(data[:100])
+    size, n_reserved = 4096, 0  # SQLite's own, where the header is not one
+    if head.startswith(b"SQLite format 3\0") and len(head) == 100:
+        named, n_reserved = int.from_bytes(head[16:18], "big"), head[20]
+        named = 65536 if named == 1 else named
+        size = named if named >= 512 and named.bit_count() == 1 else size
+    plain = _Pages(data, size, size - n_reserved, {})
+    beside = Path(f"{path}-wal")
+    if newer := _newer(beside.read_bytes() if beside.is_file() else b"", size):
+        yield plain._replace(newer=newer)
+    yield plain
+
+
+def _newer(wal: bytes, size: int) -> dict[int, bytes]:
+    """The pages of a write-ahead log; the later frame of a page counts."""
+    newer = {}
+    if len(wal) >= 32 and wal[:3] == b"\x37\x7f\x06" and int.from_bytes(wal[8:12], "big") == size:
+        for start in range(32, len(wal) - 24 - size + 1, 24 + size):
+            if wal[start + 8 : start + 16] == wal[16:24]:  # else it is of a log before this one
+                newer[int.from_bytes(wal[start : start + 4], "big")] = wal[start + 24 : start + 24 + size]
+    return newer
+
+
 def _cells(pages: _Pages, number: int) -> Iterator[_Cell]:
     """What the page points to, if it is one of rows."""
-    page, head = pages[number], 100 if number == 1 else 0
+    page, head = pages.page(number), 100 if number == 1 else 0
     kind = page[head] if len(page) > head else 0
     if kind not in (_TABLE_LEAF, _INDEX_LEAF, _INDEX_INTERIOR):
         return
@@ -192,18 +191,12 @@ def _record(cell: _Cell) -> list[Any]:
         if type_ in (0, 8, 9):
             values.append((None, 0, 1)[max(type_ - 7, 0)])
             continue
-        n_bytes = _INTEGERS.get(type_, 8 if type_ == 7 else (type_ - 12) // 2)
+        n_bytes = _INTEGERS.get(type_, (type_ - 12) // 2)  # no column has fractions, which are of type 7
         value = payload[start : start + n_bytes]
         if n_bytes < 0 or len(value) < n_bytes:
             break
         start += n_bytes
-        values.append(
-            int.from_bytes(value, "big", signed=True)
-            if type_ in _INTEGERS
-            else struct.unpack(">d", value)[0]
-            if type_ == 7
-            else value
-        )
+        values.append(int.from_bytes(value, "big", signed=True) if type_ in _INTEGERS else value)
     return values
 
 
@@ -218,18 +211,18 @@ def _payload(cell: _Cell) -> bytes:
     if size > most:
         n_here = least + (size - least) % (usable - 4)
         n_here = n_here if n_here <= most else least
-    page, chain = pages[cell.number], set[int]()
+    page, chain = pages.page(cell.number), set[int]()
     parts, left = [page[cell.start : cell.start + n_here]], size - n_here
     at = cell.start + n_here
     while left > 0:
-        try:
-            number = struct.unpack_from(">I", page, at)[0]
-            page, at = pages[number], 0
-        except _BROKEN:
-            break
+        number = int.from_bytes(page[at : at + 4], "big")
         if number in chain:
             break
         chain.add(number)
+        try:
+            page, at = pages.page(number), 0
+        except IndexError:
+            break
         parts.append(page[4 : 4 + min(left, usable - 4)])
         left -= usable - 4
     return b"".join(parts)

@@ -174,8 +174,7 @@ def _good(row: Row, good_from: float | None) -> bool | None:
     if "label" not in row.values and row.has("human"):
         seen = f"there is no 'label', but human is {shorten(row.values['human'])}"
         raise row_error(row, "label", None, seen, "Say from which rating on a text is good (--good-from)")
-    expected = "true or 1 for good, false or 0 for bad"
-    return read_flag(row, "label", expected, remedy="Mend it; a rating goes into a column human (--good-from)")
+    return read_flag(row, "label", remedy="Mend it; a rating goes into a column human (--good-from)")
 
 
 def _signature(row: Row) -> str:

@@ -324,7 +324,8 @@ def test_damaged_rungs_get_other_damage_and_the_best_stays():
             for each in ladders
         ]
 
-    mended, (done,) = mend_by(made, TASK, check, lambda *_: DegradedWriter(), contexts=contexts)
+    writer = DegradedWriter(lenders=contexts)
+    mended, (done,) = mend_by(made, TASK, check, lambda *_: writer)
     assert (done.level, done.also, done.refused) == (3, (), "")
     new = mended[1].rungs[2]
     assert new.text not in texts(made[1])
@@ -333,7 +334,7 @@ def test_damaged_rungs_get_other_damage_and_the_best_stays():
     assert new.provenance["key"] != target.provenance["key"]
     assert [a == b for a, b in zip(mended[1].rungs, made[1].rungs, strict=True)] == [True, True, False, True, True]
     assert mended[0] == made[0]
-    alone, _ = mend_by(made[1:2], TASK, check, lambda *_: DegradedWriter(), contexts=contexts)
+    alone, _ = mend_by(made[1:2], TASK, check, lambda *_: writer)
     assert texts(alone[0]) == texts(mended[1]), "borrowed from the same contexts, whoever is repaired with it"
 
 

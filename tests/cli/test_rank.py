@@ -93,7 +93,6 @@ SORT = ("--orders", "both", "--gap", "0.2", "--beam-size", "4", "--seed", "5")
         (["--budget", "5", "--selection", "no-repeat"], [], [], 10),
         (["--budget", "10", "--selection", "symmetric"], ["--method", "poe-g"], [], 20),
         (["--budget", "5", "--orders", "one"], ["--method", "bt"], [], 10),
-        (["--budget", "7", "--selection", "sequential"], [], [], 14),
         (["--budget", "16"], ["--debias", "median"], [], 12 + 16),
         (["--budget", "10"], ["--method", "bt-ties"], ["--protocol", "compare"], 20),
         ([], ["--method", "pairs"], ["--selection", "sort"], None),
@@ -201,7 +200,7 @@ def test_a_budget_that_is_too_small_is_a_reason_and_one_that_is_too_large_is_tol
     assert rank("c.jsonl", "--budget", "6", "-o", "o.jsonl") == 3
     assert [row["status"] for row in read("o.jsonl")] == ["ok"] * 4 + ["unscored"] * 5
     assert "cannot choose 6 calls for 5 candidates" in read("o.jsonl")[-1]["reason"]
-    assert rank("c.jsonl", "--budget", "3", "--selection", "sequential", "-o", "o.jsonl") == 3
+    assert rank("c.jsonl", "--budget", "3", "--orders", "one", "-o", "o.jsonl") == 3
     assert "cannot choose 3 calls for 5 candidates" in read("o.jsonl")[-1]["reason"]
     capsys.readouterr()
     assert rank("c.jsonl", "--budget", "14", "-o", "o.jsonl") == 0

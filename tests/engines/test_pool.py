@@ -10,7 +10,7 @@ import pytest
 from synthscore.engine import Generation, LabelAnswer, Prompt, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.engines.servers.pool import Retry, ServerPool
-from synthscore.engines.servers.server import Told
+from synthscore.engines.servers.server import Reply
 from synthscore.errors import EngineError, LabelError, ServerError, SynthscoreWarning
 from synthscore.judging.asking import Asking, ask
 from synthscore.judging.tasks import load_task
@@ -171,12 +171,12 @@ class Pretended:
             with self.lock:
                 self.n_now -= 1
         self.prompts += prompts
-        return Told(LabelAnswer([-float(len(question.prompt.text))] * len(question.labels)), 3, 2)
+        return Reply(LabelAnswer([-float(len(question.prompt.text))] * len(question.labels)), 3, 2)
 
     def write(self, question):
         if question.seed == 13:
             raise EngineError("filtered")
-        return Told(Generation(f"{question.prompt.text} {question.seed}", "stop", 1))
+        return Reply(Generation(f"{question.prompt.text} {question.seed}", "stop", 1))
 
     def check(self):
         self.n_checks += 1

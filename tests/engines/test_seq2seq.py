@@ -264,11 +264,11 @@ def test_each_distinct_prompt_is_read_once_whatever_its_labels_and_prefills():
     encoder, short = engine.prompts.split(np.array(engine.prompts.encode(prompts[0])))
     _, long = engine.prompts.split(np.array(engine.prompts.encode(prompts[1])))
     assert answers.tokens_naive == 4 * len(encoder) + 2 * len(short) + 2 * len(long)
-    n_labels = 0
-    for prompt in prompts[:2]:
-        beginnings = {form[:-1] for form in engine.prompts.label_forms(prompt, LABELS).all}
-        n_labels += sum(map(len, beginnings))  # of these, none is the beginning of another
-    assert answers.tokens_computed == len(encoder) + len(short) + len(long) + n_labels
+    n_decoded = 0
+    for prompt, start in zip(prompts, (short, long), strict=False):
+        forms = engine.prompts.label_forms(prompt, LABELS).all
+        n_decoded += sum(len(start) + len(ids) for ids in {form[:n] for form in forms for n in range(len(form))})
+    assert answers.tokens_computed == len(encoder) + n_decoded
     one_token = label_log_probs(engine, prompts, ["A", "B"])
     assert one_token.tokens_computed == len(encoder) + len(short) + len(long)
 

@@ -18,8 +18,6 @@ from synthscore.engine import Prompt, Question, Sampling, label_log_probs, token
 from synthscore.engines import open_engine
 from synthscore.engines.seq2seq import engine as seq2seq
 from synthscore.engines.seq2seq.engine import Seq2SeqEngine
-from synthscore.engines.servers.pool import Retry, ServerPool
-from synthscore.engines.servers.server import Server
 from synthscore.engines.tree import forward
 from synthscore.engines.tree.causal import CausalEngine
 from synthscore.errors import EngineError, PromptTooLongError, SynthscoreWarning
@@ -29,7 +27,6 @@ from synthscore.store.file import Store
 from synthscore.store.recorded import RecordedEngine
 from tests.fakes import FakeEngine
 from tests.models import byte_level, metaspace, one_fast
-from tests.servers import Liar, refusal
 
 from . import test_causal, test_seq2seq
 from .test_causal import SAME, llama, one_thread  # noqa: F401
@@ -415,89 +412,9 @@ def test_the_command_line_counts_what_is_read():
 # ------------------------------------------------------------------------------------------------- servers
 
 
-class VLLM:
-    """vLLM's /v1/completions as far as it is used, `echo` included, around a model that runs here."""
-
-    def __init__(self, local, folder, change=lambda told: None):
-        self.local, self.folder, self.change = local, folder, change
-
-    def __call__(self, method, path, body):
-        if path == "/v1/models":
-            entry = {"id": "tiny", "owned_by": "vllm", "root": self.folder, "max_model_len": 256}
-            return {"object": "list", "data": [entry]}
-        if path == "/version":
-            return {"version": "0.12"}
-        if path == "/tokenize":
-            return {"tokens": self.local.prompts.tokenizer(body["prompt"], add_special_tokens=False)["input_ids"]}
-        ids = body["prompt"]
-        if len(ids) + body["max_tokens"] > 256:
-            return refusal(400, "the prompt is too long")
-        with torch.no_grad():
-            log_probs = self.local.model(torch.tensor([ids])).logits[0].log_softmax(-1)
-        places = [*range(1, len(ids)), len(ids)] if body.get("echo") else [len(ids)]
-        wanted = {int(log_probs[-1].argmax()), *body.get("logprob_token_ids", [])}
-        following = [*ids[1:], int(log_probs[-1].argmax())]
-        logprobs = {
-            "tokens": [f"token_id:{following[place - 1]}" for place in places],
-            "token_logprobs": [float(log_probs[place - 1, following[place - 1]]) for place in places],
-            "top_logprobs": [{f"token_id:{token}": float(log_probs[-1, token]) for token in wanted}],
-        }
-        if body.get("echo"):
-            logprobs["tokens"].insert(0, f"token_id:{ids[0]}")
-            logprobs["token_logprobs"].insert(0, None)
-            self.change(logprobs)
-        choice = {"text": "x", "finish_reason": "length", "logprobs": logprobs}
-        return {"choices": [choice], "usage": {"prompt_tokens": len(ids)}}
-
-
-def test_vllm_is_asked_to_echo_the_tokens_that_are_read(local, folder):
-    with Liar(VLLM(local, folder)) as liar:
-        engine = open_engine(liar.url)
-        assert "backend:server-ids" in str(engine.signature)
-        pairs = [*PAIRS, (PROMPTS[0], ""), (Prompt("The storm. " * 100), "A")]
-        found = read(engine, pairs)
-    for there, here in zip(found, read(local, pairs), strict=True):
-        if isinstance(here, Exception):
-            assert isinstance(there, type(here))
-        else:
-            np.testing.assert_allclose(there, here, atol=SAME, rtol=0)
-
-
-def impossible(told):
-    told["token_logprobs"][-3:] = [-9999.0] * 3
-
-
-def of_other_tokens(told):
-    told["tokens"].reverse()
-
-
-def too_probable(told):
-    told["token_logprobs"][-3:] = [0.5] * 3
-
-
-def not_echoed(told):
-    for name in told:
-        told[name] = told[name][-1:]
-
-
-def test_what_vllm_calls_impossible_is_impossible(local, folder):
-    with Liar(VLLM(local, folder, impossible)) as liar:
-        (found,) = read(open_engine(liar.url), PAIRS[:1])
-    assert np.isneginf(found).tolist() == [False] * (len(found) - 2) + [True] * 2, "the third is behind the text"
-
-
-@pytest.mark.parametrize(("change", "words"), [(of_other_tokens, "other tokens"), (too_probable, "at most 0")])
-def test_garbage_is_never_a_number(change, words, local, folder):
-    with Liar(VLLM(local, folder, change)) as liar, pytest.raises(EngineError, match=words):
-        Server(liar.url).answer(Question(PROMPTS[0], continuation=TEXTS[0]))
-
-
-@pytest.mark.parametrize("how", ["chat", "no echo"])
-def test_a_server_that_does_not_offer_it_fails_each_row_and_says_so(how, url, local, folder):
-    with Liar(VLLM(local, folder, not_echoed)) as liar:
-        server = Server(url, method="chat") if how == "chat" else Server(liar.url)
-        found = read(ServerPool([server], retry=Retry(tries=1)), PAIRS[:3])
+def test_a_server_does_not_offer_it_and_fails_each_row(url):
+    found = read(open_engine(url), PAIRS[:3])
     assert len(found) == 3
     for row in found:
         assert isinstance(row, EngineError)
-        assert "not offered by this server" in str(row)
+        assert "not offered by servers" in str(row)

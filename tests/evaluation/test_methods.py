@@ -350,7 +350,6 @@ def test_all_contexts_are_asked_about_in_one_call():
         ("poe-g:design=symmetric,calls=8", 8, "symmetric,budget=8,both-orders"),
         ("poe-g:design=random,calls=7", 7, "random,budget=7,one-order"),
         ("poe-g:design=no-repeat,calls=5", 5, "no-repeat,budget=5,one-order"),
-        ("poe-g:design=sequential,calls=6", 6, "sequential,budget=6,one-order"),
         ("poe-g:orders=one", 6, "all,one-order"),
         ("poe-g:calls=99", 12, "greedy,budget=99,both-orders"),
     ],
@@ -375,12 +374,10 @@ def test_a_design_is_drawn_by_seed_context_and_attribute_as_by_the_rank_command(
 def test_too_few_calls_leave_a_context_unscored_and_not_asked():
     ratings = rated({"c1": QUALITIES["c1"], "c2": QUALITIES["c2"][:2]})
     engine = FakeEngine(reading_judge())
-    for design, most in (("greedy", 2), ("sequential", 2)):
-        found = scores(f"poe-g:design={design},calls=2{',orders=one' * (design == 'greedy')}", ratings, engine)
-        assert [score.status for score in found] == ["unscored"] * 4 + ["ok"] * 2
-        assert "cannot choose 2 calls for 4 candidates" in found[0].reason
-        assert engine.n_judged == most
-        engine.judged.clear()
+    found = scores("poe-g:calls=2,orders=one", ratings, engine)
+    assert [score.status for score in found] == ["unscored"] * 4 + ["ok"] * 2
+    assert "cannot choose 2 calls for 4 candidates" in found[0].reason
+    assert engine.n_judged == 2
 
 
 def test_a_favour_for_a_place_is_taken_out():

@@ -25,7 +25,8 @@ from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.ladders.references import References
 from synthscore.ranking import Comparisons
 from synthscore.ranking import designs as selection
-from synthscore.types import Context, Ladder, Rung
+from synthscore.types import Context
+from tests import factories
 from tests.fakes import FakeEngine
 
 ATTRIBUTES = {
@@ -69,8 +70,7 @@ def ladders(ratings, n_rungs=9):
             asked = each.asked_as.get(attribute, attribute)
             for context in each.contexts.values():
                 rungs = [f"Rung <{9 * level / (n_rungs - 1)}>" for level in range(n_rungs)]
-                parts = (Rung(level + 1, level / (n_rungs - 1), text) for level, text in enumerate(rungs))
-                found[context.id, asked] = Ladder(context.id, each.task, asked, tuple(parts), context)
+                found[context.id, asked] = factories.ladder(context.id, asked, each.task, texts=rungs, context=context)
     return References(tuple(found.values()), "made-up")
 
 

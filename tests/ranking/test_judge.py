@@ -13,7 +13,7 @@ from synthscore.judging.tasks import load_task, task_names
 from synthscore.judging.templates import TEMPLATE_SETS, Templates
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.designs import all_pairs
-from synthscore.ranking.judge import Judge, Problem, ask_in_rounds
+from synthscore.ranking.judge import Judge, Problem
 from synthscore.ranking.pairs import merge_sort, stored_merge_sort
 from synthscore.types import Context
 from tests.fakes import CensoringEngine, FakeEngine, reading_judge
@@ -116,45 +116,6 @@ def test_labels_without_mass_and_untold_labels_are_no_answers():
     assert not np.isnan(judge([problem(values=(0.0, 1.0))], untelling, max_unreported=1)([(0, 0, 1)])).any()
 
 
-def test_a_problem_has_two_texts_or_more_with_ids_of_their_own():
-    with pytest.raises(InputError, match="1 candidates"):
-        Problem(Context("c", "C"), "coherence", ("a",), ("text",))
-    with pytest.raises(InputError, match="2 candidates with 1 different ids"):
-        Problem(Context("c", "C"), "coherence", ("a", "a"), ("one", "two"))
-    with pytest.raises(InputError, match="protocol='yes_no_two_sided'"):
-        judge([problem()], protocol="yes_no_two_sided")
-
-
-def test_rounds_spend_the_budget_of_each_problem_on_close_pairs_without_asking_twice():
-    values = (0.0, 0.1, 5.0, 5.1, 10.0, 10.1)
-    engine = FakeEngine(biased_judge)
-    asked = judge([problem("c1", values), problem("c2", values[:3])], engine)
-    n_before = len(engine.calls)
-    rngs = [np.random.default_rng(k) for k in range(2)]
-    one, two = ask_in_rounds([p.ids for p in asked.problems], asked, [21, 6], rngs)
-    for before, after in zip((one, two), asked.comparisons(), strict=True):
-        np.testing.assert_array_equal(before.log_probs, after.log_probs)
-    assert (len(one), len(two)) == (21, 6)
-    assert [size for _, size in engine.calls[n_before:]] == [5 + 2, 6 + 3, 6 + 1, 4]
-    calls = list(zip(one.first.tolist(), one.second.tolist(), strict=True))
-    assert len(set(calls)) == 21
-    for close in ((0, 1), (2, 3), (4, 5)):
-        assert {close, close[::-1]} <= set(calls)
-
-
-def test_rounds_do_not_ask_the_same_unanswerable_thing_again():
-    def picky(prompt, labels):
-        if "q=9" in prompt.text:
-            raise RuntimeError("too long")
-        return biased_judge(prompt, labels)
-
-    asked = judge([problem("c1", (0.0, 1.0, 2.0, 9.0))], FakeEngine(picky))
-    (found,) = ask_in_rounds([asked.problems[0].ids], asked, [12], [np.random.default_rng(0)])
-    assert len(asked.failures) == 6
-    assert len({(f.first, f.second) for f in asked.failures}) == 6
-    assert len(found) == 6
-
-
 def test_a_sort_finds_the_order_of_all_problems_and_the_stored_answers_give_it_again():
     problems = [problem("c1", (3.0, -9.0, 7.0, 12.0, 0.0)), problem("c2", (9.0, 4.0))]
     asked = judge(problems)
@@ -193,3 +154,8 @@ def test_a_stored_sort_reads_the_other_order_where_it_must_and_ends_where_nothin
     found = stored_merge_sort(gap)
     assert np.isnan(found.scores).all()
     assert "c" in found.settings["failed"]
+
+
+def test_a_protocol_whose_answers_do_not_sum_to_1_is_refused():
+    with pytest.raises(InputError, match="protocol='yes_no_two_sided'"):
+        judge([problem()], protocol="yes_no_two_sided")

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from synthscore.engine import Engine, Generation, LabelLogProbs, Prompt, Question, Sampling, generate, label_log_probs
+from synthscore.errors import InputError
 from synthscore.signature import text_hash
 from synthscore.store import engine as stored
 from synthscore.store.engine import StoredEngine
@@ -285,5 +286,5 @@ def test_a_batch_size_that_is_named_stays(store, clock):
     inner = Paced(clock, 0.0)
     label_log_probs(StoredEngine(inner, store, batch_size=300), prompts(*range(900)), LABELS)
     assert [size for _, size in inner.calls] == [300] * 3
-    with pytest.raises(ValueError, match="batch_size is 0"):
+    with pytest.raises(InputError, match="batch_size is 0"):
         StoredEngine(inner, store, batch_size=0)

@@ -22,7 +22,7 @@ from synthscore.errors import StoreError, SynthscoreWarning
 from synthscore.signature import text_hash
 from synthscore.store.answers import Stored, n_shared, pack, unpack
 from synthscore.store.engine import StoredEngine
-from synthscore.store.file import MIN_BYTES, Store, default_store_path
+from synthscore.store.file import MIN_BYTES, Store
 from tests.fakes import FakeEngine
 
 from .. import kills
@@ -111,9 +111,11 @@ def test_stores_merge(tmp_path, store):
 def test_the_default_path_follows_the_environment(monkeypatch, tmp_path):
     monkeypatch.delenv("SYNTHSCORE_STORE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert default_store_path() == tmp_path / "synthscore" / "answers.sqlite"
-    monkeypatch.setenv("SYNTHSCORE_STORE", "/elsewhere/a.sqlite")
-    assert str(default_store_path()) == "/elsewhere/a.sqlite"
+    with Store() as store:
+        assert store.path == tmp_path / "synthscore" / "answers.sqlite"
+    monkeypatch.setenv("SYNTHSCORE_STORE", f"{tmp_path}/elsewhere/a.sqlite")
+    with Store() as store:
+        assert store.path == tmp_path / "elsewhere" / "a.sqlite"
 
 
 # ------------------------------------------------------------------------------------------------- damage
@@ -368,7 +370,7 @@ def test_a_corrupt_part_sets_the_part_aside_and_not_the_whole(tmp_path, store):
     assert store.get_many([key(1)])
 
 
-def test_a_database_of_another_program_or_a_later_format_is_left_alone(tmp_path):
+def test_a_database_of_another_program_or_another_format_is_left_alone(tmp_path):
     path = tmp_path / "other.sqlite"
     db = sqlite3.connect(path)
     db.execute("CREATE TABLE bookmarks (url TEXT)")
@@ -377,11 +379,12 @@ def test_a_database_of_another_program_or_a_later_format_is_left_alone(tmp_path)
     with pytest.raises(StoreError, match="database of another program"):
         Store(path)
     Store(tmp_path / "new.sqlite").close()
-    db = sqlite3.connect(tmp_path / "new.sqlite")
-    db.execute("PRAGMA user_version=99")
-    db.close()
-    with pytest.raises(StoreError, match=r"has format 99, expected at most 2\. Install a newer synthscore"):
-        Store(tmp_path / "new.sqlite")
+    for version, remedy in ((99, "Install a newer synthscore"), (1, "Name another file")):
+        db = sqlite3.connect(tmp_path / "new.sqlite")
+        db.execute(f"PRAGMA user_version={version}")
+        db.close()
+        with pytest.raises(StoreError, match=rf"has format {version}, expected 2\. {remedy}"):
+            Store(tmp_path / "new.sqlite")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["new.sqlite", "other.sqlite"]
     with pytest.raises(StoreError, match="cannot open the store"):
         Store(tmp_path)
@@ -520,79 +523,6 @@ def test_a_merge_keeps_the_dates(tmp_path, store):
         part._db.execute("UPDATE batches SET created_at = 1234567890")
     store.merge(tmp_path / "part.sqlite")
     assert [batch.created_at for batch in store.batches()] == [1234567890]
-
-
-# ------------------------------------------------------------------------------------------------- format 1
-
-
-@pytest.fixture
-def old(tmp_path):
-    """A file of format 1, as it was made before questions were kept."""
-    path = tmp_path / "old.sqlite"
-    db = sqlite3.connect(path)
-    db.execute("PRAGMA journal_mode=WAL")
-    db.execute(
-        "CREATE TABLE answers (key BLOB PRIMARY KEY, kind TEXT NOT NULL, value TEXT NOT NULL, engine TEXT NOT NULL,"
-        " created_at INTEGER NOT NULL)"
-    )
-    rows = [(key(i), "labels", f'{{"n": {i}}}', f"engine:{i % 2}", 1000 + i // 100) for i in range(300)]
-    db.executemany("INSERT INTO answers VALUES (?, ?, ?, ?, ?)", rows)
-    db.execute("PRAGMA application_id=0x53594E53")
-    db.execute("PRAGMA user_version=1")
-    db.commit()
-    db.close()
-    return path
-
-
-def test_answers_of_format_1_stay_usable_without_questions(old):
-    for _ in range(2):
-        with Store(old) as store:
-            assert store.get_many(key(i) for i in range(301)) == {key(i): {"n": i} for i in range(300)}
-            batches = store.batches()
-            assert [(batch.engine, batch.created_at, batch.n_answers) for batch in batches] == [
-                (f"engine:{engine}", created_at, 50) for created_at in (1000, 1001, 1002) for engine in (0, 1)
-            ]
-            assert not any(batch.has_questions for batch in batches)
-            assert [got.value["n"] for got in store.read(batches[0])] == list(range(0, 100, 2))
-            assert store._db.execute("PRAGMA integrity_check").fetchone() == (b"ok",)
-    assert by_hand(old, "SELECT name FROM sqlite_master WHERE type = 'table'") == [("batches",), ("answers",)]
-    assert by_hand(old, "PRAGMA user_version") == [(2,)]
-
-
-def test_two_processes_open_a_file_of_format_1_at_once(old):
-    code = "import sys; from synthscore.store.file import Store; print(len(Store(sys.argv[1])))"
-    processes = [
-        subprocess.Popen([sys.executable, "-c", code, str(old)], stdout=subprocess.PIPE, text=True) for _ in range(3)
-    ]
-    assert [process.communicate(timeout=60)[0] for process in processes] == ["300\n"] * 3
-
-
-def test_a_process_that_comes_second_leaves_what_the_first_has_migrated(old):
-    with Store(old) as store:
-        store.put_many([answer(300)])
-        store._migrate()
-        assert len(store) == 301
-
-
-def test_a_migration_that_is_killed_leaves_format_1(old, monkeypatch):
-    with monkeypatch.context() as patched:
-        patched.setattr(Store, "_create", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            Store(old)
-    assert by_hand(old, "PRAGMA user_version") == [(1,)]
-    with Store(old) as store:
-        assert len(store) == 300
-
-
-def test_a_file_of_format_1_shrinks_too(old):
-    db = sqlite3.connect(old)
-    db.execute("INSERT INTO answers SELECT randomblob(32), kind, hex(randomblob(9000)), engine, 9 FROM answers")
-    db.commit()
-    db.close()
-    with Store(old) as store:
-        assert store.prune(MIN_BYTES) == 300
-        assert len(store) == 300
-    assert old.stat().st_size <= MIN_BYTES
 
 
 # ------------------------------------------------------------------------------------------------- size

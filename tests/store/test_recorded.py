@@ -1,19 +1,19 @@
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from synthscore import engines
-from synthscore.cli.app import main
 from synthscore.engine import Engine, Prompt, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.errors import EngineError, StoreError
-from synthscore.ladders.references import References
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.store.recorded import RecordedEngine
-from synthscore.types import Context, Ladder, Rung
+from tests import factories
+from tests.cli.given import score, write
 from tests.fakes import FakeEngine
 
 LABELS = ("Better", "Worse", "Similar")
@@ -116,11 +116,8 @@ def scored(tmp_path, monkeypatch):
     """A folder with ladders, targets, and the scores of an engine whose answers are in answers.sqlite."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SYNTHSCORE_STORE", str(tmp_path / "default.sqlite"))
-    rungs = tuple(Rung(level, (level - 1) / 2, f"A text of quality {level}.") for level in (1, 2, 3))
-    contexts = [Context(f"c{i}", f"Article {i}, with a second sentence.") for i in range(2)]
-    References([Ladder(c.id, "summarization", "coherence", rungs, c) for c in contexts]).save("ladders")
-    targets = [{"id": f"t{i}", "context_id": f"c{i % 2}", "text": f"Text number {i}."} for i in range(6)]
-    write("targets.jsonl", targets)
+    factories.references(*(factories.ladder(f"c{i}", n=3) for i in range(2))).save("ladders")
+    write("targets.jsonl", *({"id": f"t{i}", "context_id": f"c{i % 2}", "text": f"Text number {i}."} for i in range(6)))
     opened = engines.open_engine
     engine = FakeEngine(lambda prompt, labels: [math.log(0.9 / (2 + len(prompt.text) % (7 + i))) for i in range(3)])
     monkeypatch.setattr(engines, "open_engine", lambda name, **more: engine if name == "nano" else opened(name, **more))
@@ -128,33 +125,19 @@ def scored(tmp_path, monkeypatch):
     return engine
 
 
-def write(name, rows):
-    with open(name, "w", encoding="utf-8") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
-
-
-def score(*options):
-    return main(["score", "targets.jsonl", "--references", "ladders", *options])
-
-
-def read(name):
-    with open(name, "rb") as file:
-        return file.read()
-
-
 def test_scores_from_a_recording_are_the_same_to_the_last_byte(scored, tmp_path):
     n_asked = scored.n_judged
     assert score("--model", "recorded:answers.sqlite", "-o", "again.jsonl") == 0
-    assert b"model:fake|backend:fake" in read("scores.jsonl")
-    assert read("again.jsonl") == read("scores.jsonl")
+    assert b"model:fake|backend:fake" in Path("scores.jsonl").read_bytes()
+    assert Path("again.jsonl").read_bytes() == Path("scores.jsonl").read_bytes()
     assert scored.n_judged == n_asked
     assert not (tmp_path / "default.sqlite").exists(), "a recording is a store already"
 
 
 def test_a_text_that_was_never_asked_about_is_unscored_with_the_reason(scored):
-    write("targets.jsonl", [{"id": "new", "context_id": "c0", "text": "A text that nobody has seen."}])
+    write("targets.jsonl", {"id": "new", "context_id": "c0", "text": "A text that nobody has seen."})
     assert score("--model", "recorded:answers.sqlite", "-o", "again.jsonl") == 1
-    row = json.loads(read("again.jsonl"))
+    row = json.loads(Path("again.jsonl").read_bytes())
     assert (row["score"], row["status"]) == (None, "unscored")
     assert "answers.sqlite holds no answer of model:fake|backend:fake to the prompt of" in row["reason"]
 

@@ -364,7 +364,7 @@ def test_nothing_to_replay_is_an_error(tmp_path, opened, capsys):
     with Store(tmp_path / "a.sqlite") as store:
         store.put_many([Stored(b"k" * 32, "labels", {}, ENGINE)])
     assert main(["verify", str(store.path)]) == 1
-    assert "format 1 did not keep" in capsys.readouterr().err
+    assert "no such answers with their questions" in capsys.readouterr().err
     assert main(["verify", str(tmp_path / "none.sqlite")]) == 1
     assert "there is no such file" in capsys.readouterr().err
     assert not os.path.exists(tmp_path / "none.sqlite")
@@ -388,3 +388,9 @@ def test_nano_is_replayed_by_another_backend_within_its_rounding(tmp_path, capsy
     assert set(drift["changed"]) == {"backend"}
     assert drift["changed"]["backend"][1] == "single"
     assert drift["max_diff"] < 1e-4
+
+
+@pytest.mark.parametrize("option", ["--sample=0", "--seed=-1", "--tolerance=-1", "--tolerance=nan"])
+def test_a_sample_or_tolerance_that_makes_no_sense_is_a_usage_error(option, tmp_path, capsys):
+    assert main(["verify", str(tmp_path), option]) == 2
+    assert "expected at least 1, 0 and 0" in capsys.readouterr().err

@@ -20,9 +20,9 @@ Block = tuple[int, int, torch.Tensor, torch.Tensor]
 
 def marks_of(config: Any, tokenizer: Any) -> Marks:
     """What a model's config.json says: {"synthscore": {"paragraph_end": .., "texts": [[..], [..]]}}."""
-    told = config.synthscore
-    first, second = (frozenset(map(int, tokenizer.convert_tokens_to_ids(names))) for names in told["texts"])
-    end, colon = tokenizer.convert_tokens_to_ids([told["paragraph_end"], ":"])
+    marks = config.synthscore
+    first, second = (frozenset(map(int, tokenizer.convert_tokens_to_ids(names))) for names in marks["texts"])
+    end, colon = tokenizer.convert_tokens_to_ids([marks["paragraph_end"], ":"])
     return Marks(int(end), (first, second), int(colon))
 
 

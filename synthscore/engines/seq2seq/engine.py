@@ -4,9 +4,8 @@ The prompt is the encoder's text, with the tokens that the model was trained to 
 answer (prefill) and the labels are the decoder's text, behind its start tokens; a label's log-probability is the sum
 over its tokens, without the one that ends a text.
 
-An encoder reads a prompt in both directions, so what prompts share cannot be read once. Shared are equal prompts, which
-are read once, and a prompt's states, of which all labels are asked: those of one token together, longer ones as far as
-their beginnings differ. Two ways to run the same numbers:
+An encoder reads a prompt in both directions, so what prompts share cannot be read once; equal prompts are. The decoder
+reads the answer and the beginnings of labels of several tokens as rows of their own. Two ways to run the same numbers:
 
 - padded: prompts of similar length side by side, padded on the right, with a mask.
 - single: one prompt a forward, so that a number depends on its own prompt alone, to the last bit.
@@ -17,23 +16,21 @@ is as exact with T5's positions, but slower at every length: benchmarks/seq2seq.
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from transformers import AutoModelForSeq2SeqLM, EncoderDecoderCache
+from transformers import AutoModelForSeq2SeqLM
 from transformers.modeling_outputs import BaseModelOutput
 
 from ...engine import Answer, Answers, Progress, Question, Sampling
 from ...errors import EngineError, SynthscoreWarning
 from ...types import FloatArray, IntArray
-from ..labels import NOT_NUMBERS, Questions, TokenIds
+from ..labels import NOT_NUMBERS, Questions, Readings, TokenIds
 from ..loading import LocalEngine, stop_ids
 from ..logits import MAX_ROWS, MOST_LOGITS, choose_backend, chosen, disagreement, log_softmax, report
-from ..reading import Readings
 from ..tokens import Ids
 from ..tree.writing import write
 from .tokens import Seq2SeqTokenizer
@@ -79,45 +76,11 @@ class Seq2SeqEngine(LocalEngine):
         log P(label) = log sum_form exp( sum_t log p(form_t | prompt, start, prefill, form_<t) )
         """
         questions = Questions(asked, self.prompts, self.name, progress)
-        # prompt -> decoder's start -> beginnings of labels -> place
-        by_text: dict[bytes, dict[Ids, dict[Ids, int]]] = {}
-        for place, (ids, n_start) in enumerate(zip(questions.sequences, questions.n_starts, strict=True)):
-            encoder, decoder = self.prompts.split(ids[:n_start])
-            starts = by_text.setdefault(encoder.tobytes(), {})
-            starts.setdefault(tuple(decoder.tolist()), {})[tuple(ids[n_start:].tolist())] = place
-        texts = [np.frombuffer(encoder, dtype=np.int32) for encoder in by_text]
-        self._warn_of_length(texts)
-        keys = list(by_text)
-        for batch in self._batches(texts):
-            encoded = _Encoded(self, [texts[index] for index in batch])
-            questions.tokens_computed += encoded.n_tokens
-            for start in dict.fromkeys(start for index in batch for start in by_text[keys[index]]):
-                rows = [row for row, index in enumerate(batch) if start in by_text[keys[index]]]
-                self._ask(questions, encoded, rows, start, [by_text[keys[batch[row]]][start] for row in rows])
+        for answers, group, texts, n_encoded in self._decoded(questions):
+            logits, last = answers.read(_side_by_side(texts)), torch.tensor([len(text) - 1 for text in texts])
+            n_tokens = n_encoded + logits.shape[0] * logits.shape[1]
+            report(questions, group, log_softmax(logits[torch.arange(len(texts)), last]), n_tokens)
         return questions.answers()
-
-    def _ask(
-        self,
-        questions: Questions,
-        encoded: _Encoded,
-        rows: Sequence[int],
-        start: Ids,
-        places: Sequence[dict[Ids, int]],
-    ) -> None:
-        """Answer what follows one decoder start and the beginnings of labels behind it.
-
-        places : for each of the rows, beginning of a label -> sequence of questions
-        """
-        answers = encoded.answers(rows)
-        first = answers.read([start] * len(rows))[:, -1]
-        report(questions, [row[()] for row in places], log_softmax(first), len(rows) * len(start))
-        for beginning in _longest({beginning for row in places for beginning in row}):
-            logits = answers.fork().read([beginning] * len(rows))
-            questions.tokens_computed += logits.shape[0] * logits.shape[1]
-            for n in range(1, len(beginning) + 1):
-                having = [row for row, known in enumerate(places) if beginning[:n] in known]
-                group = [places[row][beginning[:n]] for row in having]
-                report(questions, group, log_softmax(logits[having, n - 1]), 0)
 
     def _write(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         """One text a prompt, drawn with seeds[row] alone, so that rows do not depend on each other beyond rounding.
@@ -155,29 +118,36 @@ class Seq2SeqEngine(LocalEngine):
     def _read(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         """Each prompt is encoded once, and its continuations are the decoder's text."""
         readings = Readings(asked, self.prompts, self.name, progress)
-        by_text: dict[bytes, list[int]] = {}  # prompt -> sequences
-        for place, (ids, n_start) in enumerate(zip(readings.sequences, readings.n_starts, strict=True)):
-            by_text.setdefault(self.prompts.split(ids[:n_start])[0].tobytes(), []).append(place)
-        texts = [np.frombuffer(encoder, dtype=np.int32) for encoder in by_text]
-        self._warn_of_length(texts)
-        groups = list(by_text.values())
-        for batch in self._batches(texts):
-            encoded = _Encoded(self, [texts[index] for index in batch])
-            answers = [
-                (row, readings.sequences[place][len(texts[index]) :].astype(np.int64), place)
-                for row, index in enumerate(batch)
-                for place in groups[index]
+        for answers, group, texts, _ in self._decoded(readings):
+            n_starts = [
+                readings.n_starts[place] - len(readings.sequences[place]) + len(text)
+                for place, text in zip(group, texts, strict=True)
             ]
-            answers.sort(key=lambda answer: len(answer[1]))
-            width = max(max(len(texts[index]) for index in batch), len(answers[-1][1]))
-            n_rows = 1 if self.backend == "single" else max(1, min(MAX_ROWS, self.max_tokens // width))
-            for start in range(0, len(answers), n_rows):
-                part = answers[start : start + n_rows]
-                n_starts = [readings.n_starts[place] - len(texts[batch[row]]) for row, _, place in part]
-                found = encoded.answers([row for row, _, _ in part]).chosen([ids for _, ids, _ in part], n_starts)
-                for (_, _, place), log_probs in zip(part, found, strict=True):
-                    readings.tell(place, log_probs)
+            for place, log_probs in zip(group, answers.chosen(texts, n_starts), strict=True):
+                readings.add(place, log_probs)
         return readings.answers()
+
+    def _decoded(self, asked: Questions | Readings) -> Iterator[tuple[_Answers, list[int], list[IntArray], int]]:
+        """Every sequence once, some side by side: their answers, still empty; which they are; the decoder's part of
+        each; and the tokens that the encoder ran over since the last. Each prompt is encoded once."""
+        by_text: dict[bytes, list[tuple[int, IntArray]]] = {}  # prompt -> sequences, and the decoder's part of each
+        for place, (ids, n_start) in enumerate(zip(asked.sequences, asked.n_starts, strict=True)):
+            encoder, _ = self.prompts.split(ids[:n_start])
+            by_text.setdefault(encoder.tobytes(), []).append((place, ids[len(encoder) :].astype(np.int64)))
+        prompts = [np.frombuffer(encoder, dtype=np.int32) for encoder in by_text]
+        self._warn_of_length(prompts)
+        groups = list(by_text.values())
+        for batch in self._batches(prompts):
+            encoded = _Encoded(self, [prompts[index] for index in batch])
+            n_encoded = encoded.n_tokens
+            rows = [(row, *one) for row, index in enumerate(batch) for one in groups[index]]
+            rows.sort(key=lambda row: len(row[2]))
+            width = max(max(len(prompts[index]) for index in batch), len(rows[-1][2]))
+            n_rows = 1 if self.backend == "single" else max(1, min(MAX_ROWS, self.max_tokens // width))
+            for start in range(0, len(rows), n_rows):
+                part, places, texts = map(list, zip(*rows[start : start + n_rows], strict=True))
+                yield encoded.answers(part), places, texts, n_encoded
+                n_encoded = 0
 
     def _batches(self, texts: Sequence[TokenIds]) -> Iterator[list[int]]:
         """Which texts to read side by side: those of similar length, the longest first, because memory fails early."""
@@ -208,12 +178,8 @@ class Seq2SeqEngine(LocalEngine):
         if plain.isnan().any():
             return NOT_NUMBERS
         groups = [texts] if backend == "padded" else [[text] for text in texts]
-        found = torch.cat([self._stepwise(group, token) for group in groups])
-        return (
-            NOT_NUMBERS
-            if plain.isnan().any()
-            else disagreement(found.flatten(0, 1), plain.flatten(0, 1), self.model.dtype)
-        )
+        found = [torch.cat(rows) for rows in zip(*(self._both_ways(group, token) for group in groups), strict=True)]
+        return next((problem for each in found if (problem := disagreement(each, plain, self.model.dtype))), "")
 
     def _check_texts(self) -> tuple[list[TokenIds], int]:
         """Three texts of different lengths, and a token of ordinary text."""
@@ -230,16 +196,15 @@ class Seq2SeqEngine(LocalEngine):
         return log_softmax(logits[0, len(self.prompts.start) - 1 :])
 
     @torch.inference_mode()
-    def _stepwise(self, texts: list[TokenIds], token: int) -> torch.Tensor:
-        """The same by what this engine does, shape (n_texts, 3, vocabulary)."""
-        n = len(texts)
-        rows = _Encoded(self, texts).answers(range(n))
-        first = rows.read([self.prompts.start] * n)[:, -1:]
-        both = rows.fork().read([(token, token)] * n)
-        rows.step([token] * n)
+    def _both_ways(self, texts: list[TokenIds], token: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same as it is judged, all at once, and as it is written; shape (n_texts, 3, vocabulary)."""
+        n, encoded = len(texts), _Encoded(self, texts)
+        once = encoded.answers(range(n)).read([[*self.prompts.start, token, token]] * n)[:, -3:]
+        rows = encoded.answers(range(n))
+        steps = [rows.read([self.prompts.start] * n)[:, -1], rows.step([token] * n), once[:, -1].clone()]
         rows.keep([n - 1])
-        both[-1, 1] = rows.step([token])[0]
-        return log_softmax(torch.cat([first, both], dim=1))
+        steps[2][-1] = rows.step([token])[0]
+        return log_softmax(once), log_softmax(torch.stack(steps, dim=1))
 
 
 class _Encoded:
@@ -294,13 +259,13 @@ class _Answers:
 
     def chosen(self, texts: Sequence[IntArray], n_starts: Sequence[int]) -> list[FloatArray]:
         """Log-probabilities of the tokens of each row's text from n_start on; some columns at a time, for memory."""
-        width = max(map(len, texts)) - 1
-        grid = np.stack([np.pad(ids[:-1], (0, width + 1 - len(ids)), mode="edge") for ids in texts])
+        grid = _side_by_side([ids[:-1] for ids in texts])
+        width = len(grid[0])
         vocabulary = self._engine.model.config.get_text_config(decoder=True).vocab_size
         n_columns = max(1, MOST_LOGITS // (vocabulary * len(texts)))
         found: list[list[FloatArray]] = [[] for _ in texts]
         for first in range(0, width, n_columns):
-            logits = self.read(grid[:, first : first + n_columns].tolist())
+            logits = self.read([row[first : first + n_columns] for row in grid])
             for row, (ids, n_start) in enumerate(zip(texts, n_starts, strict=True)):
                 places = np.arange(max(first, n_start - 1), min(first + n_columns, len(ids) - 1))
                 if len(places):
@@ -310,13 +275,6 @@ class _Answers:
     def step(self, tokens: Sequence[int]) -> torch.Tensor:
         """Logits of the token after these, shape (n_rows, vocabulary)."""
         return self.read([[token] for token in tokens])[:, -1]
-
-    def fork(self) -> _Answers:
-        """The same texts, to go on from by themselves. The prompts' keys and values are shared: nobody changes them."""
-        other = _Answers(self._engine, self._states, self._mask)
-        own = copy.deepcopy(self._cache.self_attention_cache)
-        other._cache = EncoderDecoderCache(own, self._cache.cross_attention_cache)
-        return other
 
     def keep(self, rows: list[int]) -> None:
         """Go on with these rows only."""
@@ -340,9 +298,10 @@ def _run(engine: Seq2SeqEngine, module: Any, **arguments: Any) -> Any:
         ) from error
 
 
-def _longest(beginnings: set[Ids]) -> list[Ids]:
-    """Those that no other one continues: the others are read along the way."""
-    return [ids for ids in sorted(beginnings) if ids and not any(o != ids and o[: len(ids)] == ids for o in beginnings)]
+def _side_by_side(texts: Sequence[IntArray]) -> list[list[int]]:
+    """The shorter ones repeat their last token, where a decoder does not look."""
+    width = max(map(len, texts))
+    return [np.pad(text, (0, width - len(text)), mode="edge").tolist() for text in texts]
 
 
 _CHECK_TEXT = """

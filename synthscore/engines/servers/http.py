@@ -8,8 +8,6 @@ import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from email.utils import parsedate_to_datetime
-from time import time
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -97,30 +95,13 @@ class Http:
 
 
 def _retry_after(header: str | None) -> float | None:
-    """Seconds to wait, from seconds or an HTTP date; None where neither is said."""
-    if header is None:
-        return None
+    """Seconds to wait; None where they are not reported."""
     try:
-        seconds = float(header)
+        seconds = float(header or "nan")
     except ValueError:
-        try:
-            seconds = parsedate_to_datetime(header).timestamp() - time()
-        except ValueError:
-            return None
+        return None
     return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
 def root_of(url: str) -> str:
     return url.removesuffix("/v1")
-
-
-def number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
-        raise ValueError(f"{value!r}, expected a number")
-    return float(value)
-
-
-def whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r}, expected a whole number")
-    return value

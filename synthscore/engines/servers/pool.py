@@ -23,7 +23,7 @@ from typing import Any
 from ...engine import Answers, Progress, Question
 from ...errors import EngineError, LabelError, ServerError, SynthscoreWarning
 from ...signature import Signature
-from .server import Server, Told
+from .server import Reply, Server
 
 _ROUTE_CHARS = 1000  # of a prompt: instructions and the beginning of its context
 _OPTIONS = {"method", "tokenizer", "top_k", "timeout_s"}
@@ -150,12 +150,11 @@ class ServerPool:
 
         raises : EngineError, where no server is left and nothing was answered; LabelError
         """
-        self._check_prefill(questions)
         orders = [self._order(question) for question in questions]
         queues: dict[_Member, deque[int]] = {member: deque() for member in self._members}
         for row, order in enumerate(orders):
             queues[order[0]].append(row)
-        over, done = threading.Event(), queue.SimpleQueue[tuple[int, Told | Exception]]()
+        over, done = threading.Event(), queue.SimpleQueue[tuple[int, Reply | Exception]]()
 
         def work(waiting: deque[int]) -> None:
             while waiting and not over.is_set():
@@ -173,7 +172,7 @@ class ServerPool:
         for waiting in queues.values():
             for _ in range(min(self._in_flight, len(waiting))):
                 threading.Thread(target=work, args=(waiting,), daemon=True).start()
-        found: dict[int, Told] = {}
+        found: dict[int, Reply] = {}
         try:
             while len(found) < len(questions):
                 row, reply = done.get()
@@ -196,7 +195,7 @@ class ServerPool:
         start = hashlib.sha256(question.prompt.text[:_ROUTE_CHARS].encode()).digest()
         return sorted(self._members, key=lambda m: hashlib.sha256(start + m.server.url.encode()).digest())
 
-    def _ask(self, question: Question, order: Sequence[_Member], over: threading.Event) -> Told:
+    def _ask(self, question: Question, order: Sequence[_Member], over: threading.Event) -> Reply:
         """Ask the first server that is well, again and again where that can help. raises : LabelError"""
         n_failed = 0
         while (member := self._well(order, over)) is not None:
@@ -211,17 +210,17 @@ class ServerPool:
                     continue
                 n_failed += 1
                 if not error.retryable:
-                    return Told(error)
+                    return Reply(error)
                 if n_failed >= self._retry.tries:
-                    return Told(EngineError(f"{error} (tried {n_failed} times)"))
+                    return Reply(EngineError(f"{error} (tried {n_failed} times)"))
                 if not member.aside_until:
                     over.wait(self._retry.wait(n_failed, error.retry_after))
             except EngineError as error:  # this question cannot be asked
-                return Told(error)
+                return Reply(error)
             else:
                 member.failures = 0
                 return found
-        return Told(EngineError(f"no server is left: {self._reasons()}"))
+        return Reply(EngineError(f"no server is left: {self._reasons()}"))
 
     def _well(self, order: Sequence[_Member], over: threading.Event) -> _Member | None:
         """The first that is well, as soon as one is; None where none is left, or all is over."""
@@ -235,14 +234,6 @@ class ServerPool:
 
     def _reasons(self) -> str:
         return "; ".join(member.gone for member in self._members)
-
-    def _check_prefill(self, questions: Sequence[Question]) -> None:
-        begun = next((question.prompt.prefill for question in questions if question.prompt.prefill), "")
-        if begun and not self._members[0].server.can_continue:
-            raise EngineError(
-                f"the prompts begin the answer with {begun!r}, which {self._members[0].server.url} cannot go on from. "
-                "Take prompts without prefill, or a server that can (docs/servers.md)"
-            )
 
 
 def _open(url: str, model: str | None, retry: Retry, options: dict[str, Any]) -> Server:

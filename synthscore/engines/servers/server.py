@@ -1,17 +1,8 @@
 """One OpenAI-compatible server: what it can do, and how it is asked. Routing, health and retries are pool.py's.
 
-A server tells what it can; the first of these that it does is taken, and the signature says which:
-
-- ids (vLLM): log-probabilities of chosen tokens behind a prompt of token ids, `logprob_token_ids` of /v1/completions.
-  https://github.com/vllm-project/vllm/pull/43463
-- generate (SGLang): the same by `token_ids_logprob` of its /generate. Not /v1/score, which joins query and item with a
-  delimiter token under --enable-mis, and gives a probability of 0 to a token that it did not find.
-- topk: the k most probable tokens, by id, behind a prompt of token ids (older vLLM; llama.cpp).
-- chat, text: the k most probable tokens as text, behind a message in the server's own chat template, or behind a text.
-
-`ids`, `generate` and `topk` need the model's tokenizer here, which is checked against the server's /tokenize; prompts
-are then the very tokens that CausalEngine would run. In `topk`, `chat` and `text`, labels that were not told are
-censored (steps.py).
+The first way of ROUTES (routes.py) that a server offers is taken, and the signature says which. Those behind token ids
+need the model's tokenizer here, which is checked against the server's /tokenize; prompts are then the very tokens that
+CausalEngine would run. Labels that were not reported are censored (steps.py).
 """
 
 from __future__ import annotations
@@ -23,20 +14,19 @@ from typing import Any, Literal, NamedTuple
 from ...engine import Answer, Generation, LabelAnswer, OtherToken, Prompt, Question, Sampling
 from ...errors import EngineError, LabelError, ServerError, SynthscoreWarning
 from ...signature import Signature
-from ...types import FloatArray
-from ..tokens import Boundary, Ids, PromptTokenizer
-from .http import Http, number, root_of, whole
-from .replies import Used, chosen_step, first_token, log_probs_of, token_id
+from ..labels import warn_of_boundary
+from ..tokens import PromptTokenizer
+from .http import Http, root_of
+from .routes import ROUTES, SOFTWARE, Route, Software, whole
 from .steps import Step, known_from_ids, known_from_text, next_tokens
 
-Method = Literal["ids", "generate", "topk", "chat", "text"]
-METHODS: tuple[Method, ...] = ("ids", "generate", "topk", "chat", "text")
-_CONTINUES = {"vllm", "sglang", "llamacpp"}  # go on with an answer that the request began
+Method = Literal["ids", "generate", "topk", "chat"]
+METHODS = tuple(route.name for route in ROUTES)
 _PROBE = Prompt("Is ice cold? Answer with one word: Yes or No.")
 
 
-class Told(NamedTuple):
-    """An answer; and of one about labels, as far as the server says: tokens of the prompt, and tokens run over."""
+class Reply(NamedTuple):
+    """An answer; and of one about labels, as far as the server reports: tokens of the prompt, and tokens run over."""
 
     answer: Answer
     n_tokens: int = 0
@@ -69,27 +59,32 @@ class Server:
         entry = self._find_model(model)
         self.model = str(entry["id"])
         owner = str(entry.get("owned_by", ""))
-        self.kind = owner if owner in _CONTINUES else "unknown"
+        self.kind = owner if owner in SOFTWARE else "unknown"
+        self._software = SOFTWARE.get(owner, Software())
         self.version = self._version()
         self.top_k, self._limit = top_k, "max_tokens"
         max_length = entry.get("max_model_len")
         self._max_length = max_length if isinstance(max_length, int) else 1_000_000
         self.tokens: PromptTokenizer | None = None
-        self.method: Method = self._choose(method, tokenizer or None, str(entry.get("root") or self.model))
+        self._route: Route = self._choose(method, tokenizer or None, str(entry.get("root") or self.model))
 
     @property
     def signature(self) -> Signature:
         """The same for servers that are interchangeable: no address in it."""
         software = f"{self.kind}/{self.version}" if self.version else self.kind
-        how = f"server-{self.method}" + ("" if self.method in ("ids", "generate") else f"{self.top_k}")
-        chat = self.tokens.template_hash if self.tokens else "none" if self.method == "text" else "server"
+        how = f"server-{self.method}" + ("" if self._route.complete else f"{self.top_k}")
+        chat = self.tokens.template_hash if self.tokens else "server"
         boundary = {"boundary": "separate"} if self.tokens and self.tokens.boundary == "separate" else {}
         return Signature.of(model=self.model, backend=how, chat=chat, **boundary, server=software)
 
     @property
+    def method(self) -> str:
+        return self._route.name
+
+    @property
     def can_continue(self) -> bool:
         """Whether an answer can begin with a given text (Prompt.prefill)."""
-        return self.tokens is not None or self.method == "text" or self.kind in _CONTINUES
+        return self.tokens is not None or self._software.goes_on is not None
 
     def check(self) -> None:
         """raises : ServerError, unless the server answers and has the model."""
@@ -97,137 +92,76 @@ class Server:
 
     # -------------------------------------------------------------------------------------------- asking
 
-    def answer(self, question: Question) -> Told:
+    def answer(self, question: Question) -> Reply:
         """A text is drawn with its seed as the server sees fit: some promise to draw the same again, none to draw what
         another would.
         raises : ServerError, when the request failed; EngineError where this server cannot be asked so; LabelError
         """
-        used = Used()
         if question.sampling is not None:
-            answer: Answer = self._write(question.prompt, question.sampling, question.seed)
-        elif question.continuation is not None:
-            answer = self._read(question.prompt, question.continuation)
-        else:
-            answer = self._ask(question.prompt, question.labels, used)
-        return Told(answer, used.first, used.computed)
+            return Reply(self._write(question.prompt, question.sampling, question.seed))
+        if question.continuation is not None:
+            raise EngineError(
+                f"{self.model} on {self.url} cannot be asked how probable a given text is: not offered by servers. "
+                "Take a model that runs here"
+            )
+        return self._ask(question.prompt, question.labels)
 
-    def _ask(self, prompt: Prompt, labels: Sequence[str], used: Used) -> LabelAnswer:
+    def _ask(self, prompt: Prompt, labels: Sequence[str]) -> Reply:
+        used: list[tuple[int, int]] = []  # of each request: tokens of the prompt, and tokens run over
+
+        def step(asked: Any, wanted: Sequence[int]) -> Step[Any]:
+            reply = self._post(self._route, self._route.body(asked, wanted, self.top_k))
+            with self._http.reading(reply):
+                n_tokens, n_cached = (n if isinstance(n, int) else 0 for n in self._route.used(reply))
+                used.append((n_tokens, n_tokens - n_cached))
+                return self._route.step(reply, wanted, self.top_k)
+
         if self.tokens is None:
             known = known_from_text(
-                labels, lambda start: self._text_step(prompt, start, used), can_continue=self.can_continue
+                labels, lambda start: step(self._chat(prompt, start), ()), can_continue=self.can_continue
             )
         else:
-            ids = tuple(self.tokens.encode(prompt))
-            forms = self.tokens.label_forms(prompt, labels, ids)
-            self.tokens.check_room(len(ids), forms.n_longest)
-            self._warn_of_boundary(forms.boundary, f"the labels {list(labels)}")
-            known = known_from_ids(forms, lambda start: self._ids_step(ids + start, next_tokens(forms, start), used))
+            ids, forms = self.tokens.question(prompt, labels)
+            if forms.boundary == "separate":
+                warn_of_boundary(self.model, f"the labels {list(labels)}")
+            known = known_from_ids(forms, lambda start: step([*ids, *start], next_tokens(forms, start)))
         other = None
         if known.other is not None:
             token, log_prob = known.other
             other = OtherToken(token if isinstance(token, str) else self._spelled(token), log_prob)
         censored = known.least < known.most
-        if not censored.any():
-            return LabelAnswer(known.most.tolist(), other)
-        return LabelAnswer(known.most.tolist(), other, censored.tolist(), known.least.tolist())
+        answer = LabelAnswer(known.most.tolist(), other)
+        if censored.any():
+            answer = LabelAnswer(known.most.tolist(), other, censored.tolist(), known.least.tolist())
+        return Reply(answer, used[0][0], sum(n for _, n in used))
 
-    def _ids_step(self, ids: Ids, wanted: Sequence[int], used: Used) -> Step[int]:
-        """What is told of the token after ids. wanted : the tokens that matter."""
-        if self.method == "generate":
-            body = {
-                "input_ids": list(ids),
-                # At temperature 0 SGLang's log-probabilities are those of the model itself.
-                "sampling_params": {"max_new_tokens": 1, "temperature": 0},
-                "return_logprob": True,
-                "top_logprobs_num": 1,
-                "token_ids_logprob": list(wanted),
-            }
-            reply = self._http.post(f"{root_of(self.url)}/generate", body)
-            with self._http.reading(reply):
-                meta = reply["meta_info"]
-                used.add(meta["prompt_tokens"], meta.get("cached_tokens"))
-                triples = [*meta["output_top_logprobs"][0], *meta["output_token_ids_logprobs"][0]]
-                told = {whole(token): number(log_prob) for log_prob, token, *_ in triples}
-                return chosen_step(told, wanted)
-        asked = {"model": self.model, "prompt": list(ids), "max_tokens": 1, "temperature": 0, "logprobs": self.top_k}
-        if self.kind in ("vllm", "unknown"):
-            asked |= {"return_tokens_as_token_ids": True}
-        if self.method == "ids":
-            asked |= {"logprobs": 1, "logprob_token_ids": list(wanted)}
-        reply = self._http.post("/completions", asked)
-        with self._http.reading(reply):
-            entries = [(token_id(token), log_prob) for token, log_prob in first_token(reply, used, "id")]
-            return chosen_step(dict(entries), wanted) if self.method == "ids" else Step.of_top(entries, self.top_k)
-
-    def _read(self, prompt: Prompt, text: str) -> FloatArray:
-        """By `echo` of /v1/completions, which tells the tokens of the prompt, too (vLLM)."""
-        if self.tokens is None or self.method == "generate":
-            raise self._no_reading()
-        start, added, boundary = self.tokens.continuation(prompt, text)
-        self._warn_of_boundary(boundary, "a continuation")
-        ids = [*start, *added]
-        asked = {"model": self.model, "prompt": ids, "max_tokens": 1, "temperature": 0, "logprobs": 1, "echo": True}
-        reply = self._http.post("/completions", asked | {"return_tokens_as_token_ids": True})
-        with self._http.reading(reply):
-            (choice,) = reply["choices"]
-            tokens, log_probs = choice["logprobs"]["tokens"], choice["logprobs"]["token_logprobs"]
-            if len(tokens) < len(ids):
-                raise self._no_reading()
-            if [token_id(token) for token in tokens[: len(ids)]] != ids:
-                raise ValueError("log-probabilities of other tokens than were asked for")
-            # vLLM writes -9999 for what is impossible, because JSON has no infinity
-            return log_probs_of([None if v == -9999 else v for v in log_probs[len(start) : len(ids)]])
-
-    def _no_reading(self) -> EngineError:
-        return EngineError(
-            f"{self.model} cannot be asked how probable a given text is: not offered by this server, {self.url}, as "
-            f"it is asked ({self.method}). Take vLLM with the model's tokenizer, or a model "
-            "that runs here"
-        )
-
-    def _warn_of_boundary(self, boundary: Boundary, what: str) -> None:
-        if boundary == "separate":
-            warnings.warn(
-                f"{self.model}: the tokenizer merges {what} with the end of a prompt, so they are tokenised by "
-                "themselves",
-                SynthscoreWarning,
-                stacklevel=3,
-            )
-
-    def _text_step(self, prompt: Prompt, start: str, used: Used) -> Step[str]:
-        """What is told of the token after an answer that begins with start."""
-        if self.method == "text":
-            body = {"prompt": prompt.text + prompt.prefill + start, "logprobs": self.top_k}
-            reply = self._http.post("/completions", self._body(max_tokens=1, temperature=0, **body))
-        else:
-            body = self._chat(prompt, start) | {"logprobs": True, "top_logprobs": self.top_k}
-            reply = self._http.post("/chat/completions", self._body(max_tokens=1, temperature=0, **body))
-        with self._http.reading(reply):
-            entries = [(str(token), log_prob) for token, log_prob in first_token(reply, used, "token")]
-            return Step.of_top(entries, self.top_k)
+    def _post(self, route: Route, body: Mapping[str, Any]) -> dict[str, Any]:
+        if route.at_root:
+            return self._http.post(f"{root_of(self.url)}{route.path}", body)
+        if not route.by_ids:
+            body = {self._limit: 1, **body}
+        return self._http.post(route.path, {"model": self.model, **body})
 
     # -------------------------------------------------------------------------------------------- writing
 
     def _write(self, prompt: Prompt, sampling: Sampling, seed: int) -> Generation:
         """One text. raises : ServerError; EngineError for a prompt that this server cannot be given."""
         how: dict[str, Any] = {
-            "max_tokens": sampling.max_new_tokens,
+            "model": self.model,
+            self._limit: sampling.max_new_tokens,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "seed": seed % 2**31,  # llama.cpp takes 32 bits
         }
         if sampling.stop:
             how["stop"] = list(sampling.stop)
-        if self.kind in ("vllm", "sglang"):  # or the model's generation_config.json would have its say
-            how |= {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+        how |= self._software.writes
         if self.tokens is not None:
             ids = self.tokens.encode(prompt)
             self.tokens.check_room(len(ids), sampling.max_new_tokens)
-            reply = self._http.post("/completions", self._body(prompt=ids, **how))
-        elif self.method == "text":
-            reply = self._http.post("/completions", self._body(prompt=prompt.text + prompt.prefill, **how))
+            reply = self._http.post("/completions", {"prompt": ids, **how})
         else:
-            reply = self._http.post("/chat/completions", self._body(**self._chat(prompt, ""), **how))
+            reply = self._http.post("/chat/completions", self._chat(prompt, "") | how)
         with self._http.reading(reply):
             (choice,) = reply["choices"]
             text = choice["message"]["content"] if "message" in choice else choice["text"]
@@ -241,19 +175,13 @@ class Server:
     def _chat(self, prompt: Prompt, start: str) -> dict[str, Any]:
         """The messages that make the server's chat template end where the rest of the answer begins."""
         messages = [{"role": "user", "content": prompt.text}]
-        chat: dict[str, Any] = {"messages": messages}
-        if self.kind in ("vllm", "sglang"):
-            chat["chat_template_kwargs"] = {"enable_thinking": False}
+        chat: dict[str, Any] = {"messages": messages, **self._software.chat}
         if begun := prompt.prefill + start:
-            if not self.can_continue:
+            if self._software.goes_on is None:
                 raise EngineError(f"{self.model}: this server cannot go on with an answer that begins with {begun!r}")
             messages.append({"role": "assistant", "content": begun})
-            if self.kind != "llamacpp":  # which takes a last message of the model's as a beginning anyway
-                chat |= {"add_generation_prompt": False, "continue_final_message": True}
+            chat |= self._software.goes_on
         return chat
-
-    def _body(self, *, max_tokens: int, **rest: Any) -> dict[str, Any]:
-        return {"model": self.model, self._limit: max_tokens, **rest}
 
     # -------------------------------------------------------------------------------------------- what it can do
 
@@ -275,46 +203,44 @@ class Server:
         return dict(entries[wanted])
 
     def _version(self) -> str:
-        """The server software's version, as far as it tells; "" if it does not."""
-        place = {"vllm": "/version", "sglang": "/get_server_info", "llamacpp": "/props"}.get(self.kind)
-        if place is None:
+        """The server software's version, as far as it reports; "" if it does not."""
+        if not self._software.version_at:
             return ""
         try:
-            reply = self._http.get(root_of(self.url) + place)
+            reply = self._http.get(root_of(self.url) + self._software.version_at)
         except ServerError:
             return ""
         return str(reply.get("version") or reply.get("build_info") or "")
 
-    def _choose(self, wanted: Method | Literal["auto"], tokenizer: str | None, root: str) -> Method:
+    def _choose(self, wanted: Method | Literal["auto"], tokenizer: str | None, root: str) -> Route:
         """The best of what the server turns out to offer. raises : EngineError, with what each lacked."""
         lacks: dict[str, str] = {}
-        if wanted in ("auto", "ids", "generate", "topk"):
+        tried = [route for route in ROUTES if wanted in ("auto", route.name)]
+        named = bool(tokenizer) or wanted != "auto"
+        if tried[0].by_ids and (named or self._software.names_tokenizer):
             try:
-                if tokenizer or wanted != "auto" or self.kind in ("vllm", "sglang"):
-                    self.tokens = self._load_tokenizer(tokenizer or root)
+                self.tokens = self._load_tokenizer(tokenizer or root)
             except EngineError as error:
-                if tokenizer or wanted != "auto":
+                if named:
                     raise
                 warnings.warn(f"{error} Until then only its most probable tokens", SynthscoreWarning, stacklevel=4)
-        tried = METHODS if wanted == "auto" else (wanted,)
-        for method in tried:
-            if method in ("chat", "text"):
+        for route in tried:
+            if not route.by_ids:
                 self.tokens = None
             elif self.tokens is None:
                 continue
-            if lack := self._lack(method):
-                lacks[method] = lack
-                continue
-            return method
+            if not (lack := self._lack(route)):
+                return route
+            lacks[route.name] = lack
         raise EngineError(
             f"cannot ask the server {self.url} about {self.model}: "
             + "; ".join(f"{method}: {lack}" for method, lack in lacks.items())
             + ". Expected log-probabilities from /v1/completions or /v1/chat/completions (docs/servers.md)"
         )
 
-    def _lack(self, method: Method) -> str:
-        """What the server lacks for a method, found out by asking so; "" if nothing."""
-        self.method = method
+    def _lack(self, route: Route) -> str:
+        """What the server lacks for a way to ask, found out by asking so; "" if nothing."""
+        self._route = route
         for _ in range(3):
             try:
                 self.answer(Question(_PROBE, ("Yes", "No")))
@@ -323,8 +249,8 @@ class Server:
             except ServerError as error:
                 if error.status == 400 and "max_completion_tokens" in str(error) and self._limit == "max_tokens":
                     self._limit = "max_completion_tokens"  # OpenAI's newer models; others know max_tokens only
-                elif error.status == 400 and self.top_k > 5 and method in ("topk", "chat", "text"):
-                    self.top_k = 5  # the most that OpenAI's /v1/completions gives
+                elif error.status == 400 and self.top_k > 5 and not route.complete:
+                    self.top_k = 5  # the most that some hosted models report
                 elif error.retryable and error.status is not None:
                     raise
                 else:

@@ -1,8 +1,8 @@
-"""What was told of next tokens -> what is known of each label. Pure arithmetic: no network, no model.
+"""What was reported of next tokens -> what is known of each label. Pure arithmetic: no network, no model.
 
-A server tells the log-probabilities of chosen tokens, or of its k most probable ones. A token that is not among them
-is *unknown*, never impossible: it is at most as probable as the last one told, and all unknown ones together have at
-most what the others left over.
+A server reports the log-probabilities of chosen tokens, or of its k most probable ones. A token that is not among them
+is *unknown*, never impossible: it is at most as probable as the last one reported, and all unknown ones together have
+at most what the others left over.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _NOT_WORTH_ASKING = math.log(1e-6)
 
 @dataclass(frozen=True, slots=True)
 class Step(Generic[Token]):
-    """What was told of the token at one place.
+    """What was reported of the token at one place.
 
-    told : token -> log-probability, nats; the most probable first
-    unseen : the most that one token that is not told can have, nats; -inf where all that matter are told
+    reported : token -> log-probability, nats; the most probable first
+    unseen : the most that one token that is not reported can have, nats; -inf where all that matter are reported
     rest : the most that all of those can have together, nats
     """
 
-    told: Mapping[Token, float]
+    reported: Mapping[Token, float]
     unseen: float = -math.inf
     rest: float = -math.inf
 
     @classmethod
     def of_top(cls, entries: Sequence[tuple[Token, float]], k: int) -> Step[Token]:
-        """From the most probable tokens; those beyond the k-th (a sampled token that came along) are told as well.
+        """From the most probable tokens; those beyond the k-th (a sampled token that came along) are reported as well.
 
         Entries of the same token (two tokens that are spelled alike) are added up.
         raises : ValueError, for what cannot be log-probabilities
@@ -51,11 +51,11 @@ class Step(Generic[Token]):
 
     @classmethod
     def of_chosen(cls, entries: Sequence[tuple[Token, float]]) -> Step[Token]:
-        """From chosen tokens, all of which are told. raises : ValueError, for what cannot be log-probabilities"""
+        """From chosen tokens, all of which are reported. raises : ValueError, for what cannot be log-probabilities"""
         return cls(_merged(_checked(entries)))
 
     def most(self, n: int) -> float:
-        """The most that n tokens that are not told can have together, nats."""
+        """The most that n tokens that are not reported can have together, nats."""
         return min(math.log(n) + self.unseen, self.rest)
 
 
@@ -72,17 +72,17 @@ def _checked(entries: Sequence[tuple[Token, float]]) -> list[tuple[Token, float]
 
 
 def _merged(ordered: Sequence[tuple[Token, float]]) -> dict[Token, float]:
-    told: dict[Token, float] = {}
+    reported: dict[Token, float] = {}
     for token, log_prob in ordered:
-        told[token] = float(np.logaddexp(told[token], log_prob)) if token in told else log_prob
-    return told
+        reported[token] = float(np.logaddexp(reported[token], log_prob)) if token in reported else log_prob
+    return reported
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
     """What is known of the labels of one question: each log P(label | prompt) lies in [least, most], in nats.
 
-    other : the most probable token told that begins no label, and its log-probability; None: no such token was told
+    other : the most probable token reported that begins no label, and its log-probability; None: there is none
     """
 
     least: FloatArray
@@ -95,27 +95,27 @@ def known_from_ids(forms: LabelForms, step: Callable[[Ids], Step[int]]) -> Known
 
         log P(label) = log sum_form exp( sum_t log p(form_t | prompt, form_<t) )
 
-    step : the beginning of a form -> what was told of the token after it; called once for each beginning, and only
-        for those that are told themselves
+    step : the beginning of a form -> what was reported of the token after it; called once for each beginning, and only
+        for those that are reported themselves
     """
     steps: dict[Ids, Step[int]] = {}
     rows = []
     for forms_of_label in forms.forms:
-        told: list[float] = []
-        open_at: dict[Ids, tuple[float, int]] = {}  # beginning -> its log-probability, forms that go on untold
+        reported: list[float] = []
+        open_at: dict[Ids, tuple[float, int]] = {}  # beginning -> its log-probability, forms that go on unreported
         for form in forms_of_label:
             log_prob = 0.0
             for n, token in enumerate(form):
                 start = form[:n]
                 if start not in steps:
                     steps[start] = step(start)
-                if token not in steps[start].told:
+                if token not in steps[start].reported:
                     open_at[start] = (log_prob, open_at.get(start, (0.0, 0))[1] + 1)
                     break
-                log_prob += steps[start].told[token]
+                log_prob += steps[start].reported[token]
             else:
-                told.append(log_prob)
-        rows.append(_between(told, [at + steps[start].most(n) for start, (at, n) in open_at.items()]))
+                reported.append(log_prob)
+        rows.append(_between(reported, [at + steps[start].most(n) for start, (at, n) in open_at.items()]))
     return _known(rows, steps[()], lambda token: token in forms.starts)
 
 
@@ -128,11 +128,11 @@ def next_tokens(forms: LabelForms, start: Ids) -> list[int]:
 def known_from_text(labels: Sequence[str], step: Callable[[str], Step[str]], *, can_continue: bool) -> Known:
     """Labels from steps in text, where no tokenizer is at hand: token ids and borders are not known.
 
-    A token that is spelled as the whole form is how the model writes the form. Where none is told, a token that is
+    A token that is spelled as the whole form is how the model writes the form. Where none is reported, a token that is
     spelled as its beginning ("Bet") may or may not be: what follows it is asked for (can_continue), and the form has
     the probability that the text begins with it, in whatever tokens. What was not asked is left open.
 
-    step : the beginning of a form -> what was told of the token after it
+    step : the beginning of a form -> what was reported of the token after it
     """
     forms = [(label, f" {label}") for label in labels]
     check_distinct(labels)
@@ -140,7 +140,7 @@ def known_from_text(labels: Sequence[str], step: Callable[[str], Step[str]], *, 
 
     rows = []
     for forms_of_label in forms:
-        told: list[float] = []
+        reported: list[float] = []
         left_open: list[float] = []
         open_at: dict[str, tuple[float, int]] = {}
         for form in forms_of_label:
@@ -149,9 +149,9 @@ def known_from_text(labels: Sequence[str], step: Callable[[str], Step[str]], *, 
                 start, at = places.pop()
                 if start not in steps:
                     steps[start] = step(start)
-                here, rest = steps[start].told, form[len(start) :]
+                here, rest = steps[start].reported, form[len(start) :]
                 if rest in here:
-                    told.append(at + here[rest])
+                    reported.append(at + here[rest])
                     continue
                 open_at[start] = (at, open_at.get(start, (0.0, 0))[1] + 1)
                 for token, log_prob in here.items():
@@ -163,7 +163,7 @@ def known_from_text(labels: Sequence[str], step: Callable[[str], Step[str]], *, 
                     else:
                         left_open.append(at + log_prob)
         left_open += [at + steps[start].most(n) for start, (at, n) in open_at.items()]
-        rows.append(_between(told, left_open))
+        rows.append(_between(reported, left_open))
 
     def begins(token: str) -> bool:
         return bool(token) and any(form.startswith(token) for pair in forms for form in pair)
@@ -179,18 +179,18 @@ def check_distinct(labels: Sequence[str]) -> None:
         for other in (*labels[:place], *labels[place + 1 :]):
             if other.startswith(label):
                 raise LabelError(
-                    f"labels {label!r} and {other!r} cannot be told apart: one begins with the other. "
+                    f"labels {label!r} and {other!r} cannot be reported apart: one begins with the other. "
                     "Take labels of which none is the beginning of another",
                     labels=(label, other),
                 )
 
 
-def _between(told: list[float], left_open: list[float]) -> tuple[float, float]:
-    least = float(np.logaddexp.reduce(told)) if told else -math.inf
+def _between(reported: list[float], left_open: list[float]) -> tuple[float, float]:
+    least = float(np.logaddexp.reduce(reported)) if reported else -math.inf
     return least, min(float(np.logaddexp.reduce([least, *left_open])), 0.0) if left_open else least
 
 
 def _known(rows: list[tuple[float, float]], first: Step[Token], begins: Callable[[Token], bool]) -> Known:
-    other = next(((token, log_prob) for token, log_prob in first.told.items() if not begins(token)), None)
+    other = next(((token, log_prob) for token, log_prob in first.reported.items() if not begins(token)), None)
     least, most = np.array(rows, dtype=np.float64).T
     return Known(least, most, other)

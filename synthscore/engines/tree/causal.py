@@ -10,10 +10,9 @@ from transformers import AutoModelForCausalLM
 
 from ...engine import Answer, Answers, Progress, Question, Sampling
 from ...errors import EngineError
-from ..labels import Questions, TokenIds
+from ..labels import Questions, Readings, TokenIds
 from ..loading import LocalEngine, max_length, stop_ids
 from ..logits import report
-from ..reading import Readings
 from ..tokens import PromptTokenizer
 from .forward import Forward
 from .writing import Writer
@@ -85,7 +84,7 @@ class CausalEngine(LocalEngine):
         """Backend cascade runs over what rows begin with in common once; no other shares."""
         readings = Readings(asked, self.prompts, self.name, progress)
         for place, log_probs in self._forward.token_log_probs(readings.sequences, readings.n_starts):
-            readings.tell(place, log_probs)
+            readings.add(place, log_probs)
         return readings.answers()
 
 

@@ -1,0 +1,196 @@
+"""How servers are asked for the token after a prompt, and what replies say: a small class a way, a row a software.
+
+A way that is new is a class more in ROUTES; a software that is new, a row more in SOFTWARE. No network here.
+
+raises : ValueError and its like, for what cannot be true of a reply; Http.reading makes a failed try of it
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from .steps import Step
+
+_TOKEN_ID = re.compile(r"token_id:(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Software:
+    """What a server software does in its own way. The fields are those of requests.
+
+    version_at : where it reports its version
+    chat : with every chat; thinking is switched off
+    goes_on : with a chat whose last message begins the answer; None: it cannot go on from that
+    writes : with every text, or the model's generation_config.json would have its say
+    names_tokenizer : it names the model's tokenizer
+    """
+
+    version_at: str = ""
+    chat: Mapping[str, Any] = field(default_factory=dict)
+    goes_on: Mapping[str, Any] | None = None
+    writes: Mapping[str, Any] = field(default_factory=dict)
+    names_tokenizer: bool = False
+
+
+_OURS: dict[str, Any] = {
+    "chat": {"chat_template_kwargs": {"enable_thinking": False}},
+    "goes_on": {"add_generation_prompt": False, "continue_final_message": True},
+    "writes": {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0},
+    "names_tokenizer": True,
+}
+SOFTWARE: Mapping[str, Software] = {
+    "vllm": Software("/version", **_OURS),
+    "sglang": Software("/get_server_info", **_OURS),
+    "llamacpp": Software("/props", goes_on={}),  # takes a last message of the model's as a beginning anyway
+}
+"""By what a server names as the owner of its model."""
+
+
+class Route(ABC):
+    """A way to ask for the token after a prompt.
+
+    name : in signatures and options
+    path : asked below /v1, or below the server's root (at_root)
+    by_ids : behind token ids, made here by the model's tokenizer; else through the server's chat template
+    complete : all tokens that matter are reported; else the k most probable ones
+    """
+
+    name: ClassVar[str]
+    path: ClassVar[str] = "/completions"
+    at_root: ClassVar[bool] = False
+    by_ids: ClassVar[bool] = True
+    complete: ClassVar[bool] = False
+
+    @abstractmethod
+    def body(self, prompt: Any, wanted: Sequence[int], top_k: int) -> dict[str, Any]:
+        """The request. prompt : token ids, or the fields of a chat. wanted : the tokens that matter"""
+
+    @abstractmethod
+    def step(self, reply: Mapping[str, Any], wanted: Sequence[int], top_k: int) -> Step[Any]:
+        """What is reported of the token."""
+
+    def used(self, reply: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Tokens of the prompt, and those of them that were cached, as far as reported."""
+        usage = reply.get("usage") or {}
+        return usage.get("prompt_tokens"), (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
+
+
+class ChosenIds(Route):
+    """Chosen tokens by logprob_token_ids: vLLM. https://github.com/vllm-project/vllm/pull/43463"""
+
+    name, complete = "ids", True
+
+    def body(self, prompt: Any, wanted: Sequence[int], top_k: int) -> dict[str, Any]:
+        return _completion(prompt, 1) | {"logprob_token_ids": list(wanted)}
+
+    def step(self, reply: Mapping[str, Any], wanted: Sequence[int], top_k: int) -> Step[int]:
+        return chosen_step(dict(_with_ids(reply)), wanted)
+
+
+class Generate(Route):
+    """Chosen tokens by token_ids_logprob: SGLang.
+
+    Not /v1/score, which joins query and item with a delimiter token under --enable-mis, and gives a probability of 0 to
+    a token that it did not find.
+    """
+
+    name, path, at_root, complete = "generate", "/generate", True, True
+
+    def body(self, prompt: Any, wanted: Sequence[int], top_k: int) -> dict[str, Any]:
+        return {
+            "input_ids": list(prompt),
+            # At temperature 0 SGLang's log-probabilities are those of the model itself.
+            "sampling_params": {"max_new_tokens": 1, "temperature": 0},
+            "return_logprob": True,
+            "top_logprobs_num": 1,
+            "token_ids_logprob": list(wanted),
+        }
+
+    def step(self, reply: Mapping[str, Any], wanted: Sequence[int], top_k: int) -> Step[int]:
+        meta = reply["meta_info"]
+        triples = [*meta["output_top_logprobs"][0], *meta["output_token_ids_logprobs"][0]]
+        return chosen_step({whole(token): number(log_prob) for log_prob, token, *_ in triples}, wanted)
+
+    def used(self, reply: Mapping[str, Any]) -> tuple[Any, Any]:
+        return reply["meta_info"]["prompt_tokens"], reply["meta_info"].get("cached_tokens")
+
+
+class TopIds(Route):
+    """The k most probable tokens, by id: older vLLM; llama.cpp."""
+
+    name = "topk"
+
+    def body(self, prompt: Any, wanted: Sequence[int], top_k: int) -> dict[str, Any]:
+        return _completion(prompt, top_k)
+
+    def step(self, reply: Mapping[str, Any], wanted: Sequence[int], top_k: int) -> Step[int]:
+        return Step.of_top(_with_ids(reply), top_k)
+
+
+class Chat(Route):
+    """The k most probable tokens, as text, behind a message in the server's own chat template."""
+
+    name, path, by_ids = "chat", "/chat/completions", False
+
+    def body(self, prompt: Any, wanted: Sequence[int], top_k: int) -> dict[str, Any]:
+        return {**prompt, "temperature": 0, "logprobs": True, "top_logprobs": top_k}
+
+    def step(self, reply: Mapping[str, Any], wanted: Sequence[int], top_k: int) -> Step[str]:
+        return Step.of_top([(str(token), log_prob) for token, log_prob in first_token(reply, "token")], top_k)
+
+
+ROUTES: tuple[Route, ...] = (ChosenIds(), Generate(), TopIds(), Chat())
+"""The first that a server turns out to offer is taken."""
+
+
+def _completion(ids: Sequence[int], n_top: int) -> dict[str, Any]:
+    asked = {"prompt": list(ids), "max_tokens": 1, "temperature": 0}
+    return asked | {"logprobs": n_top, "return_tokens_as_token_ids": True}
+
+
+def _with_ids(reply: Mapping[str, Any]) -> list[tuple[int, float]]:
+    return [(token_id(token), log_prob) for token, log_prob in first_token(reply, "id")]
+
+
+def first_token(reply: Mapping[str, Any], by: Literal["id", "token"]) -> list[tuple[int | str, float]]:
+    """The tokens reported at the first place of the answer, in both of the forms in which servers report them."""
+    (choice,) = reply["choices"]
+    reported = choice["logprobs"]
+    if reported is None:
+        raise ValueError("no log-probabilities")
+    if "content" not in reported:
+        return [(token, number(log_prob)) for token, log_prob in reported["top_logprobs"][0].items()]
+    top = reported["content"][0]["top_logprobs"]
+    return [(entry.get(by, entry["token"]), number(entry["logprob"])) for entry in top]
+
+
+def token_id(token: int | str) -> int:
+    if isinstance(token, int):
+        return token
+    found = _TOKEN_ID.fullmatch(token)
+    if not found:
+        raise ValueError(f"the token {token!r}, expected its id")
+    return int(found[1])
+
+
+def chosen_step(reported: Mapping[int, float], wanted: Sequence[int]) -> Step[int]:
+    if missing := sorted(set(wanted) - set(reported)):
+        raise ValueError(f"no log-probabilities of the tokens {missing}, which were asked for")
+    return Step.of_chosen(list(reported.items()))
+
+
+def number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+        raise ValueError(f"{value!r}, expected a number")
+    return float(value)
+
+
+def whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r}, expected a whole number")
+    return value
