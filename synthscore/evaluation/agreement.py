@@ -191,15 +191,16 @@ class Measured(NamedTuple):
     of_counts: Callable[[FloatArray], FloatArray]
 
     def drawn(self, draws: Draws | None, contexts: Sequence[str]) -> tuple[Agreement, FloatArray]:
-        return (
-            (self.agreement, np.empty(0)) if draws is None else drawn(self.agreement, self.of_counts, draws, contexts)
-        )
+        """With its interval; and its value in each resample, none where there is no interval."""
+        if draws is None:
+            return self.agreement, np.empty(0)
+        return drawn(self.agreement, self.of_counts, draws, contexts)
 
 
 def drawn(
     found: Found, of_counts: Callable[[FloatArray], FloatArray], draws: Draws, contexts: Sequence[str]
 ) -> tuple[Found, FloatArray]:
-    """With its interval; and its value in each resample, none where there is no interval."""
+    """As Measured.drawn, of a difference too."""
     note = found.note or no_interval(found.n_contexts)
     again = np.empty(0) if note else replicates(of_counts, draws, contexts)
     ends = interval(again)
