@@ -73,7 +73,7 @@ class Data:
 def halves(answers: Answers, truth: FloatArray | None) -> Data:
     """A scale of every second text, and the others."""
     n, targets = answers.n_rungs, np.arange(answers.n_targets)
-    about = np.maximum(answers.first, answers.second) - n  # the target, where there is one
+    about = answers.first - n  # the target, where there is one
     in_fit = (about < 0) | (about % 2 == 0)
     judge, posterior = fit(_without_odd_targets(answers.take(in_fit)))
     ladders = {str(k): Anchors(posterior.rungs[k], posterior.rung_cov[k]) for k in range(answers.n_ladders)}

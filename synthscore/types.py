@@ -219,7 +219,7 @@ class Ladder:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the judge said of a text held against one rung of its ladder: probabilities, which sum to 1.
+    """What the judge answered about a text compared with one rung of its ladder: probabilities, which sum to 1.
 
     swapped : asked the other way round, about the rung; better is said of the text all the same
     """
@@ -239,7 +239,7 @@ class Score:
         be, whatever is missing. An unscored text may have them
     status : "ok"; "partial" (some verdicts are missing, and the method makes up for them); or "unscored"
     details : the scoring's own further numbers (raw, unit, label_mass, ...)
-    verdicts : what the judge said, where the text was held against a ladder: the score can be computed from them again
+    verdicts : where the text was compared with a ladder, so that the score can be computed again
     """
 
     id: str

@@ -20,7 +20,7 @@ from synthscore.resources import resource
 PACKAGE = Path(synthscore.__file__).parent
 LADDERS = str(resource("data/references/degraded"))
 
-MOST_OF_A_COMMAND = 41
+MOST_OF_A_COMMAND = 40
 """Files that `synthscore score` enters, from the command line to the file of scores."""
 
 MOST_OF_A_ROW = 21

@@ -41,9 +41,6 @@ def test_only_nouns_stand_at_the_root():
     assert len(list(PACKAGE.glob("*.py"))) <= 8
 
 
-STILL_LONG = {"synthscore/engines/servers/server.py", "synthscore/store/file.py"}
-
-
 def test_no_module_is_longer_than_a_reader_can_hold():
     long = {str(path.relative_to(ROOT)): n for path in MODULES if (n := len(path.read_text().splitlines())) > 400}
-    assert {path: n for path, n in long.items() if path not in STILL_LONG} == {}
+    assert long == {}

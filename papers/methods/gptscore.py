@@ -114,8 +114,8 @@ class Likelihood:
 
         def ask(context: Context, given: str | None) -> Prompt:
             if given is None:
-                return templates.likelihood(context, asked)
-            return templates.paraphrase(context, asked, given=given)
+                return templates.render("likelihood", context, asked)
+            return templates.render("paraphrase", context, asked, given=given)
 
         name = "likelihood" if self.direction == SOURCE else "paraphrase"
         template = f"{templates.name}/{name}@{templates.hash(name)}"

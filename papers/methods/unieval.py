@@ -122,13 +122,13 @@ def _prompts(
     context = ratings.contexts[text.context_id]
     first = context.references[0] if context.references else ""
     all_ = {"source": context.text, "knowledge": context.facts, "reference": first}
-    shown = {name: all_[name] for name in layout.shown}
+    shown = {name: text if name in layout.shown else "" for name, text in all_.items()}
     if layout.shown and not any(shown.values()):
         noun = {"knowledge": templates.task.facts_noun, "reference": "reference"}[layout.shown[0]]
         return f"its context {context.id!r} has no {noun}, beside which {attribute.name} is asked about"
     pieces = sentences(text.text) if layout.by_sentence else (text.text,)
     noun = "sentence" if layout.by_sentence else templates.task.text_noun
-    return [templates.boolean(context, attribute, text=piece, noun=noun, **shown) for piece in pieces]
+    return [templates.render("boolean", context, attribute, text=piece, noun=noun, **shown) for piece in pieces]
 
 
 def _total(layout: Layout, yes: FloatArray, unreported: FloatArray) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import combinations, pairwise
 
 from ..ladders.write import schedule
@@ -93,14 +92,8 @@ def judged_findings(ladder: Ladder, check: LadderCheck) -> list[Finding]:
     return found
 
 
-@cache
-def _order(n_rungs: int) -> dict[int, int]:
-    """Level -> index in the order of writing; the worst rung before the best."""
-    return {step.level: index for index, step in enumerate(step for wave in schedule(n_rungs) for step in wave)}
-
-
 def last_written(n_rungs: int, levels: Iterable[int]) -> int:
     """The one that fewest others are written from; of the two extremes, the worst: damage can be done again."""
-    order = _order(n_rungs)
+    order = [step.level for wave in schedule(n_rungs) for step in wave]
     inner = [level for level in levels if level not in (1, n_rungs)]
-    return max(inner, key=order.__getitem__) if inner else min(levels)
+    return max(inner, key=order.index) if inner else min(levels)

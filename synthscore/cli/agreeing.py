@@ -96,7 +96,7 @@ def _number(value: float) -> str:
 
 
 def _notes(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
-    """What the figures of a table leave out or make up; said once of all attributes and methods that it is true of."""
+    """What the figures of a table leave out or make up; once for all attributes and methods that it is true of."""
     seen: dict[str, dict[str, list[str]]] = {}  # what -> attribute -> methods
     for method, attribute in product(e.methods, e.attributes):
         if e.scores[method, attribute].n_unscored < len(e.ratings):

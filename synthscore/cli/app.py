@@ -71,14 +71,19 @@ MOVED = {
 """Options and actions of former versions, and what to use instead."""
 
 
-def build_app(*, resolved: bool = False) -> App:
-    """The command line. resolved : all verbs are loaded, since `synthscore --help` shows a line of each; else each is
-    loaded when it is asked for"""
+def build_app(argv: Sequence[str] = ("--help",)) -> App:
+    """The command line. argv : all verbs are loaded where it asks for a line of each; else each when it is called"""
+    resolved, formatter = argv[:1] in ((), ("--help",), ("-h",)), None
+    if not argv or {"--help", "-h"} & {*argv}:
+        from .help import Flowing
+
+        formatter = Flowing()
     app = App(
         name="synthscore",
         help=HELP,
         help_epilogue=EXIT_CODES,
         help_format="plaintext",
+        help_formatter=formatter,
         version=f"synthscore {__version__}",
         version_flags=["--version"],
         default_parameter=Parameter(negative=(), show_default=lambda value: value if value else None),
@@ -101,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if new := MOVED.get((argv[0], word.partition("=")[0])):
                 raise UsageError(f"{word} is no option of synthscore {argv[0]} any more. Use: {new}")
         try:
-            app = build_app(resolved=argv[:1] in ([], ["--help"], ["-h"]))
+            app = build_app(tuple(argv))
             verb, given, _ = app.parse_args(argv, exit_on_error=False, print_error=False)
         except CycloptsError as error:
             raise UsageError(_plain(error)) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -55,14 +55,6 @@ class Judging:
     "template set: default, paper, or a folder with templates of your own"
     min_mass: float = 0.01
     "least probability, 0 to 1, that the labels have together for an answer to count"
-
-    def require_none(self) -> None:
-        """raises : UsageError for an option that only a judge needs"""
-        rest = replace(self, attribute=None, orders=None, gap=0.0, beam_size=1)
-        for each in fields(self):
-            if getattr(rest, each.name) != each.default:
-                option = each.name.replace("_", "-")
-                raise UsageError(f"--{option} is for a judge, and --comparisons asks none. Leave one out")
 
     def ask(
         self, candidates: str, model: str | None, seed: int, opening: Opening, input: Input, messages: Messages

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +26,6 @@ def curve(
     draws: int = 100,
     seed: Seed = 0,
     plot: str | None = None,
-    json: bool = False,
     input: Input = Input(),
     messages: Messages = Messages(),
 ) -> int:
@@ -49,7 +47,7 @@ def curve(
     comparisons
         file with all pairs, in both orders
     output
-        file of rows, one for each method and budget
+        file of rows, one for each method and budget; -: JSONL on stdout, instead of the table
     attribute
         which of the attributes that --human rates, where the comparisons name none
     methods
@@ -62,14 +60,10 @@ def curve(
         for each budget
     plot
         SVG file to draw it in
-    json
-        print JSON instead of a table
     """
     from ..evaluation.curves import METHODS, efficiency_curves, thinnable
     from ..io.write import replacing, write_rows
 
-    if json and output == "-":
-        raise UsageError("--json and -o - both write to stdout. Leave one out")
     with checked():
         chosen = thinnable(methods.split(",") if methods else METHODS)
     ends = _budgets(budgets) if budgets else None
@@ -83,9 +77,8 @@ def curve(
     curves = efficiency_curves(
         list(sets.sets.values()), chosen, human=ratings, budgets=ends, n_draws=draws, design=selection, seed=seed
     )
-    rows = [row for each in curves for row in each.to_rows()]
     if output:
-        write_rows(rows, output)
+        write_rows((row for each in curves for row in each.to_rows()), output)
     if plot:
         from ..report.figures import Line, Panel, draw_curves
 
@@ -95,9 +88,7 @@ def curve(
         panel = Panel(f"{selection} selection", shown, "calls in a context", "Spearman")
         with replacing(Path(plot)) as file:
             file.write(draw_curves([panel]).encode())
-    if json:
-        print(json_.dumps(rows, allow_nan=False))
-    elif output != "-":
+    if output != "-":
         cells = [
             (int(k), *(f"{each.mean[row]:.3f} ± {each.sd[row]:.3f}" for each in curves))
             for row, k in enumerate(curves[0].n_calls)

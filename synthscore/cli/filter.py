@@ -55,7 +55,7 @@ def filter(
     A row is unsure where the score does not decide it: the probability is neither high nor low; a
     certificate has two thresholds, and it lies between them; or it is unscored, and where some rungs have no
     verdict, neither the least nor the greatest that it could score decides. Unsure rows are not kept, and are
-    counted apart.
+    counted by themselves.
 
     --dropped gets the rows that are not kept (without the unsure ones, where --unsure gets them), each with
     a column synthscore: its score, stderr, the low and high that it could have, decision (dropped or unsure),

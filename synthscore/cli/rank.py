@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 By = Annotated[
     list[str] | None,
     Parameter(
-        help="rank each value of this column of the comparisons apart; may be repeated; none: all together (default: "
-        "context_id and attribute, where there are such columns)"
+        help="rank each value of this column of the comparisons by itself; may be repeated; none: all together "
+        "(default: context_id and attribute, where there are such columns)"
     ),
 ]
 Human = Annotated[
@@ -86,7 +86,7 @@ def rank(
     Ranks texts by comparing them with each other. Comparisons come from a file: a row has first
     and second (ids, in the order shown), one of probability (that the first is better), log_odds,
     log_p_first with log_p_second and log_p_tie, winner (an id, or tie) or outcome (first, second,
-    tie), and maybe weight, context_id and attribute: each of these is ranked apart. Or a judge is
+    tie), and maybe weight, context_id and attribute: each of these is ranked by itself. Or a judge is
     asked about candidates, as `synthscore compare` does.
 
     Writes one row for each candidate: id, score (higher is better; its scale is the method's),
@@ -113,11 +113,13 @@ def rank(
     with checked():
         method_of(method).check(options, debias=debias, stderr=stderr)
     if comparisons is not None:
-        judging.require_none()
-        if candidates is not None:
-            raise UsageError("--comparisons is ranked by itself: leave the file of candidates out, or --comparisons")
-        if model is not None or opening != Opening():
-            raise UsageError("options of a model do nothing with --comparisons, which asks none. Leave them out")
+        asked = Judging(
+            attribute=judging.attribute, orders=judging.orders, gap=judging.gap, beam_size=judging.beam_size
+        )
+        if judging != asked or candidates is not None or model is not None or opening != Opening():
+            raise UsageError(
+                "--comparisons asks no judge. Leave out the candidates, and the options of judge and model"
+            )
         sets, lines = load(comparisons, by, input, messages)
     elif candidates is None:
         raise UsageError("there is nothing to rank. Name a file of candidates, or one with --comparisons")

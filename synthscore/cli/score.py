@@ -115,7 +115,7 @@ def score(
     write_rows((score_row(score, signature, verdicts=verdicts) for score, signature in scored), output)
     if scoring.save_scale:
         Scales(scored.scales).save(scoring.save_scale)
-    found = scorer.biases(items, scored) if bias else {}
+    found = scorer.biases(scored) if bias else {}
     if bias:
         with replacing(bias) as file:
             content = {name: each.to_dict() for name, each in found.items()}

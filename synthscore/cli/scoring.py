@@ -1,4 +1,4 @@
-"""What `score` and `filter` share: how texts are scored, and what is said of the scores."""
+"""What `score` and `filter` share: how texts are scored, and what is reported of the scores."""
 
 from __future__ import annotations
 
@@ -86,25 +86,17 @@ class Scoring:
             if self.eps is not None:
                 raise UsageError("--eps changes nothing without --adaptive. Leave it out, or add that")
             return None
-        wrong = {
-            "--adaptive needs to know the judge and the ladders: --scoring anchored --scale FILE. Make the file from "
-            "some of the texts, asked about in full: synthscore score SOME --scoring anchored --save-scale FILE": (
-                self.scoring != "anchored" or not self.scale
-            ),
-            f"--adaptive needs to know when it is done with a text. Give {ends}": width is None and min_score is None,
-            "--min-score and --width both say when --adaptive is done with a text. Give one, not both": (
-                width is not None and min_score is not None
-            ),
-            "--eps goes with --min-score alone: --alpha and --width say otherwise when to stop. Leave it out": (
-                self.eps is not None and (alpha is not None or width is not None)
-            ),
-            "--alpha goes with --min-score, not with --width. Leave one of them out": (
-                width is not None and alpha is not None
-            ),
-        }
-        for what, holds in wrong.items():
-            if holds:
-                raise UsageError(what)
+        if self.scoring != "anchored" or not self.scale:
+            raise UsageError(
+                "--adaptive needs to know the judge and the ladders: --scoring anchored --scale FILE. Make the file "
+                "from some of the texts, asked in full: synthscore score SOME --scoring anchored --save-scale FILE"
+            )
+        if (width is None) == (min_score is None):
+            raise UsageError(f"--adaptive needs one way to know when it is done with a text. Give {ends}")
+        if sum(each is not None for each in (width, alpha, self.eps)) > 1:
+            raise UsageError(
+                "--width, --alpha and --eps each say when --adaptive is done with a text. Give one of them"
+            )
         if width is not None:
             return Narrow(width)
         assert min_score is not None
@@ -127,7 +119,7 @@ def usage() -> Iterator[None]:
         raise UsageError(str(error).replace(f"{field} is", f"--{field} is", 1) if field else str(error)) from error
 
 
-# ------------------------------------------------------------------------------------------------- what is said
+# ------------------------------------------------------------------------------------------------- what is reported
 
 
 def asked_line(
@@ -210,8 +202,6 @@ def bias_lines(found: Mapping[str, JudgeBias]) -> list[str]:
             parts.append(f"similar by rung {shown}")
         if bias.length is not None:
             parts.append(f"twice as long at equal rung {_shown(bias.length)} rungs")
-        if bias.own_texts is not None:
-            parts.append(f"own texts {_shown(bias.own_texts)} rungs")
         if parts:
             lines.append(f"{name}: bias of the judge: {'; '.join(parts)}")
     return lines

@@ -17,22 +17,14 @@ import numpy.typing as npt
 
 from ..errors import InputError, RankingError
 from ..io.write import plain
-from ..ranking import designs as selection
 from ..ranking.comparisons import Comparisons
+from ..ranking.designs import DRAWN
 from ..ranking.methods import method_of
 from ..ranking.result import Ranking
 from ..types import FloatArray, IntArray
 from .agreement import agreement
 
 Selection = Literal["symmetric", "greedy", "no-repeat", "random"]
-
-_DESIGNS: Mapping[str, Callable[[int, int, np.random.Generator], IntArray]] = {
-    "symmetric": selection.symmetric,
-    "greedy": selection.greedy,
-    "no-repeat": selection.no_repeat,
-    "random": selection.random_calls,
-}
-
 
 METHODS = ("win-ratio", "average-probability", "bt", "poe-g-hard", "poe-bt", "poe-g")
 """Methods of ranking that curves show by default."""
@@ -130,7 +122,7 @@ def efficiency_curves(
     for row, n_calls in enumerate(ends.tolist()):
         for draw in range(n_draws):
             rng = np.random.default_rng([seed, n_calls, draw])
-            masks = [c.subset(_drawn(c, _DESIGNS[design](c.n_candidates, n_calls, rng))) for c in full]
+            masks = [c.subset(_drawn(c, DRAWN[design](c.n_candidates, n_calls, rng))) for c in full]
             for name, method in methods.items():
                 scores = [_scores(method, mask) for mask in masks]
                 failed[name][row] += sum(bool(np.isnan(s).all()) for s in scores)
@@ -164,7 +156,7 @@ def default_budgets(sizes: Sequence[int], design: Selection = "symmetric") -> li
     if most < (n - 1) * (1 + both_orders):
         raise InputError(
             f"contexts have {least} to {n} candidates: {most} calls are all of the smallest, and too few for the "
-            "largest. Expected contexts of similar size: take those apart",
+            "largest. Expected contexts of similar size: take those by themselves",
             value=tuple(sizes),
         )
     step = n if n >= 8 else max(1, n // 3)

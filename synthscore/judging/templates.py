@@ -26,10 +26,6 @@ from ..resources import resource
 from ..types import Attribute, Context, Task
 
 TEMPLATE_SETS = ("default", "paper")
-TEMPLATE_NAMES = (
-    *("extreme", "between", "compare", "yes_no", "choose", "rate"),
-    *("likelihood", "paraphrase", "boolean"),
-)
 
 
 class Templates:
@@ -61,58 +57,34 @@ class Templates:
     def extreme(self, context: Context, attribute: Attribute, *, best: bool) -> Prompt:
         """Asks for the best or the worst text for the context."""
         word = "best" if best else "worst"
-        return self._render("extreme", context, attribute, extreme=word, worst_best=word)
+        return self.render("extreme", context, attribute, extreme=word, worst_best=word)
 
     def between(self, context: Context, attribute: Attribute, *, worse: str, better: str) -> Prompt:
         """Asks for a text between two others."""
-        return self._render(
+        return self.render(
             "between", context, attribute, worse=worse, better=better, worse_summary=worse, better_summary=better
         )
 
     def compare(self, context: Context, attribute: Attribute, *, target: str, reference: str) -> Prompt:
         """Asks whether the target is better than, worse than, or similar to the reference."""
-        return self._render("compare", context, attribute, **_pair(target, reference))
+        return self.render("compare", context, attribute, **_pair(target, reference))
 
     def yes_no(
         self, context: Context, attribute: Attribute, *, target: str, reference: str, worse: bool = False
     ) -> Prompt:
         """Asks whether the target is better (with `worse`: worse) than the reference."""
         prediction = attribute.worse if worse else attribute.better
-        return self._render("yes_no", context, attribute, prediction=prediction, **_pair(target, reference))
+        return self.render("yes_no", context, attribute, prediction=prediction, **_pair(target, reference))
 
     def choose(self, context: Context, attribute: Attribute, *, first: str, second: str) -> Prompt:
         """Asks which of two texts is better, A (shown first) or B."""
-        return self._render("choose", context, attribute, first=first, second=second)
+        return self.render("choose", context, attribute, first=first, second=second)
 
     def rate(
         self, context: Context, attribute: Attribute, *, text: str, low: int, high: int, template: str = "rate"
     ) -> Prompt:
         """Asks for a whole number from `low` to `high`, the best. template : "rate", or another file of the set."""
-        return self._render(template, context, attribute, text=text, low=str(low), high=str(high))
-
-    def likelihood(self, context: Context, attribute: Attribute) -> Prompt:
-        """Asks for a good text, so that how probable a given one is says how good it is."""
-        return self._render("likelihood", context, attribute)
-
-    def paraphrase(self, context: Context, attribute: Attribute, *, given: str) -> Prompt:
-        """The same, behind a text that says what it should say."""
-        return self._render("paraphrase", context, attribute, given=given)
-
-    def boolean(
-        self,
-        context: Context,
-        attribute: Attribute,
-        *,
-        text: str,
-        noun: str,
-        source: str = "",
-        knowledge: str = "",
-        reference: str = "",
-    ) -> Prompt:
-        """Asks whether a text, a `noun`, has the attribute, Yes or No. It shows the source (the context's text), its
-        knowledge (facts) and a reference, as far as they are given."""
-        shown = {"source": source, "knowledge": knowledge, "reference": reference}
-        return self._render("boolean", context, attribute, text=text, noun=noun, **shown)
+        return self.render(template, context, attribute, text=text, low=str(low), high=str(high))
 
     def hash(self, name: str) -> str:
         """12 hex digits that change when any prompt of this template would: wording, nouns, attribute phrases."""
@@ -123,7 +95,7 @@ class Templates:
             for facts, prediction in product(("", "<facts>"), predictions):
                 probe = Context("probe", "<context>", facts)
                 texts = {key: f"<{key}>" for key in _TEXTS} | {"prediction": prediction}
-                prompt = self._render(name, probe, attribute, **texts)
+                prompt = self.render(name, probe, attribute, **texts)
                 digest.update(repr((prompt.text, prompt.prefill)).encode())
         return digest.hexdigest()[:12]
 
@@ -160,7 +132,8 @@ class Templates:
             "Facts": task.facts_noun[:1].upper() + task.facts_noun[1:],
         }
 
-    def _render(self, name: str, context: Context, attribute: Attribute, **texts: str) -> Prompt:
+    def render(self, name: str, context: Context, attribute: Attribute, **texts: str) -> Prompt:
+        """A template of this name. texts : what it sees besides task, attribute, context and facts"""
         values: dict[str, object] = {
             "task": self._nouns,
             "attribute": attribute,

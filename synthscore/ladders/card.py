@@ -113,15 +113,12 @@ def _lengths(ladders: Sequence[Ladder]) -> str:
 
 
 def _writers(ladders: Sequence[Ladder]) -> str:
-    counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
-    for ladder in ladders:
-        for rung in ladder.rungs:
-            made = counts[str(rung.provenance.get("writer", "")), str(rung.provenance.get("model", ""))]
-            made[0] += 1
-            made[1] += rung.status == "failed"
-    rows = [
-        (writer or "not stated", f"`{model}`" if model else "", *n) for (writer, model), n in sorted(counts.items())
-    ]
+    made, failed = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for rung in (rung for ladder in ladders for rung in ladder.rungs):
+        by = str(rung.provenance.get("writer", "")), str(rung.provenance.get("model", ""))
+        made[by] += 1
+        failed[by] += rung.status == "failed"
+    rows = [(by[0] or "not stated", f"`{by[1]}`" if by[1] else "", made[by], failed[by]) for by in sorted(made)]
     return _table(["writer", "model", "rungs", "failed"], rows)
 
 

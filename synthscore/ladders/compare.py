@@ -52,7 +52,7 @@ def _ladder_problems(key: Key, group: list[dict[str, Any]]) -> Iterator[str]:
     """Where the rows of a ladder are not those that it would be saved as."""
     name = "/".join(map(str, key))
     try:
-        ladder = rows_ladder(key, group)
+        ladder = rows_ladder(key, group, {})
     except ReferencesError as error:
         yield str(error)
         return

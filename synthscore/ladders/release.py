@@ -156,8 +156,8 @@ def rows_ladders(rows: Iterable[dict[str, Any]], name: str) -> tuple[Ladder, ...
         raise ReferencesError(message, source=name) from error
 
 
-def rows_ladder(key: Key, group: list[dict[str, Any]], contexts: dict[Context, Context] | None = None) -> Ladder:
-    """One ladder; sorts its rows. contexts : those that are known. raises : ReferencesError, which says its name"""
+def rows_ladder(key: Key, group: list[dict[str, Any]], contexts: dict[Context, Context]) -> Ladder:
+    """One ladder; sorts its rows. contexts : those that are known, and more. raises : ReferencesError, with its name"""
     (task, context_id, attribute), context = key, None
     if None in key or any(row["level"] is None for row in group):
         seen = ", ".join(f"{column} {group[0][column]!r}" for column in _NEEDED[:-1])
@@ -168,7 +168,7 @@ def rows_ladder(key: Key, group: list[dict[str, Any]], contexts: dict[Context, C
         if first.get("context") is not None:
             references = tuple(first.get("references") or ())
             context = Context(context_id, first["context"], first.get("facts") or "", references)
-            context = context if contexts is None else contexts.setdefault(context, context)
+            context = contexts.setdefault(context, context)
         return Ladder(context_id, task, attribute, tuple(map(_rung, group)), context)
     except (LadderError, InputError, ValueError, TypeError, AttributeError) as error:
         raise ReferencesError(f"{'/'.join(key)}: {error}") from error

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from ..engine import Progress
 from ..errors import InputError, LadderError
+from ..io.fields import shorten
 from ..signature import text_hash
 from ..types import Attribute, Context, Ladder, Rung, Task
 
@@ -97,7 +98,7 @@ class Writer(Protocol):
     needs_parents: bool
 
     def write(self, task: Task, jobs: Sequence[Job], progress: Progress | None = None) -> list[Rung]:
-        """One rung a job, in order; `progress` is told how many were written. A job that fails gives a failed rung."""
+        """One rung a job, in order; `progress` is given how many were written. A job that fails gives a failed rung."""
         ...
 
 
@@ -112,13 +113,12 @@ def generate_ladders(
 ) -> list[Ladder]:
     """One ladder for each context and attribute: contexts outer, attributes inner, in the order given.
 
-    A context or attribute that is given twice gets one ladder. progress : told of n_rungs rungs for each ladder.
+    A context or attribute that is given twice gets one ladder. progress : given n_rungs rungs for each ladder.
     raises : InputError for two different contexts of one id, or no attribute; TaskError for an attribute that the task
         does not have; LadderError for n_rungs < 2; whatever the engine raises for a whole call. A single rung that
         cannot be written raises nothing: it is a failed rung with a reason, and so are the rungs that need it.
     """
-    if n_rungs < 2:
-        schedule(n_rungs)  # raises
+    schedule(n_rungs)  # raises
     names = [attributes] if isinstance(attributes, str) else attributes
     chosen = [task.attribute(name) for name in dict.fromkeys(names)]
     if not chosen:
@@ -199,8 +199,8 @@ def _unique(contexts: Sequence[Context]) -> list[Context]:
     for context in contexts:
         if unique.setdefault(context.id, context) != context:
             raise InputError(
-                f"two different contexts have the id {context.id!r}: {unique[context.id].text[:40]!r}... and "
-                f"{context.text[:40]!r}... (or their facts or references differ). Give each its own id",
+                f"two different contexts (or their facts or references) have the id {context.id!r}: "
+                f"{shorten(unique[context.id].text)} and {shorten(context.text)}. Give each its own id",
                 field="id",
                 value=context.id,
             )

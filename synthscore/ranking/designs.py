@@ -14,6 +14,9 @@ method can put them on one scale.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
+
 import numpy as np
 from scipy.linalg.blas import dgemm
 from scipy.sparse import coo_array
@@ -94,6 +97,15 @@ def greedy(n: int, n_calls: int, rng: np.random.Generator, *, both_orders: bool 
     return np.concatenate([first_time, np.array(again, dtype=np.int64).reshape(-1, 2)])
 
 
+DRAWN: Mapping[str, Callable[[int, int, np.random.Generator], IntArray]] = {
+    "symmetric": symmetric,
+    "greedy": greedy,
+    "no-repeat": no_repeat,
+    "random": random_calls,
+}
+"""Designs of a number of calls, by their names."""
+
+
 def design(name: str, n: int, n_calls: int | None, rng: np.random.Generator, *, both_orders: bool = True) -> IntArray:
     """A design by name, of n_calls, or of all there are where they are fewer. n_calls : None for "all"
 
@@ -103,10 +115,8 @@ def design(name: str, n: int, n_calls: int | None, rng: np.random.Generator, *, 
     if name == "all":
         return all_pairs(n, both_orders=both_orders)
     most = n * (n - 1) // (2 if name == "no-repeat" else 1)
-    n_calls = most if n_calls is None else min(n_calls, most)
-    if name == "greedy":
-        return greedy(n, n_calls, rng, both_orders=both_orders)
-    return {"random": random_calls, "no-repeat": no_repeat, "symmetric": symmetric}[name](n, n_calls, rng)
+    drawn = partial(greedy, both_orders=both_orders) if name == "greedy" else DRAWN[name]
+    return drawn(n, most if n_calls is None else min(n_calls, most), rng)
 
 
 def _require(n: int, n_calls: int, most: int | None = None, both_orders: bool = False) -> None:

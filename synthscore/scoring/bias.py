@@ -1,4 +1,4 @@
-"""Verdicts -> what a judge favours besides quality: a position, a length, texts of its own. Pure NumPy.
+"""Verdicts -> what a judge favours besides quality: a position, a length. Pure NumPy.
 
 Every effect is a mean over contexts' texts with a standard error that takes contexts as what was sampled. None of them
 is taken out of any score here.
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..ladders.references import References
-from ..types import FloatArray, IntArray, Score, Target
+from ..types import FloatArray, IntArray, Ladder, Score
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,6 @@ class JudgeBias:
     similar_by_rung : share of "similar" by rung; empty for protocols without that label
     length : of two rungs of the same level, how far the judge puts one that is twice as long above the other, in rungs.
         Both were made to be equally good: what is left is the length, or what goes with it
-    length_of_texts : how far scores rise for texts twice as long, inside contexts, in rungs; better texts may be longer
-    own_texts : how far texts that the judge itself, or the writer of the rungs, wrote score above others of their
-        context, in rungs; they may be better. None where no text's system has such a name
     """
 
     position: Effect | None
@@ -45,30 +42,23 @@ class JudgeBias:
     position_trend: Effect | None
     similar_by_rung: tuple[float | None, ...]
     length: Effect | None
-    length_of_texts: Effect | None
-    own_texts: Effect | None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return asdict(self)
 
 
-def judge_bias(
-    scores: Sequence[Score], targets: Sequence[Target], references: References, *, task: str, judge: str = ""
-) -> JudgeBias:
-    """scores[i] is of targets[i], all of one attribute; those without verdicts are left out.
-
-    judge : its name, as in the texts' `system`. Lengths are counted in words.
-    """
-    scored = [(s, t) for s, t in zip(scores, targets, strict=True) if s.verdicts and s.value is not None]
-    names = {name: place for place, name in enumerate(dict.fromkeys(s.context_id for s, _ in scored))}
-    flat = [(i, v) for i, (s, _) in enumerate(scored) for v in s.verdicts]
+def judge_bias(scores: Sequence[Score], references: References, *, task: str) -> JudgeBias:
+    """scores : of one attribute of this task; those without verdicts are left out. Lengths are counted in words."""
+    scored = [score for score in scores if score.verdicts and score.value is not None]
+    names = {name: index for index, name in enumerate(dict.fromkeys(score.context_id for score in scored))}
+    flat = [(i, v) for i, score in enumerate(scored) for v in score.verdicts]
     of = np.array([i for i, _ in flat], dtype=np.int64)
     level = np.array([v.level for _, v in flat], dtype=np.int64)
     swapped = np.array([v.swapped for _, v in flat], dtype=bool)
     margin = np.array([v.better - v.worse for _, v in flat], dtype=np.float64)
     similar = np.array([v.similar for _, v in flat], dtype=np.float64)
-    context = np.array([names[s.context_id] for s, _ in scored], dtype=np.int64)
+    context = np.array([names[score.context_id] for score in scored], dtype=np.int64)
     n = int(level.max(initial=0))
 
     pairs: dict[tuple[int, int], dict[bool, int]] = {}  # (text, rung) -> its verdicts, in both orders
@@ -77,18 +67,13 @@ def judge_bias(
     both = np.array([(p[False], p[True]) for p in pairs.values() if len(p) == 2], dtype=np.int64).reshape(-1, 2)
     favour = (margin[both[:, 0]] - margin[both[:, 1]]) / 2
     at, there = level[both[:, 0]], context[of[both[:, 0]]]
-
-    value = np.array([s.value for s, _ in scored], dtype=np.float64)
-    words = np.array([_log_words(t.text) for _, t in scored], dtype=np.float64)
-    own = _own([t for _, t in scored], references, task, judge)
+    ladders = [references.find(name, scored[0].attribute, task) for name in names]
     return JudgeBias(
         position=_mean(favour, there),
         position_by_rung=tuple(_mean(favour[at == k], there[at == k]) for k in range(1, n + 1)),
         position_trend=_slope(favour - favour.mean(), at - at.mean(), there) if len(at) else None,
         similar_by_rung=_shares(similar, level, n),
-        length=_length_at_equal_rung(margin, level, context[of], list(names), references, task, scored),
-        length_of_texts=_slope(_inside(value, context), _inside(words, context), context),
-        own_texts=_slope(_inside(value, context), _inside(own, context), context) if own.any() else None,
+        length=_length_at_equal_rung(margin, level, context[of], ladders) if ladders else None,
     )
 
 
@@ -100,30 +85,21 @@ def _shares(similar: FloatArray, level: IntArray, n: int) -> tuple[float | None,
 
 
 def _length_at_equal_rung(
-    margin: FloatArray,
-    level: IntArray,
-    context: IntArray,
-    names: list[str],
-    references: References,
-    task: str,
-    scored: Sequence[tuple[Score, Target]],
+    margin: FloatArray, level: IntArray, context: IntArray, ladders: Sequence[Ladder]
 ) -> Effect | None:
-    """Rungs by how often texts lose to them, against their lengths, without what a ladder or a level has in common."""
-    if not len(names):
-        return None
+    """Rungs by how often texts lose to them, against their lengths, without what a ladder or a level has in common.
+
+    context : of each verdict, index in ladders
+    """
     n = int(level.max())
-    size = len(names) * n
+    size = len(ladders) * n
     at = context * n + level - 1
     count = np.bincount(at, minlength=size)
     rows = np.flatnonzero(count)
     strength = -np.bincount(at, margin, size)[rows] / count[rows]
     ladder, rung = rows // n, rows % n
-    attribute = scored[0][0].attribute
-    texts = {}
-    for place, name in enumerate(names):
-        for each in references.find(name, attribute, task).usable:
-            texts[place * n + each.level - 1] = each.text
-    words = np.array([_log_words(texts[row]) for row in rows.tolist()], dtype=np.float64)
+    texts = {index * n + each.level - 1: each.text for index, one in enumerate(ladders) for each in one.usable}
+    words = np.log2([len(texts[row].split()) for row in rows.tolist()])
     rise = _slope(_inside(strength, ladder), _inside(rung.astype(np.float64), ladder), ladder)
     fitted = len(np.unique(ladder)) + len(np.unique(rung)) - 1
     effect = _slope(_inside(strength, ladder, rung), _inside(words, ladder, rung), ladder, fitted)
@@ -131,26 +107,6 @@ def _length_at_equal_rung(
         return None
     stderr = None if effect.stderr is None else effect.stderr / rise.value
     return Effect(effect.value / rise.value, stderr, len(rows))
-
-
-def _own(targets: Sequence[Target], references: References, task: str, judge: str) -> FloatArray:
-    """1.0 for texts that the judge or the writer of their ladder's rungs wrote."""
-    writers: dict[str, set[str]] = {}
-    for ladder in references.filter(task=task):
-        models = {str(rung.provenance.get("model", "")) for rung in ladder.rungs}
-        writers.setdefault(ladder.context_id, set()).update(_bare(model) for model in models)
-    names = [({_bare(judge)} | writers.get(t.context_id, set())) - {""} for t in targets]
-    found = (_bare(t.system or "") in own for t, own in zip(targets, names, strict=True))
-    return np.array(list(found), dtype=np.float64)
-
-
-def _bare(model: str) -> str:
-    """A model's name without its revision."""
-    return model.partition("@")[0].strip().lower()
-
-
-def _log_words(text: str) -> float:
-    return float(np.log2(max(len(text.split()), 1)))
 
 
 def _inside(values: FloatArray, *groups: IntArray) -> FloatArray:

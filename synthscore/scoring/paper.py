@@ -73,7 +73,7 @@ class Paper:
             raise InputError(
                 f"cannot score on ladder {ladder.context_id}/{ladder.attribute}: rung_values are "
                 f"{len(self.rung_values)} numbers, expected {ladder.n_rungs}, one a rung, worst first. Give as "
-                "many, or score ladders of each length apart",
+                "many, or score ladders of each length by themselves",
                 field="rung_values",
                 value=self.rung_values,
             )
@@ -146,9 +146,11 @@ def paper_sum(better: npt.ArrayLike, worse: npt.ArrayLike, rung_values: npt.Arra
     returns : shape (n_targets,); within +-sum(v), +-N(N+1)/2 by default. NaN where a rung has no verdict.
     raises : InputError for shapes that do not match or values outside [0, 1].
     """
-    better, worse = _probabilities(better), _probabilities(worse)
-    if better.shape != worse.shape:
-        raise InputError(f"better has shape {better.shape}, worse {worse.shape}: expected the same")
+    better, worse = np.asarray(better, dtype=np.float64), np.asarray(worse, dtype=np.float64)
+    if better.ndim != 2 or better.shape != worse.shape:
+        raise InputError(f"better has shape {better.shape}, worse {worse.shape}, expected one (n_targets, n_rungs)")
+    if any(((p < 0) | (p > 1 + 1e-9)).any() for p in (better, worse)):
+        raise InputError("a probability is outside [0, 1]")
     values = _rung_values(better.shape[1], rung_values)
     total: FloatArray = ((better - worse) * values).sum(axis=1)
     return total
@@ -184,22 +186,11 @@ def sample_verdicts(probs: npt.ArrayLike, n: int, rng: np.random.Generator) -> F
     returns : same shape; multiples of 1/n; unbiased, and exact in the limit
     """
     probs = np.asarray(probs, dtype=np.float64)
-    if n < 1:
-        raise InputError(f"n is {n}, expected at least 1 draw")
     known = ~np.isnan(probs).any(axis=-1)
     counts = np.full(probs.shape, np.nan)
     rows = probs[known]
     counts[known] = rng.multinomial(n, rows / rows.sum(axis=-1, keepdims=True)) if len(rows) else rows
     return counts / n
-
-
-def _probabilities(p: npt.ArrayLike) -> FloatArray:
-    p = np.asarray(p, dtype=np.float64)
-    if p.ndim != 2:
-        raise InputError(f"probabilities have shape {p.shape}, expected (n_targets, n_rungs)")
-    if ((p < 0) | (p > 1 + 1e-9)).any():
-        raise InputError("a probability is outside [0, 1]")
-    return p
 
 
 def _rung_values(n_rungs: int, rung_values: npt.ArrayLike | None) -> FloatArray:

@@ -220,29 +220,15 @@ class RowScorer:
         if self._whole:
             self._whole.keep(wanted, {index: scores[index][0] for index in wanted})
 
-    def biases(self, items: Sequence[Item], scored: RowScores) -> dict[str, JudgeBias]:
+    def biases(self, scored: RowScores) -> dict[str, JudgeBias]:
         """ "task/attribute" -> what the judge favoured, of all that were scored."""
         from .bias import judge_bias
 
-        groups: dict[tuple[str, str], list[tuple[Score, Target]]] = {}
-        models: dict[tuple[str, str], str] = {}
-        for item, scores, signatures in zip(items, scored.scores, scored.signatures, strict=True):
-            for score, signature in zip(scores, signatures, strict=True):
-                if score.verdicts and isinstance(item.target, Target):
-                    parts = dict(signature.parts)
-                    key = parts["task"], score.attribute
-                    groups.setdefault(key, []).append((score, item.target))
-                    models[key] = parts.get("model", "")
-        return {
-            "/".join(key): judge_bias(
-                [score for score, _ in group],
-                [target for _, target in group],
-                self.references,
-                task=key[0],
-                judge=models[key],
-            )
-            for key, group in groups.items()
-        }
+        groups: dict[tuple[str, str], list[Score]] = {}
+        for score, signature in scored:
+            if score.verdicts:
+                groups.setdefault((dict(signature.parts)["task"], score.attribute), []).append(score)
+        return {"/".join(of): judge_bias(group, self.references, task=of[0]) for of, group in groups.items()}
 
     def _wanted(self, item: Item) -> list[tuple[str, str, str]]:
         """(task, attribute, reason) of every score that the item gets; a reason says why it is not asked about."""

@@ -9,6 +9,7 @@ import pytest
 
 import synthscore
 from synthscore.cli.app import VERBS, build_app, main
+from synthscore.cli.help import flowing
 from synthscore.cli.options import BROKEN_PIPE, ERROR, USAGE
 from tests.cli.given import shown
 
@@ -28,12 +29,13 @@ COMMANDS = {" ".join(path): app for path, app in commands()}
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
-def test_every_help_has_an_example_that_parses(command, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")
+@pytest.mark.parametrize("width", [80, 100])
+def test_every_help_fits_the_terminal_and_has_an_example_that_parses(command, width, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
     assert main([*command.split(), "--help"]) == 0
     text = capsys.readouterr().out
-    assert all(len(line) <= 100 for line in text.splitlines())
-    examples = re.findall(r"^ *\$ synthscore (.+(?:\\\n.+)*)", text, re.MULTILINE)
+    assert all(len(line) <= width for line in text.splitlines())
+    examples = re.findall(r"^ *\$ synthscore (.+(?:(?<=\\)\n.+)*)", text, re.MULTILINE)
     assert examples
     for example in examples:
         words = re.sub(r"\\\n", " ", example).split(" > ")[0].split(" | ")[0].split()
@@ -47,6 +49,15 @@ def test_every_option_says_what_it_does(command):
     for argument in COMMANDS[command].assemble_argument_collection(parse_docstring=True):
         if argument.show:
             assert argument.parameter.help, argument.name
+
+
+def test_paragraphs_of_a_help_flow_and_its_other_lines_stand():
+    text = "One\nparagraph\nof lines.\n\nThen:\n  name  what it is\n  $ synthscore demo -o folder\n\nEnd."
+    wide = "One paragraph of lines.\n\nThen:\n  name  what it is\n  $ synthscore demo -o folder\n\nEnd."
+    assert flowing(text, 80) == wide
+    narrow = "One paragraph of\nlines.\n\nThen:\n  name  what it\n        is\n"
+    narrow += "  $ synthscore \\\n      demo -o \\\n      folder\n\nEnd."
+    assert flowing(text, 16) == narrow
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,8 @@ def test_a_curve_is_a_table_rows_json_and_a_picture(capsys):
     assert "Spearman with the ratings of human.jsonl, mean over 3 contexts; mean and sd of 4 draws" in err
     assert ">win-ratio</text>" in Path("c.svg").read_text()
     assert Path("curve.csv").read_text().splitlines()[0].startswith("method,n_calls,mean,sd,low,high")
-    assert curve(*options[:4], "--json", "-q") == 0
-    rows = json.loads(capsys.readouterr().out)
+    assert curve(*options[:4], "-o", "-", "-q") == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(rows) == 12
     assert rows[0]["low"] < rows[0]["mean"] < rows[0]["high"]
     assert rows[0]["n_contexts"] == 3
@@ -54,8 +54,8 @@ def test_a_curve_without_ratings_says_what_it_is_compared_with(capsys):
     assert out.splitlines()[2].split() == ["20", "1.000", "±", "0.000"]
     found = []
     for selection in ("greedy", "symmetric", "random", "no-repeat"):
-        assert curve("--methods", "poe-g", "--budgets", "10", "--selection", selection, "--json", "-q") == 0
-        found.append(json.loads(capsys.readouterr().out)[0]["mean"])
+        assert curve("--methods", "poe-g", "--budgets", "10", "--selection", selection, "-o", "-", "-q") == 0
+        found.append(json.loads(capsys.readouterr().out)["mean"])
     assert len(set(found)) == 4
 
 

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from synthscore.errors import TaskError, TemplateError
 from synthscore.judging.tasks import load_task, task_names
-from synthscore.judging.templates import TEMPLATE_NAMES, TEMPLATE_SETS, Templates
+from synthscore.judging.templates import TEMPLATE_SETS, Templates
+from synthscore.resources import resource
 from synthscore.types import Context
 
 ARTICLE = Context("a1", "The mayor of Aldham opened a bridge on Monday.")
@@ -41,6 +42,7 @@ def test_the_built_in_tasks_have_the_attributes_of_their_benchmarks():
 def test_every_template_renders_for_every_attribute_and_holds_each_text_once(task, templates):
     templates = Templates(load_task(task), templates)
     for attribute in templates.task.attributes.values():
+        shown = {"source": "<S>", "knowledge": "", "reference": "<R>"}
         rendered = {
             "extreme": templates.extreme(ARTICLE, attribute, best=False),
             "between": templates.between(ARTICLE, attribute, worse="<W>", better="<B>"),
@@ -48,11 +50,11 @@ def test_every_template_renders_for_every_attribute_and_holds_each_text_once(tas
             "yes_no": templates.yes_no(ARTICLE, attribute, target="<T>", reference="<R>"),
             "choose": templates.choose(ARTICLE, attribute, first="<F>", second="<S>"),
             "rate": templates.rate(ARTICLE, attribute, text="<X>", low=1, high=5),
-            "likelihood": templates.likelihood(ARTICLE, attribute),
-            "paraphrase": templates.paraphrase(ARTICLE, attribute, given="<G>"),
-            "boolean": templates.boolean(ARTICLE, attribute, text="<X>", noun="claim", source="<S>", reference="<R>"),
+            "likelihood": templates.render("likelihood", ARTICLE, attribute),
+            "paraphrase": templates.render("paraphrase", ARTICLE, attribute, given="<G>"),
+            "boolean": templates.render("boolean", ARTICLE, attribute, text="<X>", noun="claim", **shown),
         }
-        assert set(rendered) == set(TEMPLATE_NAMES)
+        assert set(rendered) == {file.stem for file in resource("prompts").glob("_shared/default/*.jinja")}
         marks_of = {"between": "WB", "compare": "TR", "yes_no": "TR", "choose": "FS", "rate": "X"}
         for name, marks in (marks_of | {"paraphrase": "G", "boolean": "XSR"}).items():
             assert all(rendered[name].text.count(f"<{mark}>") == 1 for mark in marks), name

@@ -59,7 +59,7 @@ def test_a_score_is_the_mean_log_probability_of_the_texts_tokens_behind_its_prom
     templates, attribute = templates_of()
     for score, text in zip(scores, ratings, strict=True):
         context = ratings.contexts[text.context_id]
-        prompt = templates.likelihood(context, attribute) if kind == "gptscore" else Prompt(context.text)
+        prompt = templates.render("likelihood", context, attribute) if kind == "gptscore" else Prompt(context.text)
         log_probs = plain(engine, prompt, text.text)
         assert score.value == pytest.approx(log_probs.mean(), abs=5e-5)
         assert score.details == pytest.approx({"n_tokens": len(log_probs), "sum": log_probs.sum()}, abs=1e-3)
@@ -77,7 +77,7 @@ def test_the_context_comes_first_and_the_text_right_behind_the_prompt():
     scores = method("gptscore")(ratings, "flow", Tools(engine))
     assert engine.calls == [("read", 3)], "in one call"
     templates, attribute = templates_of("fluency")
-    prompts = [templates.likelihood(ratings.contexts[name], attribute) for name in ("c0", "c1")]
+    prompts = [templates.render("likelihood", ratings.contexts[name], attribute) for name in ("c0", "c1")]
     # texts of one context one after another
     assert engine.read == [(prompts[0], TEXTS[0][2]), (prompts[0], TEXTS[2][2]), (prompts[1], TEXTS[1][2])]
     assert all(prompt.text.endswith("\nSummary:\n") for prompt in prompts)
@@ -89,7 +89,10 @@ def test_the_context_comes_first_and_the_text_right_behind_the_prompt():
 def test_a_prompt_ends_on_a_line_of_its_own_so_that_a_text_begins_as_texts_do(name):
     templates, attribute = templates_of(name=name)
     context = Context("c", "An article.", facts="Facts.")
-    for prompt in (templates.likelihood(context, attribute), templates.paraphrase(context, attribute, given="It.")):
+    for prompt in (
+        templates.render("likelihood", context, attribute),
+        templates.render("paraphrase", context, attribute, given="It."),
+    ):
         assert prompt.text.endswith(":\n")
         assert not prompt.text.endswith("\n\n")
         assert attribute.description in prompt.text
@@ -105,7 +108,9 @@ def mean(prompt, text):
 def paraphrased(given, read, kind="gptscore"):
     templates, attribute = templates_of()
     context = Context("c", "An article.")
-    return mean(Prompt(given) if kind == "bartscore" else templates.paraphrase(context, attribute, given=given), read)
+    return mean(
+        Prompt(given) if kind == "bartscore" else templates.render("paraphrase", context, attribute, given=given), read
+    )
 
 
 @pytest.mark.parametrize("kind", ["gptscore", "bartscore"])

@@ -8,7 +8,7 @@ import pytest
 from synthscore.cli.scoring import bias_lines
 from synthscore.ladders.references import References
 from synthscore.scoring.bias import judge_bias
-from synthscore.types import Score, Target, Verdict
+from synthscore.types import Score, Verdict
 from tests import factories
 
 N = 4
@@ -19,17 +19,15 @@ def ladder(context_id, words, model="writer@1"):
     return factories.ladder(context_id, texts=texts, context="An article.", provenance={"model": model})
 
 
-def made(seed=0, contexts=30, each=6, position=0.0, trend=0.0, length=0.0, own=0.0, orders=2, similar=0.0):
-    """Scores, targets and references; margins are linear: 0.1 a rung."""
+def made(seed=0, contexts=30, each=6, position=0.0, trend=0.0, length=0.0, orders=2, similar=0.0):
+    """Scores and references; margins are linear: 0.1 a rung."""
     rng = np.random.default_rng(seed)
-    ladders, targets, scores = [], [], []
+    ladders, scores = [], []
     for c in range(contexts):
         words = rng.integers(4, 64, N)
         ladders.append(ladder(f"c{c}", words))
         for k in range(each):
-            mine = k % 3 == 0
-            quality = rng.uniform(1, N) + own * mine
-            targets.append(Target(f"{c}-{k}", f"c{c}", "a text of five words", "nano" if mine else "other"))
+            quality = rng.uniform(1, N)
             verdicts = []
             for level in range(1, N + 1):
                 margin = 0.1 * (quality - level - length * np.log2(words[level - 1] / 16)) + 0.02 * rng.normal()
@@ -38,12 +36,12 @@ def made(seed=0, contexts=30, each=6, position=0.0, trend=0.0, length=0.0, own=0
                     better = (1 - similar + margin + favour) / 2
                     verdicts.append(Verdict(level, swapped, better, 1 - similar - better, similar))
             scores.append(Score(f"{c}-{k}", f"c{c}", "coherence", quality, verdicts=tuple(verdicts)))
-    return scores, targets, References(tuple(ladders))
+    return scores, References(tuple(ladders))
 
 
 def found(**options):
-    scores, targets, references = made(**options)
-    return judge_bias(scores, targets, references, task="summarization", judge="nano@abc")
+    scores, references = made(**options)
+    return judge_bias(scores, references, task="summarization")
 
 
 def near(effect, value):
@@ -61,7 +59,7 @@ def test_a_favour_of_the_text_asked_about_is_found_with_its_rise_over_the_rungs(
 
 def test_a_judge_without_a_favour_has_none():
     bias = found()
-    for effect, value in ((bias.position, 0), (bias.position_trend, 0), (bias.length, 0), (bias.own_texts, 0)):
+    for effect, value in ((bias.position, 0), (bias.position_trend, 0), (bias.length, 0)):
         near(effect, value)
 
 
@@ -81,12 +79,6 @@ def test_the_share_of_similar_is_by_rung():
     assert found().similar_by_rung == ()
 
 
-def test_texts_of_the_judge_or_of_the_rungs_writer_are_compared_with_others_of_their_context():
-    near(found(own=0.8).own_texts, 0.8)
-    scores, targets, references = made(own=0.8)
-    assert judge_bias(scores, targets, references, task="summarization", judge="another").own_texts is None
-
-
 def test_the_standard_error_is_that_of_the_draws():
     values = [found(seed=seed, contexts=15, length=0.3).length for seed in range(30)]
     z = [(effect.value - 0.3) / effect.stderr for effect in values]
@@ -94,11 +86,11 @@ def test_the_standard_error_is_that_of_the_draws():
 
 
 def test_texts_without_verdicts_are_left_out_and_none_at_all_says_nothing():
-    scores, targets, references = made(contexts=4)
+    scores, references = made(contexts=4)
     lost = Score("x", "c0", "coherence", None, status="unscored", reason="no answer")
-    less = judge_bias([*scores, lost], [*targets, targets[0]], references, task="summarization")
-    assert less == judge_bias(scores, targets, references, task="summarization")
-    nothing = judge_bias([lost], targets[:1], references, task="summarization")
+    less = judge_bias([*scores, lost], references, task="summarization")
+    assert less == judge_bias(scores, references, task="summarization")
+    nothing = judge_bias([lost], references, task="summarization")
     assert nothing.position is None
     assert bias_lines({"coherence": nothing}) == []
 
@@ -108,7 +100,7 @@ def test_two_contexts_have_no_standard_error():
 
 
 def test_what_was_found_is_plain_json_and_a_line():
-    bias = found(position=0.08, similar=0.2, own=0.5)
+    bias = found(position=0.08, similar=0.2)
     assert json.loads(json.dumps(bias.to_dict()))["position"]["value"] == pytest.approx(0.08)
     (line,) = bias_lines({"coherence": bias})
     assert line.startswith("coherence: bias of the judge: position +0.08 +- 0.00")

@@ -366,11 +366,6 @@ def test_a_verdict_about_a_rung_that_the_scale_lacks_is_refused():
         place(scale, ["x"], [(0, 4, (0.9, 0.05, 0.05))])
 
 
-def test_anchors_of_another_length_are_refused():
-    with pytest.raises(InputError, match="has 2 rungs, expected 3"):
-        Scale(JUDGE, {"x": Anchors(np.array([1.0, 2.0]), np.eye(2))}, "t", "a", Signature.of(model="m"))
-
-
 @pytest.mark.parametrize("content", ["", "{}", '{"format": 9, "scales": []}', '{"format": 1, "scales": [{}]}'])
 def test_a_file_that_is_no_scale_is_refused(tmp_path, content):
     (tmp_path / "scale.json").write_text(content)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...errors import InputError, unusable
+from ...errors import unusable
 from ...types import BoolArray, FloatArray, IntArray
 from .model import JudgeModel, Posterior, variance
 from .scale import Lengths, Scale
@@ -83,15 +83,12 @@ class Rounds:
     """Where targets stand, and what was asked for it.
 
     posterior : by these answers, as of Scale.place
-    target, level, swapped, probs : one row a question, in the order asked, as in Scale.place; NaN where it failed
+    probs : float64, shape (n_targets, n_orders, N, 3); the answers; NaN where there is none
     n_asked, n_full : int64, shape (n_targets,); questions asked, failed ones among them, and of the whole ladder
     met : bool, shape (n_targets,); False where the questions ran out before the stop rule was met
     """
 
     posterior: Posterior
-    target: IntArray
-    level: IntArray
-    swapped: BoolArray
     probs: FloatArray
     n_asked: IntArray
     n_full: IntArray
@@ -123,58 +120,49 @@ def ask_in_rounds(
     both_orders : a question may be asked in either order, each counts as one; False: as usual alone
     usable : shape (n_targets, N); rungs that can be asked about; None: all. What fails is not asked again
     lengths : as in Scale.place
-    raises : InputError for a judge that does not see the rungs rise, or answers of another shape
+    scale : of a judge that sees the rungs rise
     """
-    n_targets, n, judge = len(contexts), scale.n_rungs, scale.judge
-    if not scale.judge.rungs_rise:
-        raise InputError(
-            f"scale {scale.task}/{scale.attribute}: its judge does not see the ladders rise, so that no question tells "
-            "where a text stands, expected a judge that does. Look at the ladders, or take another judge"
-        )
+    n_targets, n = len(contexts), scale.n_rungs
     usable = np.ones((n_targets, n), dtype=bool) if usable is None else usable
-    _require(usable.shape == (n_targets, n), "shape of usable", usable.shape, f"({n_targets}, {n})")
     left = np.repeat(usable[:, None], 1 + both_orders, axis=1)  # (n_targets, n_orders, N)
     n_full = left.sum(axis=(1, 2))
+    probs = np.full((*left.shape, 3), np.nan)
     context = np.unique(np.array(contexts, dtype=str), return_inverse=True)[1]
     precision = scale.prior(contexts).precision
-    asked = np.zeros((0, 3), dtype=np.int64)  # target, level - 1, order
-    probs = np.zeros((0, 3))
     met = np.zeros(n_targets, dtype=bool)
     open_ = np.arange(n_targets)
     n_rounds = 0
     while True:
-        rows = np.isin(asked[:, 0], open_)
-        posterior = _placed(scale, [contexts[k] for k in open_.tolist()], open_, asked[rows], probs[rows], lengths)
-        answered = _answered(asked, probs, left.shape)[open_]
-        known = _Known(judge, posterior, precision[open_], answered, _at(lengths, open_))
+        own = None if lengths is None else (lengths[0][open_], lengths[1][open_])
+        posterior = _placed(scale, [contexts[k] for k in open_.tolist()], probs[open_], own)
+        known = _Known(scale.judge, posterior, precision[open_], _answered(probs[open_]), own)
         to_come = known.to_come(left[open_])
         met[open_] = (posterior.n_answers > 0) & stop.met(posterior.mean, posterior.sd, to_come)
         going = ~met[open_] & left[open_].any(axis=(1, 2))
         if not going.any():
             break
-        questions = known.best(left[open_], going)
-        questions[:, 0] = open_[questions[:, 0]]
-        target, rung, order = questions.T
-        questions = questions[np.lexsort((target, order, rung, context[target]))]
-        target, rung, order = questions.T
-        answers = ask(target, rung + 1, order == 1)
-        _require(answers.shape == (len(target), 3), "shape of the answers", answers.shape, f"({len(target)}, 3)")
+        target, rung, order = known.best(left[open_], going).T
+        target = open_[target]
+        sort = np.lexsort((target, order, rung, context[target]))
+        target, rung, order = target[sort], rung[sort], order[sort]
+        probs[target, order, rung] = ask(target, rung + 1, order == 1)
         left[target, order, rung] = False
-        asked, probs = np.concatenate([asked, questions]), np.concatenate([probs, answers])
         open_ = open_[going]
         n_rounds += 1
-    everyone = np.arange(n_targets)
-    return Rounds(
-        posterior=_placed(scale, contexts, everyone, asked, probs, lengths),
-        target=asked[:, 0],
-        level=asked[:, 1] + 1,
-        swapped=asked[:, 2] == 1,
-        probs=probs,
-        n_asked=np.bincount(asked[:, 0], minlength=n_targets),
-        n_full=n_full,
-        met=met,
-        n_rounds=n_rounds,
-    )
+    posterior = _placed(scale, contexts, probs, lengths)
+    return Rounds(posterior, probs, n_full - left.sum(axis=(1, 2)), n_full, met, n_rounds)
+
+
+def _answered(probs: FloatArray) -> BoolArray:
+    """Which questions have an answer, shape (n_targets, n_orders, N)."""
+    answered: BoolArray = np.logical_not(np.isnan(probs).any(axis=-1))
+    return answered
+
+
+def _placed(scale: Scale, contexts: Sequence[str], probs: FloatArray, lengths: Lengths | None) -> Posterior:
+    """By the answers, in one order whatever the round: sums of the same numbers are then the same to the last bit."""
+    target, rung, order = np.nonzero(_answered(probs).swapaxes(1, 2))
+    return scale.place(contexts, target, rung + 1, order == 1, probs[target, order, rung], lengths)
 
 
 class _Known:
@@ -197,7 +185,10 @@ class _Known:
             difference = difference + judge.length_effect * (lengths[1][:, None] - lengths[0])
         signs = np.array([1.0, -1.0])[: answered.shape[1], None]
         known = np.where(answered, information(judge, difference[:, None], signs, None), 0.0).sum(axis=1)
-        self.precision = _with(_prior(judge, precision), known)
+        n = precision.shape[-1]
+        prior = np.zeros((len(precision), n + 1, n + 1))
+        prior[:, 0, 0], prior[:, 1:, 1:] = judge.text_sd**-2.0, precision
+        self.precision = _with(prior, known)
         self.cov = _inverse(self.precision)
         self.info = information(judge, difference[:, None], signs, _of_differences(self.cov)[:, None])
 
@@ -236,15 +227,6 @@ def information(
     return info if spread is None else info @ WEIGHTS
 
 
-def _prior(judge: JudgeModel, precision: FloatArray) -> FloatArray:
-    """Of the target and its rungs: inverse covariance, shape (n, N + 1, N + 1)."""
-    n = precision.shape[-1]
-    joint = np.zeros((len(precision), n + 1, n + 1))
-    joint[:, 0, 0] = judge.text_sd**-2.0
-    joint[:, 1:, 1:] = precision
-    return joint
-
-
 def _with(precision: FloatArray, info: FloatArray) -> FloatArray:
     """And answers about the differences of the target and its rungs. info : shape (n, N)"""
     joint = precision.copy()
@@ -266,35 +248,6 @@ def _of_differences(cov: FloatArray) -> FloatArray:
     own = cov.diagonal(0, 1, 2)
     differences: FloatArray = own[:, :1] + own[:, 1:] - 2 * cov[:, 0, 1:]
     return differences
-
-
-def _answered(asked: IntArray, probs: FloatArray, shape: tuple[int, ...]) -> BoolArray:
-    """Which questions have an answer, shape (n_targets, n_orders, N)."""
-    answered = np.zeros(shape, dtype=bool)
-    target, rung, order = asked[~np.isnan(probs).any(axis=1)].T
-    answered[target, order, rung] = True
-    return answered
-
-
-def _placed(
-    scale: Scale,
-    contexts: Sequence[str],
-    targets: IntArray,
-    asked: IntArray,
-    probs: FloatArray,
-    lengths: Lengths | None,
-) -> Posterior:
-    """By the answers about these targets, failed ones left out. targets : rising, those that contexts are of"""
-    known = ~np.isnan(probs).any(axis=1)
-    target, rung, order = asked[known].T
-    # In one order whatever the round: sums of the same numbers are then the same to the last bit.
-    first = np.lexsort((order, rung, target))
-    place = np.searchsorted(targets, target[first])
-    return scale.place(contexts, place, rung[first] + 1, order[first] == 1, probs[known][first], _at(lengths, targets))
-
-
-def _at(lengths: Lengths | None, targets: IntArray) -> Lengths | None:
-    return None if lengths is None else (lengths[0][targets], lengths[1][targets])
 
 
 def _side(difference: FloatArray, sd: FloatArray) -> FloatArray:

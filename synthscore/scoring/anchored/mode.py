@@ -142,25 +142,22 @@ class Anchored:
         rows: dict[int, Score] = {}
         scales = []
         for group in groups:
-            if self.stop is not None and (none := known[group.n_rungs].useless):  # nothing was asked
-                scales.append(known[group.n_rungs])
-                rows |= {index: unscored(texts[index].target, attribute, none) for index in group.members}
-                continue
-            answers = group.answers(verdicts)
-            if known:
-                scale, posterior = placed(answers, group.ladders, known[group.n_rungs])
-            else:
-                scale, posterior = fitted(answers, group.ladders, task, attribute, verdicts.signature)
+            if not known:
+                scale, posterior = fitted(group.answers(verdicts), group.ladders, task, attribute, verdicts.signature)
+                settled = posterior.settled[group.place]
+            elif (scale := known[group.n_rungs]).judge.rungs_rise:
+                scale, posterior = placed(group.answers(verdicts), group.ladders, scale)
+                settled = posterior.settled  # each target has a ladder of its own
             scales.append(scale)
-            none = scale.useless
+            if scale.useless:
+                rows |= {index: unscored(texts[index].target, attribute, scale.useless) for index in group.members}
+                continue
             low, high = posterior.interval(LEVEL)
             numbers = np.stack([posterior.mean, posterior.sd, low, high, posterior.extrapolated()], axis=1).tolist()
-            settled = posterior.settled if known else posterior.settled[group.place]  # on a scale, each has a ladder
             for index, values, still in zip(group.members, numbers, settled.tolist(), strict=True):
                 text = texts[index]
                 questions = _questions(text, verdicts, met[index]) if index in met else {}
-                notes = [] if still else [UNSETTLED]
-                rows[index] = _position(text, attribute, verdicts, values, none, questions, notes)
+                rows[index] = _position(text, attribute, verdicts, values, questions, [] if still else [UNSETTLED])
         return rows, Scales(scales)
 
 
@@ -169,16 +166,15 @@ def _position(
     attribute: str,
     verdicts: Verdicts,
     values: Sequence[float],
-    none: str,
     questions: Mapping[str, float],
     notes: Sequence[str],
 ) -> Score:
-    """none : why nothing can be placed, or "". notes : what else the score's reason says"""
+    """values : mean, sd, low, high, extrapolated. notes : what else the score's reason says"""
     found = text.verdicts(verdicts)
     known = {verdict.level for verdict in found}
     missing = text.missing(verdicts, known)
-    if none or not known:
-        return unscored(text.target, attribute, none or missing[0], questions)
+    if not known:
+        return unscored(text.target, attribute, missing[0], questions)
     pairs = list(text.pairs)
     unreported = any(verdicts.unreported[pair] > 0 for pair, k in zip(pairs, text.levels, strict=True) if k in known)
     mass = verdicts.answers.label_mass.reshape(-1, len(verdicts))

@@ -32,7 +32,7 @@ class Answers:
     probs : float64, shape (n_answers, 3); better, worse, similar, of `first`; sum to 1
     rung_length, target_length : float64, shape (n_ladders, n_rungs) and (n_targets,), or None; log2 of the number of
         words, less its mean over the rungs of the ladder: with them, the judge's liking for length is in the model
-    raises : InputError for shapes that do not match, or numbers that are no probabilities
+    raises : InputError for numbers that are no probabilities
     """
 
     n_ladders: int
@@ -47,11 +47,6 @@ class Answers:
     target_length: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        n = len(self.ladder)
-        if not len(self.first) == len(self.second) == len(self.sign) == n or self.probs.shape != (n, 3):
-            raise InputError(f"answers of unequal lengths: {n} ladders, probabilities of shape {self.probs.shape}")
-        if self.n_rungs < 2:
-            raise InputError(f"ladders of {self.n_rungs} rung, expected 2 or more: one rung makes no scale")
         wrong = np.flatnonzero(~(np.abs(self.probs.sum(axis=1) - 1) < 1e-6) | (self.probs < 0).any(axis=1))
         if len(wrong):
             raise InputError(
@@ -211,13 +206,6 @@ class Posterior:
 
         width = float(ndtri((1 + level) / 2)) * self.sd
         return self.mean - width, self.mean + width
-
-    def prob_at_least(self, threshold: float) -> FloatArray:
-        """P(position >= threshold) of each target."""
-        from scipy.special import ndtr
-
-        prob: FloatArray = ndtr((self.mean - threshold) / self.sd)
-        return prob
 
     def extrapolated(self) -> npt.NDArray[np.bool_]:
         """Of each target: whether its mean lies outside 1..N, where no rung is near, so that the scale is a guess."""

@@ -14,7 +14,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...errors import InputError
 from ...types import BoolArray, FloatArray, IntArray
 from .model import Answers, JudgeModel, Posterior, Prior, variance
 
@@ -183,11 +182,8 @@ class _Search:
 def log_odds(answers: Answers, judge: JudgeModel, rungs: FloatArray, targets: FloatArray) -> FloatArray:
     """d of each answer, nats."""
     if judge.length_effect is not None:
-        if answers.rung_length is None or answers.target_length is None:
-            raise InputError(
-                "the judge's model holds the effect of length, and the answers do not say how long their texts are, "
-                "expected both or neither. Give the lengths (debias='length')"
-            )
+        assert answers.rung_length is not None
+        assert answers.target_length is not None
         rungs = rungs + judge.length_effect * answers.rung_length
         targets = targets + judge.length_effect * answers.target_length
     is_rung = answers.first < answers.n_rungs

@@ -55,16 +55,6 @@ class Scale:
     attribute: str
     signature: Signature
 
-    def __post_init__(self) -> None:
-        n = self.judge.n_rungs
-        for name, anchors in self.ladders.items():
-            if anchors.mean.shape != (n,) or anchors.cov.shape != (n, n):
-                raise InputError(
-                    f"scale {self.task}/{self.attribute}: the ladder of context {name!r} has {len(anchors.mean)} "
-                    f"rungs, expected {n}, as the judge was fitted on. Fit ladders of each length apart",
-                    value=len(anchors.mean),
-                )
-
     @property
     def n_rungs(self) -> int:
         return self.judge.n_rungs

@@ -1,0 +1,48 @@
+"""Help that fits the terminal: paragraphs flow to its width, and examples stay commands that can be copied."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import Any
+
+from cyclopts.help import DefaultFormatter
+from rich.text import Text
+
+
+class Flowing(DefaultFormatter):
+    """Shows a verb's docstring so, and its options as cyclopts does."""
+
+    def __call__(self, console: Any, options: Any, panel: Any) -> None:
+        for entry in panel.entries:
+            if isinstance(text := getattr(entry.description, "primary_renderable", None), Text):
+                entry.description.primary_renderable = Text(text.plain.replace("\n", " "))
+        super().__call__(console, options, panel)
+
+    def render_description(self, console: Any, options: Any, description: Any) -> None:
+        text = getattr(description, "primary_renderable", "")
+        console.print(flowing(str(text), console.width), markup=False, highlight=False, soft_wrap=True)
+        console.print()
+
+
+def flowing(text: str, width: int) -> str:
+    """Paragraphs joined and broken anew; an indented line stands for itself, broken as a shell reads it.
+
+        $ synthscore score targets.jsonl --references ladders/ \\
+            --attribute coherence
+    """
+    lines: list[str] = []
+    for paragraph in text.split("\n\n"):
+        flat: list[str] = []
+        for line in paragraph.strip("\n").split("\n"):
+            if flat and not line.startswith(" ") and not flat[-1].startswith(" "):
+                flat[-1] += f" {line}"
+            else:
+                flat.append(line)
+        for line in flat:
+            command = line.startswith("  $")
+            hanging = "      " if command else re.sub(r"^( *(\S+ {2,})?).*", lambda m: " " * len(m[1]), line)
+            broken = textwrap.wrap(line, width - 2 * command, subsequent_indent=hanging, break_on_hyphens=False)
+            lines.append((" \\\n" if command else "\n").join(broken))
+        lines.append("")
+    return "\n".join(lines[:-1])
