@@ -130,7 +130,7 @@ def filter(
         Scales(found.scales).save(scoring.save_scale)
     if not found.n_rows:
         messages.warn(f"{targets} holds no rows")
-    lines = [asked_line(asking, found.shape, found.n_questions, found.statuses, found.saved, found.n_unmet)]
+    lines = [asked_line(asking, found.counts)]
     lines += [*_lines(found, rule), *([engine.meter.cost] if engine.meter.cost else [])]
     messages.note(*lines, signature=merged(found.signatures))
     if found.n_rows and found.n_open == found.n_rows:
@@ -155,7 +155,7 @@ def _rule(min_score: float | None, alpha: float | None, certificate: str | None)
 
 
 def _lines(found: Filtered, rule: Rule) -> list[str]:
-    decided = found.statuses["unscored"] - found.n_open
+    decided = found.counts.statuses["unscored"] - found.n_open
     return [
         *(["unsure:", *lines] if (lines := found.why_unsure.lines()) else []),
         *(["unscored:", *lines] if (lines := found.why_unscored.lines()) else []),
