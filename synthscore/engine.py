@@ -31,7 +31,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class OtherToken:
-    """The most probable token that no label starts with: what the model would rather have said."""
+    """The most probable token that no label starts with: what the model would rather answer."""
 
     token: str
     log_prob: float

@@ -2,7 +2,7 @@
 
 A new text is taken only if what was wrong with the old one is gone and nothing else of the ladder has become worse.
 What was replaced, and what was written and not taken, stays in the rung's provenance under "history". Knows nothing of
-files: `save` is told of the ladders that have changed after each round, so that a killed repair goes on where it was.
+files: `save` is given the ladders that have changed after each round, so that a killed repair goes on where it was.
 """
 
 from __future__ import annotations

@@ -67,6 +67,11 @@ MOVED = {
     ("store", "import"): "python -m papers import ROWS --benchmark NAME --data FOLDER -o FILE",
     ("rank", "--curve"): "synthscore curve COMPARISONS",
     ("rank", "--save-comparisons"): "synthscore compare CANDIDATES ... -o FILE, and synthscore rank --comparisons FILE",
+    ("score", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
+    ("filter", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
+    ("references", "--json"): "synthscore references check -o FILE.jsonl, a row a ladder",
+    ("references", "--one-order"): "synthscore references check, which always asks in both orders",
+    ("calibrate", "--step"): "synthscore calibrate without it; in Python, calibrate(..., step=...)",
 }
 """Options and actions of former versions, and what to use instead."""
 

@@ -66,7 +66,7 @@ def demo(
     try:
         for step in (_generate, _score, _filter, _check, _report):
             step(run)
-    except _FailedError:  # its command has said why
+    except _FailedError:  # its command has reported why
         return ERROR
     _print_end(run, time.perf_counter() - start)
     return OK

@@ -144,7 +144,7 @@ def _print_answers(verdicts: Verdicts, protocol: ProtocolName) -> None:
     rounds = ["good text asked about", "bad text asked about"]
     if protocol == "yes_no_two_sided":
         rounds = [f"{text}, {side}" for side in ("better?", "worse?") for text in rounds]
-    lines = [f"{'':<22}" + "".join(f"{label:>9}" for label in labels) + f"{'together':>10}   would rather say"]
+    lines = [f"{'':<22}" + "".join(f"{label:>9}" for label in labels) + f"{'together':>10}   would rather answer"]
     for row, name in enumerate(rounds):
         if row in answers.failures:
             lines.append(f"{name:<22}   not answered, see below")

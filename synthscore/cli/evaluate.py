@@ -1,4 +1,4 @@
-"""`synthscore evaluate`: scores or methods, and what people said -> how far they agree."""
+"""`synthscore evaluate`: scores or methods, and people's ratings -> how far they agree."""
 
 from __future__ import annotations
 

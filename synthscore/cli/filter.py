@@ -55,7 +55,7 @@ def filter(
     A row is unsure where the score does not decide it: the probability is neither high nor low; a
     certificate has two thresholds, and it lies between them; or it is unscored, and where some rungs have no
     verdict, neither the least nor the greatest that it could score decides. Unsure rows are not kept, and are
-    counted apart.
+    counted by themselves.
 
     --dropped gets the rows that are not kept (without the unsure ones, where --unsure gets them), each with
     a column synthscore: its score, stderr, the low and high that it could have, decision (dropped or unsure),
@@ -130,7 +130,7 @@ def filter(
         Scales(found.scales).save(scoring.save_scale)
     if not found.n_rows:
         messages.warn(f"{targets} holds no rows")
-    lines = [asked_line(asking, found.shape, found.n_questions, found.statuses, found.saved, found.n_unmet)]
+    lines = [asked_line(asking, found.counts)]
     lines += [*_lines(found, rule), *([engine.meter.cost] if engine.meter.cost else [])]
     messages.note(*lines, signature=merged(found.signatures))
     if found.n_rows and found.n_open == found.n_rows:
@@ -155,7 +155,7 @@ def _rule(min_score: float | None, alpha: float | None, certificate: str | None)
 
 
 def _lines(found: Filtered, rule: Rule) -> list[str]:
-    decided = found.statuses["unscored"] - found.n_open
+    decided = found.counts.statuses["unscored"] - found.n_open
     return [
         *(["unsure:", *lines] if (lines := found.why_unsure.lines()) else []),
         *(["unscored:", *lines] if (lines := found.why_unscored.lines()) else []),

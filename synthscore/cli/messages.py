@@ -1,4 +1,4 @@
-"""What is said on stderr, beside the results: counts, signatures, warnings, progress."""
+"""What is written to stderr, beside the results: counts, signatures, warnings, progress."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STEP: ContextVar[Step | None] = ContextVar("step", default=None)
 @Parameter(name="*", group="messages")
 @dataclass(frozen=True, kw_only=True)
 class Messages:
-    """What is said on stderr, beside the results."""
+    """What is written to stderr, beside the results."""
 
     quiet: Annotated[bool, Parameter(name=["--quiet", "-q"])] = False
     "no progress, counts or signature on stderr"

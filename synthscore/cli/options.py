@@ -71,7 +71,7 @@ class Input:
     "NAME=COLUMN: which column holds a field of ours, such as text=summary; may be repeated"
 
     def __post_init__(self) -> None:
-        _ = self.fields  # or what is wrong is said once rows are read
+        _ = self.fields  # or what is wrong is reported once rows are read
 
     @property
     def fields(self) -> Mapping[str, str]:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 By = Annotated[
     list[str] | None,
     Parameter(
-        help="rank each value of this column of the comparisons apart; may be repeated; none: all together (default: "
-        "context_id and attribute, where there are such columns)"
+        help="rank each value of this column of the comparisons by itself; may be repeated; none: all together "
+        "(default: context_id and attribute, where there are such columns)"
     ),
 ]
 Human = Annotated[
@@ -86,7 +86,7 @@ def rank(
     Ranks texts by comparing them with each other. Comparisons come from a file: a row has first
     and second (ids, in the order shown), one of probability (that the first is better), log_odds,
     log_p_first with log_p_second and log_p_tie, winner (an id, or tie) or outcome (first, second,
-    tie), and maybe weight, context_id and attribute: each of these is ranked apart. Or a judge is
+    tie), and maybe weight, context_id and attribute: each of these is ranked by itself. Or a judge is
     asked about candidates, as `synthscore compare` does.
 
     Writes one row for each candidate: id, score (higher is better; its scale is the method's),

@@ -120,8 +120,8 @@ def score(
         with replacing(bias) as file:
             content = {name: each.to_dict() for name, each in found.items()}
             file.write(json.dumps(content, indent=1).encode() + b"\n")
-    statuses = scored.statuses
-    lines = [asked_line(asking, scored.shape, scored.n_questions, statuses, scored.saved, scored.n_unmet)]
+    statuses = scored.counts.statuses
+    lines = [asked_line(asking, scored.counts)]
     for status in ("partial", "unscored"):
         if statuses[status]:
             why = reasons(reason for score, _ in scored if score.status == status for reason in score.reasons)

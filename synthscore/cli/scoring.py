@@ -1,4 +1,4 @@
-"""What `score` and `filter` share: how texts are scored, and what is said of the scores."""
+"""What `score` and `filter` share: how texts are scored, and what is reported of the scores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..scoring.anchored.adaptive import Stop
     from ..scoring.bias import Effect, JudgeBias
     from ..scoring.paper import Paper
-    from ..scoring.rows import Shape
+    from ..scoring.rows import Counts
     from ..signature import Signature
 
 AskingOptions = Annotated[Asking, Parameter(name="*", group="judging")]
@@ -119,35 +119,26 @@ def usage() -> Iterator[None]:
         raise UsageError(str(error).replace(f"{field} is", f"--{field} is", 1) if field else str(error)) from error
 
 
-# ------------------------------------------------------------------------------------------------- what is said
+# ------------------------------------------------------------------------------------------------- what is reported
 
 
-def asked_line(
-    asking: Asking,
-    shape: Shape,
-    n_questions: int,
-    statuses: Mapping[str, int],
-    saved: tuple[int, int],
-    n_unmet: int,
-) -> str:
-    """What was asked and what came of it. The numbers : as of RowScores"""
-    n_targets, n_attributes, n_rungs = shape
-    factors = {"target": n_targets, "attribute": n_attributes, "rung": n_rungs}
+def asked_line(asking: Asking, counts: Counts) -> str:
+    """What was asked and what came of it."""
+    factors = {"target": counts.n_targets, "attribute": counts.n_attributes, "rung": counts.n_rungs}
     factors |= {"order": asking.n_orders, "side": asking.n_sides}
-    questions = counted(n_questions, "question")
-    if n_questions and math.prod(factors.values()) == n_questions:
+    asked = counted(counts.n_questions, "question")
+    if counts.n_questions and math.prod(factors.values()) == counts.n_questions:
         shown = [counted(n, noun) for noun, n in factors.items() if n > 1 or noun in ("target", "rung")]
-        asked = f"{' x '.join(shown)} = {questions}"
+        asked = f"{' x '.join(shown)} = {asked}"
     else:
-        asked = f"{counted(n_targets, 'target')}, {counted(n_attributes, 'attribute')}: {questions}"
-    done, full = saved
-    if full:
-        asked += f", {spaced(done)} of {spaced(full)} about texts ({100 - 100 * done / full:.0f} % saved)"
-    parts = [f"{statuses.get('ok', 0)} scored"] + [
-        f"{statuses[status]} {status}" for status in ("partial", "unscored") if statuses.get(status)
-    ]
-    unmet = f"; the rule is not met by {counted(n_unmet, 'score')} on which all was asked"
-    return f"{asked}; {', '.join(parts)}{unmet * (n_unmet > 0)}"
+        asked = f"{counted(counts.n_targets, 'target')}, {counted(counts.n_attributes, 'attribute')}: {asked}"
+    if full := counts.n_full:
+        saved = f"{100 - 100 * counts.n_in_rounds / full:.0f} % saved"
+        asked += f", {spaced(counts.n_in_rounds)} of {spaced(full)} about texts ({saved})"
+    found = [f"{counts.statuses['ok']} scored"]
+    found += [f"{n} {status}" for status in ("partial", "unscored") if (n := counts.statuses[status])]
+    unmet = f"; the rule is not met by {counted(counts.n_unmet, 'score')} on which all was asked"
+    return f"{asked}; {', '.join(found)}{unmet * (counts.n_unmet > 0)}"
 
 
 def merged(signatures: Iterable[Signature]) -> str:

@@ -156,7 +156,7 @@ def default_budgets(sizes: Sequence[int], design: Selection = "symmetric") -> li
     if most < (n - 1) * (1 + both_orders):
         raise InputError(
             f"contexts have {least} to {n} candidates: {most} calls are all of the smallest, and too few for the "
-            "largest. Expected contexts of similar size: take those apart",
+            "largest. Expected contexts of similar size: take those by themselves",
             value=tuple(sizes),
         )
     step = n if n >= 8 else max(1, n // 3)

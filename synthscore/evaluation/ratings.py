@@ -1,4 +1,4 @@
-"""What people said of texts: rows -> Ratings -> rows.
+"""How people rated texts: rows -> Ratings -> rows.
 
 A row names a text by id, or by context_id and system, and says what people gave it, in one of these ways:
 
@@ -40,7 +40,7 @@ Scale = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class RatedText:
-    """A text, and what people said of it. It may be empty: some systems wrote nothing, and people rated that.
+    """A text, and how people rated it. It may be empty: some systems wrote nothing, and people rated that.
 
     human : attribute -> mean rating, never rounded; without the attributes on which nobody rated it
     annotators : attribute -> the ratings of single people, where they are known
@@ -64,7 +64,6 @@ class Ratings:
     task : name of the task whose templates ask about these texts; "" where nothing is to be asked
     contexts : context id -> context; without those whose text is not known
     attributes : in the order in which tables show them
-    scales : attribute -> (lowest, highest) possible rating
     asked_as : attribute -> the task's attribute of the same meaning, where their names differ
     source : what the ratings were read from, with a hash
     left_out : what the source holds that is not here, and why; one line a reason, with a count
@@ -76,7 +75,6 @@ class Ratings:
     attributes: tuple[str, ...]
     contexts: Mapping[str, Context] = field(default_factory=dict)
     task: str = ""
-    scales: Mapping[str, Scale] = field(default_factory=dict)
     asked_as: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
     left_out: tuple[str, ...] = ()
@@ -133,16 +131,15 @@ class Ratings:
             attributes=found.attributes,
             contexts=found.contexts,
             task=task,
-            scales=dict(scales or {}),
             source=f"{Path(path).name if named else 'rows'}@{text_hash(*map(repr, held))[:12]}",
             left_out=(*found.broken, *found.unrated),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Rows that `load` reads; what is known of a context stands in the row of its first text."""
-        write_rows(self.to_rows(), path)
+        write_rows(self._rows(), path)
 
-    def to_rows(self) -> Iterator[dict[str, Any]]:
+    def _rows(self) -> Iterator[dict[str, Any]]:
         contexts = dict(self.contexts)
         for text in self.texts:
             row: dict[str, Any] = {name: getattr(text, name) for name in ("id", "context_id", "system", "text")}
@@ -193,7 +190,7 @@ BENCHMARKS: dict[str, Benchmark] = {}
 # ------------------------------------------------------------------------------------------------- reading
 
 
-class Said(NamedTuple):
+class Rating(NamedTuple):
     """mean : None where nobody rated. single : of single people, where they are known. n_null : of them, null"""
 
     mean: float | None
@@ -209,7 +206,9 @@ class Found:
     errors: list[InputError] = field(default_factory=list)
     n_rows: int = 0
     _texts: dict[str, tuple[RatedText, int]] = field(default_factory=dict)  # and the first row of each
-    _said: dict[str, dict[str, tuple[Said, int]]] = field(default_factory=dict)  # attribute -> id -> and in which row
+    _rated: dict[str, dict[str, tuple[Rating, int]]] = field(
+        default_factory=dict
+    )  # attribute -> id -> and in which row
     _n_null: int = 0
 
     @classmethod
@@ -223,31 +222,31 @@ class Found:
                     raise row
                 names = read_names(row)
                 text = RatedText(names.id, names.context_id or "", names.system or "", _text(row), {}, {})
-                said = _said(row, attribute, scales)
+                rated = _rated(row, attribute, scales)
                 if row.has("context") and text.context_id:
                     found._add_context(row)
             except InputError as error:
                 found.errors.append(error)
                 continue
-            found._n_null += sum(each.n_null for each in said.values())
-            found._add(row, text, said)
+            found._n_null += sum(each.n_null for each in rated.values())
+            found._add(row, text, rated)
         return found
 
-    def _add(self, row: Row, text: RatedText, said: Mapping[str, Said]) -> None:
+    def _add(self, row: Row, text: RatedText, rated: Mapping[str, Rating]) -> None:
         known, first = self._texts.setdefault(text.id, (text, row.number))
         same = (known.context_id, known.system) == (text.context_id, text.system)
         if not same or (text.text and known.text and text.text != known.text):
             seen = f"text {text.id!r} has another text, context or system in row {first}"
             raise row_error(row, "id", text.id, seen, "Give each text an id of its own")
         self._texts[text.id] = replace(known, text=known.text or text.text), first
-        for name, each in said.items():
-            rated = self._said.setdefault(name, {})
-            if each.mean is not None and text.id in rated:
-                seen = f"text {text.id!r} is rated on {name} a second time, after row {rated[text.id][1]}"
+        for name, each in rated.items():
+            by_id = self._rated.setdefault(name, {})
+            if each.mean is not None and text.id in by_id:
+                seen = f"text {text.id!r} is rated on {name} a second time, after row {by_id[text.id][1]}"
                 remedy = "Leave out one of them, or put the ratings of several people into a list"
                 raise row_error(row, "id", text.id, seen, remedy)
             if each.mean is not None:
-                rated[text.id] = each, row.number
+                by_id[text.id] = each, row.number
 
     def _add_context(self, row: Row) -> None:
         context = context_from_row(row)
@@ -263,15 +262,15 @@ class Found:
         """Those that somebody rated."""
         texts = []
         for text, _ in self._texts.values():
-            said = {name: rated[text.id][0] for name, rated in self._said.items() if text.id in rated}
-            human = {name: each.mean for name, each in said.items() if each.mean is not None}
-            annotators = {name: each.single for name, each in said.items() if each.single}
+            rated = {name: by_id[text.id][0] for name, by_id in self._rated.items() if text.id in by_id}
+            human = {name: each.mean for name, each in rated.items() if each.mean is not None}
+            annotators = {name: each.single for name, each in rated.items() if each.single}
             texts += [replace(text, human=human, annotators=annotators)] if human else []
         return texts
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        return tuple(name for name, rated in self._said.items() if rated)
+        return tuple(name for name, by_id in self._rated.items() if by_id)
 
     @property
     def broken(self) -> tuple[str, ...]:
@@ -284,10 +283,10 @@ class Found:
     @property
     def unrated(self) -> tuple[str, ...]:
         """Lines: texts and ratings that are not there."""
-        n_texts = len({id_ for rated in self._said.values() for id_ in rated})
-        silent = [id_ for id_ in self._texts if not any(id_ in rated for rated in self._said.values())]
+        n_texts = len({id_ for by_id in self._rated.values() for id_ in by_id})
+        silent = [id_ for id_ in self._texts if not any(id_ in by_id for by_id in self._rated.values())]
         counted = {f"texts: nobody rated them, such as {', '.join(map(repr, silent[:3]))}": len(silent)}
-        counted |= {f"texts: not rated on {name}": n_texts - len(rated) for name, rated in self._said.items()}
+        counted |= {f"texts: not rated on {name}": n_texts - len(by_id) for name, by_id in self._rated.items()}
         counted |= {"ratings of single people: null": self._n_null}
         return tuple(f"{n} {what}" for what, n in counted.items() if n)
 
@@ -302,8 +301,8 @@ def _text(row: Row) -> str:
     return value
 
 
-def _said(row: Row, attribute: str | None, scales: Mapping[str, Scale]) -> dict[str, Said]:
-    """Attribute -> what was said."""
+def _rated(row: Row, attribute: str | None, scales: Mapping[str, Scale]) -> dict[str, Rating]:
+    """Attribute -> how the text was rated."""
     raw = _parsed(row.values.get("human_raw"))
     raw = {} if is_missing(raw) else raw
     if not isinstance(raw, Mapping):
@@ -312,20 +311,20 @@ def _said(row: Row, attribute: str | None, scales: Mapping[str, Scale]) -> dict[
     values = _by_attribute(row, attribute, bool(raw))
     if values:  # groups of people, such as experts and a crowd: what `human` says is the rating that counts
         raw = {name: single for name, single in raw.items() if not isinstance(single, Mapping)}
-    said = {name: _ratings(row, name, value) for name, value in values.items()}
+    rated = {name: _ratings(row, name, value) for name, value in values.items()}
     for name, value in raw.items():
-        mean, single = said.get(name, Said(None)).mean, _ratings(row, name, value)
+        mean, single = rated.get(name, Rating(None)).mean, _ratings(row, name, value)
         if mean is not None and single.mean is not None and abs(mean - single.mean) > _TOLERANCE:
             seen = f"{name} is {mean:g}, but the mean of {list(single.single)} is {single.mean:g}"
             raise row_error(row, "human_raw", value, seen, "Mend whichever is wrong, or leave out one")
-        said[name] = single._replace(mean=mean) if single.mean is None else single
-    for name, each in said.items():
+        rated[name] = single._replace(mean=mean) if single.mean is None else single
+    for name, each in rated.items():
         low, high = scales.get(name, (-np.inf, np.inf))
         for rating in (each.mean, *each.single):
             if rating is not None and not low - _TOLERANCE <= rating <= high + _TOLERANCE:
                 seen = f"{name} is {rating:g}, expected {low:g} to {high:g}"
                 raise row_error(row, "human", rating, seen, "Mend the rating, or say what the scale is")
-    return said
+    return rated
 
 
 def _by_attribute(row: Row, attribute: str | None, has_raw: bool) -> dict[str, Any]:
@@ -364,7 +363,7 @@ def _parsed(value: Any) -> Any:
     return value
 
 
-def _ratings(row: Row, name: str, value: Any) -> Said:
+def _ratings(row: Row, name: str, value: Any) -> Rating:
     """Of a number, or of a list of those of single people."""
 
     def rating(value: object) -> float | None:
@@ -373,6 +372,6 @@ def _ratings(row: Row, name: str, value: Any) -> Said:
 
     value = _parsed(value)
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
-        return Said(rating(value))
+        return Rating(rating(value))
     single = tuple(number for item in value if (number := rating(item)) is not None)
-    return Said(sum(single) / len(single) if single else None, single, len(value) - len(single))
+    return Rating(sum(single) / len(single) if single else None, single, len(value) - len(single))

@@ -119,7 +119,7 @@ def _why_not(answers: LabelLogProbs, row: int, min_mass: float, max_unreported: 
             "chosen tokens, or more of the most probable ones (docs/servers.md)"
         )
     other = answers.other_tokens[row] if answers.other_tokens else None
-    instead = f"; it would rather have said {other.token!r} (p = {np.exp(other.log_prob):.3f})" if other else ""
+    instead = f"; it would rather answer {other.token!r} (p = {np.exp(other.log_prob):.3f})" if other else ""
     return (
         f"the labels {', '.join(labels)} have probability {answers.label_mass[row]:.2g} together, expected at "
         f"least {min_mass:g}{instead}. Look at the prompt with `synthscore doctor`, or lower min_mass"

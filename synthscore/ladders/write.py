@@ -98,7 +98,7 @@ class Writer(Protocol):
     needs_parents: bool
 
     def write(self, task: Task, jobs: Sequence[Job], progress: Progress | None = None) -> list[Rung]:
-        """One rung a job, in order; `progress` is told how many were written. A job that fails gives a failed rung."""
+        """One rung a job, in order; `progress` is given how many were written. A job that fails gives a failed rung."""
         ...
 
 
@@ -113,7 +113,7 @@ def generate_ladders(
 ) -> list[Ladder]:
     """One ladder for each context and attribute: contexts outer, attributes inner, in the order given.
 
-    A context or attribute that is given twice gets one ladder. progress : told of n_rungs rungs for each ladder.
+    A context or attribute that is given twice gets one ladder. progress : given n_rungs rungs for each ladder.
     raises : InputError for two different contexts of one id, or no attribute; TaskError for an attribute that the task
         does not have; LadderError for n_rungs < 2; whatever the engine raises for a whole call. A single rung that
         cannot be written raises nothing: it is a failed rung with a reason, and so are the rungs that need it.

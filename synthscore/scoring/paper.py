@@ -73,7 +73,7 @@ class Paper:
             raise InputError(
                 f"cannot score on ladder {ladder.context_id}/{ladder.attribute}: rung_values are "
                 f"{len(self.rung_values)} numbers, expected {ladder.n_rungs}, one a rung, worst first. Give as "
-                "many, or score ladders of each length apart",
+                "many, or score ladders of each length by themselves",
                 field="rung_values",
                 value=self.rung_values,
             )

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ..engine import Engine, Progress
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 
 Held = Mapping[str, Sequence[str]]
 """Task -> the attributes to judge on, in order."""
-
-Shape = tuple[int, int, int]
-"""Targets asked about, attributes, rungs of each ladder (0: ladders differ)."""
 
 
 # ------------------------------------------------------------------------------------------------- rows
@@ -104,34 +102,47 @@ def _word(row: Row, name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class RowScores:
-    """scores[i] are those of item i, one an attribute; signatures[i] go with them. scales : that they are on"""
+class Counts:
+    """What was asked, and what came of it; of two batches of rows, one + other.
 
-    scores: Sequence[Sequence[Score]]
-    signatures: Sequence[Sequence[Signature]]
-    shape: Shape
-    n_questions: int
+    statuses : of the scores. n_targets, n_attributes, n_rungs : asked about; rungs of a ladder, 0 where they differ
+    n_questions : all of them. n_in_rounds, n_full : with a stop rule, those about texts, and of their whole ladders
+    n_unmet : scores that do not meet the stop rule, though all was asked
+    """
+
+    statuses: Counter[str] = field(default_factory=Counter)
+    n_targets: int = 0
+    n_attributes: int = 0
+    n_rungs: int = 0
+    n_questions: int = 0
+    n_in_rounds: int = 0
+    n_full: int = 0
+    n_unmet: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        rungs = {each.n_rungs for each in (self, other) if each.n_targets}
+        return Counts(
+            self.statuses + other.statuses,
+            self.n_targets + other.n_targets,
+            max(self.n_attributes, other.n_attributes),
+            rungs.pop() if len(rungs) == 1 else 0,
+            self.n_questions + other.n_questions,
+            self.n_in_rounds + other.n_in_rounds,
+            self.n_full + other.n_full,
+            self.n_unmet + other.n_unmet,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RowScores:
+    """rows[i] are the scores of item i, one an attribute, each with its signature. scales : that they are on"""
+
+    rows: Sequence[Sequence[tuple[Score, Signature]]]
+    counts: Counts
     scales: Sequence[Scale] = ()
 
     def __iter__(self) -> Iterator[tuple[Score, Signature]]:
-        for scores, signatures in zip(self.scores, self.signatures, strict=True):
-            yield from zip(scores, signatures, strict=True)
-
-    @property
-    def statuses(self) -> Counter[str]:
-        return Counter(score.status for score, _ in self)
-
-    @property
-    def saved(self) -> tuple[int, int]:
-        """Questions asked about texts, and of their whole ladders; 0 and 0 without a stop rule."""
-        details = [score.details for score, _ in self if score.details]
-        done, full = (sum(each.get(name, 0) for each in details) for name in ("questions", "questions_full"))
-        return int(done), int(full)
-
-    @property
-    def n_unmet(self) -> int:
-        """Scores that do not meet the stop rule, though all was asked."""
-        return sum(score.status != "unscored" and not score.details.get("met", 1) for score, _ in self)
+        return chain.from_iterable(self.rows)
 
     @property
     def used(self) -> tuple[Signature, ...]:
@@ -178,26 +189,24 @@ class RowScorer:
 
     def plan(self, items: Sequence[Item]) -> RowsPlan:
         """Who is asked about what. What one of the scorers refuses shows before anything is asked."""
-        scores: list[list[Score]] = [[] for _ in items]
-        signatures: list[list[Signature]] = [[] for _ in items]
+        rows: list[list[tuple[Score, Signature]]] = [[] for _ in items]
         groups: dict[tuple[str, str], list[tuple[int, int]]] = {}  # (task, attribute) -> (item, which of its scores)
         alone = {i: wanted for i, item in enumerate(items) if (wanted := self._wanted_alone(item))}
         stored = self._whole.find(alone) if self._whole else {}
         for index, item in enumerate(items):
             if index in stored:
-                scores[index], signatures[index] = [stored[index][0]], [stored[index][1]]
+                rows[index] = [stored[index]]
                 continue
             for place, (task, attribute, reason) in enumerate(self._wanted(item)):
                 reason = reason or self._other_context(item, task, attribute)
-                scores[index].append(_unscored(item, attribute, reason))
-                signatures[index].append(self.judge.signature)
+                rows[index].append((_unscored(item, attribute, reason), self.judge.signature))
                 if not reason:
                     groups.setdefault((task, attribute), []).append((index, place))
         parts = []
         for of, places in groups.items():
             targets = [target for index, _ in places if isinstance(target := items[index].target, Target)]
             parts.append((places, self.scorer(*of).plan(targets)))
-        return RowsPlan(self, scores, signatures, parts, alone, stored)
+        return RowsPlan(self, rows, parts, alone, stored)
 
     def score(self, items: Sequence[Item], progress: Progress | None = None) -> RowScores:
         """One Score for each item and attribute."""
@@ -214,11 +223,6 @@ class RowScorer:
                 asking=self.asking,
             )
         return self._scorers[task, attribute]
-
-    def keep(self, wanted: Mapping[int, Wanted], scores: Sequence[Sequence[Score]]) -> None:
-        """Keep the verdicts on whole texts. scores : of all items"""
-        if self._whole:
-            self._whole.keep(wanted, {index: scores[index][0] for index in wanted})
 
     def biases(self, scored: RowScores) -> dict[str, JudgeBias]:
         """ "task/attribute" -> what the judge favoured, of all that were scored."""
@@ -298,14 +302,13 @@ class RowScorer:
 class RowsPlan:
     """Items, and what is asked about them.
 
-    scores, signatures : of each item, as far as they are known before anything is asked
+    rows : of each item, its scores as far as they are known before anything is asked
     parts : of each (task, attribute), its plan, and which item each of its targets is, and which of the item's scores
     alone : items that get one score, of which the verdicts on the whole text are kept. stored : those found there
     """
 
     by: RowScorer
-    scores: list[list[Score]]
-    signatures: list[list[Signature]]
+    rows: list[list[tuple[Score, Signature]]]
     parts: Sequence[tuple[Sequence[tuple[int, int]], Plan]]
     alone: Mapping[int, Wanted]
     stored: Mapping[int, tuple[Score, Signature]]
@@ -315,34 +318,37 @@ class RowsPlan:
         """The most that is asked now."""
         return sum(plan.n_questions for _, plan in self.parts)
 
-    @property
-    def shape(self) -> Shape:
+    def score(self, progress: Progress | None = None) -> RowScores:
+        """One Score for each item and attribute."""
+        scales: list[Scale] = []
+        for places, plan in self.parts:
+            scored = plan.score(progress)
+            scales += plan.scales
+            for (index, place), score in zip(places, scored, strict=True):
+                self.rows[index][place] = score, scored.signature
+        if whole := self.by._whole:
+            new = {index: wanted for index, wanted in self.alone.items() if index not in self.stored}
+            whole.keep(new, {index: self.rows[index][0][0] for index in new})
+        return RowScores(self.rows, self._counts(), scales)
+
+    def _counts(self) -> Counts:
         texts = [(places[k][0], len(text.pairs)) for places, plan in self.parts for k, text in plan.texts.items()]
         texts += [(index, score.n_comparisons) for index, (score, _) in self.stored.items()]
         sizes = {size for _, size in texts}
         attributes = {plan.scorer.attribute for _, plan in self.parts if plan.texts}
         attributes |= {score.attribute for score, _ in self.stored.values()}
-        return len({index for index, _ in texts}), len(attributes), sizes.pop() if len(sizes) == 1 else 0
-
-    def score(self, progress: Progress | None = None) -> RowScores:
-        """One Score for each item and attribute."""
-        scales: list[Scale] = []
-        n_questions = sum(score.n_comparisons for score, _ in self.stored.values()) * self.by.asking.n_questions
-        for places, plan in self.parts:
-            scored = plan.score(progress)
-            scales += plan.scales
-            n_questions += plan.n_asked
-            for (index, place), score in zip(places, scored, strict=True):
-                self.scores[index][place], self.signatures[index][place] = score, scored.signature
-        self.by.keep({index: wanted for index, wanted in self.alone.items() if index not in self.stored}, self.scores)
-        return RowScores(self.scores, self.signatures, self.shape, n_questions, scales)
-
-
-def joined(one: Shape, other: Shape) -> Shape:
-    """Of the items of both, judged on the same attributes."""
-    if not (one[0] and other[0]):
-        return one if one[0] else other
-    return one[0] + other[0], max(one[1], other[1]), one[2] if one[2] == other[2] else 0
+        n_stored = sum(score.n_comparisons for score, _ in self.stored.values()) * self.by.asking.n_questions
+        scores = [score for score, _ in chain.from_iterable(self.rows)]
+        return Counts(
+            statuses=Counter(score.status for score in scores),
+            n_targets=len({index for index, _ in texts}),
+            n_attributes=len(attributes),
+            n_rungs=sizes.pop() if len(sizes) == 1 else 0,
+            n_questions=n_stored + sum(plan.n_asked for _, plan in self.parts),
+            n_in_rounds=int(sum(score.details.get("questions", 0) for score in scores)),
+            n_full=int(sum(score.details.get("questions_full", 0) for score in scores)),
+            n_unmet=sum(score.status != "unscored" and not score.details.get("met", 1) for score in scores),
+        )
 
 
 def held_attributes(references: References, task: str | None, attributes: Sequence[str] | None) -> Held:

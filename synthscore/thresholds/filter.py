@@ -28,7 +28,7 @@ from ..ladders.references import References
 from ..scoring.anchored.mode import Anchored
 from ..scoring.anchored.scale import Scale
 from ..scoring.paper import Paper
-from ..scoring.rows import RowScorer, RowScores, Shape, held_attributes, joined, read_item
+from ..scoring.rows import Counts, RowScorer, RowScores, held_attributes, read_item
 from ..signature import Signature
 from ..store.engine import StoredEngine
 from ..types import Score
@@ -69,23 +69,19 @@ class Filtered:
 
     n_open : unscored rows that their low and high do not decide. why_unsure, why_unscored : reasons
     signatures : of what was compared. scales : that scores are on
-    n_questions, shape, saved, n_unmet : what was asked, as in RowScores
+    counts : what was asked, and the statuses of the scores
     kept, dropped, unsure : the rows, where no file was named for any of them; those that are not kept have a column
         synthscore: score, stderr, low, high, decision, why, status, reason
     """
 
     n_rows: int = 0
     n_open: int = 0
-    statuses: Counter[str] = field(default_factory=Counter)
+    counts: Counts = field(default_factory=Counts)
     decisions: Counter[str] = field(default_factory=Counter)
     why_unsure: Reasons = field(default_factory=Reasons)
     why_unscored: Reasons = field(default_factory=Reasons)
     signatures: dict[Signature, None] = field(default_factory=dict)
     scales: Sequence[Scale] = ()
-    n_questions: int = 0
-    shape: Shape = (0, 0, 0)
-    saved: tuple[int, int] = (0, 0)
-    n_unmet: int = 0
     kept: list[Mapping[str, Any]] = field(default_factory=list)
     dropped: list[Mapping[str, Any]] = field(default_factory=list)
     unsure: list[Mapping[str, Any]] = field(default_factory=list)
@@ -98,18 +94,14 @@ class Filtered:
     @property
     def complete(self) -> bool:
         """Whether every row was scored in full, and decided."""
-        return self.statuses["ok"] == self.n_rows and not self.n_unsure
+        return self.counts.statuses["ok"] == self.n_rows and not self.n_unsure
 
     def count(self, scored: RowScores, decided: Sequence[Decided]) -> None:
         self.n_rows += len(decided)
-        self.statuses.update(each.score.status for each in decided)
+        self.counts += scored.counts
         self.decisions.update(each.decision for each in decided)
         self.signatures |= dict.fromkeys(scored.used)
         self.scales = scored.scales
-        self.n_questions += scored.n_questions
-        self.shape = joined(self.shape, scored.shape)
-        self.saved = self.saved[0] + scored.saved[0], self.saved[1] + scored.saved[1]
-        self.n_unmet += scored.n_unmet
         for _, score, decision, why in decided:
             if score.status == "unscored":
                 self.n_open += decision == "unsure"

@@ -103,7 +103,7 @@ def test_a_pair_that_cannot_be_asked_fails_alone_and_keeps_its_reason():
 def test_labels_that_the_judge_would_not_say_are_no_answer():
     engine = FakeEngine(lambda prompt, labels: [-20.0] * len(labels))
     asked = ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES)
-    assert "rather have said 'The'" in asked.failures[0]
+    assert "rather answer 'The'" in asked.failures[0]
     assert np.isnan(asked.better[0])
     assert not ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, Asking(min_mass=0)).failures
 

@@ -179,7 +179,7 @@ def check_distinct(labels: Sequence[str]) -> None:
         for other in (*labels[:place], *labels[place + 1 :]):
             if other.startswith(label):
                 raise LabelError(
-                    f"labels {label!r} and {other!r} cannot be reported apart: one begins with the other. "
+                    f"labels {label!r} and {other!r} cannot be told apart: one begins with the other. "
                     "Take labels of which none is the beginning of another",
                     labels=(label, other),
                 )

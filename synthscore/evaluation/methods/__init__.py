@@ -46,11 +46,11 @@ def method(spec: str) -> Method:
             raise MethodError(f"cannot make {spec!r}: there is no sum {how!r}, expected one of {', '.join(SUMS)}")
         weights, names = parse_sum(specs)
         return Sum(how, specs, tuple(map(method, names)), weights)
-    name, _, said = spec.partition(":")
+    name, _, settings = spec.partition(":")
     if name == "file":
-        return file_column(said)
+        return file_column(settings)
     if name in KINDS:
-        return KINDS[name].method(spec, said)
+        return KINDS[name].method(spec, settings)
     if name in ELSEWHERE:
         raise MethodError(
             f"the method {name} is not part of synthscore, but of papers/ beside it. In a checkout of the repository, "

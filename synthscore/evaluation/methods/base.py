@@ -85,10 +85,10 @@ class Kind:
         parameters = inspect.signature(self.make, eval_str=True).parameters
         return {name: of.annotation for name, of in parameters.items() if name not in self.fixed}
 
-    def method(self, spec: str, said: str) -> Method:
+    def method(self, spec: str, settings: str) -> Method:
         """The method of the options that a spec holds: "samples=20,seed=1". raises : MethodError"""
         types, options = self.options, dict[str, object]()
-        for part in said.split(",") if said else ():
+        for part in settings.split(",") if settings else ():
             name, _, text = (piece.strip() for piece in part.partition("="))
             if not text or name not in types or name in options:
                 seen = f"{name!r} twice" if name in options else f"{part!r}"
@@ -127,7 +127,7 @@ def read_option(of: Any, text: str) -> object:
 
 
 def require(kind: str, wrong: Mapping[str, object]) -> None:
-    """raises : MethodError for the first thing said of the options that holds"""
+    """raises : MethodError for the first statement about the options that holds"""
     for what, holds in wrong.items():
         if holds:
             raise MethodError(f"cannot make {kind}: {what}")

@@ -5,7 +5,7 @@
     zsum(A,B)      sum over methods of  weight (x - mean) / sd,  mean and sd (population) over the texts of the context
     ranksum(A,B)   sum over methods of  weight r,  r = 1 for the lowest text of the context; equal ones share the mean
 
-So what any other tool said of the texts stands in the same tables. Rows without a column attribute count on every
+So what any other tool gives the texts stands in the same tables. Rows without a column attribute count on every
 attribute. A weight may stand before each method of a sum: `zsum(-1*file:PATH)` turns a column round, where lower is
 better. A sum compares the texts of one context; between contexts it says nothing.
 """
@@ -29,17 +29,17 @@ from ..ratings import Ratings
 from .base import Kind, Method, MethodError, Tools, scored, signed
 
 
-def file_column(said: str) -> Method:
+def file_column(name: str) -> Method:
     """The method of a spec's text behind "file:".
 
     raises : MethodError for a path that is no file, or an option that is not there
     """
-    path, options = re.fullmatch(r"(.*?)(?::(\w+=.*))?", said.strip(), re.DOTALL).groups()  # type: ignore[union-attr]
+    path, options = re.fullmatch(r"(.*?)(?::(\w+=.*))?", name.strip(), re.DOTALL).groups()  # type: ignore[union-attr]
     if not Path(path).is_file():
         raise MethodError(
-            f"cannot read the scores file:{said}: there is no file {path!r}. Check the path", spec=f"file:{said}"
+            f"cannot read the scores file:{name}: there is no file {path!r}. Check the path", spec=f"file:{name}"
         )
-    return Kind(_file, "", fixed={"path": Path(path)}).method(f"file:{said}", options or "")
+    return Kind(_file, "", fixed={"path": Path(path)}).method(f"file:{name}", options or "")
 
 
 def _file(

@@ -30,7 +30,7 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 def fit(answers: Answers) -> tuple[JudgeModel, Posterior]:
     """The judge's parameters, and the positions under them.
 
-    The position bias is told from its opposite sign in the two orders, or from rungs against each other; where there
+    The position bias is known from its opposite sign in the two orders, or from rungs against each other; where there
     are neither, it counts as 0. Not converging is part of the result: JudgeModel.converged, Posterior.settled.
     Of more than 50,000 answers, the parameters are fitted on those about some of the targets, spread over all ladders;
     which ones depends on their number alone. The positions are of all.
@@ -226,7 +226,7 @@ def _spreads(answers: Answers, judge: JudgeModel, posterior: Posterior) -> Judge
 
 
 def _length(answers: Answers, judge: JudgeModel, posterior: Posterior) -> tuple[JudgeModel, Posterior]:
-    """By how much a text seems better that is twice as long, told by rungs of one level alone.
+    """By how much a text seems better that is twice as long, from rungs of one level alone.
 
     Rungs of one level are taken to be equally good in all ladders, however long. Texts do not tell it: the better ones
     may well be the longer ones.
@@ -241,13 +241,13 @@ def _length(answers: Answers, judge: JudgeModel, posterior: Posterior) -> tuple[
     weighed = among @ precision
     effect = float((weighed * (seen - np.arange(1.0, judge.n_rungs + 1))).sum() / ((weighed * among).sum() + prior))
     # What the answers leave open of the rungs is missing from what they say of length.
-    told = (weighed * among).sum() - np.einsum("cn,cnm,cm->", weighed, posterior.rung_cov, weighed)
+    known = (weighed * among).sum() - np.einsum("cn,cnm,cm->", weighed, posterior.rung_cov, weighed)
     change = effect - judge.length_effect
     moved = replace(
         posterior, rungs=posterior.rungs - change * length, mean=posterior.mean - change * answers.target_length
     )
-    told = max(float(told), 0.0)  # below 0 only before the scale has settled
-    return replace(judge, length_effect=effect, length_stderr=float(1 / np.sqrt(told + prior))), moved
+    known = max(float(known), 0.0)  # below 0 only before the scale has settled
+    return replace(judge, length_effect=effect, length_stderr=float(1 / np.sqrt(known + prior))), moved
 
 
 def _pooled(squares: FloatArray, prior: float, n_prior: float) -> float:

@@ -144,7 +144,7 @@ class Anchored:
         for group in groups:
             if not known:
                 scale, posterior = fitted(group.answers(verdicts), group.ladders, task, attribute, verdicts.signature)
-                settled = posterior.settled[group.place]
+                settled = posterior.settled[group.ladder_of]
             elif (scale := known[group.n_rungs]).judge.rungs_rise:
                 scale, posterior = placed(group.answers(verdicts), group.ladders, scale)
                 settled = posterior.settled  # each target has a ladder of its own

@@ -29,16 +29,16 @@ BATCH = 10_000
 class Group:
     """Targets on ladders of one length, and the pairs that are asked about.
 
-    members : of each target, its place in the call. ladders : by context id
-    place : of each target, place in ladders, shape (n_targets,)
-    pair : as in answers_of. at : of each pair, its place among all pairs of the call
+    members : of each target, its index in the call. ladders : by context id
+    ladder_of : of each target, index in ladders, shape (n_targets,)
+    pair : as in answers_of. at : of each pair, its index among all pairs of the call
     length : as in Answers, rungs and targets; or None
     """
 
     n_rungs: int
     members: list[int]
     ladders: dict[str, Ladder]
-    place: IntArray
+    ladder_of: IntArray
     pair: list[tuple[int, int, int]]
     at: list[int]
     length: Lengths | None
@@ -47,7 +47,7 @@ class Group:
         """verdicts : of all pairs of the call"""
         pair = np.array(self.pair, dtype=np.int64).reshape(-1, 3)
         by_order = verdicts.by_order[:, self.at]
-        return answers_of(list(self.ladders.values()), self.place, pair, by_order, verdicts.protocol, self.length)
+        return answers_of(list(self.ladders.values()), self.ladder_of, pair, by_order, verdicts.protocol, self.length)
 
     def among_rungs(self, attribute: str, placed: Container[str], n_before: int, both_orders: bool) -> list[Pair]:
         """Every rung is asked about against every other, of each ladder that is not placed yet.
@@ -113,7 +113,7 @@ def ask_adaptively(
             if one >= n:
                 rows[one - n, rung] = at
         contexts = list(group.ladders)
-        by_context = np.argsort(group.place, kind="stable")  # prompts of a context share their beginning
+        by_context = np.argsort(group.ladder_of, kind="stable")  # prompts of a context share their beginning
         for start in range(0, len(by_context), BATCH):
             some = by_context[start : start + BATCH]
 
@@ -122,12 +122,14 @@ def ask_adaptively(
 
             rounds = ask_in_rounds(
                 scale,
-                [contexts[place] for place in group.place[some].tolist()],
+                [contexts[place] for place in group.ladder_of[some].tolist()],
                 ask,
                 stop,
                 both_orders=asking.both_orders,
                 usable=rows[some] >= 0,
-                lengths=None if group.length is None else (group.length[0][group.place[some]], group.length[1][some]),
+                lengths=None
+                if group.length is None
+                else (group.length[0][group.ladder_of[some]], group.length[1][some]),
             )
             met |= {group.members[k]: done for k, done in zip(some.tolist(), rounds.met.tolist(), strict=True)}
             if progress and (n_saved := int((rounds.n_full - rounds.n_asked).sum())):
