@@ -96,7 +96,6 @@ def load_benchmark(name: str, folder: str | Path) -> Ratings:
         attributes=tuple(benchmark.scales),
         contexts=found.contexts,
         task=benchmark.task,
-        scales=scales,
         asked_as=benchmark.asked_as,
         source=f"{file.name}@{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}",
         left_out=left_out,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from ..evaluation.agreement import ALIASES, NAN_POLICIES, Agreement
-from ..evaluation.result import Evaluation, Place
+from ..evaluation.result import Evaluation
 from ..signature import Signature
 from .talk import clip, counted, reasons
 
@@ -98,19 +98,15 @@ def _number(value: float) -> str:
 def _notes(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
     """What the figures of a table leave out or make up; once for all attributes and methods that it is true of."""
     seen: dict[str, dict[str, list[str]]] = {}  # what -> attribute -> methods
-    for method in e.methods:
-        for attribute in e.attributes:
-            if e.scores[method, attribute].n_unscored < len(e.ratings):
-                for text in _left_out(e, e.at(method, attribute, level, statistic), level):
-                    seen.setdefault(text, {}).setdefault(attribute, []).append(method)
-    for what, places in seen.items():
-        by_methods: dict[tuple[str, ...], list[str]] = {}
-        for attribute, methods in places.items():
-            by_methods.setdefault(tuple(methods), []).append(attribute)
-        for names, attributes in by_methods.items():
+    for method, attribute in product(e.methods, e.attributes):
+        if e.scores[method, attribute].n_unscored < len(e.ratings):
+            for what in _left_out(e, e.at(method, attribute, level, statistic), level):
+                seen.setdefault(what, {}).setdefault(attribute, []).append(method)
+    for what, found in seen.items():
+        for names in dict.fromkeys(map(tuple, found.values())):
+            attributes = [attribute for attribute, methods in found.items() if tuple(methods) == names]
             where = "" if attributes == list(e.attributes) else f"{', '.join(attributes)}: "
-            who = "" if names == e.methods else f" ({', '.join(names)})"
-            yield f"  {where}{what}{who}"
+            yield f"  {where}{what}" + ("" if names == e.methods else f" ({', '.join(names)})")
 
 
 def _left_out(e: Evaluation, found: Agreement, level: str) -> Iterator[str]:
@@ -133,24 +129,18 @@ def _left_out(e: Evaluation, found: Agreement, level: str) -> Iterator[str]:
 
 def _contrasts(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
     """How much better each method is than the one that it is compared with."""
-    found = {each.place: each for each in e.contrasts if each.place[2:] == (level, statistic)}
+    found = [each for each in e.contrasts if each.place[2:] == (level, statistic)]
     if not found:
         return
     yield ""
     yield f"More than {e.settings.against}, over texts that both score; * p < .05, Holm's correction for {len(found)}"
-    rows = []
-    for method in e.methods:
-        if method == e.settings.against:
-            continue
-        cells = []
-        for attribute in e.attributes:
-            contrast = found[Place(method, attribute, level, statistic)]
-            gap = contrast.found
-            star = "*" if contrast.p_holm is not None and contrast.p_holm < 0.05 else " "
-            cells.append(_cell(gap.value, gap.low, gap.high) + star)
-        rows.append((method, cells))
-    yield from _blocks([f"{attribute} " for attribute in e.attributes], rows)
-    if n_left_out := sum(each.found.n_left_out for each in found.values()):
+    rows: dict[str, list[str]] = {}
+    for each in found:
+        star = "*" if each.p_holm is not None and each.p_holm < 0.05 else " "
+        cell = _cell(each.found.value, each.found.low, each.found.high)
+        rows.setdefault(each.place.method, []).append(cell + star)
+    yield from _blocks([f"{attribute} " for attribute in e.attributes], list(rows.items()))
+    if n_left_out := sum(each.found.n_left_out for each in found):
         yield f"  {counted(n_left_out, 'score')} not used: only one of the two methods scores that text"
 
 

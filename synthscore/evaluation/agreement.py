@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,8 @@ ALIASES: Mapping[Level, Mapping[str, str]] = {
     "system": {"DS": "system-level", "CA": "system-level", "PoE": "system-level", "UniEval": "system level"},
 }
 """Level -> paper -> what the paper calls it. "sample" and "summary" are swapped between DS and UniEval."""
+
+Found = TypeVar("Found", "Agreement", "Difference")
 
 LEAST_SYSTEMS = 3  # two points correlate with 1 or -1, whatever they are
 
@@ -164,14 +166,9 @@ def difference(
     fewer = min(a, b, key=lambda side: side.n_contexts)
     n_left_out = int((~np.isnan(human) & (np.isnan(one) != np.isnan(other))).sum())
     found = Difference(a.value - b.value, None, None, None, min(a.n, b.n), fewer.n_contexts, n_left_out)
-    note = a.note or b.note or no_interval(fewer.n_contexts)
-    if note:
-        return replace(found, note=note)
-    gaps = replicates(first.of_counts, draws, contexts) - replicates(second.of_counts, draws, contexts)
-    ends = interval(gaps)
-    if ends is None:
-        return replace(found, note="no resample has a value")
-    return replace(found, low=ends.low, high=ends.high, p=p_value(gaps), n_resamples=ends.n)
+    found = replace(found, note=a.note or b.note)
+    found, gaps = drawn(found, lambda counts: first.of_counts(counts) - second.of_counts(counts), draws, contexts)
+    return found if found.low is None else replace(found, p=p_value(gaps))
 
 
 # ------------------------------------------------------------------------------------------------- how
@@ -195,16 +192,21 @@ class Measured(NamedTuple):
 
     def drawn(self, draws: Draws | None, contexts: Sequence[str]) -> tuple[Agreement, FloatArray]:
         """With its interval; and its value in each resample, none where there is no interval."""
-        found, again = self.agreement, np.empty(0)
         if draws is None:
-            return found, again
-        note = found.note or no_interval(found.n_contexts)
-        if not note:
-            again = replicates(self.of_counts, draws, contexts)
-        ends = interval(again)
-        if ends is None:
-            return replace(found, note=note or "no resample has a value"), again
-        return replace(found, low=ends.low, high=ends.high, n_resamples=ends.n), again
+            return self.agreement, np.empty(0)
+        return drawn(self.agreement, self.of_counts, draws, contexts)
+
+
+def drawn(
+    found: Found, of_counts: Callable[[FloatArray], FloatArray], draws: Draws, contexts: Sequence[str]
+) -> tuple[Found, FloatArray]:
+    """As Measured.drawn, of a difference too."""
+    note = found.note or no_interval(found.n_contexts)
+    again = np.empty(0) if note else replicates(of_counts, draws, contexts)
+    ends = interval(again)
+    if ends is None:
+        return replace(found, note=note or "no resample has a value"), again
+    return replace(found, low=ends.low, high=ends.high, n_resamples=ends.n), again
 
 
 def measure(

@@ -11,7 +11,7 @@ from ..io.fields import Row, read_id, read_names, read_number, require_column, r
 from ..io.files import Source, read_rows
 from ..io.scores import Scores
 from ..signature import Signature
-from ..types import FloatArray, Score
+from ..types import Score
 from .ratings import RatedText, Ratings
 
 NO_ROW = "it has no row of scores"
@@ -31,11 +31,6 @@ class Joined:
     scores: Mapping[str, Scores]
     unmatched: tuple[str, ...] = ()
     errors: tuple[InputError, ...] = ()
-
-    @property
-    def values(self) -> Mapping[str, FloatArray]:
-        """Attribute -> score of each text, shape (n_texts,); NaN where there is none."""
-        return {name: scores.values for name, scores in self.scores.items()}
 
     @property
     def lines(self) -> list[str]:

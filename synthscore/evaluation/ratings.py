@@ -64,7 +64,6 @@ class Ratings:
     task : name of the task whose templates ask about these texts; "" where nothing is to be asked
     contexts : context id -> context; without those whose text is not known
     attributes : in the order in which tables show them
-    scales : attribute -> (lowest, highest) possible rating
     asked_as : attribute -> the task's attribute of the same meaning, where their names differ
     source : what the ratings were read from, with a hash
     left_out : what the source holds that is not here, and why; one line a reason, with a count
@@ -76,7 +75,6 @@ class Ratings:
     attributes: tuple[str, ...]
     contexts: Mapping[str, Context] = field(default_factory=dict)
     task: str = ""
-    scales: Mapping[str, Scale] = field(default_factory=dict)
     asked_as: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
     left_out: tuple[str, ...] = ()
@@ -133,16 +131,15 @@ class Ratings:
             attributes=found.attributes,
             contexts=found.contexts,
             task=task,
-            scales=dict(scales or {}),
             source=f"{Path(path).name if named else 'rows'}@{text_hash(*map(repr, held))[:12]}",
             left_out=(*found.broken, *found.unrated),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Rows that `load` reads; what is known of a context stands in the row of its first text."""
-        write_rows(self.to_rows(), path)
+        write_rows(self._rows(), path)
 
-    def to_rows(self) -> Iterator[dict[str, Any]]:
+    def _rows(self) -> Iterator[dict[str, Any]]:
         contexts = dict(self.contexts)
         for text in self.texts:
             row: dict[str, Any] = {name: getattr(text, name) for name in ("id", "context_id", "system", "text")}

@@ -11,8 +11,8 @@ from ..errors import InputError, LabelError, LadderError, TaskError, TemplateErr
 from ..io.scores import Scores
 from ..signature import Signature
 from ..types import FloatArray
-from .agreement import Agreement, difference, measure
-from .bootstrap import Draws, adjusted, draw_contexts, interval
+from .agreement import Agreement, Difference, difference, measure
+from .bootstrap import adjusted, draw_contexts, interval
 from .methods.base import Method, MethodError, Tools
 from .people import Reliability, reliability
 from .ratings import Ratings
@@ -101,44 +101,34 @@ def evaluate_scores(
     contrasts: list[Contrast] = []
     for level, statistic in settings.kinds:
         how: dict[str, Any] = {"level": level, "statistic": statistic}
+        with_policy = how | {"nan_policy": settings.nan_policy}
+        gaps: dict[Place, Difference] = {}
         for method in methods:
             again: list[FloatArray] = []  # the same resamples for all attributes, so that their mean is resampled too
             for attribute in attributes:
-                place = Place(method, attribute, level, statistic)
-                found = measure(
-                    values[method, attribute], human[attribute], *texts, **how, nan_policy=settings.nan_policy
-                )
+                place, column = Place(method, attribute, level, statistic), values[method, attribute]
+                found = measure(column, human[attribute], *texts, **with_policy)
                 agreements[place], resampled = found.drawn(draws, ratings.context_ids)
                 again.append(resampled)
-            of_each = [agreements[Place(method, attribute, level, statistic)].value for attribute in attributes]
+                if draws and settings.against not in ("", method):
+                    other = values[settings.against, attribute]
+                    gaps[place] = difference(column, other, human[attribute], *texts, draws=draws, **with_policy)
+            mean = np.mean([agreements[Place(method, attribute, level, statistic)].value for attribute in attributes])
             ends = interval(np.mean(again, axis=0)) if all(map(len, again)) else None
-            means[method, level, statistic] = Mean(float(np.mean(of_each)), *(ends[:2] if ends else (None, None)))
+            means[method, level, statistic] = Mean(float(mean), *(ends[:2] if ends else (None, None)))
         for attribute in attributes:
             if any(len(text.annotators.get(attribute, ())) > 1 for text in ratings):
                 people[attribute, level, statistic] = reliability(ratings, attribute, draws=draws, **how)
-        if settings.against and draws:
-            places = [Place(m, a, level, statistic) for m in methods if m != settings.against for a in attributes]
-            contrasts += _contrasts(places, settings, ratings, values, draws)
+        contrasts += _contrasts(gaps, settings.against)
     lines = (*ratings.left_out, *left_out)
     return Evaluation(ratings, scores, settings, agreements, means, tuple(contrasts), people, lines)
 
 
-def _contrasts(
-    places: Sequence[Place],
-    settings: Settings,
-    ratings: Ratings,
-    values: Mapping[tuple[str, str], FloatArray],
-    draws: Draws,
-) -> list[Contrast]:
-    """Of methods with settings.against, corrected together."""
-    found = []
-    for method, attribute, level, statistic in places:
-        how: dict[str, Any] = {"level": level, "statistic": statistic, "nan_policy": settings.nan_policy}
-        columns = values[method, attribute], values[settings.against, attribute], ratings.human(attribute)
-        found.append(difference(*columns, ratings.context_ids, ratings.systems, draws=draws, **how))
-    p = [np.nan if each.p is None else each.p for each in found]
+def _contrasts(gaps: Mapping[Place, Difference], against: str) -> list[Contrast]:
+    """With p-values corrected together."""
+    p = [np.nan if gap.p is None else gap.p for gap in gaps.values()]
     corrected = zip(*(column.tolist() for column in adjusted(p)), strict=True)
     return [
-        Contrast(place, settings.against, each, *(None if np.isnan(value) else value for value in both))
-        for place, each, both in zip(places, found, corrected, strict=True)
+        Contrast(place, against, gap, *(None if np.isnan(value) else value for value in both))
+        for (place, gap), both in zip(gaps.items(), corrected, strict=True)
     ]

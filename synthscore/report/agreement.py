@@ -56,10 +56,10 @@ def agreements(ratings: Ratings, scores: Mapping[str, Iterable[tuple[Score, Sign
             found.lines.append(f"{name}: {error}")
             continue
         found.lines += [f"{name}: {line}" for line in joined.lines]
-        for attribute, values in joined.values.items():
+        for attribute, column in joined.scores.items():
             human = ratings.human(attribute)
             for level in LEVELS:
-                of = agreement(values, human, ratings.context_ids, ratings.systems, level=level, draws=draws)
+                of = agreement(column.values, human, ratings.context_ids, ratings.systems, level=level, draws=draws)
                 found.figures.append(_figure(name, attribute, level, "spearman", of))
     return found
 

@@ -233,23 +233,6 @@ def test_fewer_rungs_are_those_of_the_larger_ladder():
             scores(f"ladder:n_rungs={n_rungs}", references=ladders(9))
 
 
-def test_rungs_can_weigh_otherwise():
-    (uniform, explicit) = (scores(f"ladder:rung_values={values}") for values in ("1", "1/1/1/1/1"))
-    assert uniform.values.tolist() == explicit.values.tolist()
-    (score, *_) = uniform
-    assert score.value == pytest.approx(sum(v.better - v.worse for v in score.verdicts))
-    (score, *_) = scores("ladder:rung_values=0/0/0/0/-2.5")
-    assert score.value == pytest.approx(-2.5 * (score.verdicts[-1].better - score.verdicts[-1].worse))
-    with pytest.raises(MethodError, match=r"cannot weigh rungs by 1/2: the ladders have 5 rungs"):
-        scores("ladder:rung_values=1/2")
-    mixed = type(ladders())((*ladders(5, ("c1",)), *ladders(3, ("c2",))))
-    with pytest.raises(MethodError, match=r"the ladders have 3 or 5 rungs"):
-        scores("ladder:rung_values=1", references=mixed)
-    for broken in ("a", "1/", "nan/1"):
-        with pytest.raises(MethodError, match=r"numbers with / between"):
-            method(f"ladder:rung_values={broken}")
-
-
 def test_texts_without_words_or_ladder_are_unscored_with_the_reason():
     ratings = rated({"c1": (2.0, None), "c2": (3.0,)})
     found = scores("ladder", ratings, references=ladders(contexts=("c1",)))

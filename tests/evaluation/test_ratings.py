@@ -218,7 +218,7 @@ THREE = ratings_of("c1/a", "c1/b", "c2/a")
 def test_scores_are_joined_in_the_order_of_the_texts_and_what_is_not_there_is_named():
     rows = [scored("c2/a", 3.0), scored("c1/a", None, reason="too long"), scored("c9/a", 1.0)]
     joined = join(THREE, rows)
-    np.testing.assert_array_equal(joined.values["coherence"], [np.nan, np.nan, 3.0])
+    np.testing.assert_array_equal(joined.scores["coherence"].values, [np.nan, np.nan, 3.0])
     assert [score.reason for score in joined.scores["coherence"]] == ["too long", "it has no row of scores", ""]
     assert joined.unmatched == ("row 3, c9/a/coherence",)
     assert joined.scores["coherence"].signature == SIGNATURE
@@ -234,7 +234,7 @@ def test_a_file_of_scores_joins_as_its_rows_do(tmp_path, end):
     rows = [scored("c1/a", 1.5), scored("c1/b", None, reason="empty")]
     write_rows(rows, tmp_path / f"scores{end}")
     joined = join(THREE, tmp_path / f"scores{end}")
-    np.testing.assert_array_equal(joined.values["coherence"], [1.5, np.nan, np.nan])
+    np.testing.assert_array_equal(joined.scores["coherence"].values, [1.5, np.nan, np.nan])
     assert joined.scores["coherence"][1].reason == "empty"
 
 
@@ -247,7 +247,7 @@ def test_a_row_is_matched_by_its_id_or_else_by_context_and_system():
             {"id": "c2/a", "attribute": "coherence", "score": 3},
         ],
     )
-    assert joined.values["coherence"].tolist() == [1, 2, 3]
+    assert joined.scores["coherence"].values.tolist() == [1, 2, 3]
 
 
 def test_an_id_of_another_context_is_another_text():
@@ -256,7 +256,7 @@ def test_an_id_of_another_context_is_another_text():
     with pytest.raises(InputError, match=r"no score is about a text of mine on one of coherence; there are 1 of other"):
         join(ratings, rows)
     rows.append({"id": "1", "context_id": "c1", "attribute": "coherence", "score": 2})
-    assert join(ratings, rows).values["coherence"].tolist() == [2]
+    assert join(ratings, rows).scores["coherence"].values.tolist() == [2]
 
 
 def test_a_system_that_wrote_two_texts_for_a_context_identifies_neither():
@@ -266,7 +266,7 @@ def test_a_system_that_wrote_two_texts_for_a_context_identifies_neither():
         {"id": "2", "attribute": "coherence", "score": 1},
     ]
     joined = join(Ratings("mine", texts, ("coherence",)), rows)
-    np.testing.assert_array_equal(joined.values["coherence"], [np.nan, 1])
+    np.testing.assert_array_equal(joined.scores["coherence"].values, [np.nan, 1])
     assert len(joined.unmatched) == 1
 
 
@@ -274,11 +274,11 @@ def test_the_tasks_name_of_an_attribute_is_understood_unless_the_ratings_use_it_
     asked_as = {"informativeness": "relevance", "relevance": "consistency"}
     ratings = ratings_of("c1/a", attributes=("informativeness", "relevance"), asked_as=asked_as)
     joined = join(ratings, [scored("c1/a", 1, "relevance"), scored("c1/a", 2, "informativeness")])
-    assert {name: values.tolist() for name, values in joined.values.items()} == {
+    assert {name: scores.values.tolist() for name, scores in joined.scores.items()} == {
         "informativeness": [2],
         "relevance": [1],
     }
-    assert join(ratings, [scored("c1/a", 1, "consistency")]).values["relevance"].tolist() == [1]
+    assert join(ratings, [scored("c1/a", 1, "consistency")]).scores["relevance"].values.tolist() == [1]
     with pytest.raises(InputError, match="no score is about"):
         join(ratings_of("c1/a"), [scored("c1/a", 1, "fluency")])
     two = ratings_of("c1/a", attributes=("one", "other"), asked_as={"one": "fluency", "other": "fluency"})
@@ -289,7 +289,7 @@ def test_the_tasks_name_of_an_attribute_is_understood_unless_the_ratings_use_it_
 def test_rows_without_an_attribute_are_about_the_one_that_is_said():
     rows = [{"id": "c1/a", "score": 1}, {"id": "c1/b", "score": 2, "attribute": "fluency"}]
     joined = join(THREE, rows, attribute="coherence")
-    np.testing.assert_array_equal(joined.values["coherence"], [1, np.nan, np.nan])
+    np.testing.assert_array_equal(joined.scores["coherence"].values, [1, np.nan, np.nan])
     assert joined.unmatched == ("row 2, c1/b/fluency",)
 
 
@@ -311,7 +311,7 @@ def test_two_scores_of_one_text_are_an_error_that_names_both_rows():
 )
 def test_a_broken_score_is_counted_and_the_others_are_joined(change, said):
     joined = join(THREE, [scored("c1/a", 1.0) | change, scored("c1/b", 2.0)])
-    np.testing.assert_array_equal(joined.values["coherence"], [np.nan, 2, np.nan])
+    np.testing.assert_array_equal(joined.scores["coherence"].values, [np.nan, 2, np.nan])
     assert said in str(joined.errors[0])
     assert joined.lines[-1].startswith("1 rows that hold no score")
 
@@ -326,5 +326,5 @@ def test_rows_without_a_score_column_are_an_error_that_says_what_was_expected():
 def test_the_order_of_the_rows_does_not_matter(order, values):
     by_id = dict(zip(("c1/a", "c1/b", "c2/a"), values, strict=True))
     joined = join(THREE, [scored(id_, by_id[id_]) for id_ in order])
-    assert joined.values["coherence"].tolist() == values
+    assert joined.scores["coherence"].values.tolist() == values
     assert joined.lines == []

@@ -185,7 +185,7 @@ def test_scores_become_rows_that_join_with_ratings():
     rows = score_rows([score("a", 4), score("b", 2.5), score("a", 3, repeat=1), score("a", 1, "mcq")], "rts")
     assert [(row["id"], row["score"], row["n_repeats"]) for row in rows] == [("c1/a", 3.5, 2), ("c1/b", 2.5, 1)]
     joined = join(RATINGS, rows)
-    np.testing.assert_array_equal(joined.values["coherence"], [3.5, 2.5, np.nan, np.nan])
+    np.testing.assert_array_equal(joined.scores["coherence"].values, [3.5, 2.5, np.nan, np.nan])
     assert str(joined.scores["coherence"].signature).startswith("model:J|prompt:theirs|method:rts|published:")
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import isfinite
 from typing import Annotated
 
 from ...io.scores import Scores
@@ -32,22 +30,11 @@ from .base import (
 )
 
 
-class RungValues(tuple[float, ...]):
-    """Of "1/2/3/4/5", worst rung first, or of one for all rungs."""
-
-    def __new__(cls, text: str) -> RungValues:
-        with suppress(ValueError):
-            if all(map(isfinite, numbers := [float(word) for word in text.split("/")])):
-                return super().__new__(cls, numbers)
-        raise ValueError("numbers with / between, such as 1/2/3/4/5, or one for all rungs")
-
-
 @dataclass(frozen=True, slots=True)
 class OnLadders:
     """Scores texts against the ladders of `Tools.references`.
 
     n_rungs : takes the ladder of so many rungs out of each; None: the ladders as they are
-    rung_values : instead of 1..N, worst rung first; one alone stands for all. The value is then the weighted sum
     """
 
     both_orders: bool = False
@@ -55,7 +42,6 @@ class OnLadders:
     samples: Count | None = None
     seed: Seed = 0
     n_rungs: Annotated[int, Span(2)] | None = None
-    rung_values: RungValues | None = None
     min_mass: Share = 0.01
     max_unreported: Share = 0.02
 
@@ -81,7 +67,7 @@ class OnLadders:
             attribute=asked.name,
             task=task.name,
             asking=Asking(self.protocol, self.both_orders, tools.templates, self.min_mass, self.max_unreported),
-            scoring=Paper(self.samples, self.seed, rung_values=self._values(ladders)),
+            scoring=Paper(self.samples, self.seed),
         )
         found: list[float | str | Score] = [_why_not(text, ratings, ladders.get(text.context_id)) for text in ratings]
         rows = by_context(ratings, (row for row, why in enumerate(found) if not why))
@@ -103,18 +89,6 @@ class OnLadders:
                 )
             rungs = tuple(replace(rung, level=level) for level, rung in enumerate(rungs[::step], 1))
         return replace(ladder, rungs=rungs, context=ladder.context or contexts.get(ladder.context_id))
-
-    def _values(self, ladders: Mapping[str, Ladder]) -> tuple[float, ...] | None:
-        if self.rung_values is None:
-            return None
-        sizes = sorted({ladder.n_rungs for ladder in ladders.values()})
-        values = self.rung_values * sizes[0] if len(self.rung_values) == 1 else self.rung_values
-        if sizes != [len(values)]:
-            raise MethodError(
-                f"cannot weigh rungs by {'/'.join(f'{value:g}' for value in values)}: the ladders have "
-                f"{' or '.join(map(str, sizes))} rungs, expected one value a rung, worst first"
-            )
-        return values
 
 
 def _why_not(text: RatedText, ratings: Ratings, ladder: Ladder | None) -> str:
