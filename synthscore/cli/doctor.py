@@ -125,7 +125,7 @@ def _print_prompt(engine: Engine, prompt: Prompt, what: str, protocol: ProtocolN
         return
     try:
         n_tokens = len(tokens.encode(prompt))
-        found, names = tokens.label_forms(prompt, labels), tokens.describe(prompt, labels)
+        found = tokens.label_forms(prompt, labels)
     except EngineError:  # the answers, or rather their failure, say why
         return
     _print("", [f"({counted(n_tokens, 'token')})"])
@@ -134,7 +134,7 @@ def _print_prompt(engine: Engine, prompt: Prompt, what: str, protocol: ProtocolN
         how = "by themselves: they would change the prompt's last token"
     lines = [f"tokens, tokenised {how}; the forms of a label are added up"]
     for label, forms in zip(labels, found.forms, strict=True):
-        shown = (f"{' '.join(name)} ({' '.join(map(str, ids))})" for name, ids in zip(names[label], forms, strict=True))
+        shown = (f"{' '.join(tokens.spelled(ids))} ({' '.join(map(str, ids))})" for ids in forms)
         lines.append(f"{label:<8} {'  or  '.join(shown)}")
     _print("labels", lines)
 

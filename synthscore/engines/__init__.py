@@ -32,12 +32,6 @@ def open_engine(name: str, **options: Any) -> Engine:
     kind, colon, _ = name.partition(":")
     if colon and kind == "recorded":
         return _open_recorded(name, options)
-    if colon and kind == "vllm":
-        raise EngineError(
-            f"cannot open {name!r}: vLLM is not loaded in this process. Start a server, vllm serve "
-            f"{name.partition(':')[2]}, and name that: http://localhost:8000/v1",
-            model=name,
-        )
     if name == "nano":  # small, so there is nothing to gain from other numbers on other machines
         options = {"dtype": "float32", **options}
     folder = resource("data/nano") if name == "nano" else Path(name).expanduser()

@@ -7,17 +7,19 @@ of its tokens is read behind those before it.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ..engine import Answer, Answers, LabelAnswer, OtherToken, Progress, Question
-from ..errors import EngineError, LabelError, SynthscoreWarning
+from ..errors import EngineError, LabelError
 from ..types import FloatArray
-from .tokens import Ids, LabelForms, PromptTokenizer
+from .tokens import Ids, LabelForms, PromptTokenizer, warn_of_boundary
+
+if TYPE_CHECKING:
+    import torch
 
 TokenIds = npt.NDArray[np.int32]
 
@@ -60,14 +62,6 @@ class _Asked(Generic[K]):
             self._answers[row] = answer.copy() if isinstance(answer, np.ndarray) else answer
 
 
-def warn_of_boundary(name: str, what: str) -> None:
-    warnings.warn(
-        f"{name}: the tokenizer merges {what} with the end of a prompt, so they are tokenised by themselves",
-        SynthscoreWarning,
-        stacklevel=5,
-    )
-
-
 class _Question(NamedTuple):
     """Which label follows these ids? ids : int32 as bytes"""
 
@@ -90,7 +84,7 @@ class Questions(_Asked[_Question]):
         self.tokens_computed = 0
         if any(asked.forms.boundary == "separate" for asked in self._rows):
             warn_of_boundary(name, f"the labels {list(questions[0].labels)}")
-        self._places: dict[tuple[bytes, Ids], int] = {}  # prompt and beginning of a label -> sequence
+        self._indices: dict[tuple[bytes, Ids], int] = {}  # prompt and beginning of a label -> sequence
         self._needed: list[set[int]] = []  # after each sequence: the tokens whose log-probability is asked for
         self._asked_at: dict[int, list[_Question]] = {}
         self._values: dict[tuple[int, int], float] = {}
@@ -98,46 +92,38 @@ class Questions(_Asked[_Question]):
         for question in self._rows:
             for form in question.forms.all:
                 for n in range(len(form)):
-                    self._needed[self._place(question, form[:n])].add(form[n])
-            self._asked_at.setdefault(self._places[question.ids, ()], []).append(question)
+                    self._needed[self._index(question, form[:n])].add(form[n])
+            self._asked_at.setdefault(self._indices[question.ids, ()], []).append(question)
 
     def _key(self, question: Question) -> _Question:
         ids, forms = self._tokenizer.question(question.prompt, question.labels)
         return _Question(np.array(ids, dtype=np.int32).tobytes(), forms)
 
-    def _place(self, question: _Question, start: Ids) -> int:
+    def _index(self, question: _Question, start: Ids) -> int:
         key = (question.ids, start)
-        if key not in self._places:
-            self._places[key] = len(self.sequences)
+        if key not in self._indices:
+            self._indices[key] = len(self.sequences)
             ids = np.frombuffer(question.ids, dtype=np.int32)
             self.sequences.append(np.concatenate([ids, np.array(start, dtype=np.int32)]) if start else ids)
             self.n_starts.append(len(ids))
             self._needed.append(set())
-        return self._places[key]
+        return self._indices[key]
 
-    def needed(self, group: Sequence[int]) -> tuple[list[int], list[int], int]:
-        """For the sequences of a group: rows of the group and tokens to be looked up, and how many of the most probable
-        tokens to list, so that one of them begins no label."""
-        pairs = [(row, token) for row, place in enumerate(group) for token in sorted(self._needed[place])]
-        n_top = 1 + max(len(self._needed[place]) for place in group)
-        return [row for row, _ in pairs], [token for _, token in pairs], n_top
+    def add(self, group: Sequence[int], log_probs: torch.Tensor, n_tokens: int) -> None:
+        """What was found after a group of sequences, run over so many tokens.
 
-    def add(
-        self,
-        group: Sequence[int],
-        values: Iterable[float],
-        top: Iterable[tuple[Sequence[int], Sequence[float]]],
-        n_tokens: int,
-    ) -> None:
-        """What `needed` asked for: log-probabilities in its order; for each sequence its most probable tokens, with
-        their log-probabilities; and how many tokens were run over."""
-        rows, tokens, _ = self.needed(group)
-        for row, token, value in zip(rows, tokens, values, strict=True):
+        log_probs : of the token after each, float32, shape (n_sequences, vocabulary)
+        """
+        pairs = [(row, token) for row, index in enumerate(group) for token in sorted(self._needed[index])]
+        rows, tokens = map(list, zip(*pairs, strict=True))
+        for (row, token), value in zip(pairs, log_probs[rows, tokens].tolist(), strict=True):
             self._values[group[row], token] = value
-        for place, (top_tokens, top_values) in zip(group, top, strict=True):
-            self._top[place] = list(zip(top_tokens, top_values, strict=True))
+        n_top = 1 + max(len(self._needed[index]) for index in group)  # one of them begins no label
+        best = log_probs.topk(min(n_top, log_probs.shape[-1]))
+        for index, top, values in zip(group, best.indices.tolist(), best.values.tolist(), strict=True):
+            self._top[index] = list(zip(top, values, strict=True))
         self.tokens_computed += n_tokens
-        if self._progress and (n := sum(len(self._rows[q]) for place in group for q in self._asked_at.get(place, ()))):
+        if self._progress and (n := sum(len(self._rows[q]) for index in group for q in self._asked_at.get(index, ()))):
             self._progress(n)
 
     def answers(self) -> Answers:
@@ -158,11 +144,11 @@ class Questions(_Asked[_Question]):
         )
 
     def _log_prob(self, ids: bytes, form: Ids) -> float:
-        return sum(self._values[self._places[ids, form[:n]], token] for n, token in enumerate(form))
+        return sum(self._values[self._indices[ids, form[:n]], token] for n, token in enumerate(form))
 
     def _other_token(self, question: _Question) -> OtherToken:
         """The most probable token that begins no label."""
-        top = self._top[self._places[question.ids, ()]]
+        top = self._top[self._indices[question.ids, ()]]
         token, log_prob = next(((t, v) for t, v in top if t not in question.forms.starts), (0, -np.inf))
         return OtherToken(self._tokenizer.tokenizer.decode([token]), log_prob)
 
@@ -189,9 +175,9 @@ class Readings(_Asked[tuple[bytes, int]]):
         self._n_separate += boundary == "separate"
         return np.array([*ids, *added], dtype=np.int32).tobytes(), len(ids)
 
-    def add(self, place: int, log_probs: FloatArray) -> None:
+    def add(self, index: int, log_probs: FloatArray) -> None:
         """What was read of a sequence: the log-probabilities of its tokens from n_start on, nats."""
-        key = self._keys[place]
+        key = self._keys[index]
         self._answered(key, EngineError(NOT_NUMBERS) if np.isnan(log_probs).any() else log_probs)
         if self._progress:
             self._progress(len(self._rows[key]))

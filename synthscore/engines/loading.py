@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
+import numpy as np
 import torch
 import transformers
 from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, PreTrainedConfig
 from transformers.utils import logging as hf_logging
 
-from ..engine import Answers, Progress, Question, answer_by_kind
+from ..engine import Answer, Answers, Progress, Question, Sampling, answer_by_kind
 from ..errors import EngineError
 from ..signature import Signature
+from .labels import TokenIds
 from .revision import folder_revision
 from .tokens import PromptTokenizer
 
@@ -165,9 +167,34 @@ class LocalEngine(ABC):
     def _judge(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
         """Of questions on the same labels."""
 
-    @abstractmethod
     def _write(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
-        """Of texts with the same sampling."""
+        """Of texts with the same sampling, each drawn with its question's seed alone.
+
+        A text ends where the model ends it or before a stop string ("stop"), or is cut at max_new_tokens or where the
+        model's context ends ("length").
+        """
+        answers: list[Answer] = [EngineError("not written")] * len(questions)
+        prompts: dict[int, TokenIds] = {}
+        for row, question in enumerate(questions):
+            try:
+                prompts[row] = np.array(self.prompts.encode(question.prompt), dtype=np.int32)
+            except EngineError as error:
+                answers[row] = error
+        if progress and len(prompts) < len(questions):
+            progress(len(questions) - len(prompts))
+        rows, sampling = list(prompts), questions[0].sampling or Sampling()
+        for batch, texts in self._written(list(prompts.values()), sampling, [questions[row].seed for row in rows]):
+            for index, text in zip(batch, texts, strict=True):
+                answers[rows[index]] = text
+            if progress:
+                progress(len(batch))
+        return Answers(answers)
+
+    def _written(
+        self, prompts: Sequence[TokenIds], sampling: Sampling, seeds: Sequence[int]
+    ) -> Iterator[tuple[list[int], Sequence[Answer]]]:
+        """Every prompt once, some side by side: which they are, and their texts."""
+        raise NotImplementedError
 
     @abstractmethod
     def _read(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
@@ -178,18 +205,15 @@ class LocalEngine(ABC):
         cls: type[E],
         path_or_id: str | Path,
         *,
-        name: str | None = None,
-        revision: str | None = None,
         dtype: DType = "auto",
-        device: str | None = None,
-        device_map: Any = None,
         max_tokens: int | None = None,
         backend: Any = "auto",
         exact: bool = False,
+        **options: Any,
     ) -> E:
         """A model from a local folder or the hub.
 
-        dtype, device, device_map : see `load`
+        dtype, options : of `load`
         max_tokens, backend : as the engine says; None: its default
         exact : numbers that do not depend on what else is asked, to the last bit: the backend that reads prompts alone,
             float32 unless a dtype is named, texts one at a time. Slow: nothing is shared.
@@ -199,16 +223,7 @@ class LocalEngine(ABC):
             if backend not in ("auto", cls.alone):
                 raise EngineError(f"exact=True with backend {backend!r}: expected one of the two")
             backend, dtype = cls.alone, "float32" if dtype == "auto" else dtype
-        loaded = load(
-            cls.auto_class,
-            cls.kind,
-            path_or_id,
-            name=name,
-            revision=revision,
-            dtype=dtype,
-            device=device,
-            device_map=device_map,
-        )
+        loaded = load(cls.auto_class, cls.kind, path_or_id, dtype=dtype, **options)
         names = {"name": loaded.name, "revision": loaded.revision}
         return cls(loaded.model, loaded.tokenizer, **names, max_tokens=max_tokens, backend=backend)
 

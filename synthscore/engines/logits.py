@@ -7,14 +7,13 @@ Shared by all engines whose model runs here. Log-probabilities are of float32: n
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TypeVar, cast
 
 import torch
 
 from ..errors import EngineError, SynthscoreWarning
 from ..types import FloatArray, IntArray
-from .labels import Questions
 
 MAX_ROWS = 16  # sequences side by side: bounds the logits, (rows, places, vocabulary)
 MOST_LOGITS = 2**25  # at once, where they are read at many places: 128 MiB in float32
@@ -26,18 +25,6 @@ Backend = TypeVar("Backend", bound=str)
 def log_softmax(logits: torch.Tensor) -> torch.Tensor:
     """Log-probabilities of logits, nats, over the last axis, in float32."""
     return logits.float().log_softmax(-1)
-
-
-def report(questions: Questions, group: Sequence[int], log_probs: torch.Tensor, n_tokens: int) -> None:
-    """Answer a group of sequences. log_probs : of the token after each, shape (n_sequences, vocabulary)"""
-    rows, tokens, n_top = questions.needed(group)
-    best = log_probs.topk(min(n_top, log_probs.shape[-1]))
-    questions.add(
-        group,
-        log_probs[torch.tensor(rows), torch.tensor(tokens)].tolist(),
-        zip(best.indices.tolist(), best.values.tolist(), strict=True),
-        n_tokens,
-    )
 
 
 def chosen(logits: torch.Tensor, rows: IntArray, tokens: IntArray) -> FloatArray:

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..engine import Prompt
-from ..errors import EngineError, LabelError, PromptTooLongError
+from ..errors import EngineError, LabelError, PromptTooLongError, SynthscoreWarning
 
 Ids = tuple[int, ...]
 Boundary = Literal["whole", "separate"]
@@ -181,14 +182,6 @@ class PromptTokenizer:
             raise EngineError(f"the continuation {text!r:.60} has no tokens, expected at least one. Give it a text")
         return tuple(added), boundary
 
-    def describe(self, prompt: Prompt, labels: Sequence[str]) -> dict[str, list[list[str]]]:
-        """For each label the tokens of each of its forms, for people to look at."""
-        found = self.label_forms(prompt, labels)
-        return {
-            label: [self.tokenizer.convert_ids_to_tokens(list(form)) for form in forms]
-            for label, forms in zip(found.labels, found.forms, strict=True)
-        }
-
     # -------------------------------------------------------------------------------------------- prompts
 
     def _render(self, prompt: Prompt) -> tuple[str, list[Span]]:
@@ -283,7 +276,7 @@ class PromptTokenizer:
         for form in forms:
             if not form or self._unk in form:
                 raise LabelError(
-                    f"the model's tokenizer cannot write the label {label!r}: its tokens are {self._tokens(form)}, "
+                    f"the model's tokenizer cannot write the label {label!r}: its tokens are {self.spelled(form)}, "
                     f"with an unknown one among them. Take labels whose letters the model knows, or another model",
                     label=label,
                 )
@@ -296,13 +289,22 @@ class PromptTokenizer:
                         if _begins(a, b) or _begins(b, a):
                             raise LabelError(
                                 f"labels {labels[first]!r} and {labels[second]!r} cannot be told apart: their tokens "
-                                f"are {self._tokens(a)} and {self._tokens(b)}, and one begins with the other. "
+                                f"are {self.spelled(a)} and {self.spelled(b)}, and one begins with the other. "
                                 "Take labels of which none is the beginning of another",
                                 labels=(labels[first], labels[second]),
                             )
 
-    def _tokens(self, form: Ids) -> list[str]:
+    def spelled(self, form: Ids) -> list[str]:
         return list(self.tokenizer.convert_ids_to_tokens(list(form)))
+
+
+def warn_of_boundary(name: str, what: str) -> None:
+    """Where LabelForms.boundary is "separate"."""
+    warnings.warn(
+        f"{name}: the tokenizer merges {what} with the end of a prompt, so they are tokenised by themselves",
+        SynthscoreWarning,
+        stacklevel=5,
+    )
 
 
 def _begins(form: Ids, start: Ids) -> bool:

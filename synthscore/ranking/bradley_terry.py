@@ -213,7 +213,6 @@ def _ranked(
     fit = maximise(
         graph,
         likelihood,
-        likelihood.games,
         start=_odds_of_winning(graph, likelihood.wins, likelihood.losses),
         theta=start,
         prior=prior,

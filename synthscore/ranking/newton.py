@@ -38,6 +38,10 @@ class Slopes(NamedTuple):
 
 
 class Likelihood(Protocol):
+    """games : float64, shape (n_edges,), > 0; the weight of each edge's comparisons"""
+
+    games: FloatArray
+
     def slopes(self, d: FloatArray, theta: float) -> Slopes: ...
 
 
@@ -83,7 +87,6 @@ class _Point:
 def maximise(
     graph: Graph,
     likelihood: Likelihood,
-    games: FloatArray,
     *,
     start: FloatArray,
     theta: float = 0.0,
@@ -91,17 +94,16 @@ def maximise(
 ) -> Fit:
     """The scores (mean zero) and theta of greatest likelihood, by Newton's method.
 
-    games : shape (n_edges,), the weight of each edge's comparisons, > 0
     prior : wins of every candidate against every other one, both ways: prior times the sum over all pairs of
         log sigma(d) + log sigma(-d) is added to the log-likelihood. O(N^2) time and memory
     raises : RankingError for a prior on more than 10,000 candidates
     """
     if prior:
         require_dense(graph.n, "a prior on all pairs", "Take poe-bt, or bt with prior='observed'")
-    scale = graph.degrees(games) + 2 * prior * (graph.n - 1)
+    scale = graph.degrees(likelihood.games) + 2 * prior * (graph.n - 1)
     point = _Point(graph, likelihood, prior, start - start.mean(), theta)
     if point.slopes.theta is not None:
-        scale = np.append(scale, games.sum())
+        scale = np.append(scale, likelihood.games.sum())
     change, first = np.inf, float(np.sqrt(point.gradient @ point.gradient))
     for iteration in range(MAX_ITERATIONS + 1):
         left = float(np.max(np.abs(point.gradient) / scale))

@@ -23,7 +23,7 @@ from ...engine import Answers, Progress, Prompt, Question
 from ...errors import EngineError
 from ..labels import Questions, TokenIds
 from ..loading import LocalEngine, max_length
-from ..logits import choose_backend, disagreement, log_softmax, report
+from ..logits import choose_backend, disagreement, log_softmax
 from ..tokens import PromptTokenizer
 from .model import ATTENTION, marks_of, states
 from .plan import chunks, plan
@@ -54,7 +54,7 @@ class IsolatedEngine(LocalEngine):
         questions = Questions(asked, self.prompts, self.name, progress)
         for group in self._groups(questions.sequences):
             log_probs, n_tokens = self._run([questions.sequences[place] for place in group])
-            report(questions, group, log_probs, n_tokens)
+            questions.add(group, log_probs, n_tokens)
         return questions.answers()
 
     def _write(self, asked: Sequence[Question], progress: Progress | None) -> Answers:

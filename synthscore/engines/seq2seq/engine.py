@@ -30,7 +30,7 @@ from ...errors import EngineError, SynthscoreWarning
 from ...types import FloatArray, IntArray
 from ..labels import NOT_NUMBERS, Questions, Readings, TokenIds
 from ..loading import LocalEngine, stop_ids
-from ..logits import MAX_ROWS, MOST_LOGITS, choose_backend, chosen, disagreement, log_softmax, report
+from ..logits import MAX_ROWS, MOST_LOGITS, choose_backend, chosen, disagreement, log_softmax
 from ..tokens import Ids
 from ..tree.writing import write
 from .tokens import Seq2SeqTokenizer
@@ -79,41 +79,25 @@ class Seq2SeqEngine(LocalEngine):
         for answers, group, texts, n_encoded in self._decoded(questions):
             logits, last = answers.read(_side_by_side(texts)), torch.tensor([len(text) - 1 for text in texts])
             n_tokens = n_encoded + logits.shape[0] * logits.shape[1]
-            report(questions, group, log_softmax(logits[torch.arange(len(texts)), last]), n_tokens)
+            questions.add(group, log_softmax(logits[torch.arange(len(texts)), last]), n_tokens)
         return questions.answers()
 
-    def _write(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
-        """One text a prompt, drawn with seeds[row] alone, so that rows do not depend on each other beyond rounding.
-
-        A text ends where the model ends it or before a stop string ("stop"), or is cut at max_new_tokens or where the
-        decoder's context ends ("length").
-        """
-        results: list[Answer] = [EngineError("not written")] * len(asked)
-        sampling = asked[0].sampling or Sampling()
-        by_start: dict[Ids, list[tuple[int, TokenIds]]] = {}  # rows and their texts: a start is read side by side
-        for row, question in enumerate(asked):
-            try:
-                encoder, start = self.prompts.split(np.array(self.prompts.encode(question.prompt), dtype=np.int32))
-                by_start.setdefault(tuple(start.tolist()), []).append((row, encoder))
-            except EngineError as error:
-                results[row] = error
-        texts = [text for group in by_start.values() for _, text in group]
-        if progress and len(texts) < len(asked):
-            progress(len(asked) - len(texts))
-        self._warn_of_length(texts)
+    def _written(
+        self, prompts: Sequence[TokenIds], sampling: Sampling, seeds: Sequence[int]
+    ) -> Iterator[tuple[list[int], Sequence[Answer]]]:
+        parts = [self.prompts.split(ids) for ids in prompts]
+        self._warn_of_length([text for text, _ in parts])
+        by_start: dict[Ids, list[int]] = {}  # a start is read side by side
+        for index, (_, start) in enumerate(parts):
+            by_start.setdefault(tuple(start.tolist()), []).append(index)
         for decoder_start, group in by_start.items():
             limit = min(sampling.max_new_tokens, self.prompts.max_decoder_length - len(decoder_start))
-            for batch in self._batches([text for _, text in group]):
-                rows = [group[index][0] for index in batch]
-                answers = _Encoded(self, [group[index][1] for index in batch]).answers(range(len(batch)))
-                logits = answers.read([decoder_start] * len(batch))[:, -1]
-                limits, chosen = [limit] * len(batch), [asked[row].seed for row in rows]
-                written = write(answers, logits, limits, sampling, chosen, self._stop_ids, self.prompts.decode)
-                for row, text in zip(rows, written, strict=True):
-                    results[row] = text
-                if progress:
-                    progress(len(batch))
-        return Answers(results)
+            for batch in self._batches([parts[index][0] for index in group]):
+                rows = [group[index] for index in batch]
+                answers = _Encoded(self, [parts[row][0] for row in rows]).answers(range(len(rows)))
+                logits = answers.read([decoder_start] * len(rows))[:, -1]
+                limits, chosen = [limit] * len(rows), [seeds[row] for row in rows]
+                yield rows, write(answers, logits, limits, sampling, chosen, self._stop_ids, self.prompts.decode)
 
     def _read(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         """Each prompt is encoded once, and its continuations are the decoder's text."""

@@ -74,7 +74,7 @@ class Seq2SeqTokenizer(PromptTokenizer):
 
     def render(self, prompt: Prompt) -> str:
         """The encoder's text, and on a last line the decoder's."""
-        start = " ".join(self._tokens(self.start))
+        start = " ".join(self.spelled(self.start))
         return f"{super().render(Prompt(prompt.text))}\n(answer) {start}{prompt.prefill}"
 
     def encode(self, prompt: Prompt, room: int = 1) -> list[int]:

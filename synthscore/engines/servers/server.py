@@ -14,8 +14,7 @@ from typing import Any, Literal, NamedTuple
 from ...engine import Answer, Generation, LabelAnswer, OtherToken, Prompt, Question, Sampling
 from ...errors import EngineError, LabelError, ServerError, SynthscoreWarning
 from ...signature import Signature
-from ..labels import warn_of_boundary
-from ..tokens import PromptTokenizer
+from ..tokens import PromptTokenizer, warn_of_boundary
 from .http import Http, root_of
 from .routes import ROUTES, SOFTWARE, Route, Software, whole
 from .steps import Step, known_from_ids, known_from_text, next_tokens

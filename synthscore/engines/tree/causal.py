@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 from transformers import AutoModelForCausalLM
 
 from ...engine import Answer, Answers, Progress, Question, Sampling
-from ...errors import EngineError
 from ..labels import Questions, Readings, TokenIds
 from ..loading import LocalEngine, max_length, stop_ids
-from ..logits import report
 from ..tokens import PromptTokenizer
 from .forward import Forward
 from .writing import Writer
@@ -51,34 +48,15 @@ class CausalEngine(LocalEngine):
             if not group:
                 questions.tokens_computed += n_tokens
                 continue
-            report(questions, group, log_probs, n_tokens)
+            questions.add(group, log_probs, n_tokens)
         return questions.answers()
 
-    def _write(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
-        """One text a prompt, drawn with seeds[row] alone, so that rows do not depend on each other beyond rounding.
-
-        A text ends where the model ends it or before a stop string ("stop"), or is cut at max_new_tokens or where the
-        model's context ends ("length").
-        """
-        results: list[Answer] = [EngineError("not written")] * len(asked)
-        encoded: dict[int, TokenIds] = {}
-        sampling = asked[0].sampling or Sampling()
-        for row, question in enumerate(asked):
-            try:
-                encoded[row] = np.array(self.prompts.encode(question.prompt), dtype=np.int32)
-            except EngineError as error:
-                results[row] = error
-        if progress and len(encoded) < len(asked):
-            progress(len(asked) - len(encoded))
-        rows = list(encoded)
-        for batch in self._writer.batches([encoded[row] for row in rows], sampling.max_new_tokens) if rows else ():
-            chosen = [rows[place] for place in batch]
-            texts = self._writer.write([encoded[row] for row in chosen], sampling, [asked[row].seed for row in chosen])
-            for row, text in zip(chosen, texts, strict=True):
-                results[row] = text
-            if progress:
-                progress(len(chosen))
-        return Answers(results)
+    def _written(
+        self, prompts: Sequence[TokenIds], sampling: Sampling, seeds: Sequence[int]
+    ) -> Iterator[tuple[list[int], Sequence[Answer]]]:
+        for batch in self._writer.batches(prompts, sampling.max_new_tokens):
+            chosen = [prompts[index] for index in batch]
+            yield batch, self._writer.write(chosen, sampling, [seeds[index] for index in batch])
 
     def _read(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         """Backend cascade runs over what rows begin with in common once; no other shares."""

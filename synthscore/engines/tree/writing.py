@@ -32,7 +32,7 @@ class Writer:
 
     def batches(self, prompts: Sequence[TokenIds], max_new_tokens: int) -> list[list[int]]:
         """Which prompts to write to side by side: those that begin alike, within the budget of memory."""
-        if not self._n_rows:
+        if not self._n_rows and prompts:
             self._check()
         order = sorted(range(len(prompts)), key=lambda row: prompts[row].astype(">i4").tobytes())
         batches: list[list[int]] = []

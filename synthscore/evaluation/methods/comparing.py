@@ -10,23 +10,20 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ...engine import Engine
 from ...errors import InputError
 from ...io.scores import Scores
 from ...judging.asking import Asking
 from ...judging.templates import Templates
-from ...ranking.methods import METHODS, method_of
-from ...ranking.methods import Method as Ranker
-from ...ranking.selection import Selection
+from ...ranking import METHODS, Judge, Problem, Ranking, Selection, ask_judge, rank
+from ...ranking import Method as Ranker
+from ...ranking.methods import method_of
+from ...ranking.sets import Group
 from ...types import Context, Score, Task
 from ..ratings import Ratings
 from .base import Kind, Method, MethodError, Tools, judge_of, scored, task_of, why_not_asked
-
-if TYPE_CHECKING:  # SciPy is not imported before a method is called
-    from ...ranking import Judge, Problem, Ranking
-    from ...ranking.sets import Group
 
 Protocol = Literal["choose", "compare", "yes_no"]
 
@@ -60,8 +57,6 @@ class Compared:
 
     def scores(self, ratings: Ratings, attribute: str, engine: Engine, templates: Templates) -> Scores:
         """Of all texts, by questions of these templates."""
-        from ...ranking import ask_judge, rank
-
         groups, found = grouped(ratings, pool=self.pool)
         judge = self.judge(ratings, attribute, groups, engine, templates)
         sets = ask_judge(judge, self.selection)
@@ -82,9 +77,9 @@ class Compared:
             ranking = rankings.of.get(problem.group, refused.get(problem.ids[0], ""))
             if isinstance(ranking, str) and problem.group in first_lost:
                 ranking = f"{ranking}: {first_lost[problem.group]}"
-            for place, row in enumerate(rows):
+            for index, row in enumerate(rows):
                 text = ratings.texts[row]
-                found[row] = _score(text.id, text.context_id, attribute, ranking, place, lost.get(text.id, []))
+                found[row] = _score(text.id, text.context_id, attribute, ranking, index, lost.get(text.id, []))
         about = {
             "attribute": task_of(ratings, attribute)[1].name,
             **({"pool": "yes"} if self.pool else {}),
@@ -96,8 +91,6 @@ class Compared:
         self, ratings: Ratings, attribute: str, groups: Sequence[Sequence[int]], engine: Engine, templates: Templates
     ) -> Judge:
         """Whom to ask about these groups of rows."""
-        from ...ranking.judge import Judge
-
         _, asked = task_of(ratings, attribute)
         problems = [_problem(ratings, asked.name, rows, templates.task, self.pool) for rows in groups]
         return Judge(problems, engine, templates, self.asking)
@@ -117,8 +110,6 @@ def grouped(ratings: Ratings, *, pool: bool = False) -> tuple[list[list[int]], l
 
 
 def _problem(ratings: Ratings, asked: str, rows: Sequence[int], task: Task, pool: bool) -> Problem:
-    from ...ranking.judge import Problem
-
     texts = [ratings.texts[row] for row in rows]
     shown = [text.text for text in texts]
     context = ratings.contexts[texts[0].context_id]
@@ -137,12 +128,12 @@ def _problem(ratings: Ratings, asked: str, rows: Sequence[int], task: Task, pool
 
 
 def _score(
-    name: str, context_id: str, attribute: str, ranking: Ranking | str, place: int, lost: Sequence[str]
+    name: str, context_id: str, attribute: str, ranking: Ranking | str, index: int, lost: Sequence[str]
 ) -> Score | str:
     """One text's, or why it has none. lost : why calls about it have no answer"""
     if isinstance(ranking, str):
         return ranking
-    value, stderr = float(ranking.scores[place]), float(ranking.stderr[place])
+    value, stderr = float(ranking.scores[index]), float(ranking.stderr[index])
     if math.isnan(value):
         return lost[0] if lost else "it was not compared with any other text"
     why = [f"no answer to {len(lost)} of the calls about it: {lost[0]}"] if lost else []
@@ -154,10 +145,10 @@ def _score(
         attribute,
         round(value, 9),  # rounding errors must not split ties
         stderr=None if math.isnan(stderr) else stderr,
-        n_comparisons=round(float(ranking.n_comparisons[place])),
+        n_comparisons=round(float(ranking.n_comparisons[index])),
         status="partial" if why else "ok",
         reason="; ".join(why),
-        details={"rank": float(ranking.ranks[place])},
+        details={"rank": float(ranking.ranks[index])},
     )
 
 
