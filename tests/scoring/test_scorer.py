@@ -300,11 +300,14 @@ def test_a_data_frame_is_scored_as_its_rows_are(tmp_path):
         made.score(3)
 
 
-def test_references_may_be_a_folder_and_the_judge_a_name(tmp_path, monkeypatch):
+def test_references_may_be_a_folder_and_the_judge_a_name_which_is_asked_nothing_twice(tmp_path, monkeypatch):
     References((ladder(),)).save(tmp_path / "ladders")
-    monkeypatch.setattr(engines, "open_engine", lambda name: FakeEngine(soft_judge, name=name))
-    made = Scorer(tmp_path / "ladders", "mine")
-    assert made.score([target(3)]).values == scorer(soft_judge).score([target(3)]).values
+    judge = FakeEngine(soft_judge, name="mine")
+    monkeypatch.setattr(engines, "open_engine", lambda name: judge)
+    for _ in range(2):
+        made = Scorer(tmp_path / "ladders", "mine")
+        assert made.score([target(3)]).values == scorer(soft_judge).score([target(3)]).values
+    assert judge.n_judged == made.references.ladders[0].n_rungs
     assert "model:mine" in str(made.signature)
 
 
