@@ -7,7 +7,7 @@ Simulated texts, of which everything is known: quality q ~ N(0, 1), score 3 + q 
     many     noise .7, 79 % are good
     spoilt   noise .5, half are good; of scores above 4.3, where texts please the judge too well, 15 % are bad
 
-Each calibration draws n labelled texts, and its certificate is held against 2 000 000 texts of the same kind. A
+Each calibration draws n labelled texts, and its certificate is compared with 2 000 000 texts of the same kind. A
 promise is broken where the true precision or recall is less, or the true false-positive rate more, than was promised.
 Bar: in at most 1 - confidence = 10 % of 500 calibrations, + 2 standard errors of 500 draws. Kept: the mean share that
 the certificates keep (where none could be given: nothing, for recall all), against that of the best threshold (oracle),

@@ -218,7 +218,7 @@ def _agreement(bench: Bench, ask: Ask, tools: Tools, of: Of) -> Figure:
         specs = [with_options(specs[0], seed=trial) for trial in range(trials)]
     scores = [bench.scores(spec, tools, of) for spec in specs]
     human = bench.ratings[of[0]].human(of[1])
-    figure = _held_against(bench, ask, of[0], [each.values for each in scores], human)
+    figure = _compared_with(bench, ask, of[0], [each.values for each in scores], human)
     n_partial = max(sum(score.status == "partial" for score in each) for each in scores)
     return replace(figure, left_out=_added([figure.left_out, {"a part of the score of texts": n_partial}]))
 
@@ -227,10 +227,10 @@ def _axes(bench: Bench, ask: Ask, tools: Tools, of: Of) -> Figure:
     bench.require(of[0], ask["attribute"])
     ratings = bench.ratings[of[0]]
     ask = {**ask, "nan_policy": "skip"}  # the same whichever of the two is the constant one
-    return _held_against(bench, ask, of[0], [ratings.human(ask["attribute"])], ratings.human(of[1]))
+    return _compared_with(bench, ask, of[0], [ratings.human(ask["attribute"])], ratings.human(of[1]))
 
 
-def _held_against(bench: Bench, ask: Ask, benchmark: str, columns: Sequence[FloatArray], human: FloatArray) -> Figure:
+def _compared_with(bench: Bench, ask: Ask, benchmark: str, columns: Sequence[FloatArray], human: FloatArray) -> Figure:
     """Agreement of each column with people, at the table's level."""
     ratings = bench.ratings[benchmark]
     policy = "zero" if ask["nan_policy"] == "unknown" else ask["nan_policy"]
@@ -343,7 +343,7 @@ def _curve(bench: Bench, ask: Ask, tools: Tools, of: Of) -> Figure:
                 continue
             values[rows] = np.round(ranking.scores, 9)  # rounding errors must not split ties
         columns.append(values)
-    figure = _held_against(bench, ask, benchmark, columns, bench.ratings[benchmark].human(attribute))
+    figure = _compared_with(bench, ask, benchmark, columns, bench.ratings[benchmark].human(attribute))
     left_out = _added([figure.left_out, calls.left_out, {"rankings that failed, of all draws": n_failed}])
     return replace(figure, left_out=left_out)
 

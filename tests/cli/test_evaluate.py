@@ -116,7 +116,7 @@ def test_only_the_levels_and_statistics_that_are_asked_for_are_there(files, caps
     assert list(found["fluency"]["system"]) == ["pearson"]
 
 
-def test_scores_can_be_held_against_floors_on_the_same_ratings(files, capsys):
+def test_scores_can_be_compared_with_floors_on_the_same_ratings(files, capsys):
     found = said(capsys, *FILES, "--methods", "length,constant", "--against", "length")
     assert list(found["methods"]) == ["scores", "length", "constant"]
     assert found["methods"]["scores"]["attributes"]["coherence"]["per_context"]["spearman"]["value"] == pytest.approx(1)

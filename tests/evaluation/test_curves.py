@@ -82,7 +82,7 @@ def test_designs_ask_in_both_orders_or_in_one(design, both):
     efficiency_curves(CONTEXTS, {"m": checked}, human=TRUTH, budgets=[12], n_draws=2, design=design)
 
 
-def test_without_ratings_each_method_is_held_against_itself():
+def test_without_ratings_each_method_is_compared_with_itself():
     curves = efficiency_curves(CONTEXTS, {"w": win_ratio, "a": average_probability}, budgets=[10, 30], n_draws=3)
     for curve in curves:
         np.testing.assert_allclose(curve.values[1], 1)

@@ -1,4 +1,4 @@
-"""Methods held against people: figures, contrasts, JSON, and the folder of a run."""
+"""Methods compared with people: figures, contrasts, JSON, and the folder of a run."""
 
 import json
 from dataclasses import replace
@@ -151,7 +151,7 @@ def test_a_method_that_is_not_there_is_no_baseline_and_nothing_is_run():
     assert not methods["good"].calls
 
 
-def test_people_are_held_against_each_other_where_their_single_ratings_are_known():
+def test_people_are_compared_with_each_other_where_their_single_ratings_are_known():
     ratings = made_up(people=("coherence",))
     found = evaluate(ratings, made(good=perfect), n_resamples=30, levels=["pooled"], statistics=["pearson"])
     assert set(found.people) == {("coherence", "pooled", "pearson")}

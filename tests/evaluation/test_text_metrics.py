@@ -200,7 +200,7 @@ def test_an_empty_text_and_a_context_without_a_reference_are_unscored(kind):
     assert found[0].value > 0.9
 
 
-def test_a_systems_texts_serve_as_references_and_are_not_held_against_themselves():
+def test_a_systems_texts_serve_as_references_and_are_not_compared_with_themselves():
     made = ratings(
         ("c", "people", "The cat sat."), ("c", "model", "The cat sat."), ("d", "model", "A dog."),
         ("e", "people", ""), ("e", "model", "A dog."),

@@ -215,7 +215,7 @@ def test_of_several_references_that_with_the_highest_f_counts_not_with_the_highe
 # ------------------------------------------------------------------------------------------------- the method
 
 
-def test_texts_are_held_against_the_first_reference_of_their_context(folder, encoder):
+def test_texts_are_compared_with_the_first_reference_of_their_context(folder, encoder):
     texts = [(0, "a", TEXTS[0]), (1, "a", TEXTS[1]), (0, "b", TEXTS[2]), (1, "b", "  ")]
     ratings = ratings_of(texts, [(TEXTS[1], TEXTS[0]), (TEXTS[3],)])
     scores = method(f"bertscore:model={folder}")(ratings, "coherence", Tools())

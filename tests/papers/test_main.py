@@ -137,7 +137,7 @@ def test_a_benchmark_is_evaluated_with_its_ceiling_and_what_it_lacks(capsys):
 
 
 @benchmark("summeval")
-def test_scores_of_a_benchmarks_texts_are_held_against_it(capsys):
+def test_scores_of_a_benchmarks_texts_are_compared_with_it(capsys):
     ratings = load_benchmark("summeval", BENCHMARKS)
     write_rows(
         [
