@@ -221,7 +221,7 @@ class Ladder:
 class Verdict:
     """What the judge answered about a text compared with one rung of its ladder: probabilities, which sum to 1.
 
-    swapped : asked the other way round, about the rung; better is said of the text all the same
+    swapped : asked the other way round, about the rung; better is of the text all the same
     """
 
     level: int

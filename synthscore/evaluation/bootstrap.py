@@ -73,8 +73,8 @@ def no_interval(n_contexts: int) -> str:
 
 def index(names: Sequence[str]) -> IntArray:
     """Of each name among the different ones, in the order in which they first occur."""
-    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
-    return np.array([places[name] for name in names], dtype=np.int64)
+    indices = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    return np.array([indices[name] for name in names], dtype=np.int64)
 
 
 class Interval(NamedTuple):

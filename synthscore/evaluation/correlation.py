@@ -41,10 +41,10 @@ class Correlations(NamedTuple):
     def unknown(cls, n: int) -> Correlations:
         return cls(np.full(n, np.nan), np.zeros(n, dtype=bool), np.zeros(n, dtype=bool))
 
-    def put(self, places: IntArray, x: FloatArray, y: FloatArray, statistic: Statistic) -> None:
-        """Fills in what the rows of x and y correlate with."""
-        self.r[places] = of_rows(x, y, statistic)
-        self.constant_x[places], self.constant_y[places] = np.ptp(x, axis=1) == 0, np.ptp(y, axis=1) == 0
+    def put(self, indices: IntArray, x: FloatArray, y: FloatArray, statistic: Statistic) -> None:
+        """Fills in what the rows of x and y correlate with, at these indices."""
+        self.r[indices] = of_rows(x, y, statistic)
+        self.constant_x[indices], self.constant_y[indices] = np.ptp(x, axis=1) == 0, np.ptp(y, axis=1) == 0
 
 
 def of_rows(x: FloatArray, y: FloatArray, statistic: Statistic) -> FloatArray:
@@ -105,17 +105,17 @@ Resampled = Callable[[FloatArray], Correlations]
 """How often each context was drawn, shape (n_resamples, n_contexts) -> the correlation of each resample."""
 
 
-def pooled(x: FloatArray, y: FloatArray, place: IntArray, n_contexts: int, statistic: Statistic) -> Resampled:
+def pooled(x: FloatArray, y: FloatArray, of_context: IntArray, n_contexts: int, statistic: Statistic) -> Resampled:
     """Of all texts together.
 
-    x, y : float64, shape (n,), finite. place : int64, shape (n,), 0-based; the context of each text
+    x, y : float64, shape (n,), finite. of_context : int64, shape (n,), 0-based; the context of each text
     A context that is drawn twice brings each of its texts twice. A resample with fewer than two texts is NaN, and
     neither side counts as constant.
     """
     correlate = {"spearman": _weighted_spearman, "pearson": _weighted_pearson, "kendall": _weighted_tau_b}[statistic]
-    of_counts = correlate(x, y, place, n_contexts)
-    constant_x, constant_y = (_constant(side, place, n_contexts) for side in (x, y))
-    sizes = np.bincount(place, minlength=n_contexts)
+    of_counts = correlate(x, y, of_context, n_contexts)
+    constant_x, constant_y = (_constant(side, of_context, n_contexts) for side in (x, y))
+    sizes = np.bincount(of_context, minlength=n_contexts)
 
     def resampled(counts: FloatArray) -> Correlations:
         enough = counts @ sizes > 1
@@ -124,10 +124,10 @@ def pooled(x: FloatArray, y: FloatArray, place: IntArray, n_contexts: int, stati
     return resampled
 
 
-def _constant(values: FloatArray, place: IntArray, n_contexts: int) -> Callable[[FloatArray], BoolArray]:
+def _constant(values: FloatArray, of_context: IntArray, n_contexts: int) -> Callable[[FloatArray], BoolArray]:
     low, high = np.full(n_contexts, np.inf), np.full(n_contexts, -np.inf)
-    np.minimum.at(low, place, values)
-    np.maximum.at(high, place, values)
+    np.minimum.at(low, of_context, values)
+    np.maximum.at(high, of_context, values)
 
     def of_counts(counts: FloatArray) -> BoolArray:
         drawn = counts > 0
@@ -141,11 +141,11 @@ def _constant(values: FloatArray, place: IntArray, n_contexts: int) -> Callable[
 _OfCounts = Callable[[FloatArray], FloatArray]
 
 
-def _weighted_pearson(x: FloatArray, y: FloatArray, place: IntArray, n_contexts: int) -> _OfCounts:
+def _weighted_pearson(x: FloatArray, y: FloatArray, of_context: IntArray, n_contexts: int) -> _OfCounts:
     x, y = x - np.median(x), y - np.median(y)  # near the centre of every resample, so that little cancels
     x, y = (side / max(float(np.abs(side).max()), np.finfo(np.float64).tiny) for side in (x, y))
     columns = (np.ones_like(x), x, y, x * x, y * y, x * y)
-    sums = np.stack([np.bincount(place, column, n_contexts) for column in columns], axis=1)
+    sums = np.stack([np.bincount(of_context, column, n_contexts) for column in columns], axis=1)
 
     def of_counts(counts: FloatArray) -> FloatArray:
         n, sum_x, sum_y, xx, yy, xy = (counts @ sums).T
@@ -157,19 +157,19 @@ def _weighted_pearson(x: FloatArray, y: FloatArray, place: IntArray, n_contexts:
     return of_counts
 
 
-def _weighted_spearman(x: FloatArray, y: FloatArray, place: IntArray, n_contexts: int) -> _OfCounts:
+def _weighted_spearman(x: FloatArray, y: FloatArray, of_context: IntArray, n_contexts: int) -> _OfCounts:
     """A rank is a count of texts below, so it is a sum of the counts of contexts: no resample is sorted."""
     sides = []
     for side in (x, y):
         level = np.unique(side, return_inverse=True)[1]
         order = np.argsort(level, kind="stable")
-        sides.append((level, place[order], np.flatnonzero(np.diff(level[order], prepend=-1))))
-    sizes = np.bincount(place, minlength=n_contexts)
+        sides.append((level, of_context[order], np.flatnonzero(np.diff(level[order], prepend=-1))))
+    sizes = np.bincount(of_context, minlength=n_contexts)
 
     def of_counts(counts: FloatArray) -> FloatArray:
         drawn = np.ascontiguousarray(counts.T)  # (n_contexts, n_resamples): rows are taken fast
         half = sizes @ drawn / 2
-        product, squares = drawn[place], []
+        product, squares = drawn[of_context], []
         for level, sorted_places, starts in sides:
             tied = np.add.reduceat(drawn[sorted_places], starts, axis=0)  # copies of each value
             middle = tied.cumsum(axis=0)
@@ -181,11 +181,11 @@ def _weighted_spearman(x: FloatArray, y: FloatArray, place: IntArray, n_contexts
     return of_counts
 
 
-def _weighted_tau_b(x: FloatArray, y: FloatArray, place: IntArray, n_contexts: int) -> _OfCounts:
+def _weighted_tau_b(x: FloatArray, y: FloatArray, of_context: IntArray, n_contexts: int) -> _OfCounts:
     """Pairs are counted once for each two contexts; a resample weighs them by how often both were drawn."""
-    order = np.argsort(place, kind="stable")
-    x, y, present = x[order], y[order], np.unique(place)
-    starts = np.searchsorted(place[order], present)
+    order = np.argsort(of_context, kind="stable")
+    x, y, present = x[order], y[order], np.unique(of_context)
+    starts = np.searchsorted(of_context[order], present)
     tables = np.zeros((3, n_contexts, n_contexts))
     for context, rows in zip(present, np.split(np.arange(len(x)), starts[1:]), strict=True):
         step = max(1, _CELLS // len(x))
@@ -206,7 +206,7 @@ def _weighted_tau_b(x: FloatArray, y: FloatArray, place: IntArray, n_contexts: i
 def of_systems(
     x: FloatArray,
     y: FloatArray,
-    place: IntArray,
+    of_context: IntArray,
     n_contexts: int,
     system: IntArray,
     statistic: Statistic,
@@ -214,14 +214,14 @@ def of_systems(
 ) -> Resampled:
     """Of the means of systems over their texts.
 
-    x, y, place : as for pooled. system : int64, shape (n,); of each text
+    x, y, of_context : as for pooled. system : int64, shape (n,); of each text
     A resample in which fewer than `least` systems have a text is NaN, and neither side counts as constant.
     """
     from scipy.sparse import coo_array
 
     names, system = np.unique(system, return_inverse=True)
     texts_of, x_of, y_of = (
-        coo_array((side, (system, place)), (len(names), n_contexts)).tocsr() for side in (np.ones_like(x), x, y)
+        coo_array((side, (system, of_context)), (len(names), n_contexts)).tocsr() for side in (np.ones_like(x), x, y)
     )
 
     def of_counts(counts: FloatArray) -> Correlations:

@@ -142,11 +142,11 @@ def _one_against_others(
 
 def _in_equal_contexts(single: FloatArray, contexts: Sequence[str]) -> BoolArray:
     """Whether all texts of a text's context have the same mean rating."""
-    place, mean = index(contexts), _mean(single)
-    low, high = np.full(place.max() + 1, np.inf), np.full(place.max() + 1, -np.inf)
-    np.minimum.at(low, place, mean)
-    np.maximum.at(high, place, mean)
-    equal: BoolArray = (low == high)[place]
+    of_context, mean = index(contexts), _mean(single)
+    low, high = np.full(of_context.max() + 1, np.inf), np.full(of_context.max() + 1, -np.inf)
+    np.minimum.at(low, of_context, mean)
+    np.maximum.at(high, of_context, mean)
+    equal: BoolArray = (low == high)[of_context]
     return equal
 
 

@@ -40,6 +40,7 @@ class Store(Database):
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, create: bool = True) -> None:
         super().__init__(path, create=create)
+        self._db.create_function("intact", 5, intact, deterministic=True)
         self._damaged: set[tuple[int, int]] = set()  # batch and place of answers without their checksum, as far as met
 
     def get_many(self, keys: Iterable[bytes]) -> dict[bytes, Any]:
@@ -74,7 +75,13 @@ class Store(Database):
     def _write(self, batches: Iterable[BatchRows]) -> int:
         n_new, damaged = 0, tuple(self._damaged)
         with self._using(), self._transaction():
-            self._remove(damaged)
+            # Damaged answers that no other process has replaced would keep their keys from being stored again. They go
+            # only when answers are written: who only reads changes nothing.
+            self._db.executemany(
+                "DELETE FROM answers WHERE batch = ? AND place = ?"
+                " AND NOT intact(batch, place, key, CAST(value AS BLOB), checksum)",
+                damaged,
+            )
             for batch in batches:
                 common = (batch.kind, batch.engine, batch.created_at, batch.questions)
                 id_ = self._db.execute("INSERT INTO batches VALUES (NULL, ?, ?, ?, ?)", common).lastrowid or 0
@@ -98,15 +105,6 @@ class Store(Database):
                 SynthscoreWarning,
                 stacklevel=3,
             )
-
-    def _remove(self, damaged: Iterable[tuple[int, int]]) -> None:
-        """Of the damaged answers that were met, those that no other process has replaced: they would keep their keys
-        from being stored again. Only when answers are written: who only reads changes nothing."""
-        for at in damaged:
-            where = "FROM answers WHERE batch = ? AND place = ?"
-            row = self._db.execute(f"SELECT batch, place, key, value, checksum {where}", at).fetchone()
-            if row is not None and not intact(*row):
-                self._db.execute(f"DELETE {where}", at)
 
     def batches(self) -> list[Batch]:
         """All batches, in the order in which they came into this file."""
