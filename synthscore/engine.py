@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_check
 
 import numpy as np
 
+from .errors import InputError
 from .signature import Signature, text_hash
 from .types import BoolArray, FloatArray
 
@@ -142,8 +143,10 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1 or self.temperature < 0 or not 0 < self.top_p <= 1 or "" in self.stop:
-            raise ValueError(
-                f"{self}: expected max_new_tokens >= 1, temperature >= 0, 0 < top_p <= 1, stop strings not empty"
+            raise InputError(
+                f"cannot write so: {self}, expected max_new_tokens >= 1, temperature >= 0, 0 < top_p <= 1, and stop "
+                "strings that are not empty. Change what is not",
+                field="sampling",
             )
 
 

@@ -14,6 +14,7 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from ..engine import Prompt, Question, Sampling
+from ..errors import InputError
 
 _JSON = json.JSONEncoder(separators=(",", ":"))
 
@@ -147,7 +148,7 @@ def unpack(packed: bytes) -> list[Question]:
             else:
                 questions.append(Question(prompt, tuple(how)))
         return questions
-    except (zlib.error, ValueError, TypeError) as error:
+    except (zlib.error, ValueError, TypeError, InputError) as error:
         raise sqlite3.DatabaseError(f"questions cannot be read: {error}") from error
 
 

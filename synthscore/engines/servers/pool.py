@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...engine import Answers, Progress, Question
-from ...errors import EngineError, LabelError, ServerError, SynthscoreWarning
+from ...errors import EngineError, InputError, LabelError, ServerError, SynthscoreWarning
 from ...signature import Signature
 from .server import Reply, Server
 
@@ -99,7 +99,9 @@ class ServerPool:
 
     def __init__(self, servers: Sequence[Server], *, in_flight: int = 16, retry: Retry | None = None) -> None:
         if not servers or in_flight < 1:
-            raise ValueError(f"{len(servers)} servers, in_flight {in_flight}: expected at least 1 of each")
+            raise InputError(
+                f"cannot ask {len(servers)} servers, {in_flight} requests at a time: expected 1 or more. Give both"
+            )
         self._members = [_Member(server, in_flight) for server in servers]
         self._in_flight, self._retry = in_flight, retry or Retry()
         self.signature: Signature = servers[0].signature
