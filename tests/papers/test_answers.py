@@ -334,7 +334,7 @@ def test_chatgpts_scores_join_with_the_ratings_of_12_systems(method):
     assert not joined.unmatched
     assert not joined.errors
     for attribute in ratings.attributes:
-        assert np.isfinite(joined.values[attribute]).sum() == 600
+        assert np.isfinite(joined.scores[attribute].values).sum() == 600
 
 
 def test_a_benchmark_that_is_not_there_is_an_error(tmp_path, capsys):
