@@ -94,7 +94,9 @@ def diagram(found: Sequence[tuple[float, float, int]]) -> str:
     half = [1.96 * math.sqrt(share * (1 - share) / count) for share, count in zip(right, n, strict=True)]
     low, high = ([share + sign * h for share, h in zip(right, half, strict=True)] for sign in (-1, 1))
     lines = [Line("nano", sure, right, low, high), Line("as sure as right", sure, sure, sure, sure)]
-    return draw_curves([Panel("Is it as sure as it is right?", lines, "probability of its verdict", "share that is right")])
+    return draw_curves(
+        [Panel("Is it as sure as it is right?", lines, "probability of its verdict", "share that is right")]
+    )
 
 
 def apart(found: dict[str, dict[str, float]]) -> str:
