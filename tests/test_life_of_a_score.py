@@ -17,6 +17,8 @@ from synthscore.engines import open_engine
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 
+pytestmark = pytest.mark.slow  # a profiler's hook on every call
+
 PACKAGE = Path(synthscore.__file__).parent
 LADDERS = str(resource("data/references/degraded"))
 
