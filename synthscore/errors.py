@@ -24,6 +24,12 @@ def unusable(name: str, value: object, expected: str, remedy: str = "Change it")
     return InputError(f"{name} is {value!r}, expected {expected}. {remedy}", field=name, value=value)
 
 
+def require_kind(name: str, value: object, kind: type | tuple[type, ...], expected: str) -> None:
+    """raises : InputError where a value is not of this kind; True and False are no numbers"""
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise unusable(name, value, expected)
+
+
 class TaskError(SynthscoreError):
     """An unknown task or attribute, or a task folder that does not say what it must."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..engine import Engine, Progress
-from ..errors import EngineError
+from ..errors import EngineError, require_kind
 from ..resources import resource
 
 __all__ = ["Engine", "Progress", "open_engine", "open_judge"]
@@ -75,6 +75,7 @@ def open_judge(judge: Engine | str) -> Engine:
     An engine that is to have another store, or none, is opened by `open_engine` (and StoredEngine).
     """
     if not isinstance(judge, str):
+        require_kind("judge", judge, Engine, "an engine (open_engine), or the name of one, such as 'nano'")
         return judge
     engine = open_engine(judge)
     if judge.startswith("recorded:"):

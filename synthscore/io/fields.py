@@ -73,7 +73,7 @@ def require_column(row: Row, name: str, remedy: str = "", data: Mapping[str, obj
     if name not in row.values:
         column = row.fields.get(name, name)
         seen = f"there is no {column!r}, but {', '.join(map(repr, row.values)) or 'nothing at all'}"
-        remedy = remedy or f"Add it, or say which column holds it: {name}=COLUMN"
+        remedy = remedy or f"Add it, or say which column holds it: --field {name}=COLUMN; in Python, rename it"
         raise row_error(row, name, None, seen, remedy, **(data or {}))
 
 

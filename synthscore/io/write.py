@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, require_kind
 from ..types import encodable
 
 GROUP = 1 << 25  # bytes of a Parquet row group, uncompressed
@@ -32,11 +32,8 @@ def write_rows(rows: Iterable[Mapping[str, Any]], out: str | os.PathLike[str]) -
         n_rows = sum(write_stdout(json_line(row)) for row in rows)
         sys.stdout.flush()
         return n_rows
-    name = Path(out).name.lower()
-    lines, table = name.endswith((".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")), name.endswith(TABLES)
-    if not lines and not table:
-        message = f"cannot write {out}: its format is unknown, expected .jsonl, .jsonl.gz, .csv, .tsv or .parquet"
-        raise InputError(message, source=str(out))
+    name = require_format(out)
+    table = name.endswith(TABLES)
     with replacing(out) as file:
         if table:
             whole = [plain(row) for row in rows]
@@ -44,6 +41,16 @@ def write_rows(rows: Iterable[Mapping[str, Any]], out: str | os.PathLike[str]) -
             return len(whole)
         with gzipped(file) if name.endswith(".gz") else nullcontext(file) as stream:
             return sum(bool(stream.write(json_line(row))) for row in rows)
+
+
+def require_format(out: str | os.PathLike[str]) -> str:
+    """The name of a file that rows can be written to, in lower case. raises : InputError for another"""
+    require_kind("the file to write", out, (str, os.PathLike), "a path")
+    name = Path(out).name.lower()
+    if name != "-" and not name.endswith((".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz", *TABLES)):
+        message = f"cannot write {out}: its format is unknown, expected .jsonl, .jsonl.gz, .csv, .tsv or .parquet"
+        raise InputError(f"{message}. Give it such a name", source=str(out))
+    return name
 
 
 def write_stdout(data: bytes) -> bool:

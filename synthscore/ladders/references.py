@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ..errors import LadderError, ReferencesError
+from ..errors import LadderError, ReferencesError, require_kind
 from ..io.fields import shorten
 from ..io.write import replacing
 from ..judging.tasks import load_task
@@ -146,6 +146,7 @@ class References:
         revision : branch, tag or commit of a Hub dataset; pin one for a number that others should get too.
         raises : ReferencesError
         """
+        require_kind("references", source, (str, os.PathLike), "a folder, a file or a hub id")
         name = str(source) if revision is None else f"{source}@{revision}"
         return cls(rows_ladders(source_rows(Path(source), revision), name), name)
 

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError, unusable
+from ..errors import InputError, require_kind, unusable
 from ..judging.verdicts import Verdicts
 from ..signature import text_hash
 from ..types import FloatArray, Ladder, Score
@@ -45,14 +45,20 @@ class Paper:
     """Weights other than 1..N, worst rung first; the value is then the weighted sum itself."""
 
     def __post_init__(self) -> None:
-        if self.n_samples is not None and self.n_samples < 1:
-            raise unusable("n_samples", self.n_samples, "at least 1, or None for exact probabilities")
+        if self.n_samples is not None:
+            require_kind("n_samples", self.n_samples, int, "a whole number, or None for exact probabilities")
+            if self.n_samples < 1:
+                raise unusable("n_samples", self.n_samples, "at least 1, or None for exact probabilities")
+        require_kind("seed", self.seed, int, "a whole number from 0")
         if self.seed < 0:
             raise unusable("seed", self.seed, "a whole number from 0")
         if self.partial not in ("report", "rescale"):
             raise unusable("partial", self.partial, "'report' or 'rescale'")
         if self.rung_values is not None:
-            values = np.array(self.rung_values, dtype=np.float64)
+            try:
+                values = np.array(self.rung_values, dtype=np.float64)
+            except (TypeError, ValueError):
+                values = np.array(np.nan)
             if values.ndim != 1 or not np.isfinite(values).all() or not values.any():
                 raise unusable("rung_values", self.rung_values, "finite numbers, one a rung, not all 0")
             object.__setattr__(self, "rung_values", tuple(values.tolist()))

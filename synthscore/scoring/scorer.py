@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..engine import Engine, Progress
 from ..engines import open_judge
-from ..errors import LadderError
+from ..errors import LadderError, require_kind
 from ..io.files import Source
 from ..io.nouns import as_targets
 from ..io.scores import Scores
@@ -51,6 +51,11 @@ class Scorer:
         scoring: Paper | Anchored = Paper(),
         asking: Asking = Asking(),
     ) -> None:
+        if not isinstance(scoring, Paper):
+            from .anchored.mode import Anchored
+
+            require_kind("scoring", scoring, Anchored, "Paper(...) or Anchored(...)")
+        require_kind("asking", asking, Asking, "Asking(...)")
         if not isinstance(references, References):
             references = References.load(references)
         self.references, self.judge, self.asking = references, open_judge(judge), asking

@@ -22,7 +22,7 @@ from ..errors import InputError, Reasons, SynthscoreWarning
 from ..io.fields import Row
 from ..io.files import RowBatch, Source, read_batches
 from ..io.outputs import Outputs
-from ..io.write import json_line
+from ..io.write import json_line, require_format
 from ..judging.asking import Asking
 from ..ladders.references import References
 from ..scoring.anchored.mode import Anchored
@@ -145,6 +145,8 @@ def filter(
     rule = rule if isinstance(rule, Rule) else MinScore(rule)
     named = {"kept": kept, "dropped": dropped, "unsure": unsure}
     paths = {name: str(path) for name, path in named.items() if path is not None}
+    for path in paths.values():
+        require_format(path)
     check(references, rule, task=task, attribute=attribute, scoring=scoring, paths=paths)
     alone = isinstance(scoring, Paper) or scoring.scale is not None
     found = Filtered()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
 
-from ..errors import InputError, SynthscoreWarning
+from ..errors import InputError, SynthscoreWarning, require_kind
 from ..signature import Signature
 from ..types import Score
 
@@ -84,6 +84,7 @@ class AtLeast(Rule):
 
     def __post_init__(self) -> None:
         _require_finite(self.threshold)
+        require_kind("alpha", self.alpha, (int, float), "a number, more than 0 and at most 0.5")
         if not 0 < self.alpha <= 0.5:
             raise InputError(
                 f"alpha is {self.alpha}, expected more than 0 and at most 0.5: the probability of a wrong decision "
@@ -167,6 +168,7 @@ def check_on_scale(threshold: float, n_rungs: int, scoring: Literal["paper", "an
 
 
 def _require_finite(threshold: float) -> None:
+    require_kind("threshold", threshold, (int, float), "a number on the scale of the scores")
     if not math.isfinite(threshold):
         message = f"threshold is {threshold}, expected a finite number. Choose one on the scale of the scores"
         raise InputError(message, value=threshold)

@@ -86,7 +86,7 @@ def test_an_id_is_a_text_or_a_whole_number_as_it_stands():
         with pytest.raises(InputError, match=r"row 3: x is .*, expected a text that is not empty"):
             read_id(row(value), "x")
     with pytest.raises(
-        InputError, match=r"there is no 'id', but 'x'\. Add it, or say which column holds it: id=COLUMN"
+        InputError, match=r"there is no 'id', but 'x'\. Add it, or say which column holds it: --field id=COLUMN"
     ):
         read_id(row(1), "id")
 
