@@ -8,6 +8,7 @@ Source: arXiv:2509.05440, section 2; the rung scale is ours (docs/equations.md).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Literal
 
 import numpy as np
@@ -46,10 +47,10 @@ class Paper:
 
     def __post_init__(self) -> None:
         if self.n_samples is not None:
-            require_kind("n_samples", self.n_samples, int, "a whole number, or None for exact probabilities")
+            require_kind("n_samples", self.n_samples, Integral, "a whole number, or None for exact probabilities")
             if self.n_samples < 1:
                 raise unusable("n_samples", self.n_samples, "at least 1, or None for exact probabilities")
-        require_kind("seed", self.seed, int, "a whole number from 0")
+        require_kind("seed", self.seed, Integral, "a whole number from 0")
         if self.seed < 0:
             raise unusable("seed", self.seed, "a whole number from 0")
         if self.partial not in ("report", "rescale"):

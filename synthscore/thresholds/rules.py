@@ -10,6 +10,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Real
 from statistics import NormalDist
 from typing import Literal
 
@@ -84,7 +85,7 @@ class AtLeast(Rule):
 
     def __post_init__(self) -> None:
         _require_finite(self.threshold)
-        require_kind("alpha", self.alpha, (int, float), "a number, more than 0 and at most 0.5")
+        require_kind("alpha", self.alpha, Real, "a number, more than 0 and at most 0.5")
         if not 0 < self.alpha <= 0.5:
             raise InputError(
                 f"alpha is {self.alpha}, expected more than 0 and at most 0.5: the probability of a wrong decision "
@@ -168,7 +169,7 @@ def check_on_scale(threshold: float, n_rungs: int, scoring: Literal["paper", "an
 
 
 def _require_finite(threshold: float) -> None:
-    require_kind("threshold", threshold, (int, float), "a number on the scale of the scores")
+    require_kind("threshold", threshold, Real, "a number on the scale of the scores")
     if not math.isfinite(threshold):
         message = f"threshold is {threshold}, expected a finite number. Choose one on the scale of the scores"
         raise InputError(message, value=threshold)

@@ -1,5 +1,6 @@
 """Values that a caller got wrong are named before anything is asked, by synthscore's own errors."""
 
+import numpy as np
 import pytest
 
 import synthscore as ss
@@ -7,6 +8,11 @@ from synthscore.errors import InputError
 from synthscore.resources import resource
 
 REFERENCES = resource("data/references/degraded")
+
+
+@pytest.mark.parametrize("make", [lambda: ss.Paper(np.int64(20), np.int32(1)), lambda: ss.MinScore(np.float32(3.5))])
+def test_numbers_of_numpy_are_numbers(make):
+    assert make() is not None
 
 
 @pytest.mark.parametrize(
