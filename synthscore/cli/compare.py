@@ -119,7 +119,7 @@ def compare(
 ) -> int:
     """Texts compared with each other by a judge -> comparisons.
 
-    Examples:
+    For example:
       $ synthscore compare candidates.jsonl --task summarization -a coherence -o comparisons.jsonl
       $ synthscore compare candidates.jsonl --task summarization -a coherence --budget 48 > comparisons.jsonl
 

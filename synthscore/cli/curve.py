@@ -31,7 +31,7 @@ def curve(
 ) -> int:
     """A full set of comparisons -> agreement by budget.
 
-    Examples:
+    For example:
       $ synthscore curve comparisons.jsonl --human ratings.jsonl --plot curve.svg
       $ synthscore curve comparisons.jsonl --methods poe-bt,bt --budgets 48,96 -o curve.jsonl
 

@@ -58,7 +58,7 @@ def evaluate(
 ) -> int:
     """Scores or methods -> how far they agree with people.
 
-    Examples:
+    For example:
       $ synthscore evaluate scores.jsonl --human ratings.jsonl
       $ synthscore evaluate scores.jsonl --human ratings.jsonl --methods length,overlap --against scores --json
       $ synthscore evaluate --human ratings.jsonl --task summarization --methods length,g-eval --model M -o run/

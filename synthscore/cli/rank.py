@@ -78,7 +78,7 @@ def rank(
 ) -> int:
     """Texts compared with each other -> an order.
 
-    Examples:
+    For example:
       $ synthscore rank --comparisons comparisons.csv
       $ synthscore rank --comparisons comparisons.csv --method bt-ties -o ranking.jsonl
       $ synthscore rank candidates.jsonl --task summarization -a coherence --budget 48 -o ranking.jsonl
