@@ -92,8 +92,6 @@ def real(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
     together = ComparisonSets.load(source, fields=fields, by=("attribute",)).sets
     found: dict[str, dict[str, dict[str, float]]] = {}
     for name in METHODS:
-        if name == "pairs":  # asks for pairs that are not there
-            continue
         found[name] = {}
         for attribute in sorted({group[1] for group in apart}):
             groups = {group[0]: calls for group, calls in apart.items() if group[1] == attribute}

@@ -67,6 +67,10 @@ MOVED = {
     ("store", "import"): "python -m papers import ROWS --benchmark NAME --data FOLDER -o FILE",
     ("rank", "--curve"): "synthscore curve COMPARISONS",
     ("rank", "--save-comparisons"): "synthscore compare CANDIDATES ... -o FILE, and synthscore rank --comparisons FILE",
+    **dict.fromkeys(
+        [(verb, option) for verb in ("compare", "rank") for option in ("--gap", "--beam-size")],
+        "python -m papers evaluate --methods pairs-beam: the sort of PairS is in papers/",
+    ),
     ("score", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
     ("filter", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
     ("references", "--json"): "synthscore references check -o FILE.jsonl, a row a ladder",
