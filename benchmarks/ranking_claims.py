@@ -30,9 +30,10 @@ from pathlib import Path
 
 import numpy as np
 
+from papers.curves import Curve, efficiency_curves, t_interval
+from papers.plot import Line, Panel, draw_curves
 from synthscore.errors import RankingError
 from synthscore.evaluation.agreement import Agreement, agreement
-from synthscore.evaluation.curves import Curve, efficiency_curves, t_interval
 from synthscore.io.files import read_rows
 from synthscore.ranking import METHODS, pool
 from synthscore.ranking.bias import mean_debiasing, median_debiasing
@@ -42,7 +43,6 @@ from synthscore.ranking.counts import average_probability, win_ratio
 from synthscore.ranking.gaussian import gaussian, hard_gaussian
 from synthscore.ranking.result import Ranking
 from synthscore.ranking.sets import ComparisonSets
-from synthscore.report.figures import Line, Panel, draw_curves
 
 N, N_CONTEXTS, BIAS = 16, 100, 1.0
 BUDGETS = (32, 48, 64, 96, 144, 192, 240)

@@ -4,6 +4,7 @@ not installed with it.
 
     python -m papers list                                         the tables there are
     python -m papers ds1 ds2 --data benchmarks/ --model MODEL     tables, measured beside published figures
+    python -m papers curve ROWS --human RATINGS                   agreement by the number of calls
     python -m papers import ROWS --benchmark NAME --data DIR ...  published judges -> a store
     python -m papers evaluate --methods bertscore:model=M ...     any verb of synthscore, with these methods and files
 

@@ -122,7 +122,7 @@ def compare(
     --contexts FILE), and maybe id and system; those of one context are compared with each other.
     Writes one row for each answer: context_id, attribute, first and second (ids, in the order
     shown), the natural-log probabilities log_p_first, log_p_second and log_p_tie, weight,
-    signature: what `synthscore rank --comparisons` and `synthscore curve` take. The exit code is
+    signature: what `synthscore rank --comparisons` takes. The exit code is
     3 where a row could not be read, or a question was not answered.
 
     Parameters

@@ -473,8 +473,6 @@ def test_a_rating_that_is_none_is_an_error(capsys):
         "rank --comparisons x.csv --method colley --stderr sandwich",
         "rank --comparisons x.csv --method bt-ties --stderr sandwich",
         "rank --comparisons x.csv --orders both",
-        "curve calls.csv --methods elo",
-        "curve calls.csv --budgets many",
         "rank c.jsonl --task summarization -a coherence --by context_id",
         "rank c.jsonl --task summarization -a coherence --selection greedy",
         "rank c.jsonl --task summarization -a coherence --selection all --budget 5",
@@ -490,11 +488,11 @@ def test_options_that_do_nothing_together_are_refused(argv, capsys):
 @pytest.mark.parametrize(
     ("argv", "new"),
     [
-        ("rank --comparisons x.csv --curve", "synthscore curve COMPARISONS"),
+        ("rank --comparisons x.csv --curve", "python -m papers curve COMPARISONS"),
+        ("curve x.csv", "python -m papers curve COMPARISONS"),
         ("rank c.jsonl --save-comparisons x.jsonl", "synthscore compare CANDIDATES ... -o FILE"),
         ("rank --comparisons x.csv --debias threshold", "median"),
         ("rank --comparisons x.csv --method pairs", "python -m papers evaluate --methods pairs-beam"),
-        ("curve calls.csv --methods pairs", "python -m papers evaluate --methods pairs-beam"),
         ("compare c.jsonl --gap 0.1", "python -m papers evaluate --methods pairs-beam"),
     ],
 )

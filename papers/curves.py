@@ -15,14 +15,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError, RankingError
-from ..io.write import plain
-from ..ranking.comparisons import Comparisons
-from ..ranking.designs import DRAWN
-from ..ranking.methods import method_of
-from ..ranking.result import Ranking
-from ..types import FloatArray, IntArray
-from .agreement import agreement
+from synthscore.errors import InputError, RankingError
+from synthscore.evaluation.agreement import agreement
+from synthscore.io.write import plain
+from synthscore.ranking.comparisons import Comparisons
+from synthscore.ranking.designs import DRAWN
+from synthscore.ranking.methods import method_of
+from synthscore.ranking.result import Ranking
+from synthscore.types import FloatArray, IntArray
 
 Selection = Literal["symmetric", "greedy", "no-repeat", "random"]
 
