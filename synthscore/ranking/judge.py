@@ -4,7 +4,7 @@ that asks a model.
     >>> sets = compare("candidates.jsonl", engine, task="summarization", attribute="coherence")
     >>> sets.save("comparisons.jsonl")
 
-A `Judge` answers calls of many problems at a time: those of a design (`designs`), or those of a sort (`pairs`).
+A `Judge` answers calls of many problems at a time.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from ..judging.templates import Templates
 from ..signature import Signature, text_hash
 from ..types import Context, FloatArray, IntArray, Target, Task
 from .comparisons import Comparisons
-from .pairs import Call, merge_sort
 from .selection import Selection
 from .sets import GROUPS, ComparisonSets, Failure, Group, LeftOut
 
 PROTOCOLS = ("choose", "compare", "yes_no")
 """Those whose answers about a pair are probabilities that sum to 1."""
+
+Call = tuple[int, int, int]
+"""Problem, text shown first, text shown second: indices."""
 
 _PROBE = Context("probe", "<context>")
 
@@ -75,18 +77,11 @@ def ask_judge(judge: Judge, selection: Selection, left_out: Sequence[LeftOut] = 
     for k, problem in enumerate(problems):
         n, rng = len(problem.ids), problem.rng(seed)
         try:
-            if selection.design == "sort":  # which chooses as it goes
-                chosen[k] = np.empty((0, 2), dtype=np.int64)
-            else:
-                chosen[k] = design(selection.design, n, selection.budget, rng, both_orders=both)
+            chosen[k] = design(selection.design, n, selection.budget, rng, both_orders=both)
         except InputError as error:
             names = dict(zip(GROUPS, problem.group, strict=True))
             refused += [LeftOut({"id": text, **names}, str(error)) for text in problem.ids]
-    if selection.design == "sort":
-        ids = [problem.ids for problem in problems]
-        merge_sort(ids, judge, gap=selection.gap, beam_size=selection.beam_size, both_orders=both, seed=seed)
-    else:
-        judge([(k, i, j) for k, calls in chosen.items() for i, j in calls.tolist()])
+    judge([(k, i, j) for k, calls in chosen.items() for i, j in calls.tolist()])
     signature, answered = judge.signature.with_(selection=selection), judge.comparisons()
     sets = {problems[k].group: replace(answered[k], signature=signature) for k in chosen}
     return ComparisonSets(GROUPS, sets, tuple(refused), tuple(judge.failures))
