@@ -109,7 +109,6 @@ def runs() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     demo, both = {"attribute": "coherence"}, {"both_orders": True}
     yield "score", "targets.jsonl", "demo-both", demo | both | {"verdicts": True}
     yield "score", "targets.jsonl", "demo-one", demo
-    yield "score", "targets.jsonl", "demo-rescaled", demo | both | {"partial": "rescale"}
     yield "score", "targets.jsonl", "demo-min-mass", demo | {"min_mass": 0.9995}
     yield "score", "targets.jsonl", "demo-sampled", demo | both | {"samples": 4, "seed": 1}
     anchored = {"scoring": "anchored"}

@@ -18,13 +18,12 @@ import numpy as np
 
 from ..engine import Engine
 from ..errors import InputError, SynthscoreWarning
-from ..io.fields import Row, row_error
+from ..io.contexts import context_from_row, read_contexts
+from ..io.fields import Row, row_error, target_from_row, target_names
 from ..io.files import Source, read_rows
-from ..io.nouns import context_from_row, read_contexts, target_from_row, target_names
-from ..judging.asking import Asking, ask
+from ..judging.asking import Asking, Pair, ask
 from ..judging.tasks import load_task
 from ..judging.templates import Templates
-from ..judging.verdicts import Pair
 from ..signature import Signature, text_hash
 from ..types import Context, FloatArray, IntArray, Target, Task
 from .comparisons import Comparisons
@@ -166,7 +165,7 @@ class Judge:
     """Answers calls about problems by asking an engine, and keeps what was answered.
 
     asking : its protocol is "choose": which of the two is better; "compare": also similar, which bt-ties uses; or
-        "yes_no". In each of them, which text is the target of synthscore.judging.verdicts is read off the template: the
+        "yes_no". In each of them, which text is the target of synthscore.judging.asking is read off the template: the
         one it shows second or first. Each call says in which order it is asked, so both_orders is False
     failures : calls without an answer, so far
     """
