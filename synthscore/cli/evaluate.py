@@ -227,7 +227,7 @@ def _list() -> Iterator[str]:
     yield "methods (docs/baselines.md):"
     kinds = [(name, ", ".join(kind.uses), kind.summary) for name, kind in KINDS.items()]
     yield as_table(kinds, ("name", "needs", "what it is"))
-    yield "zsum(A,B), ranksum(A,B)  methods added up\nfile:PATH                scores out of a file"
+    yield "file:PATH  scores out of a file"
     if BENCHMARKS:
         yield "\nbenchmarks (docs/benchmarks.md):"
         ratings = [(name, each.task, ", ".join(each.scales)) for name, each in BENCHMARKS.items()]

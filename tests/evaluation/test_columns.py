@@ -1,16 +1,11 @@
-"""Sums of methods, and columns of scores out of files."""
+"""Columns of scores out of files."""
 
 import json
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from synthscore.errors import InputError
 from synthscore.evaluation.methods import MethodError, Tools, method
-from synthscore.evaluation.methods.base import scored
-from synthscore.evaluation.methods.derived import SUMS, Sum, mid_ranks, z_scores
 from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.io.scores import score_row
 from synthscore.io.write import write_rows
@@ -18,120 +13,12 @@ from synthscore.signature import Signature
 from synthscore.types import Score
 
 CONTEXTS = ("c", "c", "c", "d", "d", "e")
-VALUES = st.lists(st.integers(-5, 5).map(float), min_size=len(CONTEXTS), max_size=len(CONTEXTS))
 
 
 def ratings(contexts=CONTEXTS, attributes=("fluency", "coherence")):
     human = dict.fromkeys(attributes, 1.0)
     texts = tuple(RatedText(f"t{i}", context, f"s{i}", "some text", human) for i, context in enumerate(contexts))
     return Ratings("made up", texts, attributes)
-
-
-def fixed(values, name="fixed"):
-    """A method that says what it is given: numbers, or reasons."""
-    return lambda made, attribute, tools: scored(made, attribute, values, Signature.of(synthscore=1, method=name))
-
-
-def total(how, *columns, weights=None, contexts=CONTEXTS):
-    weights = weights or (1.0,) * len(columns)
-    names = tuple(f"m{i}" for i in range(len(columns)))
-    return Sum(how, names, tuple(map(fixed, columns)), tuple(weights))(ratings(contexts), "fluency", Tools())
-
-
-# ------------------------------------------------------------------------------------------------ sums
-
-
-def test_sums_by_hand():
-    found = total("zsum", [1.0, 2, 3, 5, 9, 4], [0.0, 0, 3, 1, 1, 7])
-    z = np.sqrt(3 / 2)  # of 1, 2, 3; and 0, 0, 3 is -1, -1, 2 over sqrt(2)
-    assert found.values == pytest.approx([-z - 1 / 2**0.5, -1 / 2**0.5, z + 2 / 2**0.5, -1, 1, 0])
-    found = total("ranksum", [1.0, 2, 3, 5, 9, 4], [0.0, 0, 3, 1, 1, 7])
-    assert found.values.tolist() == [1 + 1.5, 2 + 1.5, 3 + 3, 1 + 1.5, 2 + 1.5, 1 + 1]
-
-
-@given(VALUES, VALUES, st.sampled_from(sorted(SUMS)))
-def test_a_sum_does_not_depend_on_the_order_of_methods_or_texts(one, other, how):
-    found = total(how, one, other).values
-    np.testing.assert_allclose(total(how, other, one).values, found, atol=1e-12)
-    back = total(how, one[::-1], other[::-1], contexts=CONTEXTS[::-1]).values
-    np.testing.assert_allclose(back[::-1], found, atol=1e-12)
-
-
-@given(VALUES, VALUES, st.floats(0.1, 10), st.floats(-5, 5))
-def test_a_zsum_does_not_depend_on_the_unit_of_a_method(one, other, factor, shift):
-    scaled = [factor * value + shift for value in one]
-    np.testing.assert_allclose(total("zsum", scaled, other).values, total("zsum", one, other).values, atol=1e-9)
-
-
-@given(VALUES, VALUES)
-def test_a_ranksum_depends_on_the_order_of_texts_alone(one, other):
-    curved = [np.exp(value) for value in one]
-    assert total("ranksum", curved, other).values.tolist() == total("ranksum", one, other).values.tolist()
-
-
-@given(VALUES, st.sampled_from(sorted(SUMS)))
-def test_a_sum_of_one_orders_texts_as_that_one_does(values, how):
-    found = total(how, values).values
-    for context in set(CONTEXTS):
-        here = [row for row, other in enumerate(CONTEXTS) if other == context]
-        ours, theirs = found[here], np.array(values)[here]
-        assert (np.sign(ours[:, None] - ours) == np.sign(theirs[:, None] - theirs)).all()
-
-
-def test_weights_multiply_and_a_negative_one_turns_a_method_round():
-    one, other = [1.0, 2, 3, 5, 9, 4], [0.0, 0, 3, 1, 1, 7]
-    twice = total("zsum", one, one, other).values
-    assert total("zsum", one, other, weights=(2, 1)).values == pytest.approx(twice)
-    assert total("zsum", one, weights=(-1,)).values == pytest.approx(-total("zsum", one).values)
-
-
-def test_a_method_that_tells_no_texts_of_a_context_apart_adds_nothing_there():
-    one = [1.0, 2, 3, 5, 9, 4]
-    assert total("zsum", one, [7.0] * 6).values == pytest.approx(total("zsum", one).values)
-    noisy = [0.3, 0.1 + 0.2, 0.3, 0.3, 0.1 + 0.2, 0.3]  # equal up to rounding
-    assert total("zsum", one, noisy).values == pytest.approx(total("zsum", one).values)
-    assert z_scores(np.zeros(3)).tolist() == [0, 0, 0]
-    assert mid_ranks(np.zeros(3)).tolist() == [2, 2, 2]
-
-
-def test_a_text_that_one_method_does_not_score_is_unscored_and_takes_no_part():
-    one, other = [1.0, 2, 3, 5, 9, 4], [0.0, "too long", 3, 1, 1, "lost"]
-    found = total("zsum", one, other)
-    assert [row.status for row in found] == ["ok", "unscored", "ok", "ok", "ok", "unscored"]
-    assert found[1].reason == "m1: too long"
-    alone = total("zsum", [1.0, 3, 5, 9], [0.0, 3, 1, 1], contexts=["c", "c", "d", "d"])
-    assert found.values[[0, 2, 3, 4]] == pytest.approx(alone.values)
-    both = total("ranksum", ["empty", *one[1:]], ["short", *other[1:]])
-    assert both[0].reason == "m0: empty; m1: short"
-
-
-def test_where_nothing_is_scored_by_all_there_is_an_error_with_the_reasons():
-    with pytest.raises(MethodError, match="any of the 6 texts"):
-        total("zsum", ["too long", 1.0, "too long", 1, 1, 1], [1.0, "lost", 1, "lost", "lost", "lost"])
-
-
-def test_specs_make_sums_with_weights_inside_sums():
-    made = ratings()
-    found = method("zsum(2*length, -0.5*random:seed=3,ranksum(length,constant))")(made, "fluency", Tools())
-    rows = np.array([method("random:seed=3")(made, "fluency", Tools()).values[list(rows)] for rows in [(0, 1, 2)]])
-    assert found.values[:3] == pytest.approx(-0.5 * z_scores(rows[0]))  # all texts are of one length
-    parts = dict(found.signature.parts)
-    assert parts["method"] == "zsum(2*length,-0.5*random:seed=3,ranksum(length,constant))"
-    assert (parts["1.words"], parts["2.seed"], parts["3.1.words"]) == ("letters", "3", "letters")
-    assert [key for key, _ in found.signature.parts].count("synthscore") == 1
-    assert Signature.parse(str(found.signature)) == found.signature
-
-
-def test_a_sum_of_nothing_or_of_an_unknown_kind_is_refused():
-    with pytest.raises(MethodError, match="expected one of zsum, ranksum"):
-        method("product(length)")
-    with pytest.raises(MethodError, match="a name is empty"):
-        method("zsum()")
-    with pytest.raises(MethodError, match="there is no method 'lenght'"):
-        method("zsum(2*lenght)")
-
-
-# ------------------------------------------------------------------------------------------------ columns
 
 
 def saved(path, rows):
@@ -168,8 +55,6 @@ def test_columns_of_other_names_are_named_in_the_spec(tmp_path):
     found = said(path, options=":score=align,id=doc")
     assert found.values.tolist() == [0, 1, 2, 3, 4, 5]
     assert dict(found.signature.parts)["score"] == "align"
-    sums = method(f"zsum(-1*file:{path}:score=align,id=doc,constant)")(ratings(), "fluency", Tools())
-    assert sums.values[0] > sums.values[2]
     for options in (":mark=align", ":score=", ":score=a,score=b"):
         with pytest.raises(MethodError, match="each once, out of: score, id, context_id, system, attribute"):
             said(path, options=options)
