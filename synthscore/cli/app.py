@@ -66,7 +66,9 @@ GONE = {
 
 MOVED = {
     ("store", "import"): "python -m papers import ROWS --benchmark NAME --data FOLDER -o FILE",
+    ("evaluate", "--nan-policy"): "no option: contexts whose ratings are all equal are skipped, equal scores count 0",
     ("rank", "--curve"): "python -m papers curve COMPARISONS",
+    ("rank", "--human"): "synthscore rank ... -o ranking.jsonl, and synthscore evaluate ranking.jsonl --human RATINGS",
     ("rank", "--save-comparisons"): "synthscore compare CANDIDATES ... -o FILE, and synthscore rank --comparisons FILE",
     **dict.fromkeys(
         [("compare", "--selection"), ("rank", "--selection")],
