@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -10,6 +11,11 @@ from ..errors import EngineError, require_kind
 from .source import Source
 
 __all__ = ["Engine", "Progress", "open_engine", "open_judge"]
+
+if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(os.environ):
+    # Threads of torch that wait for each other sleep. Else they spin, which on a machine that others use too takes the
+    # time of the very thread that is waited for: 3 to 20 times as long. Read when torch is imported, not later.
+    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 _LOADED = ("revision", "dtype", "device", "device_map", "max_tokens", "backend", "exact")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
@@ -25,6 +26,9 @@ from .tokens import PromptTokenizer
 
 DType = Literal["auto", "float32", "bfloat16"]
 E = TypeVar("E", bound="LocalEngine")
+
+SMALL = 1_000_000_000
+"""Parameters below which a model on a CPU is run in float32, unless another dtype is named."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +58,8 @@ def load(
     """A model from a folder, a GGUF file or the hub.
 
     auto_class, kind : of transformers, and what it is in words
-    dtype : "auto" is bfloat16 for a model that is stored in 16 bits, on hardware that computes with it, else float32
+    dtype : "auto" is bfloat16 for a model that is stored in 16 bits or less, on hardware that computes with it; on a
+        CPU only from a billion parameters on. Else float32
     device : "cuda" where there is one, else "cpu"; device_map spreads a model over devices instead
     unread : how the names of weights begin that may be missing, because nobody reads what they give
     raises : EngineError, when it cannot be loaded or is of another kind. warns : what a GGUF file is read as
@@ -69,10 +74,8 @@ def load(
             config = AutoConfig.from_pretrained(place, **source.arguments)
             tokenizer = AutoTokenizer.from_pretrained(place, **source.arguments)
             if dtype == "auto":
-                stored = getattr(config.get_text_config(), "dtype", None)
                 on_gpu = device_map is not None or torch.device(device).type == "cuda"
-                halved = stored in (torch.bfloat16, torch.float16)
-                dtype = "bfloat16" if halved and _computes_in_bfloat16(on_gpu) else "float32"
+                dtype = _suitable(auto_class, config, quantised, on_gpu)
             model, info = auto_class.from_pretrained(
                 place,
                 config=config,
@@ -244,6 +247,19 @@ class LocalEngine(ABC):
         loaded = load(cls.auto_class, cls.kind, where, dtype=dtype, **options)
         named = {"name": loaded.name, "revision": loaded.revision, "quantised": loaded.quantised}
         return cls(loaded.model, loaded.tokenizer, **named, max_tokens=max_tokens, backend=backend)
+
+
+def _suitable(auto_class: Any, config: Any, quantised: str, on_gpu: bool) -> DType:
+    """The dtype of "auto". The signal of a small judge is not much larger than bfloat16's rounding (decision 6)."""
+    stored = getattr(config.get_text_config(), "dtype", None)
+    halved = stored in (torch.bfloat16, torch.float16) or quantised not in ("", "F32")
+    if not halved or not _computes_in_bfloat16(on_gpu):
+        return "float32"
+    if on_gpu:
+        return "bfloat16"
+    with torch.device("meta"):  # no weights
+        n_parameters = auto_class.from_config(deepcopy(config), trust_remote_code=False).num_parameters()
+    return "float32" if n_parameters < SMALL else "bfloat16"
 
 
 def _computes_in_bfloat16(on_gpu: bool) -> bool:
