@@ -11,10 +11,9 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from ..errors import InputError
-from ..judging.asking import Asking
 from ..ranking import ComparisonSets, Selection
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, JUDGE, OK, Attributes, Input, Opening, RowsIn, RowsOut, UsageError
+from .options import ERROR, INCOMPLETE, JUDGE, OK, Answering, Attributes, Input, Opening, RowsIn, RowsOut, UsageError
 from .talk import counted, reasons
 
 Model = Annotated[str | None, Parameter(group="model", help=f"{JUDGE} (default: nano)")]
@@ -23,7 +22,7 @@ Seed = Annotated[int, Parameter(help="of whatever is drawn")]
 
 @Parameter(name="*", group="judging")
 @dataclass(frozen=True, kw_only=True)
-class Judging:
+class Judging(Answering):
     """What a judge is asked about candidates."""
 
     task: str | None = None
@@ -38,10 +37,6 @@ class Judging:
     "questions about each context and attribute, on pairs that tell most; a pair in both orders is two (default: all)"
     orders: Literal["both", "one"] = "both"
     "ask about a pair in both, or in one that a coin decides"
-    prompts: str = "default"
-    "template set: default, paper, or a folder with templates of your own"
-    min_mass: float = 0.01
-    "least probability, 0 to 1, that the labels have together for an answer to count"
 
     def ask(
         self, candidates: str, model: str | None, seed: int, opening: Opening, input: Input, messages: Messages
@@ -56,7 +51,7 @@ class Judging:
             raise UsageError("to ask a judge, say --task T and --attribute A")
         with checked():
             selection = Selection(self.budget, self.orders, seed)
-            asking = Asking(self.protocol or "choose", False, self.prompts, self.min_mass)
+            asking = self.asking(self.protocol or "choose")
         with opening.open(model or "nano", messages) as engine:
             sets = compare(
                 candidates,

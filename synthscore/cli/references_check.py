@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ..judging.asking import Asking
 from .messages import Messages
 from .options import (
     INCOMPLETE,
     JUDGE,
     OK,
+    Answering,
     Ladders,
     OneAttribute,
     OneTask,
@@ -37,7 +37,7 @@ SHOWN = 3  # findings of a ladder that are printed
 
 @Parameter(name="*", group="judging")
 @dataclass(frozen=True, kw_only=True)
-class Judging:
+class Judging(Answering):
     """How a judge is asked about rungs."""
 
     no_judge: bool = False
@@ -46,15 +46,7 @@ class Judging:
     "ask about neighbours alone: fewer questions, no cycles"
     protocol: Literal["compare", "yes_no", "yes_no_two_sided", "choose"] = "compare"
     "how the judge is asked"
-    min_mass: Annotated[float, Parameter(validator=Number(gte=0, lte=1))] = 0.01
-    "least probability, 0 to 1, that the labels have together for an answer to count"
-    prompts: str = "default"
-    "template set: default, paper, or a folder with templates of your own"
     model: Annotated[str, Parameter(group="model", help=JUDGE)] = "nano"
-
-    @property
-    def asking(self) -> Asking:
-        return Asking(self.protocol, True, self.prompts, self.min_mass)
 
     def check(self, *more: str) -> None:
         """raises : UsageError for options that would change nothing. more : other options of a judge that were given"""
@@ -121,7 +113,9 @@ def check(
         raise UsageError("-o - would write rows into what check prints: name a file")
     chosen = References.load(source, revision=revision).select(task=task, attribute=attribute)
     with nullcontext() if judging.no_judge else opening.open(judging.model, messages) as engine:
-        report = check_ladders(chosen, engine, judging.asking, adjacent=judging.adjacent, task=task)
+        report = check_ladders(
+            chosen, engine, judging.asking(judging.protocol, both_orders=True), adjacent=judging.adjacent, task=task
+        )
     if output:
         write_rows(report.to_rows(), output)
     _print(report, worst)
