@@ -11,11 +11,11 @@ from pathlib import Path
 from ..engine import Engine, Sampling
 from ..errors import LadderError, ReferencesError, SynthscoreError
 from ..judging.asking import Asking
-from ..ladders.compare import verify
 from ..ladders.degraded import DegradedWriter
 from ..ladders.prompted import PromptedWriter
 from ..ladders.references import References
 from ..ladders.release import DATA, Key, key_of
+from ..ladders.verify import verify
 from ..ladders.write import Writer
 from ..signature import Signature
 from ..types import Ladder, Rung

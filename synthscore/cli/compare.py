@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from ..errors import InputError
 from ..judging.asking import Asking
 from ..ranking import ComparisonSets, Selection
 from ..ranking.selection import DESIGNS
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, JUDGE, OK, Attributes, Input, Opening, RowsIn, RowsOut, UsageError
+from .options import (
+    ERROR,
+    INCOMPLETE,
+    OK,
+    Attributes,
+    Input,
+    Judge,
+    RowsIn,
+    RowsOut,
+    Seed,
+    UsageError,
+    usage,
+)
 from .talk import counted, reasons
-
-Model = Annotated[str | None, Parameter(group="model", help=f"{JUDGE} (default: nano)")]
-Seed = Annotated[int, Parameter(help="of whatever is drawn")]
 
 
 @Parameter(name="*", group="judging")
@@ -57,7 +63,7 @@ class Judging:
     "least probability, 0 to 1, that the labels have together for an answer to count"
 
     def ask(
-        self, candidates: str, model: str | None, seed: int, opening: Opening, input: Input, messages: Messages
+        self, candidates: str, judge: Judge, seed: int, input: Input, messages: Messages
     ) -> tuple[ComparisonSets, list[str]]:
         """The answers of a judge about the candidates of a file; and in words, what was asked.
 
@@ -67,10 +73,10 @@ class Judging:
 
         if not self.task or not self.attribute:
             raise UsageError("to ask a judge, say --task T and --attribute A")
-        with checked():
+        with usage():
             selection = Selection(self.selection, self.budget, self.orders, seed, self.gap, self.beam_size)
             asking = Asking(self.protocol or "choose", False, self.prompts, self.min_mass)
-        with opening.open(model or "nano", messages) as engine:
+        with judge.open(judge.model, messages) as engine:
             sets = compare(
                 candidates,
                 engine,
@@ -82,7 +88,7 @@ class Judging:
                 encoding=input.encoding,
                 fields={name: column for name, column in input.fields.items() if name != "human"},
             )
-            cost = engine.meter.cost
+            cost = engine.cost
         n_candidates = sum(calls.n_candidates for calls in sets.sets.values())
         n_calls = sum(len(calls) for calls in sets.sets.values())
         asked = f"{counted(len(sets.sets), 'ranking')} of {counted(n_candidates, 'candidate')}"
@@ -93,16 +99,7 @@ class Judging:
             lines.append(f"{counted(n_small, 'ranking')} cannot have {self.budget} calls: all there are were asked")
         if sets.failures:
             lines += ["not answered:", *reasons(failure.reason for failure in sets.failures)]
-        return sets, [*lines, cost] if cost else lines
-
-
-@contextmanager
-def checked() -> Iterator[None]:
-    """Options, checked by the nouns that they make. raises : UsageError"""
-    try:
-        yield
-    except InputError as error:
-        raise UsageError(str(error)) from None
+        return sets, [*lines, *cost]
 
 
 def compare(
@@ -112,8 +109,7 @@ def compare(
     output: RowsOut = "-",
     judging: Judging = Judging(),
     seed: Seed = 0,
-    model: Model = None,
-    opening: Opening = Opening(),
+    judge: Judge = Judge(),
     input: Input = Input(),
     messages: Messages = Messages(),
 ) -> int:
@@ -137,7 +133,7 @@ def compare(
     output
         file of rows (default: JSONL on stdout)
     """
-    sets, lines = judging.ask(candidates, model, seed, opening, input, messages)
+    sets, lines = judging.ask(candidates, judge, seed, input, messages)
     sets.save(output)
     if sets.left_out:
         lines += ["left out:", *reasons(each.reason for each in sets.left_out)]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from .compare import Seed, checked
 from .messages import Messages
-from .options import INCOMPLETE, OK, Attributes, Input, RowsIn, RowsOut, UsageError
+from .options import INCOMPLETE, OK, Attributes, Input, RowsIn, RowsOut, Seed, UsageError, usage
 from .rank import By, Human, load, load_human
 from .talk import counted, table
 
@@ -64,7 +63,7 @@ def curve(
     from ..evaluation.curves import METHODS, efficiency_curves, thinnable
     from ..io.write import replacing, write_rows
 
-    with checked():
+    with usage():
         chosen = thinnable(methods.split(",") if methods else METHODS)
     ends = _budgets(budgets) if budgets else None
     sets, lines = load(comparisons, by, input, messages)

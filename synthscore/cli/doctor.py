@@ -17,7 +17,7 @@ from ..judging.templates import Templates
 from ..judging.verdicts import PROTOCOLS, Pair, ProtocolName, Verdicts
 from ..types import Context
 from .messages import Messages
-from .options import ERROR, JUDGE, OK, Running
+from .options import ERROR, OK, Running
 from .talk import counted
 
 CONTEXT = Context(
@@ -44,7 +44,7 @@ def doctor(
     protocol: Annotated[ProtocolName, Parameter(group="judging")] = "compare",
     min_mass: Annotated[float, Parameter(group="judging", validator=Number(gte=0, lte=1))] = 0.01,
     prompts: Annotated[str, Parameter(group="judging")] = "default",
-    model: Annotated[str, Parameter(group="model", help=JUDGE)] = "nano",
+    model: Annotated[str, Parameter(group="model")] = "nano",
     opening: Running = Running(),
     messages: Messages = Messages(),
 ) -> int:
@@ -70,6 +70,8 @@ def doctor(
         least probability, 0 to 1, that the labels have together for an answer to count
     prompts
         template set: default, paper, or a folder with templates of your own
+    model
+        the judge: nano, a model on the hub, a folder, http://HOST:PORT/v1#MODEL, or recorded:STORE
     """
     from .. import engines
     from ..judging.tasks import load_task

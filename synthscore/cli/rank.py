@@ -13,9 +13,9 @@ from ..io.write import write_rows
 from ..ranking import METHODS, ComparisonSets, Rankings
 from ..ranking import rank as rank_sets
 from ..ranking.methods import DEBIAS, RESAMPLES, STDERR, method_of
-from .compare import Judging, Model, Seed, checked
+from .compare import Judging
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, Input, Opening, RowsIn, RowsOut, UsageError
+from .options import ERROR, INCOMPLETE, OK, Input, Judge, RowsIn, RowsOut, Seed, UsageError, usage
 from .talk import counted, reasons, spaced
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def rank(
     candidates: RowsIn | None = None,
     /,
     *,
-    comparisons: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    comparisons: RowsIn | None = None,
     output: RowsOut = "-",
     by: By = None,
     human: Human = None,
@@ -71,8 +71,7 @@ def rank(
     ] = "auto",
     seed: Seed = 0,
     judging: Judging = Judging(),
-    model: Model = None,
-    opening: Opening = Opening(),
+    judge: Judge = Judge(),
     input: Input = Input(),
     messages: Messages = Messages(),
 ) -> int:
@@ -110,13 +109,13 @@ def rank(
         given |= {"gap": judging.gap or None, "beam_size": judging.beam_size if judging.beam_size > 1 else None}
         given |= {"both_orders": None if judging.orders is None else judging.orders == "both"}
     options = {name: None if value == "none" else value for name, value in given.items() if value is not None}
-    with checked():
+    with usage():
         method_of(method).check(options, debias=debias, stderr=stderr)
     if comparisons is not None:
         asked = Judging(
             attribute=judging.attribute, orders=judging.orders, gap=judging.gap, beam_size=judging.beam_size
         )
-        if judging != asked or candidates is not None or model is not None or opening != Opening():
+        if judging != asked or candidates is not None or judge != Judge():
             raise UsageError(
                 "--comparisons asks no judge. Leave out the candidates, and the options of judge and model"
             )
@@ -131,7 +130,7 @@ def rank(
             selection=judging.selection or ("sort" if sorts else ""),
             protocol=judging.protocol or ("compare" if method == "bt-ties" else "choose"),
         )
-        sets, lines = judging.ask(candidates, model, seed, opening, input, messages)
+        sets, lines = judging.ask(candidates, judge, seed, input, messages)
     rankings = rank_sets(sets, method, debias=debias, stderr=stderr, seed=seed, **options)
     rows = list(rankings.to_rows())
     write_rows(rows, output)

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from ..judging.asking import Asking
-from .messages import Messages
+from .messages import Messages, Watched
 from .options import (
     INCOMPLETE,
-    JUDGE,
     OK,
-    Ladders,
+    Count,
+    Judge,
     OneAttribute,
     OneTask,
-    Opening,
     Revision,
     RowsOut,
+    Share,
+    Source,
     UsageError,
     given,
 )
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 SHOWN = 3  # findings of a ladder that are printed
 
 
-@Parameter(name="*", group="judging")
+@Parameter(name="*", group="model")
 @dataclass(frozen=True, kw_only=True)
-class Judging:
-    """How a judge is asked about rungs."""
+class Judging(Judge):
+    """How a judge is asked about rungs; or that none is."""
 
     no_judge: bool = False
     "look at the texts alone, and ask no model"
@@ -46,38 +46,44 @@ class Judging:
     "ask about neighbours alone: fewer questions, no cycles"
     protocol: Literal["compare", "yes_no", "yes_no_two_sided", "choose"] = "compare"
     "how the judge is asked"
-    min_mass: Annotated[float, Parameter(validator=Number(gte=0, lte=1))] = 0.01
+    min_mass: Share = 0.01
     "least probability, 0 to 1, that the labels have together for an answer to count"
     prompts: str = "default"
     "template set: default, paper, or a folder with templates of your own"
-    model: Annotated[str, Parameter(group="model", help=JUDGE)] = "nano"
 
     @property
     def asking(self) -> Asking:
         return Asking(self.protocol, True, self.prompts, self.min_mass)
 
-    def check(self, *more: str) -> None:
-        """raises : UsageError for options that would change nothing. more : other options of a judge that were given"""
-        unused = [name for name in (*given(self), *more) if name != "--no-judge"]
-        if self.no_judge and unused:
+    @contextmanager
+    def engine(self, messages: Messages, *more: str) -> Iterator[Watched | None]:
+        """The judge; None with --no-judge. more : other options that were given and need one
+
+        raises : UsageError for options that would change nothing
+        """
+        if not self.no_judge:
+            with self.open(self.model, messages) as engine:
+                yield engine
+            return
+        if unused := [name for name in (*given(self), *more) if name != "--no-judge"]:
             raise UsageError(
                 f"--no-judge asks no model, so {', '.join(unused)} would change nothing: leave one or the other out"
             )
+        yield None
 
 
 def check(
-    source: Ladders,
+    source: Source,
     /,
     *,
     strict: bool = False,
-    worst: Annotated[int, Parameter(validator=Number(gte=0))] = 5,
+    worst: Count = 5,
     output: RowsOut | None = None,
     positions: str | None = None,
     revision: Revision = None,
     attribute: OneAttribute = None,
     task: OneTask = None,
     judging: Judging = Judging(),
-    opening: Opening = Opening(),
     messages: Messages = Messages(),
 ) -> int:
     """What is wrong with the ladders?
@@ -116,11 +122,10 @@ def check(
     from ..ladders.references import References
     from ..scoring.anchored.scale import Scales
 
-    judging.check(*(["--positions"] if positions else []), *given(opening))
     if output == "-":
         raise UsageError("-o - would write rows into what check prints: name a file")
     chosen = References.load(source, revision=revision).select(task=task, attribute=attribute)
-    with nullcontext() if judging.no_judge else opening.open(judging.model, messages) as engine:
+    with judging.engine(messages, *(["--positions"] if positions else [])) as engine:
         report = check_ladders(chosen, engine, judging.asking, adjacent=judging.adjacent, task=task)
     if output:
         write_rows(report.to_rows(), output)

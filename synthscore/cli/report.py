@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from .messages import Messages
-from .options import INCOMPLETE, OK, RowsIn
+from .options import INCOMPLETE, OK, Output, RowsIn
 from .talk import counted
 
 
@@ -17,7 +14,7 @@ def report(
     source: RowsIn,
     /,
     *,
-    output: Annotated[str | None, Parameter(name=["--output", "-o"], allow_leading_hyphen=True)] = None,
+    output: Output | None = None,
     targets: str | None = None,
     references: str | None = None,
     human: str | None = None,

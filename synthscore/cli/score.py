@@ -8,22 +8,20 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ..judging.asking import Asking
+from ..signature import Signature
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, JUDGE, OK, Attributes, Input, Opening, Revision, RowsIn, RowsOut, UsageError
-from .scoring import AskingOptions, Scoring, asked_line, bias_lines, judge_lines, merged
+from .options import ERROR, INCOMPLETE, OK, AskingOptions, Input, Judge, On, RowsIn, RowsOut, UsageError
+from .scoring import Scoring, asked_line, bias_lines, judge_lines
 from .talk import reasons
 
-Ends = Annotated[float | None, Parameter(group="scoring", allow_leading_hyphen=True)]
+Ends = Annotated[float | None, Parameter(group="scoring")]
 
 
 def score(
     targets: RowsIn,
     /,
     *,
-    references: str,
-    revision: Revision = None,
-    task: str | None = None,
-    attribute: Attributes = None,
+    on: On,
     output: RowsOut = "-",
     verdicts: bool = False,
     bias: str | None = None,
@@ -32,8 +30,7 @@ def score(
     width: Ends = None,
     min_score: Ends = None,
     alpha: Ends = None,
-    model: Annotated[str, Parameter(group="model", help=JUDGE)] = "nano",
-    opening: Opening = Opening(),
+    judge: Judge = Judge(),
     input: Input = Input(),
     messages: Messages = Messages(),
 ) -> int:
@@ -70,12 +67,6 @@ def score(
     ----------
     targets
         .jsonl, .json, .csv, .tsv, .parquet, a datasets folder, or - for JSONL on stdin
-    references
-        folder or hub id of the ladders, as written by `synthscore generate`
-    task
-        task, or folder with a task.toml (default: that of each row's ladder)
-    attribute
-        may be repeated (default: all that the references hold)
     output
         .jsonl, .csv or .parquet (default: JSONL on stdout)
     verdicts
@@ -100,17 +91,17 @@ def score(
         if value is not None and not scoring.adaptive:
             raise UsageError(f"--{name} changes nothing without --adaptive. Leave it out, or add that")
     mode = scoring.mode(min_score, alpha, width, ends="--min-score X or --width W")
-    ladders = References.load(references, revision=revision)
-    held_attributes(ladders, task, attribute)
+    ladders = References.load(on.references, revision=on.revision)
+    held_attributes(ladders, on.task, on.attribute)
     if min_score is not None:
         check_on_scale(min_score, max(ladder.n_rungs for ladder in ladders), scoring.scoring)
     items = read_items(targets, encoding=input.encoding, fields=input.fields)
     if not items:
         messages.warn(f"{targets} holds no rows")
-    with opening.open(model, messages) as engine:
-        scorer = RowScorer(ladders, engine, task=task, attributes=attribute, scoring=mode, asking=asking)
+    with judge.open(judge.model, messages) as engine:
+        scorer = RowScorer(ladders, engine, task=on.task, attributes=on.attribute, scoring=mode, asking=asking)
         plan = scorer.plan(items)
-        with messages.bar(plan.n_questions, "questions", engine.meter.saved) as progress:
+        with messages.bar(plan.n_questions, "questions", engine.saved) as progress:
             scored = plan.score(progress)
     write_rows((score_row(score, signature, verdicts=verdicts) for score, signature in scored), output)
     if scoring.save_scale:
@@ -126,8 +117,8 @@ def score(
         if statuses[status]:
             why = reasons(reason for score, _ in scored if score.status == status for reason in score.reasons)
             lines += [f"{status}:", *why]
-    lines += [*judge_lines(scored.scales), *bias_lines(found), *filter(None, [engine.meter.cost])]
-    messages.note(*lines, signature=merged(scored.used))
+    lines += [*judge_lines(scored.scales), *bias_lines(found), *engine.cost]
+    messages.note(*lines, signature=str(Signature.merged(scored.used)))
     if statuses["unscored"] == statuses.total() > 0:
         messages.warn("nothing could be scored")
         return ERROR

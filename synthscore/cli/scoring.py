@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from cyclopts import Parameter
 
-from ..errors import InputError
 from ..judging.asking import Asking
-from .options import UsageError, given
+from .options import UsageError, given, usage
 from .talk import counted, spaced
 
 if TYPE_CHECKING:
@@ -22,9 +20,6 @@ if TYPE_CHECKING:
     from ..scoring.bias import Effect, JudgeBias
     from ..scoring.paper import Paper
     from ..scoring.rows import Counts
-    from ..signature import Signature
-
-AskingOptions = Annotated[Asking, Parameter(name="*", group="judging")]
 
 
 @Parameter(name="*", group="scoring")
@@ -109,16 +104,6 @@ _ONLY = {"paper": ("--samples", "--partial"), "anchored": ("--scale", "--save-sc
 """Options that change nothing without this scoring."""
 
 
-@contextmanager
-def usage() -> Iterator[None]:
-    """Nouns made of options. raises : UsageError for what they refuse"""
-    try:
-        yield
-    except InputError as error:
-        field = str(getattr(error, "field", "")).replace("_", "-")
-        raise UsageError(str(error).replace(f"{field} is", f"--{field} is", 1) if field else str(error)) from error
-
-
 # ------------------------------------------------------------------------------------------------- what is reported
 
 
@@ -139,15 +124,6 @@ def asked_line(asking: Asking, counts: Counts) -> str:
     found += [f"{n} {status}" for status in ("partial", "unscored") if (n := counts.statuses[status])]
     unmet = f"; the rule is not met by {counted(counts.n_unmet, 'score')} on which all was asked"
     return f"{asked}; {', '.join(found)}{unmet * (counts.n_unmet > 0)}"
-
-
-def merged(signatures: Iterable[Signature]) -> str:
-    """One line for all numbers: where they differ in a part, its values are listed."""
-    values: dict[str, dict[str, None]] = {}
-    for signature in signatures:
-        for key, value in signature.parts:
-            values.setdefault(key, {})[value] = None
-    return "|".join(f"{key}:{','.join(each)}" for key, each in values.items())
 
 
 def judge_lines(scales: Sequence[Scale]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -69,21 +70,22 @@ def open_engine(name: str, **options: Any) -> Engine:
     return CausalEngine.load(source, **options)
 
 
-def open_judge(judge: Engine | str) -> Engine:
-    """The engine; one that is named is opened behind the default store, so that it is asked nothing twice.
+def open_judge(judge: Engine | str, store: str | os.PathLike[str] | None = None, **options: Any) -> Engine:
+    """The engine; one that is named is opened behind a store, so that it is asked nothing twice.
 
-    An engine that is to have another store, or none, is opened by `open_engine` (and StoredEngine).
+    store : file of answers; None: in your cache; "none", or for recorded answers: nowhere
+    options : those of open_engine
     """
     if not isinstance(judge, str):
         require_kind("judge", judge, Engine, "an engine (open_engine), or the name of one, such as 'nano'")
         return judge
-    engine = open_engine(judge)
-    if judge.startswith("recorded:"):
+    engine = open_engine(judge, **options)
+    if judge.startswith("recorded:") or store == "none":
         return engine
     from ..store.engine import StoredEngine
     from ..store.file import Store
 
-    return StoredEngine(engine, Store())
+    return StoredEngine(engine, Store(store))
 
 
 def _open_recorded(name: str, options: dict[str, Any]) -> Engine:

@@ -24,10 +24,10 @@ from synthscore.io.write import write_rows
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
 from synthscore.ladders import references
-from synthscore.ladders.compare import verify
 from synthscore.ladders.degraded import DegradedWriter
 from synthscore.ladders.prompted import PromptedWriter
 from synthscore.ladders.references import References
+from synthscore.ladders.verify import verify
 from synthscore.ladders.write import generate_ladders
 from synthscore.resources import resource
 from synthscore.types import Context, Rung
