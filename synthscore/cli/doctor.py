@@ -8,7 +8,6 @@ import time
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from ..engine import Engine, Prompt
 from ..errors import EngineError
@@ -17,7 +16,7 @@ from ..judging.templates import Templates
 from ..judging.verdicts import PROTOCOLS, Pair, ProtocolName, Verdicts
 from ..types import Context
 from .messages import Messages
-from .options import ERROR, OK, Running
+from .options import ERROR, OK, Running, Share
 from .talk import counted
 
 CONTEXT = Context(
@@ -41,9 +40,9 @@ def doctor(
     *,
     task: str = "summarization",
     attribute: Annotated[str | None, Parameter(name=["--attribute", "-a"])] = None,
-    protocol: Annotated[ProtocolName, Parameter(group="judging")] = "compare",
-    min_mass: Annotated[float, Parameter(group="judging", validator=Number(gte=0, lte=1))] = 0.01,
-    prompts: Annotated[str, Parameter(group="judging")] = "default",
+    protocol: ProtocolName = "compare",
+    min_mass: Share = 0.01,
+    prompts: str = "default",
     model: Annotated[str, Parameter(group="model")] = "nano",
     opening: Running = Running(),
     messages: Messages = Messages(),

@@ -54,14 +54,10 @@ def filter(
       $ synthscore filter targets.jsonl --references ladders/ --certificate c.json -o kept.jsonl
 
     Keeps the rows whose text scores well enough on the rung scale (see `synthscore score --help`): as they
-    were, all their columns unchanged, in their order. What is well enough: a score of --min-score X or more;
-    with --alpha P and --scoring anchored, X or more with probability 1 - P, by the score's error; or what
-    `synthscore calibrate` has certified (--certificate FILE), and then other scores are refused.
-
-    A row is unsure where the score does not decide it: the probability is neither high nor low; a
-    certificate has two thresholds, and it lies between them; or it is unscored, and where some rungs have no
-    verdict, neither the least nor the greatest that it could score decides. Unsure rows are not kept, and are
-    counted by themselves.
+    were, in their order. What is well enough: a score of --min-score X or more; with --alpha P and --scoring
+    anchored, X or more with probability 1 - P, by the score's error; or what `synthscore calibrate` has
+    certified (--certificate FILE). A row that none of this decides is unsure: it is not kept, and counted by
+    itself (docs/filter.md).
 
     --dropped gets the rows that are not kept (without the unsure ones, where --unsure gets them), each with
     a column synthscore: its score, stderr, the low and high that it could have, decision (dropped or unsure),

@@ -53,15 +53,8 @@ def score(
     is partial or unscored.
 
     With --scoring anchored the score is a position on the rung scale, by a model of the judge that is fitted
-    to all answers: it may lie outside 1..N (extrapolated is then 1), has a stderr, and is with 90 % between
-    low and high. The rungs of each ladder are asked about against each other, too: N (N - 1) questions.
-
-    With --scale FILE --adaptive each text is asked about in rounds, until its 90 % interval is --width W
-    rungs wide; or until all other questions together would hardly take its score to the other side of
-    --min-score X (--eps E); or, with --alpha P, until it is above or below X with 1 - P. Columns: questions,
-    questions_full, and met: 0 where all was asked and the rule is still not met.
-
-    What the judge favours besides quality (a position, a length) is printed and written with --bias FILE.
+    to all answers, with a stderr and a 90 % interval (docs/anchored.md); with --scale FILE --adaptive each
+    text is asked about only until it is clear enough (docs/adaptive.md).
 
     Parameters
     ----------
