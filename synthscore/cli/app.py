@@ -46,7 +46,7 @@ exit codes:
 """
 
 VERBS = (
-    *("demo", "generate", "references", "score", "filter", "calibrate", "compare", "rank", "curve", "evaluate"),
+    *("demo", "generate", "references", "score", "filter", "calibrate", "compare", "rank", "evaluate"),
     *("report", "doctor", "store", "verify"),
 )
 """In the order of the help. Each is a function of this name in a module of this name."""
@@ -60,8 +60,13 @@ MOVED = {
     ("store", "import"): "python -m papers import ROWS --benchmark NAME --data FOLDER -o FILE",
     ("references", "card"): "the file README.md in the folder; in Python, References.load(FOLDER).card()",
     ("references", "diff"): "synthscore references list, whose last line is the hash of the ladders, and diff A B",
-    ("rank", "--curve"): "synthscore curve COMPARISONS",
+    ("curve",): "python -m papers curve COMPARISONS, beside synthscore in its repository",
+    ("rank", "--curve"): "python -m papers curve COMPARISONS",
     ("rank", "--save-comparisons"): "synthscore compare CANDIDATES ... -o FILE, and synthscore rank --comparisons FILE",
+    **dict.fromkeys(
+        [(verb, option) for verb in ("compare", "rank") for option in ("--gap", "--beam-size")],
+        "python -m papers evaluate --methods pairs-beam: the sort of PairS is in papers/",
+    ),
     ("score", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
     ("filter", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
     ("references", "--json"): "synthscore references check -o FILE.jsonl, a row a ladder",

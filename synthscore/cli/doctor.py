@@ -11,9 +11,8 @@ from cyclopts import Parameter
 
 from ..engine import Engine, Prompt
 from ..errors import EngineError
-from ..judging.asking import Asking, ask, prompt_of
+from ..judging.asking import PROTOCOLS, Asking, Pair, ProtocolName, Verdicts, ask, prompt_of
 from ..judging.templates import Templates
-from ..judging.verdicts import PROTOCOLS, Pair, ProtocolName, Verdicts
 from ..types import Context
 from .messages import Messages
 from .options import ERROR, OK, Running, Share
