@@ -12,19 +12,7 @@ from ..judging.asking import Asking
 from ..ranking import ComparisonSets, Selection
 from ..ranking.selection import DESIGNS
 from .messages import Messages
-from .options import (
-    ERROR,
-    INCOMPLETE,
-    OK,
-    Attributes,
-    Input,
-    Judge,
-    RowsIn,
-    RowsOut,
-    Seed,
-    UsageError,
-    usage,
-)
+from .options import ERROR, INCOMPLETE, OK, Attributes, Input, Judge, RowsIn, RowsOut, Seed, UsageError, usage
 from .talk import counted, reasons
 
 

@@ -90,7 +90,7 @@ def filter(
     from ..thresholds import filter as thresholds
 
     rule = _rule(min_score, alpha, certificate)
-    mode = scoring.mode(min_score, alpha, ends="--min-score X")
+    mode = scoring.mode(min_score, alpha)
     ladders = References.load(on.references, revision=on.revision)
     if len(on.attribute or ()) > 1:
         raise UsageError(f"filter decides by one attribute, and {on.attribute} are named. Say which with one -a")

@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..signature import Signature
 from ..types import Task
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, Input, Opening, RowsIn, UsageError, given
+from .options import ERROR, INCOMPLETE, OK, Input, Opening, Output, RowsIn, UsageError, given
 from .talk import counted, reasons
 
 
@@ -51,7 +51,7 @@ def generate(
     contexts: RowsIn,
     /,
     *,
-    output: Annotated[str, Parameter(name=["--output", "-o"])],
+    output: Output,
     task: str,
     attribute: Annotated[list[str], Parameter(name=["--attribute", "-a"])],
     writing: Writing = Writing(),
@@ -115,15 +115,14 @@ def generate(
         raise InputError(f"{contexts} holds no context that ladders could be written for", source=contexts)
     n_rungs = len(found) * len(names) * writing.rungs
     with ExitStack() as stack:
-        if model is None:
-            writer: Writer = DegradedWriter(seed=writing.seed)
-            signature = Signature.of(writer="degrade", seed=writing.seed)
-        else:
+        writer: Writer = DegradedWriter(seed=writing.seed)
+        signature = Signature.of(writer="degrade", seed=writing.seed)
+        if model is not None:
             engine = stack.enter_context(opening.open(model, messages))
-            attempts = {} if writing.max_attempts is None else {"max_attempts": writing.max_attempts}
-            options: dict[str, Any] = {"templates": writing.prompts, "seed": writing.seed, **attempts}
+            options: dict[str, Any] = {"templates": writing.prompts, "seed": writing.seed}
+            signature = engine.signature.with_(writer="prompt", **options)
+            options |= {"max_attempts": writing.max_attempts} if writing.max_attempts else {}
             writer = PromptedWriter(engine, sampling=writing.sampling(kind), **options)
-            signature = engine.signature.with_(writer="prompt", templates=writing.prompts, seed=writing.seed)
         progress = stack.enter_context(messages.bar(n_rungs, "rungs"))
         ladders = generate_ladders(found, kind, names, writer, n_rungs=writing.rungs, progress=progress)
     total = References(tuple(ladders)).save(path, merge=True)
@@ -146,11 +145,9 @@ def _check(writing: Writing, model: str | None, opening: Opening) -> None:
     """raises : UsageError for options that contradict each other, or that only a model's writing would use"""
     if writing.writer == "prompt" and not model:
         raise UsageError("--writer prompt needs a model that can write: name one with --model (nano can only judge)")
-    if writing.writer == "degrade" and model:
-        raise UsageError(f"--writer degrade asks no model: leave --model {model} out, or take --writer prompt")
-    free = {f"--{name}" for name in ("writer", "rungs", "seed")}
-    if not model and (unused := [name for name in (*given(writing), *given(opening)) if name not in free]):
-        raise UsageError(
-            f"--writer degrade asks no model, so {', '.join(unused)} would change nothing: leave them out, or name a "
-            "model that writes with --model"
-        )
+    unused = [f"--model {model}"] if model and writing.writer == "degrade" else []
+    if not model:
+        unused = [name for name in (*given(writing), *given(opening)) if name not in ("--writer", "--rungs", "--seed")]
+    if unused:
+        why = f"--writer degrade asks no model, so {', '.join(unused)} would change nothing"
+        raise UsageError(f"{why}: leave them out, or take --writer prompt with a --model that writes")

@@ -25,7 +25,6 @@ def score(
     verdicts: bool = False,
     asking: AskingOptions = Asking(),
     scoring: Scoring = Scoring(),
-    width: Ends = None,
     min_score: Ends = None,
     alpha: Ends = None,
     judge: Judge = Judge(),
@@ -61,8 +60,6 @@ def score(
         .jsonl, .csv or .parquet (default: JSONL on stdout)
     verdicts
         also write a column verdicts: of every rung and order asked, [level, swapped, better, worse, similar]
-    width
-        with --adaptive: until the 90 % interval is so wide, in rungs
     min_score
         with --adaptive: until it is clear on which side of this the score is
     alpha
@@ -75,10 +72,10 @@ def score(
     from ..scoring.rows import RowScorer, held_attributes, read_items
     from ..thresholds.rules import check_on_scale
 
-    for name, value in {"width": width, "min-score": min_score, "alpha": alpha}.items():
+    for name, value in {"min-score": min_score, "alpha": alpha}.items():
         if value is not None and not scoring.adaptive:
             raise UsageError(f"--{name} changes nothing without --adaptive. Leave it out, or add that")
-    mode = scoring.mode(min_score, alpha, width, ends="--min-score X or --width W")
+    mode = scoring.mode(min_score, alpha)
     ladders = References.load(on.references, revision=on.revision)
     held_attributes(ladders, on.task, on.attribute)
     if min_score is not None:
@@ -95,11 +92,8 @@ def score(
     if scoring.save_scale:
         Scales(scored.scales).save(scoring.save_scale)
     statuses = scored.counts.statuses
-    lines = [asked_line(asking, scored.counts)]
-    for status in ("partial", "unscored"):
-        if statuses[status]:
-            why = reasons(reason for score, _ in scored if score.status == status for reason in score.reasons)
-            lines += [f"{status}:", *why]
+    why = reasons(reason for score, _ in scored if score.status == "unscored" for reason in score.reasons)
+    lines = [asked_line(asking, scored.counts), *(["unscored:", *why] if statuses["unscored"] else [])]
     lines += [*judge_lines(scored.scales), *engine.cost]
     messages.note(*lines, signature=str(Signature.merged(scored.used)))
     if statuses["unscored"] == statuses.total() > 0:

@@ -162,7 +162,7 @@ def test_an_error_is_one_paragraph_and_debug_shows_where_it_came_from(capsys, re
         ("serve", "synthscore asks servers and is none"),
         ("serve --model m --port 0", "start vLLM"),
         ("references card ladders/", "there is no references card any more. Use: the file README.md"),
-        ("rank --comparisons x.csv --curve", "Use: synthscore curve"),
+        ("rank --comparisons x.csv --curve", "Use: python -m papers curve"),
         ("score x.jsonl --references y --targets-too=1", "Use: --scale FILE"),
     ],
 )
