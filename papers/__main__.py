@@ -23,7 +23,6 @@ from synthscore.evaluation.ratings import Ratings
 from synthscore.io.write import replacing, write_rows
 from synthscore.ladders.references import References
 from synthscore.ranking import ComparisonSets
-from synthscore.ranking.designs import DRAWN
 from synthscore.signature import Signature
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
@@ -31,6 +30,7 @@ from synthscore.store.recorded import RecordedEngine
 
 from .answers import import_answers
 from .curves import METHODS, efficiency_curves, thinnable
+from .designs import DRAWN
 from .layout import WIDTH
 from .plot import Line, Panel, draw_curves
 from .published import published, table_ids

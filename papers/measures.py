@@ -29,12 +29,14 @@ from synthscore.evaluation.ratings import Ratings
 from synthscore.io.scores import Scores
 from synthscore.judging.templates import Templates
 from synthscore.ladders.references import References
-from synthscore.ranking import METHODS, Comparisons, Selection, designs, median_debiasing, pool, position_bias
+from synthscore.ranking import METHODS, Comparisons, Selection, median_debiasing, pool, position_bias
+from synthscore.ranking.designs import all_pairs
 from synthscore.signature import text_hash
 from synthscore.types import FloatArray, IntArray
 
 from .accuracy import pairwise_accuracy
 from .accuracy import self_consistency as self_consistency_of
+from .designs import symmetric
 from .thinning import thinned
 
 Ask = Mapping[str, Any]
@@ -188,9 +190,9 @@ class Bench:
         for k, rows in enumerate(groups):
             n = len(rows)
             calls = (
-                designs.all_pairs(n)
+                all_pairs(n)
                 if most is None or most >= n * (n - 1)
-                else designs.symmetric(n, most, self.rng("calls", benchmark))
+                else symmetric(n, most, self.rng("calls", benchmark))
             )
             wanted += [(k, i, j) for i, j in calls.tolist()]
         judge(wanted)

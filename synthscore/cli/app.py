@@ -64,6 +64,11 @@ MOVED = {
     ("rank", "--curve"): "python -m papers curve COMPARISONS",
     ("rank", "--save-comparisons"): "synthscore compare CANDIDATES ... -o FILE, and synthscore rank --comparisons FILE",
     **dict.fromkeys(
+        [("compare", "--selection"), ("rank", "--selection")],
+        "--budget N, which asks about the pairs that tell most, or nothing, which asks about all. Random pairs are in "
+        "papers/, and PairS: python -m papers evaluate --methods pairs-beam",
+    ),
+    **dict.fromkeys(
         [(verb, option) for verb in ("compare", "rank") for option in ("--gap", "--beam-size")],
         "python -m papers evaluate --methods pairs-beam: the sort of PairS is in papers/",
     ),

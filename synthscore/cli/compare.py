@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 from cyclopts import Parameter
 
 from ..judging.asking import Asking
 from ..ranking import ComparisonSets, Selection
-from ..ranking.selection import DESIGNS
 from .messages import Messages
 from .options import ERROR, INCOMPLETE, OK, Attributes, Input, Judge, RowsIn, RowsOut, Seed, UsageError, usage
 from .talk import counted, reasons
@@ -29,17 +28,10 @@ class Judging:
     "file of the contexts (default: column context of the candidates)"
     protocol: Literal["choose", "compare", "yes_no"] | None = None
     "choose: A or B; compare: Better, Worse or Similar (default: compare for --method bt-ties, else choose)"
-    selection: Annotated[
-        str,
-        Parameter(
-            help=f"which pairs: {', '.join(DESIGNS)}. random: any calls; no-repeat, symmetric: random pairs in one "
-            "order, or both; greedy: the most informative (default: greedy, or all without --budget)",
-        ),
-    ] = ""
     budget: int | None = None
-    "questions about each context and attribute; a pair in both orders is two"
-    orders: Literal["both", "one"] | None = None
-    "of all and greedy: ask about a pair in both (default: both)"
+    "questions about each context and attribute, on pairs that tell most; a pair in both orders is two (default: all)"
+    orders: Literal["both", "one"] = "both"
+    "ask about a pair in both, or in one that a coin decides"
     prompts: str = "default"
     "template set: default, paper, or a folder with templates of your own"
     min_mass: float = 0.01
@@ -57,7 +49,7 @@ class Judging:
         if not self.task or not self.attribute:
             raise UsageError("to ask a judge, say --task T and --attribute A")
         with usage():
-            selection = Selection(self.selection, self.budget, self.orders, seed)
+            selection = Selection(self.budget, self.orders, seed)
             asking = Asking(self.protocol or "choose", False, self.prompts, self.min_mass)
         with judge.open(judge.model, messages) as engine:
             sets = compare(

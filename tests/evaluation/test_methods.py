@@ -341,9 +341,6 @@ def test_all_contexts_are_asked_about_in_one_call():
     [
         ("poe-g:calls=8", 8, "greedy,budget=8,both-orders"),
         ("poe-g:calls=3,orders=one", 3, "greedy,budget=3,one-order"),
-        ("poe-g:design=symmetric,calls=8", 8, "symmetric,budget=8,both-orders"),
-        ("poe-g:design=random,calls=7", 7, "random,budget=7,one-order"),
-        ("poe-g:design=no-repeat,calls=5", 5, "no-repeat,budget=5,one-order"),
         ("poe-g:orders=one", 6, "all,one-order"),
         ("poe-g:calls=99", 12, "greedy,budget=99,both-orders"),
     ],
@@ -525,13 +522,9 @@ def test_what_a_server_did_not_tell_fails_a_call():
     [
         ("pairwise:method=elo", r"method is 'elo', expected one of win-ratio, average-probability"),
         ("poe-bt:protocol=rate", r"protocol is 'rate', expected one of choose, compare, yes_no"),
-        ("poe-bt:design=chain", r"design is 'chain', expected one of all, random"),
         ("poe-bt:orders=two", r"orders is 'two', expected one of both, one"),
         ("poe-bt:debias=some", r"debias is 'some', expected one of none, median"),
-        ("poe-bt:design=all,calls=4", r"design=all asks all that it needs: leave the budget out"),
-        ("poe-bt:design=greedy", r"design=greedy needs a number of calls"),
         ("poe-bt:calls=0", r"budget is 0, expected 1 or more"),
-        ("poe-bt:design=random,calls=4,orders=one", r"design=random decides the orders itself"),
         ("poe-bt:seed=-1", r"seed is -1, expected 0 or more"),
         ("bt:debias=mle", r"debias=mle is for poe-bt"),
         ("bt:debias=gamma", r"debias=gamma is for poe-bt, poe-g"),
