@@ -54,7 +54,7 @@ VERBS = (
 GROUPS = ("references", "store")
 """Verbs that have actions: an App of this name in a module of this name."""
 
-MOVED = {
+MOVED: dict[tuple[str, ...], str] = {
     ("serve",): "a server of its own (synthscore asks servers and is none): start vLLM (vllm serve MODEL), SGLang or "
     "llama.cpp, and name it with --model http://HOST:PORT/v1 (docs/servers.md)",
     ("store", "import"): "python -m papers import ROWS --benchmark NAME --data FOLDER -o FILE",

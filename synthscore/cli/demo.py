@@ -6,7 +6,7 @@ import shlex
 import shutil
 import textwrap
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +37,6 @@ def demo(*, output: Output = "synthscore-demo", judge: Judge = Judge(), messages
     output
         folder where all files go
     """
-    from ..evaluation.agreement import agreement
     from ..io.files import read_rows
     from ..io.scores import read_score
     from ..io.write import write_rows
@@ -47,27 +46,20 @@ def demo(*, output: Output = "synthscore-demo", judge: Judge = Judge(), messages
     folder.mkdir(parents=True, exist_ok=True)
     for name in (*TASKS, "targets"):
         shutil.copyfile(resource("data/demo") / f"{name}.jsonl", folder / f"{name}.jsonl")
-    rungs = {  # of ladders written by hand: id -> the row of a target
-        f"{ladder.context_id}/{ladder.attribute}/{rung.level}": (ladder, rung)
-        for ladder in References.load(resource("data/references/handwritten"))
-        for rung in ladder.usable
-    }
-    write_rows(
-        (
-            {"id": name, "context_id": of.context_id, "task": of.task, "attribute": of.attribute, "text": rung.text}
-            for name, (of, rung) in rungs.items()
-        ),
-        folder / "handwritten.jsonl",
-    )
-    asking = [f"--{name}={value}" for name in ("model", "dtype", "device", "store") if (value := getattr(judge, name))]
-    asking = ["--references", f"{folder}/ladders", *asking[judge.model == "nano" :]]
-    coherence = [*asking, "-a", "coherence", "--both-orders"]
+    handwritten = [
+        {"id": f"{of.context_id}/{of.attribute}/{rung.level}", "context_id": of.context_id, "task": of.task,
+         "attribute": of.attribute, "text": rung.text, "human": rung.level}
+        for of in References.load(resource("data/references/handwritten")).select(attribute="coherence")
+        for rung in of.usable
+    ]  # fmt: skip
+    write_rows(handwritten, folder / "handwritten.jsonl")
+    coherence = ["--references", f"{folder}/ladders", "-a", "coherence", "--both-orders"]
+    for name in ("model", "dtype", "device", "store"):
+        value = getattr(judge, name)
+        coherence += [f"--{name}", value] if value not in (None, "nano") else []
 
     def run(*argv: str) -> bool:
         return _run(argv, messages.quiet) != ERROR
-
-    def scores_of(file: str) -> list[Score]:
-        return [read_score(row)[0] for row in read_rows(folder / file) if not isinstance(row, Exception)]
 
     _heading("1  Ladders: texts of rising quality for every context and attribute, made by damaging a good text")
     for task in TASKS:
@@ -79,7 +71,8 @@ def demo(*, output: Output = "synthscore-demo", judge: Judge = Judge(), messages
     if not run("score", *files, *coherence, "--verdicts"):
         return ERROR
     task_of = {ladder.context_id: ladder.task for ladder in References.load(folder / "ladders")}
-    scores = scores_of("scores.jsonl")
+    rows = read_rows(folder / "scores.jsonl")
+    scores = [read_score(row)[0] for row in rows if not isinstance(row, Exception)]
     by_system = {}
     for system in dict.fromkeys(score.id.rpartition("/")[2] for score in scores):
         own = [score for score in scores if score.id.rpartition("/")[2] == system]
@@ -93,19 +86,9 @@ def demo(*, output: Output = "synthscore-demo", judge: Judge = Judge(), messages
 
     _heading("4  A check: do texts that people wrote to be better and better have rising scores, too?")
     files = [f"{folder}/handwritten.jsonl", "-o", f"{folder}/handwritten-scores.jsonl"]
-    if not run("score", *files, *asking, "--verdicts"):
+    if not run("score", *files, *coherence):
         return ERROR
-    scores = scores_of("handwritten-scores.jsonl")
-    by_task = {}
-    for task in (*TASKS, "all"):
-        own = [score for score in scores if score.status == "ok" and task in ("all", task_of[score.context_id])]
-        levels = [rungs[score.id][1].level for score in own]
-        found = agreement([score.value for score in own], levels, [score.id.rpartition("/")[0] for score in own])
-        means = [_mean(s for s, level in zip(own, levels, strict=True) if level == rung) for rung in range(1, 6)]
-        by_task[task] = [found.n_contexts, f"{found.value:.2f} +- {found.stderr:.2f}", *means]
-    about = "Spearman's correlation of rung and score, mean over ladders, and the mean score of each rung"
-    headers = ("task", "ladders", "Spearman", *(f"rung {level}" for level in range(1, 6)))
-    _table(f"{about}{_left_out(scores)}:", by_task, headers)
+    run("evaluate", f"{folder}/handwritten-scores.jsonl", "--human", f"{folder}/handwritten.jsonl")
 
     _heading("5  A report: one page with all of this, for a browser")
     run("report", str(folder), "--min-score", "4")
@@ -150,6 +133,6 @@ def _heading(text: str) -> None:
     print(f"\n{textwrap.fill(text, 98)}\n")
 
 
-def _table(title: str, rows: dict[str, list[object]], headers: Iterable[str]) -> None:
+def _table(title: str, rows: Mapping[str, Sequence[object]], headers: Iterable[str]) -> None:
     shown = table([(name, *cells) for name, cells in rows.items()], tuple(headers), 96)
     print(f"\n{textwrap.fill(title, 98)}\n{textwrap.indent(shown, '    ')}")

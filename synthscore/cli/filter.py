@@ -95,7 +95,8 @@ def filter(
     if len(on.attribute or ()) > 1:
         raise UsageError(f"filter decides by one attribute, and {on.attribute} are named. Say which with one -a")
     how: dict[str, Any] = {"task": on.task, "attribute": on.attribute[0] if on.attribute else None, "scoring": mode}
-    paths = {name: path for name, path in (("kept", output), ("dropped", dropped), ("unsure", unsure)) if path}
+    named = {"kept": output, "dropped": dropped, "unsure": unsure}
+    paths: dict[str, Any] = {name: path for name, path in named.items() if path}
     try:
         thresholds.check(ladders, rule, **how, paths=paths)
     except InputError as error:

@@ -56,7 +56,7 @@ class Scoring:
 
         other = "paper" if self.scoring == "anchored" else "anchored"
         idle = [(option, f"--scoring {other}") for option in given(self) if option in _ONLY[other]]
-        idle += [("--seed", "--samples N")] * (self.seed is not None and self.samples is None)
+        idle += [(f"--seed {self.seed}", "--samples N")] * (self.seed is not None and self.samples is None)
         idle += [(each, "--adaptive") for each in ("--eps", "--width") if each in given(self) and not self.adaptive]
         if idle:
             raise UsageError(f"{idle[0][0]} changes nothing without {idle[0][1]}. Leave it out, or add that")
