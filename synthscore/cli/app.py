@@ -58,10 +58,10 @@ MOVED: dict[tuple[str, ...], str] = {
     ("serve",): "a server of its own (synthscore asks servers and is none): start vLLM (vllm serve MODEL), SGLang or "
     "llama.cpp, and name it with --model http://HOST:PORT/v1 (docs/servers.md)",
     ("store", "import"): "python -m papers import ROWS --benchmark NAME --data FOLDER -o FILE",
-    ("references", "card"): "the file README.md in the folder; in Python, References.load(FOLDER).card()",
-    ("references", "diff"): "synthscore references list, whose last line is the hash of the ladders, and diff A B",
     ("curve",): "python -m papers curve COMPARISONS, beside synthscore in its repository",
+    ("evaluate", "--nan-policy"): "no option: contexts whose ratings are all equal are skipped, equal scores count 0",
     ("rank", "--curve"): "python -m papers curve COMPARISONS",
+    ("rank", "--human"): "synthscore rank ... -o ranking.jsonl, and synthscore evaluate ranking.jsonl --human RATINGS",
     ("rank", "--save-comparisons"): "synthscore compare CANDIDATES ... -o FILE, and synthscore rank --comparisons FILE",
     **dict.fromkeys(
         [("compare", "--selection"), ("rank", "--selection")],
@@ -75,6 +75,14 @@ MOVED: dict[tuple[str, ...], str] = {
     ("score", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
     ("filter", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
     ("references", "--json"): "synthscore references check -o FILE.jsonl, a row a ladder",
+    ("references", "diff"): "synthscore references list of each, whose hashes differ where a text does",
+    ("references", "card"): "README.md in the folder of the ladders: each save writes the card",
+    ("references", "--adjacent"): "synthscore references check without it, which asks about every two rungs",
+    ("score", "--bias"): "the page of synthscore report, which shows what a judge favours by rung",
+    **dict.fromkeys(
+        [(verb, "--partial") for verb in ("score", "filter")],
+        "synthscore references repair, or --scoring anchored, which does without a rung that is missing",
+    ),
     ("references", "--one-order"): "synthscore references check, which always asks in both orders",
     ("calibrate", "--step"): "synthscore calibrate without it; in Python, calibrate(..., step=...)",
     ("evaluate", "--table"): "python -m papers TABLE --data DIR --model M, beside synthscore in its repository",

@@ -1,4 +1,4 @@
-"""What is wrong with a release, in words. Judges nothing."""
+"""A release -> what is wrong with it, in words. Judges nothing."""
 
 from __future__ import annotations
 

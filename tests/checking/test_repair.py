@@ -196,7 +196,7 @@ def test_a_new_text_that_mends_its_fault_and_makes_another_is_refused():
         ([("inverted", (3, 4), 0.3)], ""),
         ([("inverted", (3, 4), 0.31)], "worse: inverted 3-4"),
         ([("inverted", (3, 5), 0.1)], "new: inverted 3-5"),
-        ([("cycle", (3, 4), 0.1)], "new: cycle 3-4"),
+        ([("copied", (3,), 0.1)], "new: copied 3"),
         ([("inverted", (2, 3), 0.1)], "still inverted 2-3"),
     ],
 )

@@ -137,7 +137,7 @@ assert quick < 1.0, quick
 
 
 def test_a_reader_that_leaves_early_is_no_traceback(references):
-    code = "import sys; from synthscore.cli.app import main; sys.exit(main(['references', 'show', 'ladders', 'c1']))"
+    code = "import sys; from synthscore.cli.app import main; sys.exit(main(['references', 'list', 'ladders']))"
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run([sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, check=False)
@@ -161,7 +161,7 @@ def test_an_error_is_one_paragraph_and_debug_shows_where_it_came_from(capsys, re
     [
         ("serve", "synthscore asks servers and is none"),
         ("serve --model m --port 0", "start vLLM"),
-        ("references card ladders/", "there is no references card any more. Use: the file README.md"),
+        ("references card ladders/", "there is no references card any more. Use: README.md"),
         ("rank --comparisons x.csv --curve", "Use: python -m papers curve"),
         ("score x.jsonl --references y --targets-too=1", "Use: --scale FILE"),
     ],

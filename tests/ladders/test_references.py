@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import LadderError, ReferencesError
+from synthscore.ladders.card import card_text
 from synthscore.ladders.references import References
+from synthscore.ladders.release import DATA, SPLIT
 from synthscore.ladders.verify import verify
 from synthscore.signature import text_hash
 from synthscore.types import Context, Ladder, Rung
@@ -355,7 +357,8 @@ def test_a_tampered_ladder_that_is_none_any_more_is_not_loaded(tmp_path, ladders
 
 
 def test_the_card_counts_and_names_what_is_inside(ladders):
-    text = References(ladders).card(licence="CC0 for all | texts", description="About news.", release="News 1")
+    about = {"licence": "CC0 for all | texts", "description": "About news.", "release": "News 1"}
+    text = card_text(ladders, "0" * 64, DATA, SPLIT, **about)
     assert text.startswith('---\npretty_name: "News 1"\nlicense: other\nlicense_name: "CC0 for all | texts"\n')
     for line in (
         "# News 1",
@@ -368,7 +371,7 @@ def test_the_card_counts_and_names_what_is_inside(ladders):
         "## What it is not",
     ):
         assert line in text
-    assert "None stated" in References(()).card()
+    assert "None stated" in card_text((), "0" * 64, DATA, SPLIT)
 
 
 def test_a_copied_release_is_still_verified(tmp_path, ladders):
