@@ -84,6 +84,8 @@ MOVED: dict[tuple[str, ...], str] = {
         "synthscore references repair, or --scoring anchored, which does without a rung that is missing",
     ),
     ("references", "--one-order"): "synthscore references check, which always asks in both orders",
+    ("generate", "--top-p"): "generate_ladders in Python, with PromptedWriter(engine, sampling=Sampling(...))",
+    ("generate", "--max-attempts"): "generate_ladders in Python, with PromptedWriter(engine, max_attempts=...)",
     ("calibrate", "--step"): "synthscore calibrate without it; in Python, calibrate(..., step=...)",
     ("evaluate", "--table"): "python -m papers TABLE --data DIR --model M, beside synthscore in its repository",
 }

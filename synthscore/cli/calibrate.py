@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from .messages import Messages
-from .options import INCOMPLETE, OK, Input, Output, RowsIn, UsageError
+from .options import INCOMPLETE, OK, FileIn, Input, Output, UsageError
 from .talk import counted
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def calibrate(
-    scores: RowsIn,
+    scores: FileIn,
     /,
     *,
     guarantee: list[str],

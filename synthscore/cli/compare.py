@@ -100,13 +100,6 @@ def compare(
     shown), the natural-log probabilities log_p_first, log_p_second and log_p_tie, weight,
     signature: what `synthscore rank --comparisons` takes. The exit code is
     3 where a row could not be read, or a question was not answered.
-
-    Parameters
-    ----------
-    candidates
-        the texts: .jsonl, .json, .csv, .tsv, .parquet, a datasets folder, or - for JSONL on stdin
-    output
-        file of rows (default: JSONL on stdout)
     """
     sets, lines = judging.ask(candidates, judge, seed, input, messages)
     sets.save(output)

@@ -108,9 +108,8 @@ def _print_model(name: str, engine: Engine) -> None:
     if tokens is not None:
         together = f"takes {counted(tokens.max_length, 'token')}, question and answer together"
         lines.append(getattr(tokens, "takes", together))
-        lines.append(
-            "asked through its chat template" if tokens.has_template else "has no chat template: asked in plain text"
-        )
+        chat = "asked through its chat template"
+        lines.append(chat if tokens.has_template else "has no chat template: asked in plain text")
     _print("model", lines)
 
 
@@ -129,9 +128,8 @@ def _print_prompt(engine: Engine, prompt: Prompt, what: str, protocol: ProtocolN
     except EngineError:  # the answers, or rather their failure, say why
         return
     _print("", [f"({counted(n_tokens, 'token')})"])
-    how = "as they follow the prompt"
-    if found.boundary != "whole":
-        how = "by themselves: they would change the prompt's last token"
+    alone = "by themselves: they would change the prompt's last token"
+    how = "as they follow the prompt" if found.boundary == "whole" else alone
     lines = [f"tokens, tokenised {how}; the forms of a label are added up"]
     for label, forms in zip(labels, found.forms, strict=True):
         shown = (f"{' '.join(tokens.spelled(ids))} ({' '.join(map(str, ids))})" for ids in forms)

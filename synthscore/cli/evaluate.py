@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, Attributes, Count, Input, Opening, Output, RowsIn, UsageError
+from .options import ERROR, INCOMPLETE, OK, Attributes, Count, FileIn, Input, Opening, Output, UsageError
 from .talk import table as as_table
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ FLOORS = ("length", "overlap", "type-token-ratio")
 
 
 def evaluate(
-    scores: RowsIn | None = None,
+    scores: FileIn | None = None,
     /,
     *,
     output: Output | None = None,

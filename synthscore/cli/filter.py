@@ -69,8 +69,6 @@ def filter(
 
     Parameters
     ----------
-    targets
-        .jsonl, .json, .csv, .tsv, .parquet, a datasets folder, or - for JSONL on stdin
     min_score
         least score that is kept, in rungs: 1 as good as the worst, N as the best; 0 to sqrt(N(N+1)) with --scoring
         paper, 5.48 for 5 rungs
@@ -78,8 +76,6 @@ def filter(
         with --scoring anchored: keep where P(score >= X) is at least 1 - this, drop where it is this or less
     certificate
         decide by a certificate of `synthscore calibrate`
-    output
-        .jsonl, .csv or .parquet (default: JSONL on stdout)
     dropped
         where to write the rows that are not kept (default: nowhere)
     unsure

@@ -33,18 +33,14 @@ class Writing:
     "another seed, other texts"
     temperature: Annotated[float | None, Parameter(validator=Number(gte=0, lt=math.inf))] = None
     "0 always takes the likeliest token (default: 0.7)"
-    top_p: Annotated[float | None, Parameter(validator=Number(gt=0, lte=1))] = None
-    "draw from the likeliest tokens up to P, above 0 (default: 0.9)"
     max_new_tokens: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     "tokens in a text (default: the task's)"
-    max_attempts: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
-    "how often a text is asked for (default: 5)"
     prompts: str = "default"
     "template set: default, paper, or a folder with templates of your own"
 
     def sampling(self, task: Task) -> Sampling:
-        decoding = {name: value for name in ("temperature", "top_p") if (value := getattr(self, name)) is not None}
-        return Sampling(self.max_new_tokens or task.max_new_tokens, **decoding)
+        most = self.max_new_tokens or task.max_new_tokens
+        return Sampling(most) if self.temperature is None else Sampling(most, self.temperature)
 
 
 def generate(
@@ -79,8 +75,6 @@ def generate(
 
     Parameters
     ----------
-    contexts
-        .jsonl, .json, .csv, .tsv, .parquet, a datasets folder, or - for JSONL on stdin
     output
         the references folder to write or add to
     task
@@ -121,7 +115,6 @@ def generate(
             engine = stack.enter_context(opening.open(model, messages))
             options: dict[str, Any] = {"templates": writing.prompts, "seed": writing.seed}
             signature = engine.signature.with_(writer="prompt", **options)
-            options |= {"max_attempts": writing.max_attempts} if writing.max_attempts else {}
             writer = PromptedWriter(engine, sampling=writing.sampling(kind), **options)
         progress = stack.enter_context(messages.bar(n_rungs, "rungs"))
         ladders = generate_ladders(found, kind, names, writer, n_rungs=writing.rungs, progress=progress)

@@ -51,10 +51,16 @@ def _rows_file(_: Any, text: str | None) -> None:
         raise ValueError(f"cannot write {text!r}: expected a name that ends in {', '.join(ROWS_FILES)}.")
 
 
-RowsIn = Annotated[str, Parameter(validator=_no_option, allow_leading_hyphen=True)]
-"""A file of rows, a datasets folder, or - for JSONL on stdin."""
+_FILES = "a file of rows (.jsonl, .json, .csv, .tsv, .parquet), a datasets folder, or - for JSONL on stdin"
+_FILE = "file of rows: .jsonl, .csv or .parquet (default: JSONL on stdout)"
 
-RowsOut = Annotated[str, Parameter(name=["--output", "-o"], validator=_rows_file, allow_leading_hyphen=True)]
+FileIn = Annotated[str, Parameter(validator=_no_option, allow_leading_hyphen=True)]
+RowsIn = Annotated[FileIn, Parameter(help=_FILES)]
+"""Rows that are read; FileIn: of a kind that the verb describes."""
+
+RowsOut = Annotated[
+    str, Parameter(name=["--output", "-o"], validator=_rows_file, allow_leading_hyphen=True, help=_FILE)
+]
 MoreRows = Annotated[str | None, Parameter(validator=_rows_file, allow_leading_hyphen=True)]
 """A file that rows are written to, checked before anything is asked."""
 

@@ -15,7 +15,7 @@ from ..ranking import rank as rank_sets
 from ..ranking.methods import DEBIAS, RESAMPLES, STDERR, method_of
 from .compare import Judging
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, Input, Judge, RowsIn, RowsOut, Seed, UsageError, usage
+from .options import ERROR, INCOMPLETE, OK, FileIn, Input, Judge, RowsIn, RowsOut, Seed, UsageError, usage
 from .talk import counted, reasons, spaced
 
 By = Annotated[
@@ -31,7 +31,7 @@ def rank(
     candidates: RowsIn | None = None,
     /,
     *,
-    comparisons: RowsIn | None = None,
+    comparisons: FileIn | None = None,
     output: RowsOut = "-",
     by: By = None,
     method: Annotated[str, Parameter(group="method", help=f"{', '.join(METHODS)}: docs/ranking.md")] = "poe-bt",
@@ -89,12 +89,8 @@ def rank(
 
     Parameters
     ----------
-    candidates
-        file of the texts, or - for JSONL on stdin
     comparisons
         file to rank from; no model is asked
-    output
-        file of rows (default: JSONL on stdout)
     """
     given = {"decisions": decisions, "prior": prior}
     options = {name: None if value == "none" else value for name, value in given.items() if value is not None}

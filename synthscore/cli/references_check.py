@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -18,10 +18,10 @@ from .options import (
     OK,
     Count,
     Judge,
+    MoreRows,
     OneAttribute,
     OneTask,
     Revision,
-    RowsOut,
     Share,
     Source,
     UsageError,
@@ -76,7 +76,7 @@ def check(
     *,
     strict: bool = False,
     worst: Count = 5,
-    output: RowsOut | None = None,
+    output: Annotated[MoreRows, Parameter(name=["--output", "-o"])] = None,
     positions: str | None = None,
     revision: Revision = None,
     attribute: OneAttribute = None,

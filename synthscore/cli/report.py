@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 from .messages import Messages
-from .options import INCOMPLETE, OK, Output, RowsIn
+from .options import INCOMPLETE, OK, FileIn, Output
 from .talk import counted
 
 
 def report(
-    source: RowsIn,
+    source: FileIn,
     /,
     *,
     output: Output | None = None,

@@ -54,10 +54,6 @@ def score(
 
     Parameters
     ----------
-    targets
-        .jsonl, .json, .csv, .tsv, .parquet, a datasets folder, or - for JSONL on stdin
-    output
-        .jsonl, .csv or .parquet (default: JSONL on stdout)
     verdicts
         also write a column verdicts: of every rung and order asked, [level, swapped, better, worse, similar]
     min_score

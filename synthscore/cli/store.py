@@ -89,8 +89,6 @@ def show(
         only answers about labels, texts, texts that were read (tokens), or verdicts on whole texts
     limit
         at most so many rows (default: all)
-    output
-        .jsonl, .csv or .parquet (default: JSONL on stdout)
     """
     from ..io.write import write_rows
     from ..store.file import Store
