@@ -199,7 +199,7 @@ def evaluate(
         print(json.dumps(figures, ensure_ascii=False, allow_nan=False))
     else:
         print("\n".join(agreeing.lines(evaluation, levels, statistics)))
-    messages.note(*costs, *agreeing.signatures(evaluation))
+    messages.note(*costs, signature="\n".join(agreeing.signatures(evaluation)))
     status = {score.status for each in evaluation.scores.values() for score in each}
     if status <= {"unscored"}:
         messages.warn("nothing could be scored")
