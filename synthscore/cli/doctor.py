@@ -69,7 +69,7 @@ def doctor(
     prompts
         template set: default, paper, or a folder with templates of your own
     model
-        the judge: nano, a model on the hub, a folder, http://HOST:PORT/v1#MODEL, or recorded:STORE
+        the judge: nano, a model on the hub, a folder, a GGUF file, http://HOST:PORT/v1#MODEL, or recorded:STORE
     """
     from .. import engines
     from ..judging.tasks import load_task

@@ -185,4 +185,4 @@ class Judge(Opening):
     """The model that judges."""
 
     model: str = "nano"
-    "the judge: nano, a model on the hub, a folder, http://HOST:PORT/v1#MODEL, or recorded:STORE"
+    "the judge: nano, a model on the hub, a folder, a GGUF file, http://HOST:PORT/v1#MODEL, or recorded:STORE"
