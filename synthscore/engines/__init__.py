@@ -17,7 +17,8 @@ _LOADED = ("name", "revision", "dtype", "device", "device_map", "max_tokens", "b
 
 def open_engine(name: str, **options: Any) -> Engine:
     """An engine by name: "nano" (the embedded model), a model folder, "organisation/model" on the hub,
-    "http://HOST:PORT/v1#MODEL" (a server, or several with commas between), or
+    "http://HOST:PORT/v1#MODEL" (a server, or several with commas between; "systemone:http://..." and
+    "decisions:http://..." one that decides, asked so), or
     "recorded:FILE" (a store's answers; "recorded:FILE#PART" where it has several engines: part of a signature).
 
     options : those of the engines' own load (revision, dtype, device, device_map, max_tokens, backend, exact), or of
@@ -25,10 +26,11 @@ def open_engine(name: str, **options: Any) -> Engine:
     raises : EngineError, when the name means nothing, this kind of model does not take an option, or the model cannot
         be loaded
     """
-    if re.match(r"https?://", name):
+    if server := re.match(r"(?:(systemone|decisions):)?https?://", name):
         from .servers.pool import ServerPool
 
-        return ServerPool.open(name, **options)
+        method = {"method": server[1]} if server[1] else {}
+        return ServerPool.open(name[server.end(1) + 1 :] if method else name, **method | options)
     kind, colon, _ = name.partition(":")
     if colon and kind == "recorded":
         return _open_recorded(name, options)

@@ -178,7 +178,8 @@ class Inquiry:
         failures |= dict.fromkeys(np.flatnonzero(~asked).tolist(), "not asked")
         naive, computed = (sum(getattr(a, f"tokens_{name}") for _, a in self._calls) for name in ("naive", "computed"))
         limits = (censored, floors) if censored.any() else (None, None)
-        return LabelLogProbs(labels, log_probs, tuple(others), failures, naive, computed, *limits), asked
+        reported = all(answers.mass_reported for _, answers in self._calls)
+        return LabelLogProbs(labels, log_probs, tuple(others), failures, naive, computed, *limits, reported), asked
 
 
 def prompt_of(
