@@ -30,9 +30,10 @@ from pathlib import Path
 
 import numpy as np
 
+from papers.curves import Curve, efficiency_curves, t_interval
+from papers.plot import Line, Panel, draw_curves
 from synthscore.errors import RankingError
 from synthscore.evaluation.agreement import Agreement, agreement
-from synthscore.evaluation.curves import Curve, efficiency_curves, t_interval
 from synthscore.io.files import read_rows
 from synthscore.ranking import METHODS, pool
 from synthscore.ranking.bias import mean_debiasing, median_debiasing
@@ -42,7 +43,6 @@ from synthscore.ranking.counts import average_probability, win_ratio
 from synthscore.ranking.gaussian import gaussian, hard_gaussian
 from synthscore.ranking.result import Ranking
 from synthscore.ranking.sets import ComparisonSets
-from synthscore.report.figures import Line, Panel, draw_curves
 
 N, N_CONTEXTS, BIAS = 16, 100, 1.0
 BUDGETS = (32, 48, 64, 96, 144, 192, 240)
@@ -92,8 +92,6 @@ def real(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
     together = ComparisonSets.load(source, fields=fields, by=("attribute",)).sets
     found: dict[str, dict[str, dict[str, float]]] = {}
     for name in METHODS:
-        if name == "pairs":  # asks for pairs that are not there
-            continue
         found[name] = {}
         for attribute in sorted({group[1] for group in apart}):
             groups = {group[0]: calls for group, calls in apart.items() if group[1] == attribute}

@@ -14,19 +14,25 @@ from pathlib import Path
 
 from papers.benchmarks import BENCHMARKS, load_benchmark
 from synthscore.cli.app import main as run_verb
+from synthscore.cli.talk import table
 from synthscore.engines import open_engine
 from synthscore.errors import BenchmarkError, SynthscoreError
 from synthscore.evaluation.methods import Tools
+from synthscore.evaluation.rankings import CandidateRatings
 from synthscore.evaluation.ratings import Ratings
-from synthscore.io.write import replacing
+from synthscore.io.write import replacing, write_rows
 from synthscore.ladders.references import References
+from synthscore.ranking import ComparisonSets
+from synthscore.ranking.designs import DRAWN
 from synthscore.signature import Signature
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.store.recorded import RecordedEngine
 
 from .answers import import_answers
+from .curves import METHODS, efficiency_curves, thinnable
 from .layout import WIDTH
+from .plot import Line, Panel, draw_curves
 from .published import published, table_ids
 from .tables import make_table
 
@@ -41,6 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         run, args = tables, _tables_parser().parse_args(argv)
     elif verb == "import":
         run, args = import_, _import_parser().parse_args(argv[1:])
+    elif verb == "curve":
+        run, args = curve, _curve_parser().parse_args(argv[1:])
     elif verb == "list":
         print("\n".join(f"{name:<5}  {published(name).title}" for name in table_ids()))
         return OK
@@ -187,6 +195,75 @@ def import_(args: argparse.Namespace) -> int:
             _note(f"  {n} x {reason}")
         return INCOMPLETE
     return OK
+
+
+# ------------------------------------------------------------------------------------------------- curves
+
+
+def _curve_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "papers curve",
+        description="A full set of comparisons (both orders of every pair, as `synthscore compare` asks without "
+        "--budget) -> how far what is ranked from some of them agrees with people, by the number of calls.",
+    )
+    parser.add_argument("comparisons", metavar="ROWS", help="file with all pairs, in both orders")
+    parser.add_argument("--human", metavar="ROWS", help="people's ratings: rows with id, context_id, human (default: "
+                        "each method is compared with what it says of the full set)")  # fmt: skip
+    parser.add_argument("-a", "--attribute", help="of those that --human rates, where the comparisons name none")
+    parser.add_argument("--by", action="append", metavar="COLUMN",
+                        help="that tells problems apart; may be repeated (default: context_id, attribute)")  # fmt: skip
+    parser.add_argument("--methods", default=",".join(METHODS), metavar="M,M", help="of ranking (default: %(default)s)")
+    parser.add_argument("--selection", choices=tuple(DRAWN), default="symmetric", help="how calls are drawn")
+    parser.add_argument("--budgets", type=_numbers, metavar="N,N", help="calls in a context (default: 2 N to all)")
+    parser.add_argument("--draws", type=int, default=100, metavar="N", help="for each budget (default: 100)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N")
+    parser.add_argument("--field", type=_named, action="append", default=[], metavar="NAME=COLUMN",
+                        help="which column holds a field; may be repeated")  # fmt: skip
+    parser.add_argument("--plot", metavar="FILE.svg", help="to draw it in")
+    parser.add_argument("-o", "--output", metavar="FILE", help="a row for each method and budget; -: JSONL on stdout")
+    return parser
+
+
+def _numbers(text: str) -> list[int]:
+    return sorted({int(word) for word in text.split(",")})
+
+
+def curve(args: argparse.Namespace) -> int:
+    """Spearman's correlation with people inside each context, by the number of calls: mean and sd over draws."""
+    methods, fields = thinnable(args.methods.split(",")), dict(args.field)
+    of_human = {"human": fields.pop("human")} if "human" in fields else {}
+    sets = ComparisonSets.load(args.comparisons, by=args.by, fields=fields)
+    truth, ratings = "what the same method says of the full set", None
+    if args.human:
+        human = CandidateRatings.load(args.human, fields=of_human)
+        ratings = [human.of(calls.ids, sets.by, group, args.attribute) for group, calls in sets.sets.items()]
+        truth = f"the ratings of {args.human}"
+    curves = efficiency_curves(
+        list(sets.sets.values()), methods, human=ratings, budgets=args.budgets, n_draws=args.draws,
+        design=args.selection, seed=args.seed,
+    )  # fmt: skip
+    if args.output:
+        write_rows((row for each in curves for row in each.to_rows()), args.output)
+    if args.plot:
+        lines = [Line(each.method, each.n_calls.tolist(), each.mean, *each.interval().T) for each in curves]
+        with replacing(Path(args.plot)) as file:
+            file.write(
+                draw_curves([Panel(f"{args.selection} selection", lines, "calls in a context", "Spearman")]).encode()
+            )
+    if args.output != "-":
+        cells = [
+            (int(k), *(f"{each.mean[row]:.3f} ± {each.sd[row]:.3f}" for each in curves))
+            for row, k in enumerate(curves[0].n_calls)
+        ]
+        print(table(cells, ("calls", *(each.method for each in curves)), width=200))
+    n_contexts = _counted(curves[0].n_contexts, "context")
+    _note(f"Spearman with {truth}, mean over {n_contexts}; mean and sd of {args.draws} draws")
+    failed = {each.method: int(each.n_failed.sum()) for each in curves if each.n_failed.any()}
+    for name, count in failed.items():
+        _note(f"{name} could not rank {_counted(count, 'context')} (of all draws)")
+    if sets.errors:
+        _note(f"{_counted(len(sets.errors), 'row')} left out, the first: {sets.errors[0]}")
+    return INCOMPLETE if failed or not sets.complete else OK
 
 
 def _counted(n: int, noun: str) -> str:

@@ -121,26 +121,17 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A text to judge.
-
-    numbered : the id is made of its row's number, for want of another; it says where the text stood, not which it is
-    """
+    """A text to judge."""
 
     id: str
     context_id: str
     text: str
     system: str | None = None
-    numbered: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         _require_text(self.id, "target", "id")
         _require_text(self.context_id, f"target {self.id!r}", "context_id")
         _require_text(self.text, f"target {self.id!r}", "text")
-
-    @property
-    def drawn_by(self) -> str:
-        """What random numbers for it are seeded by, with its context: its id, or its text where the id is a number."""
-        return self.text if self.numbered else self.id
 
 
 @dataclass(frozen=True, slots=True)

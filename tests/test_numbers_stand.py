@@ -51,7 +51,7 @@ def argv(what: str, source: str, output: str, *, store: str = "none", **options:
     options : by their names; True for those without a value
     """
     words = [what, source, "-o", output]
-    if what == "rank" and not options.pop("judged", False):
+    if what == "rank":
         words = ["rank", "--comparisons", source, "-o", output]
     elif what != "report":
         words += ["--store", store]
@@ -109,7 +109,6 @@ def runs() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     demo, both = {"attribute": "coherence"}, {"both_orders": True}
     yield "score", "targets.jsonl", "demo-both", demo | both | {"verdicts": True}
     yield "score", "targets.jsonl", "demo-one", demo
-    yield "score", "targets.jsonl", "demo-rescaled", demo | both | {"partial": "rescale"}
     yield "score", "targets.jsonl", "demo-min-mass", demo | {"min_mass": 0.9995}
     yield "score", "targets.jsonl", "demo-sampled", demo | both | {"samples": 4, "seed": 1}
     anchored = {"scoring": "anchored"}
@@ -141,12 +140,11 @@ def runs() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     for selection in ("random", "no-repeat", "symmetric", "greedy"):
         options = {"protocol": "choose", "selection": selection, "budget": 6, "seed": 1}
         yield "compare", "candidates.jsonl", f"choose-{selection}", asked | options
-    yield "rank", "candidates.jsonl", "pairs-judged", asked | {"protocol": "choose", "method": "pairs", "judged": True}
     methods = ("win-ratio", "average-probability", "colley", "bt", "poe-bt", "bt-ties", "poe-g", "poe-g-hard")
-    for method in (*methods, "likelihood", "pairs"):
+    for method in (*methods, "likelihood"):
         for source in ("choose-both", "choose-one", "compare-both"):
             yield "rank", f"{source}.jsonl", f"{method}-of-{source}", {"method": method}
-        for debias in ("threshold", "mean") if method != "pairs" else ():
+        for debias in ("threshold", "mean"):
             yield "rank", "choose-both.jsonl", f"{method}-{debias}", {"method": method, "debias": debias}
     for method, more in [
         *[(method, {"debias": "gamma"}) for method in ("poe-bt", "poe-g")],

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from synthscore.report.figures import Line, Panel, draw_curves
+from papers.plot import Line, Panel, draw_curves
 from synthscore.signature import Signature
 
 HEAD = """---

@@ -34,9 +34,8 @@ from synthscore.evaluation.agreement import agreement, difference
 from synthscore.evaluation.bootstrap import draw_contexts
 from synthscore.evaluation.methods.derived import z_scores
 from synthscore.evaluation.methods.floors import source_overlap
-from synthscore.judging.asking import Asking, ask
+from synthscore.judging.asking import Asking, Pair, Verdicts, ask
 from synthscore.judging.tasks import load_task
-from synthscore.judging.verdicts import Pair, Verdicts
 from synthscore.ladders.degraded import DegradedWriter
 from synthscore.ladders.references import References
 from synthscore.ladders.write import generate_ladders

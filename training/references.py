@@ -12,7 +12,7 @@ import argparse
 import json
 from pathlib import Path
 
-from synthscore.io.nouns import read_contexts
+from synthscore.io.contexts import read_contexts
 from synthscore.judging.tasks import load_task
 from synthscore.ladders.degraded import DegradedWriter
 from synthscore.ladders.references import References

@@ -28,8 +28,8 @@ from synthscore.evaluation.methods.base import (
 )
 from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.io.scores import Scores
+from synthscore.judging.asking import unanswered
 from synthscore.judging.templates import Templates
-from synthscore.judging.verdicts import unanswered
 from synthscore.types import Attribute, FloatArray, Score
 
 LABELS = ("Yes", "No")

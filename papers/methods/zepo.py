@@ -37,6 +37,8 @@ from synthscore.ranking.methods import METHODS
 from synthscore.ranking.selection import Selection
 from synthscore.types import Attribute, Context
 
+from .pairs import Sorted, sort_of
+
 if TYPE_CHECKING:
     from synthscore.ranking.judge import Judge
 
@@ -186,14 +188,16 @@ def zepo(
 ) -> Method:
     """Greedy PairS, or a method of ranking over all pairs, with the fairest wording."""
     wrong = {
-        f"method is {method!r}, expected one of {', '.join(METHODS)}": method not in METHODS,
+        f"method is {method!r}, expected one of {', '.join(METHODS)}, pairs": method not in (*METHODS, "pairs"),
         "rounds and paraphrases do nothing with templates=FOLDER: leave them out": templates
         and (rounds or paraphrases),
     }
     require("zepo", wrong)
-    selection = Selection("sort" if method == "pairs" else "all", seed=seed)
+    sorts = method == "pairs"
+    selection = Selection(orders="one" if sorts else None, seed=seed)
     asking = Asking("choose", min_mass=min_mass, max_unreported=max_unreported)
-    compare = Compared(selection, method, {"selection": selection, "method": method}, asking)
+    about = {"selection": sort_of(selection) if sorts else selection, "method": method}
+    compare = (Sorted if sorts else Compared)(selection, method, about, asking)
     return Zepo(compare, templates, rounds or 5, paraphrases or 5, contexts, calls, seed)
 
 

@@ -15,9 +15,8 @@ import numpy as np
 
 from ..engine import Engine
 from ..errors import LadderError
-from ..judging.asking import Asking, ask
+from ..judging.asking import Asking, Pair, Verdicts, ask
 from ..judging.templates import Templates
-from ..judging.verdicts import Pair, Verdicts
 from ..types import IntArray, Ladder
 
 

@@ -49,7 +49,7 @@ exit codes:
 """
 
 VERBS = (
-    *("demo", "generate", "references", "score", "filter", "calibrate", "compare", "rank", "curve", "evaluate"),
+    *("demo", "generate", "references", "score", "filter", "calibrate", "compare", "rank", "evaluate"),
     *("report", "doctor", "store", "verify"),
 )
 """In the order of the help. Each is a function of this name in a module of this name."""
@@ -59,14 +59,19 @@ GROUPS = ("references", "store")
 
 GONE = {
     "serve": "synthscore asks servers and is none. Start vLLM (vllm serve MODEL), SGLang or llama.cpp, and name it "
-    "with --model http://HOST:PORT/v1 (docs/servers.md)"
+    "with --model http://HOST:PORT/v1 (docs/servers.md)",
+    "curve": "it is of papers/, beside synthscore in its repository: python -m papers curve COMPARISONS",
 }
 """Verbs of former versions, and what to use instead."""
 
 MOVED = {
     ("store", "import"): "python -m papers import ROWS --benchmark NAME --data FOLDER -o FILE",
-    ("rank", "--curve"): "synthscore curve COMPARISONS",
+    ("rank", "--curve"): "python -m papers curve COMPARISONS",
     ("rank", "--save-comparisons"): "synthscore compare CANDIDATES ... -o FILE, and synthscore rank --comparisons FILE",
+    **dict.fromkeys(
+        [(verb, option) for verb in ("compare", "rank") for option in ("--gap", "--beam-size")],
+        "python -m papers evaluate --methods pairs-beam: the sort of PairS is in papers/",
+    ),
     ("score", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
     ("filter", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
     ("references", "--json"): "synthscore references check -o FILE.jsonl, a row a ladder",

@@ -39,18 +39,13 @@ class Judging:
         str,
         Parameter(
             help=f"which pairs: {', '.join(DESIGNS)}. random: any calls; no-repeat, symmetric: random pairs in one "
-            "order, or both; greedy: the most informative; sort: as a merge sort needs them, for method pairs "
-            "(default: greedy, or all without --budget)",
+            "order, or both; greedy: the most informative (default: greedy, or all without --budget)",
         ),
     ] = ""
     budget: int | None = None
     "questions about each context and attribute; a pair in both orders is two"
     orders: Literal["both", "one"] | None = None
-    "of all, greedy and sort: ask about a pair in both (default: both; of sort: one)"
-    gap: float = 0.0
-    "of a sort: doubt around 1/2, up to 0.5"
-    beam_size: int = 1
-    "of a sort: paths kept"
+    "of all and greedy: ask about a pair in both (default: both)"
     prompts: str = "default"
     "template set: default, paper, or a folder with templates of your own"
     min_mass: float = 0.01
@@ -68,7 +63,7 @@ class Judging:
         if not self.task or not self.attribute:
             raise UsageError("to ask a judge, say --task T and --attribute A")
         with checked():
-            selection = Selection(self.selection, self.budget, self.orders, seed, self.gap, self.beam_size)
+            selection = Selection(self.selection, self.budget, self.orders, seed)
             asking = Asking(self.protocol or "choose", False, self.prompts, self.min_mass)
         with opening.open(model or "nano", messages) as engine:
             sets = compare(
@@ -127,7 +122,7 @@ def compare(
     --contexts FILE), and maybe id and system; those of one context are compared with each other.
     Writes one row for each answer: context_id, attribute, first and second (ids, in the order
     shown), the natural-log probabilities log_p_first, log_p_second and log_p_tie, weight,
-    signature: what `synthscore rank --comparisons` and `synthscore curve` take. The exit code is
+    signature: what `synthscore rank --comparisons` takes. The exit code is
     3 where a row could not be read, or a question was not answered.
 
     Parameters

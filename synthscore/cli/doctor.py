@@ -12,9 +12,8 @@ from cyclopts.validators import Number
 
 from ..engine import Engine, Prompt
 from ..errors import EngineError
-from ..judging.asking import Asking, ask, prompt_of
+from ..judging.asking import PROTOCOLS, Asking, Pair, ProtocolName, Verdicts, ask, prompt_of
 from ..judging.templates import Templates
-from ..judging.verdicts import PROTOCOLS, Pair, ProtocolName, Verdicts
 from ..types import Context
 from .messages import Messages
 from .options import ERROR, JUDGE, OK, Running

@@ -90,7 +90,7 @@ def generate(
     model
         the writer: a model on the hub, or a folder
     """
-    from ..io.nouns import read_contexts
+    from ..io.contexts import read_contexts
     from ..judging.tasks import load_task
     from ..ladders.degraded import DegradedWriter
     from ..ladders.prompted import PromptedWriter

@@ -104,19 +104,17 @@ def rank(
     output
         file of rows (default: JSONL on stdout)
     """
-    stored, sorts = comparisons is not None, method == "pairs"
-    given: dict[str, Any] = {"decisions": decisions, "prior": prior}
-    if sorts or stored:
-        given |= {"gap": judging.gap or None, "beam_size": judging.beam_size if judging.beam_size > 1 else None}
-        given |= {"both_orders": None if judging.orders is None else judging.orders == "both"}
+    given = {"decisions": decisions, "prior": prior}
     options = {name: None if value == "none" else value for name, value in given.items() if value is not None}
     with checked():
         method_of(method).check(options, debias=debias, stderr=stderr)
     if comparisons is not None:
-        asked = Judging(
-            attribute=judging.attribute, orders=judging.orders, gap=judging.gap, beam_size=judging.beam_size
-        )
-        if judging != asked or candidates is not None or model is not None or opening != Opening():
+        if (
+            judging != Judging(attribute=judging.attribute)
+            or candidates is not None
+            or model is not None
+            or opening != Opening()
+        ):
             raise UsageError(
                 "--comparisons asks no judge. Leave out the candidates, and the options of judge and model"
             )
@@ -126,11 +124,7 @@ def rank(
     elif by:
         raise UsageError("--by is for --comparisons: of candidates, each context and attribute is ranked by itself")
     else:
-        judging = replace(
-            judging,
-            selection=judging.selection or ("sort" if sorts else ""),
-            protocol=judging.protocol or ("compare" if method == "bt-ties" else "choose"),
-        )
+        judging = replace(judging, protocol=judging.protocol or ("compare" if method == "bt-ties" else "choose"))
         sets, lines = judging.ask(candidates, model, seed, opening, input, messages)
     rankings = rank_sets(sets, method, debias=debias, stderr=stderr, seed=seed, **options)
     rows = list(rankings.to_rows())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -10,7 +9,7 @@ from cyclopts import Parameter
 from ..judging.asking import Asking
 from .messages import Messages
 from .options import ERROR, INCOMPLETE, JUDGE, OK, Attributes, Input, Opening, Revision, RowsIn, RowsOut, UsageError
-from .scoring import AskingOptions, Scoring, asked_line, bias_lines, judge_lines, merged
+from .scoring import AskingOptions, Scoring, asked_line, judge_lines, merged
 from .talk import reasons
 
 Ends = Annotated[float | None, Parameter(group="scoring", allow_leading_hyphen=True)]
@@ -26,7 +25,6 @@ def score(
     attribute: Attributes = None,
     output: RowsOut = "-",
     verdicts: bool = False,
-    bias: str | None = None,
     asking: AskingOptions = Asking(),
     scoring: Scoring = Scoring(),
     width: Ends = None,
@@ -48,12 +46,11 @@ def score(
     and text, and may have id and system. A row with a column task or attribute is judged on that, unless
     --task or --attribute overrules it.
 
-    Writes one row for each target and attribute, in the order of the targets: score, status (ok, partial
-    or unscored), reason, raw (the paper's sum, within +-N(N+1)/2), unit (raw / its bound), label_mass,
+    Writes one row for each target and attribute, in the order of the targets: score, status (ok or
+    unscored), reason, raw (the paper's sum, within +-N(N+1)/2), unit (raw / its bound), label_mass,
     signature. Where some rungs have no verdict, there is no score, but it lies between low and high
-    whatever they had been; --partial rescale makes up for them, and calls the score partial. A row that
-    cannot be read or scored stays in its place, with a reason and no score. The exit code is 3 where a row
-    is partial or unscored.
+    whatever they had been. A row that cannot be read or scored stays in its place, with a reason and no
+    score. The exit code is 3 where a row is unscored.
 
     With --scoring anchored the score is a position on the rung scale, by a model of the judge that is fitted
     to all answers: it may lie outside 1..N (extrapolated is then 1), has a stderr, and is with 90 % between
@@ -63,8 +60,6 @@ def score(
     rungs wide; or until all other questions together would hardly take its score to the other side of
     --min-score X (--eps E); or, with --alpha P, until it is above or below X with 1 - P. Columns: questions,
     questions_full, and met: 0 where all was asked and the rule is still not met.
-
-    What the judge favours besides quality (a position, a length) is printed and written with --bias FILE.
 
     Parameters
     ----------
@@ -80,8 +75,6 @@ def score(
         .jsonl, .csv or .parquet (default: JSONL on stdout)
     verdicts
         also write a column verdicts: of every rung and order asked, [level, swapped, better, worse, similar]
-    bias
-        file to write what the judge favours besides quality to, by attribute, JSON; it is printed, too
     width
         with --adaptive: until the 90 % interval is so wide, in rungs
     min_score
@@ -90,7 +83,7 @@ def score(
         with --adaptive --min-score: until P(score >= X) is at least 1 - this, or at most this
     """
     from ..io.scores import score_row
-    from ..io.write import replacing, write_rows
+    from ..io.write import write_rows
     from ..ladders.references import References
     from ..scoring.anchored import Scales
     from ..scoring.rows import RowScorer, held_attributes, read_items
@@ -115,18 +108,13 @@ def score(
     write_rows((score_row(score, signature, verdicts=verdicts) for score, signature in scored), output)
     if scoring.save_scale:
         Scales(scored.scales).save(scoring.save_scale)
-    found = scorer.biases(scored) if bias else {}
-    if bias:
-        with replacing(bias) as file:
-            content = {name: each.to_dict() for name, each in found.items()}
-            file.write(json.dumps(content, indent=1).encode() + b"\n")
     statuses = scored.counts.statuses
     lines = [asked_line(asking, scored.counts)]
     for status in ("partial", "unscored"):
         if statuses[status]:
             why = reasons(reason for score, _ in scored if score.status == status for reason in score.reasons)
             lines += [f"{status}:", *why]
-    lines += [*judge_lines(scored.scales), *bias_lines(found), *filter(None, [engine.meter.cost])]
+    lines += [*judge_lines(scored.scales), *filter(None, [engine.meter.cost])]
     messages.note(*lines, signature=merged(scored.used))
     if statuses["unscored"] == statuses.total() > 0:
         messages.warn("nothing could be scored")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -19,7 +19,6 @@ from .talk import counted, spaced
 if TYPE_CHECKING:
     from ..scoring.anchored import Anchored, Scale
     from ..scoring.anchored.adaptive import Stop
-    from ..scoring.bias import Effect, JudgeBias
     from ..scoring.paper import Paper
     from ..scoring.rows import Counts
     from ..signature import Signature
@@ -36,8 +35,6 @@ class Scoring:
     "the paper's sum, or positions on the rung scale with errors, by a model of the judge"
     samples: int | None = None
     "with paper: score from so many labels drawn from the probabilities (default: from the exact probabilities)"
-    partial: Literal["report", "rescale"] = "report"
-    "with paper: where a rung has no verdict: no score, but low and high; or the others' sum, stretched"
     scale: str | None = None
     "with anchored: file that --save-scale wrote; each text is placed alone (default: fitted to the texts at hand)"
     save_scale: str | None = None
@@ -73,7 +70,7 @@ class Scoring:
             raise UsageError("--save-scale would write what --scale names. Leave one of them out")
         with usage():
             stop = self._stop(min_score, alpha, width, ends)
-            paper = Paper(self.samples, self.seed or 0, self.partial)
+            paper = Paper(self.samples, self.seed or 0)
         if self.scoring == "paper":
             return paper
         return Anchored(self.scale, debias=self.debias, stop=stop)
@@ -105,7 +102,7 @@ class Scoring:
         return SameDecision(min_score) if self.eps is None else SameDecision(min_score, self.eps)
 
 
-_ONLY = {"paper": ("--samples", "--partial"), "anchored": ("--scale", "--save-scale", "--debias")}
+_ONLY = {"paper": ("--samples",), "anchored": ("--scale", "--save-scale", "--debias")}
 """Options that change nothing without this scoring."""
 
 
@@ -178,25 +175,3 @@ def judge_lines(scales: Sequence[Scale]) -> list[str]:
                 f"  taken out: {judge.length_effect:+.2f} +- {judge.length_stderr:.2f} rungs for texts twice as long"
             )
     return shown
-
-
-def bias_lines(found: Mapping[str, JudgeBias]) -> list[str]:
-    """What the judge favours, a line an attribute; none where nothing was found."""
-    lines = []
-    for name, bias in found.items():
-        parts = []
-        if bias.position is not None:
-            trend = f", {_shown(bias.position_trend)} a rung" if bias.position_trend else ""
-            parts.append(f"position {_shown(bias.position)}{trend}")
-        if bias.similar_by_rung:
-            shown = " ".join("-" if share is None else f"{share:.2f}" for share in bias.similar_by_rung)
-            parts.append(f"similar by rung {shown}")
-        if bias.length is not None:
-            parts.append(f"twice as long at equal rung {_shown(bias.length)} rungs")
-        if parts:
-            lines.append(f"{name}: bias of the judge: {'; '.join(parts)}")
-    return lines
-
-
-def _shown(effect: Effect) -> str:
-    return f"{effect.value:+.2f}" + ("" if effect.stderr is None else f" +- {effect.stderr:.2f}")

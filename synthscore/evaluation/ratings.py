@@ -25,9 +25,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..errors import InputError
+from ..io.contexts import context_from_row
 from ..io.fields import Row, check_number, is_missing, read_id, read_names, row_error, shorten
 from ..io.files import Source, read_rows
-from ..io.nouns import context_from_row
 from ..io.write import plain, write_rows
 from ..signature import text_hash
 from ..types import Context, FloatArray, Score, encodable

@@ -1,4 +1,4 @@
-"""What stands in a row's columns: the one reader of ids, texts, numbers and flags, and of how an error names its row.
+"""Rows, what stands in their columns, and the targets that they hold: the one reader of ids, texts, numbers and flags.
 
 A value reads alike whatever file it comes from. Nothing stands in a column (`is_missing`) where it holds null, NaN or
 an empty text.
@@ -16,7 +16,8 @@ Whatever else stands there is an InputError with `source`, `row`, `field` and `v
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -24,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..types import encodable
+from ..types import Target, encodable
 
 MEND = "Mend or remove the row"
 _FLAGS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
@@ -42,6 +43,36 @@ class Row:
     def has(self, name: str) -> bool:
         """Whether anything stands in the column."""
         return not is_missing(self.values.get(name))
+
+
+def mappings(source: object) -> Iterable[object]:
+    """What stands in an iterable, a DataFrame or a Dataset, row for row; it need not be mappings yet (make_row)."""
+    pandas = sys.modules.get("pandas")  # whoever has a DataFrame has imported it
+    if pandas is not None and isinstance(source, pandas.DataFrame):
+        found: Iterable[object] = source.astype(object).where(source.notna(), None).to_dict("records")
+        return found
+    if isinstance(source, Mapping) or not isinstance(source, Iterable):
+        raise InputError(
+            f"cannot read rows from {shorten(source)}, expected a file, or rows: mappings, a "
+            "DataFrame or a Dataset. Put what it holds into a list of rows",
+            value=source,
+        )
+    return source
+
+
+def make_row(number: int, values: object, name: str = "rows", fields: Mapping[str, str] = {}) -> Row | InputError:
+    """The row, or why these values are none; a column that is renamed is nothing else."""
+    if isinstance(values, InputError):
+        return values
+    if isinstance(values, Mapping):
+        if fields:
+            taken = {*fields, *fields.values()}
+            renamed = {ours: values[theirs] for ours, theirs in fields.items() if theirs in values}
+            values = {column: value for column, value in values.items() if column not in taken} | renamed
+        return Row(number, values, name, fields)
+    hint = ". An array of rows goes into a file named .json" if isinstance(values, list) else ""
+    message = f'{name} row {number}: it is {shorten(values)}, expected an object such as {{"text": "..."}}{hint}'
+    return InputError(message, source=name, row=number, value=values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +210,29 @@ def read_flag(row: Row, name: str, *, remedy: str = MEND) -> bool | None:
         seen = f"{name} is {shorten(value)}, expected true or 1, or false or 0"
         raise row_error(row, name, value, seen, remedy)
     return flag
+
+
+def target_from_row(row: Row) -> Target:
+    """The target that a row holds. raises: InputError, with source, row, field, value and, where known, id."""
+    names = target_names(row)
+    return Target(names["id"], names["context_id"], read_text(row, "text", **names), names["system"])
+
+
+def find_target(row: Row | InputError) -> Target | InputError:
+    """As target_from_row, or why the row holds none."""
+    if isinstance(row, InputError):
+        return row
+    try:
+        return target_from_row(row)
+    except InputError as error:
+        return error
+
+
+def target_names(row: Row) -> dict[str, Any]:
+    """What identifies a row's target, whether or not its text is good: id, context_id, system."""
+    context_id, system = read_id(row, "context_id"), find_id(row, "system")
+    target_id = find_id(row, "id") or f"{context_id}/{row.number if system is None else system}"
+    return {"id": target_id, "context_id": context_id, "system": system}
 
 
 def shorten(value: object) -> str:

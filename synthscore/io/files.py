@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .fields import Row, shorten
+from .fields import Row, make_row, mappings, shorten
 
 FORMATS = ".jsonl, .ndjson, .json (each also .gz), .csv, .tsv, .parquet, a datasets folder, or - for JSONL on stdin"
 _LONGEST_FIELD = 1 << 26  # characters in a CSV field; the csv module stops at 131 072 unless told
@@ -79,36 +79,6 @@ def read_batches(
         delimiter = "," if suffix == ".csv" else "\t"
         return _batched(_csv_rows(_lines(name, encoding), delimiter, name, fields), size, name, fields)
     raise InputError(f"cannot read {name}: its format is unknown, expected {FORMATS}", source=name)
-
-
-def mappings(source: object) -> Iterable[object]:
-    """What stands in an iterable, a DataFrame or a Dataset, row for row; it need not be mappings yet (make_row)."""
-    pandas = sys.modules.get("pandas")  # whoever has a DataFrame has imported it
-    if pandas is not None and isinstance(source, pandas.DataFrame):
-        found: Iterable[object] = source.astype(object).where(source.notna(), None).to_dict("records")
-        return found
-    if isinstance(source, Mapping) or not isinstance(source, Iterable):
-        raise InputError(
-            f"cannot read rows from {shorten(source)}, expected a file, or rows: mappings, a "
-            "DataFrame or a Dataset. Put what it holds into a list of rows",
-            value=source,
-        )
-    return source
-
-
-def make_row(number: int, values: object, name: str = "rows", fields: Mapping[str, str] = {}) -> Row | InputError:
-    """The row, or why these values are none; a column that is renamed is nothing else."""
-    if isinstance(values, InputError):
-        return values
-    if isinstance(values, Mapping):
-        if fields:
-            taken = {*fields, *fields.values()}
-            renamed = {ours: values[theirs] for ours, theirs in fields.items() if theirs in values}
-            values = {column: value for column, value in values.items() if column not in taken} | renamed
-        return Row(number, values, name, fields)
-    hint = ". An array of rows goes into a file named .json" if isinstance(values, list) else ""
-    message = f'{name} row {number}: it is {shorten(values)}, expected an object such as {{"text": "..."}}{hint}'
-    return InputError(message, source=name, row=number, value=values)
 
 
 # ------------------------------------------------------------------------------------------------- formats

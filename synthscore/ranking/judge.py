@@ -4,7 +4,7 @@ that asks a model.
     >>> sets = compare("candidates.jsonl", engine, task="summarization", attribute="coherence")
     >>> sets.save("comparisons.jsonl")
 
-A `Judge` answers calls of many problems at a time: those of a design (`designs`), or those of a sort (`pairs`).
+A `Judge` answers calls of many problems at a time.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ import numpy as np
 
 from ..engine import Engine
 from ..errors import InputError, SynthscoreWarning
-from ..io.fields import Row, row_error
+from ..io.contexts import context_from_row, read_contexts
+from ..io.fields import Row, row_error, target_from_row, target_names
 from ..io.files import Source, read_rows
-from ..io.nouns import context_from_row, read_contexts, target_from_row, target_names
-from ..judging.asking import Asking, ask
+from ..judging.asking import Asking, Pair, ask
 from ..judging.tasks import load_task
 from ..judging.templates import Templates
-from ..judging.verdicts import Pair
 from ..signature import Signature, text_hash
 from ..types import Context, FloatArray, IntArray, Target, Task
 from .comparisons import Comparisons
-from .pairs import Call, merge_sort
 from .selection import Selection
 from .sets import GROUPS, ComparisonSets, Failure, Group, LeftOut
 
 PROTOCOLS = ("choose", "compare", "yes_no")
 """Those whose answers about a pair are probabilities that sum to 1."""
+
+Call = tuple[int, int, int]
+"""Problem, text shown first, text shown second: indices."""
 
 _PROBE = Context("probe", "<context>")
 
@@ -76,18 +77,11 @@ def ask_judge(judge: Judge, selection: Selection, left_out: Sequence[LeftOut] = 
     for k, problem in enumerate(problems):
         n, rng = len(problem.ids), problem.rng(seed)
         try:
-            if selection.design == "sort":  # which chooses as it goes
-                chosen[k] = np.empty((0, 2), dtype=np.int64)
-            else:
-                chosen[k] = design(selection.design, n, selection.budget, rng, both_orders=both)
+            chosen[k] = design(selection.design, n, selection.budget, rng, both_orders=both)
         except InputError as error:
             names = dict(zip(GROUPS, problem.group, strict=True))
             refused += [LeftOut({"id": text, **names}, str(error)) for text in problem.ids]
-    if selection.design == "sort":
-        ids = [problem.ids for problem in problems]
-        merge_sort(ids, judge, gap=selection.gap, beam_size=selection.beam_size, both_orders=both, seed=seed)
-    else:
-        judge([(k, i, j) for k, calls in chosen.items() for i, j in calls.tolist()])
+    judge([(k, i, j) for k, calls in chosen.items() for i, j in calls.tolist()])
     signature, answered = judge.signature.with_(selection=selection), judge.comparisons()
     sets = {problems[k].group: replace(answered[k], signature=signature) for k in chosen}
     return ComparisonSets(GROUPS, sets, tuple(refused), tuple(judge.failures))
@@ -174,7 +168,7 @@ class Judge:
     """Answers calls about problems by asking an engine, and keeps what was answered.
 
     asking : its protocol is "choose": which of the two is better; "compare": also similar, which bt-ties uses; or
-        "yes_no". In each of them, which text is the target of synthscore.judging.verdicts is read off the template: the
+        "yes_no". In each of them, which text is the target of synthscore.judging.asking is read off the template: the
         one it shows second or first. Each call says in which order it is asked, so both_orders is False
     failures : calls without an answer, so far
     """

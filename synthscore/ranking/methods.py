@@ -43,7 +43,6 @@ class Method:
     function : module and name, in this package
     options : name -> default, of those that `rank` takes; "decisions": what a win is, as in counts.win_ratio
     debias : how a favour for a position can be taken out. stderr : how standard errors can be found
-    sorts : it needs the answers to the questions that its search asks, which cannot be thinned
     """
 
     name: str
@@ -52,7 +51,6 @@ class Method:
     options: Mapping[str, Any] = field(default_factory=dict)
     debias: tuple[str, ...] = ("none", "median", "mean")
     stderr: tuple[str, ...] = ("bootstrap",)
-    sorts: bool = False
 
     def __call__(self, comparisons: Comparisons, **options: Any) -> Ranking:
         module, name = self.function.split(".")
@@ -111,10 +109,6 @@ METHODS: Mapping[str, Method] = {
         Method(
             "likelihood", "the order under which the answers are most probable", "likelihood.likelihood_ranking"
         ),
-        Method(
-            "pairs", "a merge sort that asks as it goes", "pairs.stored_merge_sort",
-            {"gap": 0.0, "beam_size": 1, "both_orders": False}, debias=("none",), stderr=(), sorts=True,
-        ),
     )
 }  # fmt: skip
 """Methods by name."""
@@ -123,7 +117,9 @@ METHODS: Mapping[str, Method] = {
 def method_of(name: str) -> Method:
     """raises : InputError for one that is not in the table"""
     if name not in METHODS:
-        raise InputError(f"method is {name!r}, expected one of {', '.join(METHODS)}", value=name)
+        sort = ". The sort of PairS is in papers/: python -m papers evaluate --methods pairs-beam"
+        expected = f"expected one of {', '.join(METHODS)}{sort if name == 'pairs' else ''}"
+        raise InputError(f"method is {name!r}, {expected}", value=name)
     return METHODS[name]
 
 
@@ -148,7 +144,7 @@ def rank(
         or poe-g that mean as their bias; "mle": poe-bt estimates it with the scores
     stderr : from the likelihood ("model") or its residuals ("sandwich", see uncertainty.standard_errors), from
         RESAMPLES resamples of the pairs ("bootstrap"), "none"; "auto": "model" for up to 3,000 candidates
-    seed : of resamples, and of the order that a sort starts from
+    seed : of resamples
     raises : InputError for what the method does not offer, or a bias that cannot be estimated; for a single set of
         comparisons, what the method raises
     """
@@ -158,8 +154,6 @@ def rank(
         raise InputError(f"seed is {seed}, expected 0 or more", value=seed)
     sets = comparisons if isinstance(comparisons, ComparisonSets) else ComparisonSets((), {(): comparisons})
     run = {**of.options, **options}
-    if of.sorts:
-        run["seed"] = seed
     judge = sets.signature
     signature = (judge if judge.parts else Signature.of(synthscore=__version__)).with_(
         comparisons=sets.fingerprint, method=method, **run, debias=debias, stderr=stderr
@@ -195,13 +189,11 @@ def rank(
 
 
 def _with_errors(method: Method, calls: Comparisons, options: Mapping[str, Any], stderr: str, seed: int) -> Ranking:
-    """raises : as the method; RankingError where a sort lacks an answer"""
+    """raises : as the method"""
     if stderr in ("none", "bootstrap"):
         found = method.fast(calls, **options)
     else:
         found = method(calls, **options, **({"stderr": stderr} if "model" in method.stderr else {}))
-    if failed := found.settings.get("failed"):
-        raise RankingError(f"the sort needs an answer about {failed[0]!r} and {failed[1]!r}, and there is none")
     if stderr != "bootstrap":
         return found
     from .uncertainty import bootstrap

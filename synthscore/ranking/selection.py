@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ..errors import InputError
 
-DESIGNS = ("all", "random", "no-repeat", "symmetric", "greedy", "sort")
-_EITHER = ("all", "greedy", "sort")  # ask about a pair in one order or in both
+DESIGNS = ("all", "random", "no-repeat", "symmetric", "greedy")
+_EITHER = ("all", "greedy")  # ask about a pair in one order or in both
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +15,10 @@ class Selection:
     """Which questions are asked about the candidates of each ranking.
 
     design : "all" pairs; "greedy": those that tell most; "random": any calls; random pairs in one order, "no-repeat",
-        or both, "symmetric" (see designs); "sort": those that a merge sort needs (see pairs). Default: "greedy" with a
-        budget, else "all"
+        or both, "symmetric" (see designs). Default: "greedy" with a budget, else "all"
     budget : questions; a pair in both orders is two
-    orders : in which a pair is asked, "both" or "one"; of all, greedy (default: both) and sort (default: one)
-    seed : of what is drawn. gap, beam_size : of the sort
+    orders : in which a pair is asked, "both" or "one"; of all and greedy (default: both)
+    seed : of what is drawn
     raises : InputError for settings that contradict each other
     """
 
@@ -27,25 +26,19 @@ class Selection:
     budget: int | None = None
     orders: str | None = None
     seed: int = 0
-    gap: float = 0.0
-    beam_size: int = 1
 
     def __post_init__(self) -> None:
         if not self.design:
             object.__setattr__(self, "design", "all" if self.budget is None else "greedy")
         name, budget = self.design, self.budget
-        counted, sorted_ = name not in ("all", "sort"), name == "sort"
         wrong = {
             f"design is {name!r}, expected one of {', '.join(DESIGNS)}": name not in DESIGNS,
             f"orders is {self.orders!r}, expected one of both, one": self.orders not in (None, "both", "one"),
-            f"design={name} asks all that it needs: leave the budget out": not counted and budget is not None,
-            f"design={name} needs a number of calls: give it a budget": counted and budget is None,
+            "design=all asks all that it needs: leave the budget out": name == "all" and budget is not None,
+            f"design={name} needs a number of calls: give it a budget": name != "all" and budget is None,
             f"budget is {budget}, expected 1 or more": budget is not None and budget < 1,
             f"design={name} decides the orders itself: leave orders out": self.orders and name not in _EITHER,
             f"seed is {self.seed}, expected 0 or more": self.seed < 0,
-            f"gap is {self.gap}, expected 0 to 0.5": not 0 <= self.gap <= 0.5,
-            f"beam_size is {self.beam_size}, expected 1 or more": self.beam_size < 1,
-            "gap and beam_size are of design=sort: leave them out": not sorted_ and (self.gap or self.beam_size != 1),
         }
         for what, holds in wrong.items():
             if holds:

@@ -1,5 +1,5 @@
 """Numbers -> SVG. What a page shows is drawn 360 units wide, so that it reads on a phone, and has its colours from
-the classes of the page's style; `draw_curves` makes a file of its own.
+the classes of the page's style.
 
 Every text and number goes through `tag`, which escapes it.
 """
@@ -274,64 +274,3 @@ def _log_marks(low: float, high: float) -> list[Mark]:
         return number_marks(low, high)
     found = [Mark(m * 10.0**k, f"{m * 10**k:g}") for k in range(12) for m in (1, 2, 5) if low <= m * 10.0**k <= high]
     return found if len(found) <= 8 else [mark for mark in found if mark.label[0] == "1"]
-
-
-# ------------------------------------------------------------------------------------------------- a file of its own
-
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")  # told apart by all eyes
-DASHES = ("none", "6 3", "2 2", "8 2 2 2")
-
-
-class Line(NamedTuple):
-    """x rising; low and high : the band around y. NaN: a gap at the end of the line"""
-
-    name: str
-    x: Sequence[float]
-    y: Sequence[float]
-    low: Sequence[float]
-    high: Sequence[float]
-
-
-class Panel(NamedTuple):
-    title: str
-    lines: Sequence[Line]
-    x_label: str
-    y_label: str
-
-
-def draw_curves(panels: Sequence[Panel]) -> str:
-    """An SVG file: lines with bands, in panels side by side, all with the same y axis, a legend in each."""
-    known = [end for p in panels for line in p.lines for end in (*line.low, *line.high) if not math.isnan(end)]
-    levels = [Mark(value, f"{value:g}") for value in ticks(min(known, default=0.0), max(known, default=1.0))]
-    width, height = (WIDTH + 30) * len(panels), 340
-    parts = [
-        tag("g", *_panel(panel, levels), transform=f"translate({(WIDTH + 30) * index + 15} 32)")
-        for index, panel in enumerate(panels)
-    ]
-    svg = tag(
-        "svg", tag("style", ".grid{stroke:#e4e4e4}.axis{stroke:#888}"),
-        tag("rect", width=width, height=height, fill="#fff"), *parts, xmlns="http://www.w3.org/2000/svg", width=width,
-        height=height, viewBox=f"0 0 {width} {height}", font_family="sans-serif", font_size=12, fill="#222",
-    )  # fmt: skip
-    return f"{svg}\n"
-
-
-def _panel(panel: Panel, levels: Sequence[Mark]) -> list[Markup]:
-    top, bottom = 26.0, 264.0
-    xs = [x for line in panel.lines for x in line.x]
-    across, up = _scale(min(xs), max(xs), LEFT + 8, RIGHT - 8), _scale(levels[0].at, levels[-1].at, bottom, top)
-    parts = [tag("text", panel.title, y=-12, font_weight="bold"), *_levels(up, levels, panel.y_label)]
-    parts += _axis(across, number_marks(min(xs), max(xs)), bottom, panel.x_label)
-    start = RIGHT - 40 - 6.6 * max(len(line.name) for line in panel.lines)
-    for index, line in enumerate(panel.lines):
-        colour, dash = COLOURS[index % len(COLOURS)], DASHES[index % len(DASHES)]
-        stroke = {"stroke": colour, "stroke_dasharray": dash, "stroke_width": 1.6, "fill": "none"}
-        if known := [k for k, y in enumerate(line.y) if not math.isnan(y)]:
-            middle, low, high = (
-                [f"{across(line.x[k]):.1f} {up(side[k]):.1f}" for k in known] for side in (line.y, line.low, line.high)
-            )
-            parts.append(tag("path", d=f"M{'L'.join(high + low[::-1])}Z", fill=colour, fill_opacity="0.15"))
-            parts.append(tag("path", d=f"M{'L'.join(middle)}", **stroke))
-        y = bottom - 14 - 16 * (len(panel.lines) - 1 - index)
-        parts += [tag("path", d=f"M{start:.0f} {y - 4}h24", **stroke), _text(start + 30, y, line.name)]
-    return parts

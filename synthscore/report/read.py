@@ -14,9 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..errors import InputError, SynthscoreError
 from ..evaluation.ratings import Ratings
-from ..io.fields import Row
+from ..io.fields import Row, target_from_row
 from ..io.files import read_rows
-from ..io.nouns import target_from_row
 from ..io.scores import read_score
 from ..ladders.references import References
 from ..ladders.release import DATA

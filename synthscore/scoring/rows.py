@@ -13,21 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from ..engine import Engine, Progress
 from ..errors import InputError, LadderError
-from ..io.fields import Row
-from ..io.files import Source, make_row, read_rows
-from ..io.nouns import target_from_row
+from ..io.fields import Row, find_target, make_row
+from ..io.files import Source, read_rows
 from ..judging.asking import Asking
 from ..judging.tasks import load_task
 from ..ladders.references import References
 from ..signature import Signature
 from ..types import Ladder, Score, Target
-from .paper import Paper
+from .paper import Paper, unscored
 from .scorer import Plan, Scorer
 
 if TYPE_CHECKING:
     from ..store.file import Store
     from .anchored import Anchored, Scale
-    from .bias import JudgeBias
     from .whole import Wanted, WholeTexts
 
 Held = Mapping[str, Sequence[str]]
@@ -66,12 +64,7 @@ def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None) ->
         ours = make_row(row.number, row.values, row.source, fields)
     if isinstance(ours, InputError):
         return Item(row, ours)
-    target: Target | InputError
-    try:
-        target = target_from_row(ours)
-    except InputError as error:
-        target = error
-    return Item(row, target, *(_word(ours, name) for name in ("task", "attribute", "context")))
+    return Item(row, find_target(ours), *(_word(ours, name) for name in ("task", "attribute", "context")))
 
 
 def read_items(source: Source, *, encoding: str = "utf-8", fields: Mapping[str, str] | None = None) -> list[Item]:
@@ -179,7 +172,7 @@ class RowScorer:
             if ladder.attribute in self.held.get(ladder.task, ()):
                 self._tasks_of.setdefault(ladder.context_id, set()).add(ladder.task)
         self._scorers: dict[tuple[str, str], Scorer] = {}
-        exact = isinstance(scoring, Paper) and scoring.n_samples is None and scoring.rung_values is None
+        exact = isinstance(scoring, Paper) and scoring.n_samples is None
         self._whole: WholeTexts | None = None
         if store is not None and exact:
             from .whole import WholeTexts
@@ -199,7 +192,7 @@ class RowScorer:
                 continue
             for place, (task, attribute, reason) in enumerate(self._wanted(item)):
                 reason = reason or self._other_context(item, task, attribute)
-                rows[index].append((_unscored(item, attribute, reason), self.judge.signature))
+                rows[index].append((unscored(item.target, attribute, reason or "not asked yet"), self.judge.signature))
                 if not reason:
                     groups.setdefault((task, attribute), []).append((index, place))
         parts = []
@@ -223,16 +216,6 @@ class RowScorer:
                 asking=self.asking,
             )
         return self._scorers[task, attribute]
-
-    def biases(self, scored: RowScores) -> dict[str, JudgeBias]:
-        """ "task/attribute" -> what the judge favoured, of all that were scored."""
-        from .bias import judge_bias
-
-        groups: dict[tuple[str, str], list[Score]] = {}
-        for score, signature in scored:
-            if score.verdicts:
-                groups.setdefault((dict(signature.parts)["task"], score.attribute), []).append(score)
-        return {"/".join(of): judge_bias(group, self.references, task=of[0]) for of, group in groups.items()}
 
     def _wanted(self, item: Item) -> list[tuple[str, str, str]]:
         """(task, attribute, reason) of every score that the item gets; a reason says why it is not asked about."""
@@ -373,16 +356,3 @@ def held_attributes(references: References, task: str | None, attributes: Sequen
             )
     chosen = {task: [name for name in attributes or there if name in there] for task, there in held.items()}
     return {task: names for task, names in chosen.items() if names}
-
-
-def _unscored(item: Item, attribute: str, reason: str) -> Score:
-    known = item.known
-    number = item.row.number if isinstance(item.row, Row) else known.get("row", "?")
-    return Score(
-        id=str(known.get("id", f"row {number}")),
-        context_id=str(known.get("context_id", "")),
-        attribute=attribute,
-        value=None,
-        status="unscored",
-        reason=reason or "not asked yet",
-    )

@@ -12,19 +12,17 @@ from typing import TYPE_CHECKING
 
 from ..engine import Engine, Progress
 from ..engines import open_judge
-from ..errors import LadderError, require_kind
-from ..io.files import Source
-from ..io.nouns import as_targets
+from ..errors import InputError, LadderError, require_kind
+from ..io.fields import find_target, make_row, mappings
+from ..io.files import Source, read_rows
 from ..io.scores import Scores
-from ..judging.asking import Asking, Inquiry
+from ..judging.asking import Asking, Inquiry, Pair
 from ..judging.tasks import load_task
 from ..judging.templates import Templates
-from ..judging.verdicts import Pair
 from ..ladders.references import References
 from ..signature import Signature
 from ..types import Ladder, Score, Target
-from .paper import Paper
-from .texts import OnLadder, unscored
+from .paper import OnLadder, Paper, unscored
 
 if TYPE_CHECKING:  # whoever scores so has imported it
     from .anchored import Anchored, Scale
@@ -72,26 +70,24 @@ class Scorer:
         return self._signed(self.asking.signature(self.judge, self.templates), self.scales)
 
     def score(self, rows: Source | Iterable[Target], progress: Progress | None = None) -> Scores:
-        """One Score a target, in the order given. A target that cannot be scored is "unscored", with the reason.
+        """One Score a row, in the order given. What holds no target, or cannot be scored, is "unscored", with a reason.
 
-        rows : Targets; or what holds them in columns id, context_id, text (and system): mappings, a pandas DataFrame, a
-            datasets.Dataset, a file
-        raises : InputError for a row that is no target, or a ladder with another number of rungs than rung_values,
-            before anything is asked; LabelError, TemplateError
+        rows : as of `read_targets`
+        raises : InputError for what holds no rows at all; LabelError, TemplateError
         """
-        plan = self.plan(as_targets(rows))
+        plan = self.plan(read_targets(rows))
         scores = plan.score(progress)
         self.scales = plan.scales
         return scores
 
-    def plan(self, targets: Sequence[Target]) -> Plan:
-        """What is to be asked about these targets. raises : as `score`"""
+    def plan(self, targets: Sequence[Target | InputError]) -> Plan:
+        """What is to be asked about these targets; an error in the place of one is why there is none."""
         texts: dict[int, OnLadder] = {}
         refused: dict[int, Score] = {}
         pairs: list[Pair] = []
         for index, target in enumerate(targets):
-            ladder = self._ladder(target)
-            if isinstance(ladder, str):
+            ladder = str(target) if isinstance(target, InputError) else self._ladder(target)
+            if isinstance(target, InputError) or isinstance(ladder, str):
                 refused[index] = unscored(target, self.attribute, ladder)
                 continue
             assert ladder.context is not None
@@ -112,7 +108,7 @@ class Scorer:
             return f"ladder {ladder.context_id}/{ladder.attribute} does not carry its context's text"
         if not ladder.usable:
             return f"ladder {ladder.context_id}/{ladder.attribute}: all rungs failed. {ladder.rungs[0].reason}"
-        return self.scoring.refuse(ladder) or ladder
+        return ladder if isinstance(self.scoring, Paper) else self.scoring.refuse(ladder) or ladder
 
     def _signed(self, verdicts: Signature, scales: Sequence[Scale]) -> Signature:
         name = self.scoring.name if isinstance(self.scoring, Paper) else self.scoring.name_with(scales)
@@ -158,6 +154,20 @@ class Plan:
         rows = {**self.refused, **found}
         signature = scorer._signed(self.inquiry.signature, self.scales)
         return Scores(tuple(rows[index] for index in range(len(rows))), signature)
+
+
+def read_targets(rows: Source | Iterable[Target]) -> list[Target | InputError]:
+    """What each row holds: a target, or why none.
+
+    rows : Targets; or what holds them in columns context_id, text, and id and system if any: mappings, a pandas
+        DataFrame, a datasets.Dataset, a file. id defaults to "<context_id>/<system>", or, without a system, to
+        "<context_id>/<row number>"
+    raises : InputError for what holds no rows at all
+    """
+    if isinstance(rows, str | os.PathLike):
+        return [find_target(row) for row in read_rows(rows)]
+    found = enumerate(mappings(rows), 1)
+    return [row if isinstance(row, Target) else find_target(make_row(number, row)) for number, row in found]
 
 
 def _only(name: str | None, names: Sequence[str], what: str) -> str:

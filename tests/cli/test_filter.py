@@ -47,8 +47,7 @@ def test_filter_writes_what_it_drops_with_the_reason_and_counts_the_unscored_apa
     shown(capsys.readouterr().err, "kept 1 of 4", "1 dropped, 2 unscored")
 
 
-@pytest.mark.parametrize("partial", ["report", "rescale"])
-def test_filter_decides_without_some_verdicts_only_where_these_could_not_change_that(engine, folder, capsys, partial):
+def test_filter_decides_without_some_verdicts_only_where_these_could_not_change_that(engine, folder, capsys):
     References([ladder("c1", failed=(2, 3, 4, 5)), ladder("c2", failed=(1,)), ladder("c3")]).save(folder / "ladders")
     write(
         "targets.jsonl",
@@ -58,7 +57,7 @@ def test_filter_decides_without_some_verdicts_only_where_these_could_not_change_
         target("c2", -9, id="worst"),  # 0 .. sqrt(2)
         target("c3", 5, id="whole"),
     )
-    argv = ["--min-score", "3.5", "-o", "kept.jsonl", "--dropped", "dropped.jsonl", "--partial", partial]
+    argv = ["--min-score", "3.5", "-o", "kept.jsonl", "--dropped", "dropped.jsonl"]
     assert keep(*argv) == 3
     assert [row["id"] for row in read("kept.jsonl")] == ["best", "whole"]
     dropped = {row["id"]: row["synthscore"] for row in read("dropped.jsonl")}
@@ -68,21 +67,14 @@ def test_filter_decides_without_some_verdicts_only_where_these_could_not_change_
         "worst": "dropped",
     }
     worse = dropped["worse than rung 1"]
-    assert worse["status"] == ("partial" if partial == "rescale" else "unscored")
-    assert (worse["score"] is None) == (partial == "report")
+    assert (worse["status"], worse["score"]) == ("unscored", None)
     assert [worse["low"], worse["high"]] == pytest.approx([0, math.sqrt(28)], abs=0.1)
     shown(worse["reason"], "rung 2 has no text: the model refused")
-    said = {
-        "rescale": (
-            "1 scored, 4 partial unsure: 8 x such as: rung 2 has no text",
-            "kept 2 of 5 at a score of 3.5 or more; 1 dropped, 2 unsure, 0 unscored",
-        ),
-        "report": (
-            "1 scored, 4 unscored unscored: 10 x such as: rung 2 has no text",
-            "1 dropped, 2 unscored; 2 unscored by what they can be at least or most",
-        ),
-    }
-    shown(capsys.readouterr().err, *said[partial])
+    shown(
+        capsys.readouterr().err,
+        "1 scored, 4 unscored unscored: 10 x such as: rung 2 has no text",
+        "1 dropped, 2 unscored; 2 unscored by what they can be at least or most",
+    )
 
 
 def test_filter_says_that_verdicts_were_missing_even_where_it_could_decide(engine, folder, capsys):

@@ -12,10 +12,9 @@ from synthscore.engines import open_engine
 from synthscore.engines.servers.pool import Retry, ServerPool
 from synthscore.engines.servers.server import Reply, Server
 from synthscore.errors import EngineError, LabelError, ServerError, SynthscoreWarning
-from synthscore.judging.asking import Asking, ask
+from synthscore.judging.asking import Asking, Pair, ask
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
-from synthscore.judging.verdicts import Pair
 from synthscore.signature import Signature
 from synthscore.types import Context
 from tests.servers import LABELS, PROMPTS, Liar, forward, refusal, served

@@ -39,7 +39,7 @@ from synthscore.types import Context, Target
 from tests.factories import BEST_FIRST, QUALITIES, ladders, places, rated
 from tests.fakes import CensoringEngine, FakeEngine, qualities, reading_judge
 
-RANKINGS = [name for name, of in METHODS.items() if not of.sorts]
+RANKINGS = [*METHODS]
 
 
 def scores(spec, ratings=None, engine=None, references=None, attribute="coherence", templates="default"):
@@ -53,7 +53,7 @@ def scores(spec, ratings=None, engine=None, references=None, attribute="coherenc
 def test_names_are_listed_without_scipy_or_torch():
     code = (
         "import sys; from synthscore.evaluation.methods import KINDS, method; list(KINDS)\n"
-        "for spec in ('ladder', 'g-eval', 'poe-bt', 'pairs-beam', 'length'): method(spec)\n"
+        "for spec in ('ladder', 'g-eval', 'poe-bt', 'length'): method(spec)\n"
         "print([name for name in ('scipy', 'torch', 'transformers', 'sacrebleu', 'nltk') if name in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
@@ -63,7 +63,7 @@ def test_kinds_of_all_modules_are_there_each_once_with_one_line_about_it():
     modules = (ladders_, rating, comparing, overlap_metrics, floors)
     names = [name for module in modules for name in module.KINDS]
     assert set(names) == KINDS.keys() - set(ELSEWHERE)
-    assert len(set(names)) == len(names) == 27
+    assert len(set(names)) == len(names) == 26
     for kind in KINDS.values():
         assert isinstance(kind, Kind)
         assert len(kind.summary.splitlines()) == 1
@@ -102,7 +102,6 @@ def test_a_registered_kind_is_a_method_and_no_name_is_taken_twice(monkeypatch):
         ("ladder:seed=1,samples=2,seed=1", r"it says 'seed' twice"),
         ("ladder:both_orders=true", r"both_orders is 'true', expected yes or no"),
         ("constant:x=1", r"out of: none"),
-        ("pairs-beam:gap=wide", r"gap is 'wide', expected a number"),
     ],
 )
 def test_an_unknown_option_is_told_which_there_are(spec, message):
@@ -142,7 +141,7 @@ def test_what_a_method_lacks_is_named():
     ratings = rated()
     with pytest.raises(MethodError, match=r"asks a judge, and there is none"):
         judge_of(Tools())
-    for spec in ("g-eval", "ladder", "poe-bt", "pairs-beam"):
+    for spec in ("g-eval", "ladder", "poe-bt"):
         with pytest.raises(MethodError, match=r"asks a judge, and there is none"):
             method(spec)(ratings, "coherence", Tools())
     with pytest.raises(MethodError, match=r"needs ladders, and there are none"):
@@ -155,7 +154,7 @@ def test_what_a_method_lacks_is_named():
 
 def test_an_attribute_may_be_asked_as_another_and_keeps_its_name():
     ratings = rated(attribute="flow", asked_as={"flow": "coherence"})
-    for spec in ("g-eval", "ladder", "poe-bt", "pairs-beam"):
+    for spec in ("g-eval", "ladder", "poe-bt"):
         engine = FakeEngine(reading_judge())
         found = scores(spec, ratings, engine, attribute="flow")
         assert {score.attribute for score in found} == {"flow"}
@@ -174,7 +173,7 @@ def test_scores_where_nothing_has_a_number_are_an_error():
     assert (found[0].value, found[7].status, found[7].reason, found.n_unscored) == (1.0, "unscored", "why", 7)
 
 
-@pytest.mark.parametrize("spec", ["ladder", "g-eval", "direct", "poe-bt", "pairs-beam:seed=2", "bt:calls=6"])
+@pytest.mark.parametrize("spec", ["ladder", "g-eval", "direct", "poe-bt", "bt:calls=6"])
 def test_a_method_gives_the_same_numbers_again_and_asks_nothing_twice(spec, tmp_path):
     engine = FakeEngine(reading_judge(bias=1.0))
     stored = StoredEngine(engine, Store(tmp_path / "answers.sqlite"))
@@ -285,7 +284,7 @@ def test_every_method_of_ranking_is_a_kind():
     assert set(RANKINGS) < set(KINDS)
 
 
-@pytest.mark.parametrize("name", [*RANKINGS, "pairs-beam", "pairs-beam:gap=0,beam=1"])
+@pytest.mark.parametrize("name", RANKINGS)
 @pytest.mark.parametrize("protocol", ["choose", "compare", "yes_no"])
 def test_every_method_puts_clearly_different_texts_in_order(name, protocol):
     spec = f"{name}{',' if ':' in name else ':'}protocol={protocol}"
@@ -326,12 +325,7 @@ def test_a_kind_is_its_method_of_ranking_on_the_answers_to_all_calls(name):
 def test_methods_over_the_same_calls_share_their_answers(tmp_path):
     engine = FakeEngine(reading_judge())
     stored = StoredEngine(engine, Store(tmp_path / "answers.sqlite"))
-    for spec in (
-        *(name for name in RANKINGS if name != "bt-ties"),
-        "poe-bt:debias=median",
-        "pairs-beam",
-        "poe-g:calls=8",
-    ):
+    for spec in (*(name for name in RANKINGS if name != "bt-ties"), "poe-bt:debias=median", "poe-g:calls=8"):
         scores(spec, engine=stored)
     assert engine.n_judged == 24
 
@@ -470,10 +464,6 @@ def test_a_text_of_which_no_call_was_answered_is_unscored_with_the_reason():
         found = scores(spec, engine=FakeEngine(judge))
         assert [score.status for score in found] == ["partial", "partial", "unscored", "partial", *["ok"] * 4]
         assert found[2].reason == "too long"
-    found = scores("pairs-beam", engine=FakeEngine(judge))
-    assert [score.status for score in found] == ["unscored"] * 4 + ["ok"] * 4
-    assert found[0].reason.startswith("the sort needs an answer about 'c1-")
-    assert found[0].reason.endswith("too long")
 
 
 def test_a_text_alone_in_its_context_or_without_words_is_not_compared():
@@ -481,9 +471,8 @@ def test_a_text_alone_in_its_context_or_without_words_is_not_compared():
     assert [score.status for score in found] == ["ok", "unscored", "ok", "unscored", "unscored"]
     assert found[1].reason == "the text is empty"
     assert found[3].reason == "it is the only text of its context, expected at least 2 to compare"
-    for spec in ("poe-bt", "pairs-beam"):
-        with pytest.raises(MethodError, match=r"cannot score any of the 1 texts"):
-            scores(spec, rated({"c1": (1.0,)}))
+    with pytest.raises(MethodError, match=r"cannot score any of the 1 texts"):
+        scores("poe-bt", rated({"c1": (1.0,)}))
 
 
 def test_equal_texts_get_equal_scores_whatever_rounding_says():
@@ -520,7 +509,7 @@ def test_pooled_texts_are_one_problem_each_shown_with_its_context():
     assert "Article: An article, c1.\nSummary: Text of q=2.5" in prompt
     assert "Article: An article, c2.\nSummary: Text of q=1.5" in prompt
     with_facts = rated(contexts={c: Context(c, f"{c}.", f"Facts {c}.") for c in QUALITIES}, task="dialogue")
-    scores("pairs-beam:pool=yes", with_facts, engine)
+    scores("poe-bt:pool=yes", with_facts, engine)
     assert "Conversation: c2.\nBackground facts: Facts c2.\nResponse: Text" in engine.judged[-1].text
 
 
@@ -529,17 +518,6 @@ def test_what_a_server_did_not_tell_fails_a_call():
     assert {score.status for score in scores("poe-bt:max_unreported=0.2", engine=engine)} == {"ok"}
     found = scores("average-probability:max_unreported=0", engine=engine)
     assert [score.status for score in found][:4] == ["partial", "partial", "unscored", "partial"]
-
-
-def test_sorting_asks_in_both_orders_when_told_and_is_the_sort_of_ranking():
-    engine = FakeEngine(reading_judge(bias=2.0))
-    one = scores("pairs-beam:gap=0,beam=1", engine=engine)
-    n_one = engine.n_judged
-    both = scores("pairs-beam:gap=0,beam=1,orders=both", engine=engine)
-    assert places(both, rated()) == BEST_FIRST
-    assert engine.n_judged - n_one >= n_one
-    assert "|selection:sort,both-orders,seed=0|method:pairs|gap:0|beam:1" in str(both.signature)
-    assert sorted(one.values[:4]) == [-1.5, -0.5, 0.5, 1.5]
 
 
 @pytest.mark.parametrize(
@@ -560,10 +538,6 @@ def test_sorting_asks_in_both_orders_when_told_and_is_the_sort_of_ranking():
         ("bt:decisions=all", r"decisions is 'all', expected one of averaged, per_call"),
         ("pairwise:method=poe-bt,prior=all", r"prior does nothing with method=poe-bt"),
         ("poe-bt:method=bt", r"it says 'method=bt'"),
-        ("pairs-beam:gap=0.6", r"gap is 0.6, expected 0 to 0.5"),
-        ("pairs-beam:beam=0", r"beam_size is 0, expected"),
-        ("pairs-beam:orders=all", r"orders is 'all'"),
-        ("pairs-beam:protocol=rate", r"protocol is 'rate'"),
     ],
 )
 def test_options_of_comparing_that_mean_nothing_are_refused(spec, message):

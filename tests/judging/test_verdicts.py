@@ -8,10 +8,9 @@ from hypothesis.extra import numpy as hnp
 
 from synthscore.engine import LabelLogProbs
 from synthscore.errors import InputError
-from synthscore.judging.asking import Asking, ask
+from synthscore.judging.asking import PROTOCOLS, Asking, Pair, ask
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
-from synthscore.judging.verdicts import PROTOCOLS, Pair
 from synthscore.types import Context
 from tests.fakes import CensoringEngine, FakeEngine
 

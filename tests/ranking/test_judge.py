@@ -1,4 +1,4 @@
-"""Asking a judge about pairs of candidates: what is shown, what is taken for an answer, in rounds and by sorting."""
+"""Asking a judge about pairs of candidates: what is shown, what is taken for an answer."""
 
 import math
 import re
@@ -11,10 +11,8 @@ from synthscore.errors import InputError
 from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task, task_names
 from synthscore.judging.templates import TEMPLATE_SETS, Templates
-from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.designs import all_pairs
 from synthscore.ranking.judge import Judge, Problem
-from synthscore.ranking.pairs import merge_sort, stored_merge_sort
 from synthscore.types import Context
 from tests.fakes import CensoringEngine, FakeEngine, reading_judge
 
@@ -114,46 +112,6 @@ def test_labels_without_mass_and_untold_labels_are_no_answers():
     assert np.isnan(asked([(0, 0, 1)])).all()
     assert "did not report" in asked.failures[0].reason
     assert not np.isnan(judge([problem(values=(0.0, 1.0))], untelling, max_unreported=1)([(0, 0, 1)])).any()
-
-
-def test_a_sort_finds_the_order_of_all_problems_and_the_stored_answers_give_it_again():
-    problems = [problem("c1", (3.0, -9.0, 7.0, 12.0, 0.0)), problem("c2", (9.0, 4.0))]
-    asked = judge(problems)
-    found = merge_sort([p.ids for p in problems], asked, seed=3)
-    assert found[0].scores.tolist() == [0, -2, 1, 2, -1]
-    assert found[1].scores.tolist() == [0.5, -0.5]
-    for comparisons, before in zip(asked.comparisons(), found, strict=True):
-        again = stored_merge_sort(comparisons, seed=3)
-        assert again.scores.tolist() == before.scores.tolist()
-        assert again.n_comparisons.tolist() == before.n_comparisons.tolist()
-        assert again.settings == before.settings
-
-
-def test_a_sort_does_not_depend_on_the_order_in_which_candidates_are_named():
-    asked = judge([problem("c1", (0.2, 0.1, 0.3, 0.0))])  # all closer than the bias: the start decides
-    asked([(0, int(i), int(j)) for i, j in all_pairs(4)])
-    (calls,) = asked.comparisons()
-    place = np.array([2, 0, 3, 1])
-    other = Comparisons(
-        tuple(calls.ids[k] for k in place),
-        np.argsort(place)[calls.first],
-        np.argsort(place)[calls.second],
-        calls.log_probs,
-        calls.weights,
-    )
-    one, two = stored_merge_sort(calls, seed=1), stored_merge_sort(other, seed=1)
-    assert [two.scores[two.ids.index(name)] for name in one.ids] == one.scores.tolist()
-    orders = {tuple(stored_merge_sort(calls, seed=seed).order.tolist()) for seed in range(10)}
-    assert len(orders) > 1
-
-
-def test_a_stored_sort_reads_the_other_order_where_it_must_and_ends_where_nothing_is_known():
-    chain = Comparisons.of([("a", "b", 0.9), ("b", "c", 0.9), ("a", "c", 0.9)])
-    assert [stored_merge_sort(chain, seed=seed).order.tolist() for seed in range(6)] == [[0, 1, 2]] * 6
-    gap = Comparisons.of([("a", "b", 0.9)], ids=["a", "b", "c"])
-    found = stored_merge_sort(gap)
-    assert np.isnan(found.scores).all()
-    assert "c" in found.settings["failed"]
 
 
 def test_a_protocol_whose_answers_do_not_sum_to_1_is_refused():

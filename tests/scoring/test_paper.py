@@ -82,13 +82,6 @@ def test_the_rung_scale_keeps_the_order_and_can_be_undone(n_rungs, units):
     np.testing.assert_array_equal(rungs[np.argsort(raw, kind="stable")], np.sort(rungs))
 
 
-def test_rung_values_are_1_to_n_unless_given():
-    better, worse = [[0.5, 0.25]], [[0.0, 0.0]]
-    assert paper_sum(better, worse) == [0.5 * 1 + 0.25 * 2]
-    assert paper_sum(better, worse, rung_values=[1, 5]) == [0.5 * 1 + 0.25 * 5]
-    assert paper_sum(better, worse, rung_values=[1, 1]) == [0.75]
-
-
 def test_without_all_verdicts_there_is_no_sum():
     better, worse = np.array([[1.0, np.nan, 1.0], [1.0] * 3]), np.array([[0.0, np.nan, 0.0], [0.0] * 3])
     raw = paper_sum(better, worse)
@@ -102,7 +95,6 @@ def test_without_all_verdicts_there_is_no_sum():
         (lambda: paper_sum([[1.2]], [[0.0]]), "outside"),
         (lambda: paper_sum([[0.5, 0.5]], [[0.5]]), "expected one"),
         (lambda: paper_sum([0.5], [0.5]), "n_targets"),
-        (lambda: paper_sum([[0.5, 0.5]], [[0.5, 0.5]], rung_values=[1, 2, 3]), "rung_values"),
         (lambda: rung_equivalent([15.1], 5), "outside"),
     ],
 )

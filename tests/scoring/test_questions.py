@@ -13,10 +13,9 @@ from synthscore.cli.app import main
 from synthscore.cli.messages import Messages
 from synthscore.errors import InputError
 from synthscore.io.files import read_rows
-from synthscore.judging.asking import Asking, Inquiry, ask
+from synthscore.judging.asking import PROTOCOLS, Asking, Inquiry, Pair, ask
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
-from synthscore.judging.verdicts import PROTOCOLS, Pair
 from synthscore.ladders.references import References
 from synthscore.scoring.anchored import Anchored, Scales, questions
 from synthscore.scoring.anchored.adaptive import Narrow, SameDecision, Sure, ask_in_rounds

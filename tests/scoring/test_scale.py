@@ -404,13 +404,8 @@ def test_the_command_scores_keeps_the_scale_and_uses_it_again(engine, tmp_path, 
     assert "420 questions" in said
     assert re.search(r"coherence, 5 rungs: judge tells 1\.\d\d nats a rung, \d+ % similar for equal texts", said)
     assert re.search(r"position bias \+0\.\d\d nats \(better 0\.\d\d, worse 0\.\d\d for equal texts\)", said)
-    again = [*SCORE, "--scoring", "anchored", "--scale", "scale.json", "-o", "two.jsonl", "--bias", "bias.json"]
+    again = [*SCORE, "--scoring", "anchored", "--scale", "scale.json", "-o", "two.jsonl"]
     assert main(again) == 0
-    assert "bias of the judge" not in said
-    assert "coherence: bias of the judge: position +0." in capsys.readouterr().err
-    found = json.loads((tmp_path / "bias.json").read_text())["summarization/coherence"]
-    assert found["position"]["n"] == 150
-    assert 0.05 < found["position"]["value"] < 0.2
     one, two = (
         [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()] for name in ("one", "two")
     )
@@ -429,7 +424,6 @@ def test_the_command_scores_keeps_the_scale_and_uses_it_again(engine, tmp_path, 
         (["--debias", "length"], "--debias changes nothing without --scoring anchored"),
         (["--save-scale", "scale.json"], "--save-scale changes nothing without --scoring anchored"),
         (["--scoring", "anchored", "--samples", "3"], "--samples changes nothing without --scoring paper"),
-        (["--scoring", "anchored", "--partial", "rescale"], "--partial changes nothing without --scoring paper"),
         (["--scoring", "anchored", "--scale", "none.json"], "cannot read the scale none.json"),
     ],
 )

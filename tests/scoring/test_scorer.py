@@ -5,11 +5,10 @@ import pytest
 
 from synthscore import engines
 from synthscore.errors import InputError, LadderError, TaskError
-from synthscore.io.nouns import as_targets
-from synthscore.judging.verdicts import PROTOCOLS
+from synthscore.io.write import write_rows
+from synthscore.judging.asking import PROTOCOLS
 from synthscore.ladders.references import References
-from synthscore.scoring.paper import _reach
-from synthscore.scoring.scorer import Scorer
+from synthscore.scoring.scorer import Scorer, read_targets
 from synthscore.types import Target
 from tests import factories
 from tests.fakes import CensoringEngine, FakeEngine
@@ -54,12 +53,12 @@ def test_an_ideal_judge_puts_a_text_on_its_own_rung():
 
 
 def test_the_score_can_be_computed_again_from_the_verdicts_that_it_carries():
-    score = scorer(soft_judge, [ladder(failed=(2,))], both_orders=True, partial="rescale").score([target(3.5)])[0]
+    score = scorer(soft_judge, both_orders=True).score([target(3.5)])[0]
     assert [(verdict.level, verdict.swapped) for verdict in score.verdicts] == [
-        (level, swapped) for level in (1, 3, 4, 5) for swapped in (False, True)
+        (level, swapped) for level in (1, 2, 3, 4, 5) for swapped in (False, True)
     ]
     raw = sum(verdict.level * (verdict.better - verdict.worse) / 2 for verdict in score.verdicts)
-    assert raw * 15 / (1 + 3 + 4 + 5) == pytest.approx(score.details["raw"])
+    assert raw == pytest.approx(score.details["raw"])
 
 
 def test_worse_and_better_than_all_rungs_are_the_ends_of_the_scale():
@@ -100,13 +99,6 @@ def test_a_text_without_a_verdict_on_some_rung_has_no_score_since_any_would_coun
     assert len(scores[0].verdicts) == 4
     assert scores[0].n_comparisons == 4
     assert scores[0].reason == "rung 4 has no text: it is a refusal"
-
-
-def test_rescaling_stretches_a_partial_sum_only_when_asked_to():
-    rescaled = scorer(ladders=[ladder(failed=(4,))], partial="rescale").score([target(9)])
-    assert rescaled[0].details["raw"] == pytest.approx(15)
-    assert rescaled[0].status == "partial"
-    assert "rescaled" in str(rescaled.signature)
 
 
 def test_a_ladder_of_failures_or_without_its_context_scores_nothing():
@@ -167,26 +159,17 @@ def test_a_sampled_score_does_not_depend_on_its_neighbours():
 
 def sampled(*rows):
     """Text -> its score from three samples, of rows as a file holds them."""
-    targets = as_targets([{"context_id": "c1", **row} for row in rows])
+    targets = read_targets([{"context_id": "c1", **row} for row in rows])
     values = scorer(soft_judge, n_samples=3).score(targets).values.tolist()
     return dict(zip((target.text for target in targets), values, strict=True))
 
 
-def test_a_sampled_score_of_a_text_without_an_id_does_not_depend_on_its_row():
-    rows = [{"text": f"text of q={q / 4} ."} for q in range(20)]
-    there = sampled(*rows)
-    assert sampled(*reversed(rows)) == there
-    assert sampled(*rows[7:]) == {row["text"]: there[row["text"]] for row in rows[7:]}
-
-
-@pytest.mark.parametrize("own", [{"id": "t{}"}, {"system": "s{}"}])
-def test_a_sampled_score_of_a_text_with_an_id_depends_on_that_and_not_on_its_words(own):
-    def named(words):
-        rows = [{name: value.format(k) for name, value in own.items()} for k in range(20)]
-        return list(sampled(*({"text": f"{words} {k} of q=2 ."} | row for k, row in enumerate(rows))).values())
-
-    assert named("text") == named("other")
-    assert len(set(named("text"))) > 1
+@pytest.mark.parametrize("own", [{}, {"id": "t{}"}, {"system": "s{}"}])
+def test_a_sampled_score_depends_on_the_words_and_not_on_what_the_text_is_called(own):
+    rows = [{"text": f"text {k} of q=2 ."} for k in range(20)]
+    named = sampled(*(row | {name: value.format(k) for name, value in own.items()} for k, row in enumerate(rows)))
+    assert named == sampled(*reversed(rows))
+    assert len(set(named.values())) > 1
 
 
 @pytest.mark.slow
@@ -194,39 +177,21 @@ def test_sampled_scores_are_unbiased_and_spread_as_one_over_root_n():
     exact = scorer(soft_judge).score([target(3)])[0].details["raw"]
     spread = {}
     for n in (4, 64):
-        texts = [Target(f"copy-{i}", "c1", "text of q=3 .") for i in range(2000)]
+        texts = [Target(f"copy-{i}", "c1", f"text {i} of q=3 .") for i in range(2000)]
         raw = np.array([score.details["raw"] for score in scorer(soft_judge, n_samples=n).score(texts)])
         spread[n] = raw.std()
         assert raw.mean() == pytest.approx(exact, abs=5 * raw.std() / np.sqrt(len(raw)))  # five standard errors
     assert spread[4] / spread[64] == pytest.approx(4, rel=0.1)
 
 
-@pytest.mark.parametrize("partial", ["report", "rescale"])
-def test_a_text_without_all_verdicts_says_what_the_missing_ones_could_make_of_its_score(partial):
-    scores = scorer(ladders=[ladder(failed=(2, 3, 4, 5))], partial=partial).score([target(0)])
+def test_a_text_without_all_verdicts_says_what_the_missing_ones_could_make_of_its_score():
+    scores = scorer(ladders=[ladder(failed=(2, 3, 4, 5))]).score([target(0)])
     assert scores[0].low == pytest.approx(0)  # worse than all
     assert scores[0].high == pytest.approx(np.sqrt(15 - 1 + 14))
     assert scorer().score([target(0)])[0].low is None
 
 
-def test_other_rung_values_give_their_weighted_sum():
-    scores = scorer(rung_values=[1, 1, 1, 1, 1]).score([target(5), target(1)])
-    assert scores.values == pytest.approx([4, -4])
-    assert scores[0].details["unit"] == pytest.approx(0.8)
-    assert "rung_values=1/1/1/1/1" in str(scores.signature)
-
-
-@pytest.mark.parametrize("values", [[1, 2], [1, 2, 3, 4]])
-def test_rung_values_of_another_length_than_the_ladder_are_refused_before_anything_is_asked(values):
-    engine = FakeEngine(ideal_judge)
-    with pytest.raises(InputError, match=f"rung_values are {len(values)} numbers, expected 5, one a rung"):
-        scorer(engine=engine, rung_values=values).score([target(3)])
-    assert engine.calls == []
-
-
 def test_an_option_that_is_none_is_refused():
-    with pytest.raises(InputError, match="'report' or 'rescale'"):
-        scorer(partial="rescaled")
     with pytest.raises(InputError, match="at least 1"):
         scorer(n_samples=0)
 
@@ -254,13 +219,9 @@ def test_the_attribute_must_be_named_where_the_references_hold_several():
         scorer(attribute="humour")
 
 
-def test_mappings_are_taken_for_targets_and_bad_ones_are_named():
+def test_mappings_are_taken_for_targets():
     scores = scorer().score([{"id": "a", "context_id": "c1", "text": "text of q=3 ."}])
     assert scores.values == pytest.approx([3])
-    with pytest.raises(InputError, match="there is no 'context_id', but 'id', 'text'"):
-        scorer().score([{"id": "a", "text": "t"}])
-    with pytest.raises(InputError, match="text is '  '"):
-        scorer().score([{"id": "a", "context_id": "c1", "text": "  "}])
 
 
 def one_sided_judge(mute):
@@ -319,9 +280,8 @@ def test_no_targets_give_no_scores():
 
 
 @pytest.mark.parametrize("both_orders", [False, True])
-@pytest.mark.parametrize("rung_values", [None, (-2, -1, 0, 1, 2)])
-def test_a_score_with_labels_not_told_lies_between_low_and_high_whatever_they_were(both_orders, rung_values):
-    how = {"both_orders": both_orders, "rung_values": rung_values}
+def test_a_score_with_labels_not_told_lies_between_low_and_high_whatever_they_were(both_orders):
+    how = {"both_orders": both_orders}
     rng = np.random.default_rng(0)
     probs = {}  # prompt -> the most that each label can be
 
@@ -352,12 +312,50 @@ def test_low_and_high_are_twice_the_slack_of_each_rung_times_its_weight():
     assert score.high == pytest.approx(np.sqrt(raw + 15 * 2 * s + 15))
 
 
-def test_a_negative_weight_turns_what_may_be_too_high_into_too_low():
-    below, above = _reach(np.array([1.0, 0.0]), np.array([0.1, 0.0]), np.array([-2.0, 1.0]))
-    assert (below, above) == pytest.approx((0.0, 0.4))  # a margin of 1 can only fall, and -2 times it only rise
-
-
 def test_low_and_high_never_leave_the_scale():
     engine = CensoringEngine(lambda prompt, labels: np.log([0.98, 0.005, 0.005]), lambda prompt: {1: 0.0, 2: 0.0})
     (score,) = scorer(engine=engine).score([target(3)])
     assert score.low < score.value <= score.high <= np.sqrt(30)
+
+
+@pytest.mark.parametrize("kind", ["mappings", "targets", "DataFrame", "Dataset", "file", "generator"])
+def test_targets_come_from_whatever_holds_them(tmp_path, kind):
+    rows = [{"id": "a", "context_id": "c", "text": "A.", "system": None}, {"id": 7, "context_id": "c", "text": "B."}]
+    expected = [Target("a", "c", "A."), Target("7", "c", "B.")]
+    match kind:
+        case "mappings":
+            found = read_targets(rows)
+        case "targets":
+            found = read_targets(expected)
+        case "generator":
+            found = read_targets(row for row in (rows[0], expected[1]))
+        case "DataFrame":
+            found = read_targets(pytest.importorskip("pandas").DataFrame(rows))
+        case "Dataset":
+            found = read_targets(pytest.importorskip("datasets").Dataset.from_list([rows[0], rows[1] | {"id": "7"}]))
+        case "file":
+            write_rows(rows, tmp_path / "t.jsonl")
+            found = read_targets(tmp_path / "t.jsonl")
+    assert found == expected
+
+
+def test_a_row_that_holds_no_target_is_unscored_with_its_reason_and_the_others_are_scored():
+    good, lost = {"id": "a", "context_id": "c1", "text": "text of q=0.5 ."}, {"id": "b", "context_id": "c1", "text": ""}
+    scores = scorer().score([good, lost, "A text.", {"id": "d"}])
+    assert [score.status for score in scores] == ["ok", "unscored", "unscored", "unscored"]
+    names = [("a", "c1"), ("b", "c1"), ("row 3", ""), ("row 4", "")]
+    assert [(score.id, score.context_id) for score in scores] == names
+    assert "text is '', expected a text that is not empty" in scores[1].reason
+    assert "it is 'A text.', expected an object" in scores[2].reason
+    assert "rows row 4: there is no 'context_id'" in scores[3].reason
+
+
+@pytest.mark.parametrize(
+    ("rows", "seen"),
+    [(3, "cannot read rows from 3, expected a file, or rows"), ("missing.jsonl", "no such file"),
+     ({"id": "a", "text": "A."}, "cannot read rows from {'id': 'a', 'text': 'A.'}")],
+)  # fmt: skip
+def test_what_holds_no_rows_at_all_is_an_error(rows, seen):
+    with pytest.raises(InputError) as caught:
+        scorer().score(rows)
+    assert seen in str(caught.value)

@@ -22,7 +22,6 @@ def test_numbers_of_numpy_are_numbers(make):
         (lambda: ss.Paper(n_samples=1.5), "n_samples is 1.5"),
         (lambda: ss.Paper(n_samples=True), "n_samples is True"),
         (lambda: ss.Paper(n_samples=2, seed=1.5), "seed is 1.5"),
-        (lambda: ss.Paper(rung_values="abc"), "rung_values is 'abc'"),
         (lambda: ss.MinScore("a"), "threshold is 'a'"),
         (lambda: ss.AtLeast(3, "a"), "alpha is 'a'"),
         (lambda: ss.References.load(5), "references is 5"),

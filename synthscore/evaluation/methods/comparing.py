@@ -1,4 +1,4 @@
-"""Texts compared with each other -> scores: comparative assessment, products of experts, PairS.
+"""Texts compared with each other -> scores: comparative assessment, products of experts.
 
 Each context is a problem of its own: between contexts, only the ranks of what comes out can be compared. What can be
 asked at the same time is one call to the judge, about all contexts.
@@ -17,7 +17,7 @@ from ...errors import InputError
 from ...io.scores import Scores
 from ...judging.asking import Asking
 from ...judging.templates import Templates
-from ...ranking import METHODS, Judge, Problem, Ranking, Selection, ask_judge, rank
+from ...ranking import METHODS, ComparisonSets, Judge, Problem, Ranking, Rankings, Selection, ask_judge, rank
 from ...ranking import Method as Ranker
 from ...ranking.methods import method_of
 from ...ranking.sets import Group
@@ -59,13 +59,7 @@ class Compared:
         """Of all texts, by questions of these templates."""
         groups, found = grouped(ratings, pool=self.pool)
         judge = self.judge(ratings, attribute, groups, engine, templates)
-        sets = ask_judge(judge, self.selection)
-        try:
-            rankings = rank(sets, self.method, debias=self.debias, seed=self.selection.seed, **self.options)
-        except InputError as error:
-            raise MethodError(
-                f"cannot take out the favour for a position with debias={self.debias}: {error}"
-            ) from error
+        sets, rankings = self.ranked(judge)
         refused = {each.names["id"]: each.reason for each in sets.left_out}
         lost: dict[str, list[str]] = {}
         first_lost: dict[Group, str] = {}
@@ -86,6 +80,16 @@ class Compared:
             **self.about,
         }
         return scored(ratings, attribute, found, judge.signature.with_(**about))
+
+    def ranked(self, judge: Judge) -> tuple[ComparisonSets, Rankings]:
+        """What the judge answers about its problems, and what is made of it."""
+        sets = ask_judge(judge, self.selection)
+        try:
+            return sets, rank(sets, self.method, debias=self.debias, seed=self.selection.seed, **self.options)
+        except InputError as error:
+            raise MethodError(
+                f"cannot take out the favour for a position with debias={self.debias}: {error}"
+            ) from error
 
     def judge(
         self, ratings: Ratings, attribute: str, groups: Sequence[Sequence[int]], engine: Engine, templates: Templates
@@ -179,32 +183,10 @@ def pairwise(
             min_mass=min_mass,
             max_unreported=max_unreported,
         )
-        if (of := method_of(method)).sorts:
-            raise MethodError(f"{method} asks as it goes. Take pairs-beam")
-        of.check(options, debias=debias)
+        method_of(method).check(options, debias=debias)
         selection = Selection(design, calls, orders, seed)
     about = {"selection": selection, "method": method, **mine, "debias": debias}
     return Compared(selection, method, about, asking, debias, options, pool)
-
-
-def pairs_beam(
-    *,
-    gap: float = 0.1,
-    beam: int = 1000,
-    protocol: Protocol = "choose",
-    orders: str = "one",
-    seed: int = 0,
-    pool: bool = False,
-    min_mass: float = 0.01,
-    max_unreported: float = 0.02,
-) -> Method:
-    """PairS."""
-    with _refusing("pairs-beam"):
-        asking = Asking(protocol, min_mass=min_mass, max_unreported=max_unreported)
-        selection = Selection("sort", None, orders, seed, gap, beam)
-    about = {"selection": selection, "method": "pairs", "gap": f"{gap:g}", "beam": beam}
-    sort = {"gap": gap, "beam_size": beam, "both_orders": selection.both_orders}
-    return Compared(selection, "pairs", about, asking, options=sort, pool=pool)
 
 
 @contextmanager
@@ -223,6 +205,5 @@ def _kind(of: Ranker) -> Kind:
 
 KINDS: Mapping[str, Kind] = {
     "pairwise": Kind(pairwise, "any of the following, by its name", ("judge",)),
-    **{name: _kind(of) for name, of in METHODS.items() if not of.sorts},
-    "pairs-beam": Kind(pairs_beam, "PairS: a sort that asks as it goes", ("judge",)),
+    **{name: _kind(of) for name, of in METHODS.items()},
 }

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from ...io.scores import Scores
-from ...judging.asking import Asking
-from ...judging.verdicts import ProtocolName
+from ...judging.asking import Asking, ProtocolName
 from ...ladders.references import References
 from ...scoring.paper import Paper
 from ...scoring.scorer import Scorer

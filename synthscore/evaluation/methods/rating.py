@@ -20,8 +20,8 @@ import numpy as np
 from ...engine import Engine, Generation, Prompt, Sampling, generate, label_log_probs
 from ...errors import LabelError
 from ...io.scores import Scores
+from ...judging.asking import unanswered
 from ...judging.templates import Templates
-from ...judging.verdicts import unanswered
 from ...scoring.paper import sample_verdicts
 from ...signature import text_hash
 from ...types import FloatArray, Score

@@ -11,10 +11,9 @@ import numpy as np
 
 from ...engine import Progress
 from ...errors import InputError, unusable
-from ...judging.asking import Inquiry
-from ...judging.verdicts import Pair, Verdicts
+from ...judging.asking import Inquiry, Pair, Verdicts
 from ...types import Ladder, Score
-from ..texts import UNREPORTED, OnLadder, unscored
+from ..paper import UNREPORTED, OnLadder, unscored
 from .adaptive import Stop
 from .questions import Group, ask_adaptively, grouped
 from .scale import Scale, Scales

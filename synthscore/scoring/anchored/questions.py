@@ -1,6 +1,6 @@
 """What is asked for anchored scores: texts against rungs, and rungs against rungs.
 
-All of it at once (synthscore.judging.verdicts), or in rounds: then adaptive.py says which question is next.
+All of it at once (synthscore.judging.asking), or in rounds: then adaptive.py says which question is next.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from itertools import combinations, permutations
 import numpy as np
 
 from ...engine import Progress
-from ...judging.asking import Inquiry
-from ...judging.verdicts import Pair, Verdicts
+from ...judging.asking import Inquiry, Pair, Verdicts
 from ...types import BoolArray, FloatArray, IntArray, Ladder
-from ..texts import OnLadder
+from ..paper import OnLadder
 from .adaptive import Stop, ask_in_rounds
 from .model import Answers
 from .scale import Lengths, Scale, three_way

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from synthscore.errors import InputError
-from synthscore.io.fields import Row
+from synthscore.io.contexts import read_contexts
+from synthscore.io.fields import Row, target_from_row
 from synthscore.io.files import read_rows
-from synthscore.io.nouns import as_targets, read_contexts, target_from_row
 from synthscore.io.write import write_rows
 from synthscore.types import Context, Target
 
@@ -75,15 +75,6 @@ def test_a_missing_column_is_named_with_those_there_are_and_the_way_to_map_it(tm
     assert "text=COLUMN" in str(error)
     targets, errors = read_targets(path, fields={"text": "summary"})
     assert (targets, errors) == ([Target("c/1", "c", "S.")], [])
-
-
-@pytest.mark.parametrize(
-    ("own", "id_", "numbered"),
-    [({}, "c/1", True), ({"id": None}, "c/1", True), ({"system": "s"}, "c/s", False), ({"id": "t"}, "t", False)],
-)
-def test_a_target_says_whether_its_id_is_the_number_of_its_row(own, id_, numbered):
-    (target,), _ = read_targets([{"context_id": "c", "text": "S.", **own}])
-    assert (target.id, target.numbered, target.drawn_by) == (id_, numbered, "S." if numbered else id_)
 
 
 def test_fields_can_swap_two_columns_and_never_fall_back_to_a_column_of_our_name(tmp_path):
@@ -241,41 +232,7 @@ def test_a_target_row_names_its_context_id():
 
 def test_importing_the_data_modules_imports_nothing_slow():
     code = (
-        "import sys, synthscore.io.nouns, synthscore.store.file, synthscore.ladders.references; "
+        "import sys, synthscore.io.contexts, synthscore.store.file, synthscore.ladders.references; "
         "print({'torch', 'transformers', 'datasets', 'pyarrow', 'pandas'} & set(sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
-
-
-@pytest.mark.parametrize("kind", ["mappings", "nouns", "DataFrame", "Dataset", "file", "generator"])
-def test_targets_come_from_whatever_holds_them(tmp_path, kind):
-    rows = [{"id": "a", "context_id": "c", "text": "A.", "system": None}, {"id": 7, "context_id": "c", "text": "B."}]
-    expected = [Target("a", "c", "A."), Target("7", "c", "B.")]
-    match kind:
-        case "mappings":
-            found = as_targets(rows)
-        case "nouns":
-            found = as_targets(expected)
-        case "generator":
-            found = as_targets(row for row in (rows[0], expected[1]))
-        case "DataFrame":
-            found = as_targets(pytest.importorskip("pandas").DataFrame(rows))
-        case "Dataset":
-            found = as_targets(pytest.importorskip("datasets").Dataset.from_list([rows[0], rows[1] | {"id": "7"}]))
-        case "file":
-            write_rows(rows, tmp_path / "t.jsonl")
-            found = as_targets(tmp_path / "t.jsonl")
-    assert found == expected
-
-
-@pytest.mark.parametrize(
-    ("rows", "seen"),
-    [([{"id": "a", "context_id": "c", "text": "A."}, {"id": "b"}], "rows row 2: there is no 'context_id'"),
-     (["A text."], "row 1: it is 'A text.', expected an object"),
-     (3, "cannot read rows from 3, expected a file, or rows"),
-     ({"id": "a", "text": "A."}, "cannot read rows from {'id': 'a', 'text': 'A.'}"), ("missing.jsonl", "no such file")],
-)  # fmt: skip
-def test_what_holds_no_targets_is_an_error_and_nothing_is_left_out(rows, seen):
-    with pytest.raises(InputError) as caught:
-        as_targets(rows)
-    assert seen in str(caught.value)

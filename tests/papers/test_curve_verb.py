@@ -1,14 +1,20 @@
-"""`synthscore curve`: agreement by the number of calls."""
+"""`python -m papers curve`: agreement by the number of calls."""
 
 import json
 import math
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from synthscore.cli.app import main
+from papers.__main__ import main
 from synthscore.ranking.designs import all_pairs
 from tests.cli.given import read, write
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
 
 
 def write_full(n=5, contexts=3):
@@ -39,7 +45,7 @@ def test_a_curve_is_a_table_rows_json_and_a_picture(capsys):
     assert "Spearman with the ratings of human.jsonl, mean over 3 contexts; mean and sd of 4 draws" in err
     assert ">win-ratio</text>" in Path("c.svg").read_text()
     assert Path("curve.csv").read_text().splitlines()[0].startswith("method,n_calls,mean,sd,low,high")
-    assert curve(*options[:4], "-o", "-", "-q") == 0
+    assert curve(*options[:4], "-o", "-") == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(rows) == 12
     assert rows[0]["low"] < rows[0]["mean"] < rows[0]["high"]
@@ -54,7 +60,7 @@ def test_a_curve_without_ratings_says_what_it_is_compared_with(capsys):
     assert out.splitlines()[2].split() == ["20", "1.000", "±", "0.000"]
     found = []
     for selection in ("greedy", "symmetric", "random", "no-repeat"):
-        assert curve("--methods", "poe-g", "--budgets", "10", "--selection", selection, "-o", "-", "-q") == 0
+        assert curve("--methods", "poe-g", "--budgets", "10", "--selection", selection, "-o", "-") == 0
         found.append(json.loads(capsys.readouterr().out)["mean"])
     assert len(set(found)) == 4
 
@@ -68,3 +74,10 @@ def test_a_curve_in_which_something_could_not_be_ranked_says_so(capsys):
     out, err = capsys.readouterr()
     assert "poe-bt could not rank 4 contexts (of all draws)" in err
     assert out.splitlines()[1].split() == ["6", "nan", "±", "nan", "1.000", "±", "0.000"]
+
+
+@pytest.mark.parametrize("wrong", [("--methods", "elo"), ("--methods", "pairs"), ("--draws", "1")])
+def test_what_cannot_be_thinned_is_said(wrong, capsys):
+    write_full()
+    assert curve(*wrong) == 1
+    assert "InputError" in capsys.readouterr().err

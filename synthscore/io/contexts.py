@@ -1,19 +1,14 @@
-"""Rows to nouns and back: contexts, targets, scores. An error names its row, what it held and what to do.
-
-Rows come from files.py, broken ones as `InputError`s among the good, and leave through write.py. Knows no models.
-"""
+"""Rows -> contexts. An error names its row, what it held and what to do."""
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from ..errors import InputError
-from ..types import Context, Target, encodable
-from .fields import Row, find_id, is_missing, read_id, read_text, row_error, shorten
-from .files import Source, make_row, mappings, read_rows
+from ..types import Context, encodable
+from .fields import Row, is_missing, read_id, read_text, row_error, shorten
+from .files import Source, read_rows
 
 
 def read_contexts(
@@ -29,7 +24,8 @@ def read_contexts(
     errors: list[InputError] = []
     for row in read_rows(source, encoding=encoding, fields=fields):
         try:
-            row = _good(row)
+            if isinstance(row, InputError):
+                raise row
             context = context_from_row(row)
             known = contexts.setdefault(context.id, context)
             rows.setdefault(context.id, row.number)
@@ -49,27 +45,6 @@ def read_contexts(
     return list(contexts.values()), errors
 
 
-def as_targets(rows: Source | Iterable[Target]) -> list[Target]:
-    """Targets of whatever holds them: Targets, mappings, a pandas DataFrame, a datasets.Dataset, a file of rows.
-
-    Columns: context_id, text; system and id if any. id defaults to "<context_id>/<system>", or, without a system,
-    to "<context_id>/<row number>"; what is drawn for such a text depends on its words, not on its row.
-    raises : InputError for the first row that holds none
-    """
-    if isinstance(rows, str | os.PathLike):
-        return [target_from_row(_good(row)) for row in read_rows(rows)]
-    found = enumerate(mappings(rows), 1)
-    return [
-        each if isinstance(each, Target) else target_from_row(_good(make_row(number, each))) for number, each in found
-    ]
-
-
-def _good(row: Row | InputError) -> Row:
-    if isinstance(row, InputError):
-        raise row
-    return row
-
-
 def context_from_row(row: Row) -> Context:
     """The context that a row holds. raises: InputError, with source, row, field, value and, where known, id."""
     context_id = read_id(row, "context_id", "id" if row.has("id") and not row.has("context_id") else "context_id")
@@ -84,15 +59,6 @@ def context_from_row(row: Row) -> Context:
     return Context(context_id, text, facts, _references(row, context_id))
 
 
-def target_from_row(row: Row) -> Target:
-    """The target that a row holds. raises: InputError, with source, row, field, value and, where known, id."""
-    context_id = read_id(row, "context_id")
-    known = target_names(row)
-    text = read_text(row, "text", **known)
-    numbered = known["system"] is None and not row.has("id")  # as in target_names
-    return Target(known["id"], context_id, text, known["system"], numbered)
-
-
 def _is_target(row: Row) -> str:
     """What shows that the row's text is a target, not a context; "" where nothing does."""
     context_id, own, system = (row.values.get(name) for name in ("context_id", "id", "system"))
@@ -103,13 +69,6 @@ def _is_target(row: Row) -> str:
     if row.has("id") and str(own) != str(context_id):
         return f"its id {shorten(own)} is not its context_id {shorten(context_id)}"
     return ""
-
-
-def target_names(row: Row) -> dict[str, Any]:
-    """What identifies a row's target, whether or not its text is good: id, context_id, system."""
-    context_id, system = read_id(row, "context_id"), find_id(row, "system")
-    target_id = find_id(row, "id") or f"{context_id}/{row.number if system is None else system}"
-    return {"id": target_id, "context_id": context_id, "system": system}
 
 
 def _references(row: Row, context_id: str) -> tuple[str, ...]:

@@ -7,16 +7,16 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from papers.curves import default_budgets, efficiency_curves, t_interval
+from papers.plot import Line, Panel, draw_curves
 from synthscore.errors import InputError, RankingError
 from synthscore.evaluation.correlation import correlation as spearman
-from synthscore.evaluation.curves import default_budgets, efficiency_curves, t_interval
 from synthscore.ranking.bias import mean_debiasing, median_debiasing, pool
 from synthscore.ranking.bradley_terry import soft_bradley_terry
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.counts import average_probability, win_ratio
 from synthscore.ranking.designs import all_pairs, symmetric
 from synthscore.ranking.result import Ranking
-from synthscore.report.figures import Line, Panel, draw_curves
 
 N = 6
 
@@ -154,20 +154,13 @@ def test_a_figure_is_svg_with_every_name_in_it_escaped():
         Line("gap", x, [0.3, 0.3, math.nan], [0.3, 0.3, math.nan], [0.3, 0.3, math.nan]),
         Line("none", x, *[[math.nan] * 3] * 3),
     ]
-    text = draw_curves([Panel("One & two", lines, "calls", "Spearman"), Panel("Other", lines[:1], "calls", "")])
+    panels = [Panel("One & two", lines, "calls", "Spearman"), Panel("Other", lines[:1], "calls", "")]
+    text = draw_curves(panels)
     assert "nan" not in text
-    assert ">none<" in draw_curves([Panel("", lines[2:], "calls", "")])
+    assert text == draw_curves(panels)
     root = ElementTree.fromstring(text)
     words = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"a<b", "gap", "none", "One & two", "Other", "Spearman", "10", "30", "0.4"} <= set(words)
-
-
-def test_higher_values_are_drawn_higher_and_larger_budgets_further_right():
-    text = draw_curves([Panel("", [Line("m", [0, 1], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0])], "", "")])
-    path = next(part for part in text.split("<path ") if 'fill="none"' in part)
-    (x0, y0), (x1, y1) = (map(float, point.split()) for point in path.split('"')[1][1:].split("L"))
-    assert x1 > x0
-    assert y1 < y0
+    assert {"a<b", "gap", "none", "One & two", "Other", "Spearman", "10", "30"} <= set(words)
 
 
 # ------------------------------------------------------------------------------------------------- the claims

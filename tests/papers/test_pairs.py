@@ -8,10 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from papers.methods import pairs as sorting
+from papers.methods.pairs import merge_sort
 from synthscore.errors import InputError
-from synthscore.ranking import pairs as sorting
+from synthscore.evaluation.methods import MethodError, Tools, method
 from synthscore.ranking.comparisons import Comparisons
-from synthscore.ranking.pairs import merge_sort
+from synthscore.store.engine import StoredEngine
+from synthscore.store.file import Store
+from tests.factories import BEST_FIRST, places, rated
+from tests.fakes import FakeEngine, reading_judge
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -292,3 +297,67 @@ def test_settings_that_are_none_are_refused(settings, says):
 
 def test_no_problems_need_no_answers():
     assert rank_many([], lambda calls: 1 / 0) == []
+
+
+# ------------------------------------------------------------------------------------------------- the method
+
+
+def scores(spec, engine=None, ratings=None):
+    return method(spec)(ratings or rated(), "coherence", Tools(engine or FakeEngine(reading_judge())))
+
+
+@pytest.mark.parametrize("spec", ["pairs-beam", "pairs-beam:gap=0,beam=1"])
+@pytest.mark.parametrize("protocol", ["choose", "compare", "yes_no"])
+def test_clearly_different_texts_are_put_in_order(spec, protocol):
+    found = scores(f"{spec}{',' if ':' in spec else ':'}protocol={protocol}")
+    assert places(found, rated()) == BEST_FIRST
+    assert {score.status for score in found} == {"ok"}
+    ranks = {score.id: score.details["rank"] for score in found}
+    assert [ranks[f"c1-{place}"] for place in BEST_FIRST["c1"]] == [1, 2, 3, 4]
+
+
+def test_what_other_methods_asked_is_not_asked_again(tmp_path):
+    engine = FakeEngine(reading_judge(bias=1.0))
+    stored = StoredEngine(engine, Store(tmp_path / "answers.sqlite"))
+    scores("poe-bt", stored)
+    assert engine.n_judged == 24
+    assert scores("pairs-beam:seed=2", stored) == scores("pairs-beam:seed=2", stored)
+    assert engine.n_judged == 24
+
+
+def test_sorting_asks_in_both_orders_when_told():
+    engine = FakeEngine(reading_judge(bias=2.0))
+    one = scores("pairs-beam:gap=0,beam=1", engine)
+    n_one = engine.n_judged
+    both = scores("pairs-beam:gap=0,beam=1,orders=both", engine)
+    assert places(both, rated()) == BEST_FIRST
+    assert engine.n_judged - n_one >= n_one
+    assert "|selection:sort,both-orders,seed=0|method:pairs|gap:0|beam:1" in str(both.signature)
+    assert sorted(one.values[:4]) == [-1.5, -0.5, 0.5, 1.5]
+
+
+def test_a_context_whose_sort_lacks_an_answer_is_unscored_and_no_other():
+    def judge(prompt, labels):
+        if "q=4.5 " in prompt.text:
+            raise ValueError("too long")
+        return reading_judge()(prompt, labels)
+
+    found = scores("pairs-beam", FakeEngine(judge))
+    assert [score.status for score in found] == ["unscored"] * 4 + ["ok"] * 4
+    assert found[0].reason.startswith("the sort needs an answer about 'c1-")
+    assert found[0].reason.endswith("too long")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("pairs-beam:gap=0.6", r"gap is '0.6', expected a number from 0 to 0.5"),
+        ("pairs-beam:gap=wide", r"gap is 'wide', expected a number"),
+        ("pairs-beam:beam=0", r"beam is '0', expected a whole number of 1 or more"),
+        ("pairs-beam:orders=all", r"orders is 'all'"),
+        ("pairs-beam:protocol=rate", r"protocol is 'rate'"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(spec, message):
+    with pytest.raises(MethodError, match=message):
+        method(spec)

@@ -15,14 +15,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError, RankingError
-from ..io.write import plain
-from ..ranking.comparisons import Comparisons
-from ..ranking.designs import DRAWN
-from ..ranking.methods import method_of
-from ..ranking.result import Ranking
-from ..types import FloatArray, IntArray
-from .agreement import agreement
+from synthscore.errors import InputError, RankingError
+from synthscore.evaluation.agreement import agreement
+from synthscore.io.write import plain
+from synthscore.ranking.comparisons import Comparisons
+from synthscore.ranking.designs import DRAWN
+from synthscore.ranking.methods import method_of
+from synthscore.ranking.result import Ranking
+from synthscore.types import FloatArray, IntArray
 
 Selection = Literal["symmetric", "greedy", "no-repeat", "random"]
 
@@ -100,8 +100,8 @@ def efficiency_curves(
         says of the full set, so that curves end at 1 and cannot be compared with each other's truth.
     budgets : calls in a context. Default: default_budgets of all contexts
     design : how calls are drawn; "symmetric" and "greedy" take both orders of a pair, "no-repeat" one, "random" any
-    raises : InputError for a set that is not full, a budget that a context cannot have, or a method that asks as it
-        goes; RankingError where a method cannot rank a full set that is to be its truth
+    raises : InputError for a set that is not full, a budget that a context cannot have;
+        RankingError where a method cannot rank a full set that is to be its truth
     """
     methods = methods if isinstance(methods, Mapping) else thinnable(methods)
     if n_draws < 2:
@@ -136,12 +136,9 @@ def efficiency_curves(
 def thinnable(names: Sequence[str]) -> dict[str, Callable[[Comparisons], Ranking]]:
     """Methods of ranking by their names, without standard errors, which no curve shows.
 
-    raises : InputError for names of none, and methods that choose their calls themselves
+    raises : InputError for names of none
     """
-    methods = {name: method_of(name) for name in names}
-    if sorting := [name for name, method in methods.items() if method.sorts]:
-        raise InputError(f"{sorting[0]} chooses its calls itself, which cannot be thinned. Leave it out", value=sorting)
-    return {name: method.fast for name, method in methods.items()}
+    return {name: method_of(name).fast for name in names}
 
 
 def default_budgets(sizes: Sequence[int], design: Selection = "symmetric") -> list[int]:

@@ -8,19 +8,21 @@ Source: arXiv:2403.16950
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
-from ..signature import text_hash
-from ..types import FloatArray, IntArray
-from .comparisons import Comparisons
-from .result import Ranking
-
-Call = tuple[int, int, int]
-"""Problem, text shown first, text shown second: indices."""
+from synthscore.errors import InputError
+from synthscore.evaluation.methods.base import Count, Kind, Seed, Share, Span
+from synthscore.evaluation.methods.comparing import Compared, Protocol
+from synthscore.judging.asking import Asking
+from synthscore.ranking import ComparisonSets, Judge, Ranking, Rankings, Selection
+from synthscore.ranking.judge import Call
+from synthscore.ranking.sets import GROUPS
+from synthscore.signature import text_hash
+from synthscore.types import FloatArray, IntArray
 
 Answer = Callable[[Sequence[Call]], FloatArray]
 """log P(first is better), log P(second is better), log P(similar) of calls, nats, shape (k, 3); NaN: no answer."""
@@ -68,26 +70,6 @@ def merge_sort(
             rankings: list[Ranking] = end.value
             return rankings
         answers = answer([(k, i, j) for k, i, j in calls.tolist()])
-
-
-def stored_merge_sort(
-    comparisons: Comparisons, *, gap: float = 0.0, beam_size: int = 1, both_orders: bool = False, seed: int = 0
-) -> Ranking:
-    """merge_sort on answers that are there: the mean of those to the call, else of those in the other order."""
-    n, known = comparisons.n_candidates, comparisons.pairs(ordered=True)
-    with np.errstate(divide="ignore"):
-        means = np.log(np.stack([known.wins, known.losses, known.ties], axis=1) / known.games[:, None])
-    answers = {int(i * n + j): mean for i, j, mean in zip(known.i, known.j, means, strict=True)}
-
-    def answer(calls: Sequence[Call]) -> FloatArray:
-        rows = []
-        for _, i, j in calls:
-            other = answers.get(j * n + i, np.full(3, np.nan))[[1, 0, 2]]
-            rows.append(answers.get(i * n + j, other))
-        return np.array(rows).reshape(-1, 3)
-
-    (ranking,) = merge_sort([comparisons.ids], answer, gap=gap, beam_size=beam_size, both_orders=both_orders, seed=seed)
-    return ranking
 
 
 def _start(ids: Sequence[str], seed: int) -> IntArray:
@@ -186,3 +168,56 @@ def _merge(left: IntArray, right: IntArray, gap: float, beam_size: int) -> Gener
     run = np.empty(len(steps), dtype=np.int64)
     run[from_left], run[~from_left] = left, right
     return run
+
+
+# ------------------------------------------------------------------------------------------------- the method
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted(Compared):
+    """A Compared that asks as it sorts. selection : says the seed and the orders"""
+
+    gap: float = 0.0
+    beam_size: int = 1
+
+    def ranked(self, judge: Judge) -> tuple[ComparisonSets, Rankings]:
+        ids = {problem.group: problem.ids for problem in judge.problems}
+        both_orders, seed = self.selection.both_orders, self.selection.seed
+        orders = merge_sort(
+            [*ids.values()], judge, gap=self.gap, beam_size=self.beam_size, both_orders=both_orders, seed=seed
+        )
+        found = {group: _reason(order) or order for group, order in zip(ids, orders, strict=True)}
+        sets = ComparisonSets(GROUPS, dict(zip(ids, judge.comparisons(), strict=True)), failures=tuple(judge.failures))
+        return sets, Rankings(GROUPS, found, ids, judge.signature)
+
+
+def _reason(order: Ranking) -> str:
+    """Why there is no order, or ""."""
+    one, other = order.settings.get("failed", ("", ""))
+    return f"the sort needs an answer about {one!r} and {other!r}, and there is none" if one else ""
+
+
+def pairs_beam(
+    *,
+    gap: Annotated[float, Span(0, 0.5)] = 0.1,
+    beam: Count = 1000,
+    protocol: Protocol = "choose",
+    orders: Literal["one", "both"] = "one",
+    seed: Seed = 0,
+    pool: bool = False,
+    min_mass: Share = 0.01,
+    max_unreported: Share = 0.02,
+) -> Sorted:
+    """PairS."""
+    asking = Asking(protocol, min_mass=min_mass, max_unreported=max_unreported)
+    selection = Selection(orders=orders, seed=seed)
+    about = {"selection": sort_of(selection), "method": "pairs", "gap": f"{gap:g}", "beam": beam}
+    return Sorted(selection, "pairs", about, asking, pool=pool, gap=gap, beam_size=beam)
+
+
+def sort_of(selection: Selection) -> str:
+    """For signatures."""
+    return str(selection).replace("all", "sort", 1)
+
+
+KINDS: Mapping[str, Kind] = {"pairs-beam": Kind(pairs_beam, "PairS: a sort that asks as it goes", ("judge",))}

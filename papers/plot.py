@@ -1,0 +1,58 @@
+"""Lines with bands -> an SVG file, drawn by matplotlib."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy.typing as npt
+
+from synthscore.errors import InputError
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")  # told apart by all eyes
+DASHES = ("-", "--", ":", "-.")
+
+
+class Line(NamedTuple):
+    """x rising; low and high : the band around y. NaN: a gap at the end of the line"""
+
+    name: str
+    x: npt.ArrayLike
+    y: npt.ArrayLike
+    low: npt.ArrayLike
+    high: npt.ArrayLike
+
+
+class Panel(NamedTuple):
+    title: str
+    lines: Sequence[Line]
+    x_label: str
+    y_label: str
+
+
+def draw_curves(panels: Sequence[Panel]) -> str:
+    """An SVG file: panels side by side, all with the same y axis, a legend in each.
+
+    raises : InputError where matplotlib is not installed
+    """
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InputError(
+            "cannot draw: matplotlib is not installed. pip install matplotlib, or leave out --plot"
+        ) from error
+    figure = Figure(figsize=(3.9 * len(panels), 3.4), layout="constrained")
+    for axes, panel in zip(figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True):
+        for index, line in enumerate(panel.lines):
+            colour, dash = COLOURS[index % len(COLOURS)], DASHES[index % len(DASHES)]
+            axes.plot(line.x, line.y, dash, color=colour, label=line.name)
+            axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
+        axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
+        axes.grid(axis="y", color="#e4e4e4")
+        axes.legend(frameon=False)
+    out = io.StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "synthscore"}):  # words as words; the same bytes each time
+        figure.savefig(out, format="svg", metadata={"Date": None})
+    return out.getvalue()
