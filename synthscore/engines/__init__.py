@@ -29,8 +29,9 @@ def open_engine(name: str, **options: Any) -> Engine:
     if server := re.match(r"(?:(systemone|decisions):)?https?://", name):
         from .servers.pool import ServerPool
 
-        method = {"method": server[1]} if server[1] else {}
-        return ServerPool.open(name[server.end(1) + 1 :] if method else name, **method | options)
+        if server[1]:
+            name, options = name[len(server[1]) + 1 :], {"method": server[1], **options}
+        return ServerPool.open(name, **options)
     kind, colon, _ = name.partition(":")
     if colon and kind == "recorded":
         return _open_recorded(name, options)

@@ -35,11 +35,11 @@ class Decider:
             breaks,
             named,
         )
-        self.listed = [{"id": "tiny", "owned_by": "someone"}]
+        self.listed, self.unlisted = [{"id": "tiny", "owned_by": "someone"}], "cut"
 
     def __call__(self, method, path, body):
         if path == "/v1/models":
-            return {"object": "list", "data": self.listed} if self.listed else refusal(500, "no cache")
+            return {"object": "list", "data": self.listed} if self.listed else self.unlisted
         if path != self.path:
             return refusal(404, f"no {path}")
         if self.breaks in json.dumps(body):
@@ -120,15 +120,16 @@ def test_a_prompt_that_does_not_say_where_its_texts_begin_is_a_state_of_its_own(
         assert sorted(body["state"] for _, body in liar.asked) == ["One.", "Two."]
 
 
-@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize("listed", [None, "cut", {"object": "list", "data": []}, refusal(500, "no cache")])
 def test_a_server_without_log_probabilities_is_asked_for_decisions_and_need_not_list_its_model(listed):
     decider = Decider()
-    decider.listed = decider.listed if listed else []
+    if listed is not None:
+        decider.listed, decider.unlisted = [], listed
     with Liar(decider) as liar:
         engine = open_engine(f"{liar.url}#tiny")
     assert str(engine.signature) == (
         "model:tiny|backend:server-systemone|chat:server|format:unreported|mass:unreported|server:"
-        + ("someone" if listed else "unknown")
+        + ("unknown" if listed else "someone")
     )
 
 
