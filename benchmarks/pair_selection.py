@@ -23,6 +23,7 @@ import time
 import numpy as np
 import scipy
 
+from papers.designs import no_repeat
 from synthscore.ranking import designs as selection
 
 N = 1056
@@ -101,7 +102,7 @@ def main() -> None:
     how = "measured" if args.plain_picks == n_picks else f"extrapolated from {args.plain_picks:,} picks"
     fast = statistics.median(times)
     greedy_det = log_det(fast_pairs)
-    random_det = statistics.median(log_det(selection.no_repeat(N, N_PAIRS, rng)) for _ in range(5))
+    random_det = statistics.median(log_det(no_repeat(N, N_PAIRS, rng)) for _ in range(5))
     spread = f"({min(times):.2f}-{max(times):.2f}), median of {args.repeats}"
     print(f"greedy pairs: N = {N:,}, {N_PAIRS:,} pairs ({n_picks:,} picks after the chain), CPU time")
     print(

@@ -18,19 +18,19 @@ from synthscore.cli.talk import table
 from synthscore.engines import open_engine
 from synthscore.errors import BenchmarkError, SynthscoreError
 from synthscore.evaluation.methods import Tools
-from synthscore.evaluation.rankings import CandidateRatings
 from synthscore.evaluation.ratings import Ratings
 from synthscore.io.write import replacing, write_rows
 from synthscore.ladders.references import References
 from synthscore.ranking import ComparisonSets
-from synthscore.ranking.designs import DRAWN
 from synthscore.signature import Signature
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.store.recorded import RecordedEngine
 
 from .answers import import_answers
+from .candidates import CandidateRatings
 from .curves import METHODS, efficiency_curves, thinnable
+from .designs import DRAWN
 from .layout import WIDTH
 from .plot import Line, Panel, draw_curves
 from .published import published, table_ids

@@ -19,10 +19,11 @@ from synthscore.errors import InputError, RankingError
 from synthscore.evaluation.agreement import agreement
 from synthscore.io.write import plain
 from synthscore.ranking.comparisons import Comparisons
-from synthscore.ranking.designs import DRAWN
 from synthscore.ranking.methods import method_of
 from synthscore.ranking.result import Ranking
 from synthscore.types import FloatArray, IntArray
+
+from .designs import DRAWN
 
 Selection = Literal["symmetric", "greedy", "no-repeat", "random"]
 

@@ -137,9 +137,8 @@ def runs() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     yield "compare", "candidates.jsonl", "choose-one", asked | {"protocol": "choose", "orders": "one"}
     yield "compare", "candidates.jsonl", "compare-both", asked | {"protocol": "compare"}
     yield "compare", "candidates.jsonl", "yes_no-both", asked | {"protocol": "yes_no"}
-    for selection in ("random", "no-repeat", "symmetric", "greedy"):
-        options = {"protocol": "choose", "selection": selection, "budget": 6, "seed": 1}
-        yield "compare", "candidates.jsonl", f"choose-{selection}", asked | options
+    options = {"protocol": "choose", "budget": 6, "seed": 1}
+    yield "compare", "candidates.jsonl", "choose-greedy", asked | options
     methods = ("win-ratio", "average-probability", "colley", "bt", "poe-bt", "bt-ties", "poe-g", "poe-g-hard")
     for method in (*methods, "likelihood"):
         for source in ("choose-both", "choose-one", "compare-both"):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from synthscore.engine import Generation, Prompt, Sampling, generate
+from synthscore.errors import InputError
 from synthscore.evaluation.methods.base import (
     Count,
     Kind,
@@ -33,14 +34,14 @@ from synthscore.evaluation.ratings import Ratings
 from synthscore.io.scores import Scores
 from synthscore.judging.asking import Asking
 from synthscore.judging.templates import Templates
-from synthscore.ranking.methods import METHODS
-from synthscore.ranking.selection import Selection
+from synthscore.ranking import METHODS, Selection, pool
+from synthscore.ranking.designs import all_pairs
 from synthscore.types import Attribute, Context
 
 from .pairs import Sorted, sort_of
 
 if TYPE_CHECKING:
-    from synthscore.ranking.judge import Judge
+    from synthscore.ranking.judge import Call, Judge
 
 WRITING = Sampling(max_new_tokens=128, temperature=0.9, top_p=1.0)
 
@@ -126,14 +127,21 @@ class Zepo:
 
     def _fairness(self, judge: Judge) -> float:
         """raises : MethodError where no call was answered"""
-        from synthscore.ranking import ask_judge, pool
+        from ..designs import symmetric
 
-        design = "all" if self.calls is None else "symmetric"
-        sets = ask_judge(judge, Selection(design, self.calls, seed=self.seed))
-        answered = [calls for calls in sets.sets.values() if len(calls)]
+        chosen: list[Call] = []
+        refused: list[str] = []
+        for k, problem in enumerate(judge.problems):
+            n, rng = len(problem.ids), problem.rng(self.seed)
+            try:
+                calls = all_pairs(n) if self.calls is None else symmetric(n, min(self.calls, n * (n - 1)), rng)
+                chosen += [(k, i, j) for i, j in calls.tolist()]
+            except InputError as error:
+                refused.append(str(error))
+        judge(chosen)
+        answered = [calls for calls in judge.comparisons() if len(calls)]
         if not answered:
-            why = [*(each.reason for each in sets.failures), *(each.reason for each in sets.left_out)]
-            reasons = [*why, "no context has two texts"]
+            reasons = [*(each.reason for each in judge.failures), *refused, "no context has two texts"]
             raise MethodError(f"cannot measure how fair the template set {judge.templates.name!r} is: {reasons[0]}")
         run = pool({str(k): calls for k, calls in enumerate(answered)})
         mean = run.weights @ run.probabilities / run.weights.sum()
@@ -194,7 +202,7 @@ def zepo(
     }
     require("zepo", wrong)
     sorts = method == "pairs"
-    selection = Selection(orders="one" if sorts else None, seed=seed)
+    selection = Selection(orders="one" if sorts else "both", seed=seed)
     asking = Asking("choose", min_mass=min_mass, max_unreported=max_unreported)
     about = {"selection": sort_of(selection) if sorts else selection, "method": method}
     compare = (Sorted if sorts else Compared)(selection, method, about, asking)

@@ -13,7 +13,6 @@ from cyclopts import Parameter
 from ..errors import InputError
 from ..judging.asking import Asking
 from ..ranking import ComparisonSets, Selection
-from ..ranking.selection import DESIGNS
 from .messages import Messages
 from .options import ERROR, INCOMPLETE, JUDGE, OK, Attributes, Input, Opening, RowsIn, RowsOut, UsageError
 from .talk import counted, reasons
@@ -35,17 +34,10 @@ class Judging:
     "file of the contexts (default: column context of the candidates)"
     protocol: Literal["choose", "compare", "yes_no"] | None = None
     "choose: A or B; compare: Better, Worse or Similar (default: compare for --method bt-ties, else choose)"
-    selection: Annotated[
-        str,
-        Parameter(
-            help=f"which pairs: {', '.join(DESIGNS)}. random: any calls; no-repeat, symmetric: random pairs in one "
-            "order, or both; greedy: the most informative (default: greedy, or all without --budget)",
-        ),
-    ] = ""
     budget: int | None = None
-    "questions about each context and attribute; a pair in both orders is two"
-    orders: Literal["both", "one"] | None = None
-    "of all and greedy: ask about a pair in both (default: both)"
+    "questions about each context and attribute, on pairs that tell most; a pair in both orders is two (default: all)"
+    orders: Literal["both", "one"] = "both"
+    "ask about a pair in both, or in one that a coin decides"
     prompts: str = "default"
     "template set: default, paper, or a folder with templates of your own"
     min_mass: float = 0.01
@@ -63,7 +55,7 @@ class Judging:
         if not self.task or not self.attribute:
             raise UsageError("to ask a judge, say --task T and --attribute A")
         with checked():
-            selection = Selection(self.selection, self.budget, self.orders, seed)
+            selection = Selection(self.budget, self.orders, seed)
             asking = Asking(self.protocol or "choose", False, self.prompts, self.min_mass)
         with opening.open(model or "nano", messages) as engine:
             sets = compare(
@@ -75,7 +67,7 @@ class Judging:
                 contexts=self.contexts,
                 asking=asking,
                 encoding=input.encoding,
-                fields={name: column for name, column in input.fields.items() if name != "human"},
+                fields=input.fields,
             )
             cost = engine.meter.cost
         n_candidates = sum(calls.n_candidates for calls in sets.sets.values())

@@ -7,15 +7,15 @@
     ['a', 'b', 'c']
 
 `compare` asks a judge, and alone knows of models; `rank` applies a method of the table METHODS, by NumPy and SciPy.
-SciPy is loaded when something is chosen or ranked: to list the methods, it is not needed.
+SciPy is loaded when something is ranked: to list the methods, it is not needed.
 """
 
 from .bias import mean_debiasing, median_debiasing, pool, position_bias
 from .comparisons import Comparisons
+from .designs import Selection
 from .judge import Judge, Problem, ask_judge, compare
 from .methods import METHODS, Method, rank
 from .result import Ranking, Rankings
-from .selection import Selection
 from .sets import ComparisonSets
 
 __all__ = [

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import InputError
 from ..signature import Signature
 from ..types import FloatArray, IntArray
-from .comparisons import Comparisons
+from .comparisons import Comparisons, distinct
 
 _Z = 1.959963984540054  # 95 %
 
@@ -66,7 +66,7 @@ def position_bias(comparisons: Comparisons) -> PositionBias:
     """P(A), and what becomes of a decision when the order changes."""
     n = comparisons.n_candidates
     low, high = np.minimum(comparisons.first, comparisons.second), np.maximum(comparisons.first, comparisons.second)
-    keys, pair = np.unique(low * np.int64(n) + high, return_inverse=True)
+    keys, pair = distinct(low * np.int64(n) + high, n * n)
     decisions, weights = comparisons.decisions, comparisons.weights
 
     in_order = comparisons.first == low

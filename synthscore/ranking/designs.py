@@ -1,74 +1,74 @@
-"""Which comparisons to ask for. Pure NumPy and SciPy: nothing here knows what a text or a judge is.
+"""Which questions a judge is asked about candidates. Pure NumPy: nothing here knows what a text or a judge is.
 
-A budget counts *calls*: a pair asked in both orders is two of them. A design is an int64 array of shape (n_calls, 2)
-with the text that is shown first in column 0. No call comes twice, and all candidates are connected: without that no
-method can put them on one scale.
-
-    all_pairs       everything
-    random_calls    of the N (N - 1) calls, any
-    no_repeat       of the N (N - 1) / 2 pairs, each in an order that a coin decides
-    symmetric       of the pairs, each in both orders
-    greedy          the pairs that tell most about the scores, before any answer is known
-    design          one of these by name
+A budget counts *calls*: a pair asked in both orders is two of them. Calls are an int64 array of shape (n_calls, 2) with
+the text that is shown first in column 0. No call comes twice, and all candidates are connected: without that no method
+can put them on one scale.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
-from scipy.linalg.blas import dgemm
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from ..errors import InputError
 from ..types import BoolArray, FloatArray, IntArray
 
-_DRAWS = 100  # disconnected draws before a spanning tree is drawn first
 _TIE = 1e-9  # gains that differ by less, relatively, are equal: rounding must not choose between them
 _BLOCK = 96  # picks that are applied to the resistances together
 _WIDTH = 4000  # pairs that are kept up to date between two such blocks
 
 
-# ------------------------------------------------------------------------------------------------- fixed designs
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which questions are asked about the candidates of each ranking.
+
+    budget : questions, about the pairs that tell most (`greedy`); a pair in both orders is two. None: about all pairs
+    orders : in which a pair is asked, "both" or "one"
+    seed : of what is drawn
+    raises : InputError
+    """
+
+    budget: int | None = None
+    orders: Literal["both", "one"] = "both"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        wrong = {
+            f"orders is {self.orders!r}, expected one of both, one": self.orders not in ("both", "one"),
+            f"budget is {self.budget}, expected 1 or more": self.budget is not None and self.budget < 1,
+            f"seed is {self.seed}, expected 0 or more": self.seed < 0,
+        }
+        for what, holds in wrong.items():
+            if holds:
+                raise InputError(f"cannot choose what to ask: {what}")
+
+    @property
+    def both_orders(self) -> bool:
+        """Whether each pair is asked about in both."""
+        return self.orders == "both"
+
+    def calls(self, n: int, rng: np.random.Generator) -> IntArray:
+        """About n candidates: as many as the budget has, or all there are where they are fewer.
+
+        raises : InputError where the budget cannot connect all candidates
+        """
+        if self.budget is None:
+            return all_pairs(n, both_orders=self.both_orders)
+        return greedy(n, min(self.budget, n * (n - 1)), rng, both_orders=self.both_orders)
+
+    def __str__(self) -> str:
+        """For signatures."""
+        pairs = "all" if self.budget is None else f"greedy,budget={self.budget}"
+        return f"{pairs},{'both-orders' if self.both_orders else 'one-order'},seed={self.seed}"
 
 
 def all_pairs(n: int, *, both_orders: bool = True) -> IntArray:
     """Every pair, in both orders or in one. In one, each candidate is first in half of its pairs (even n: give or take
     one)."""
-    _require(n, n - 1)
-    return _decoded(n, np.arange(n * (n - 1) // (1 if both_orders else 2)))
-
-
-def random_calls(n: int, n_calls: int, rng: np.random.Generator) -> IntArray:
-    """Any of the n (n - 1) calls, uniformly among the draws that connect all candidates.
-
-    Where n_calls is so small that 100 draws did not connect them, a uniformly drawn spanning tree comes first, each of
-    its pairs in an order that a coin decides, and the rest is drawn uniformly from what is left.
-
-    raises : InputError for fewer than n - 1 calls, or more than there are
-    """
-    _require(n, n_calls, most=n * (n - 1))
-    return _connected_draw(n, n_calls, n * (n - 1), rng)
-
-
-def no_repeat(n: int, n_calls: int, rng: np.random.Generator) -> IntArray:
-    """Any of the n (n - 1) / 2 pairs, drawn as by `random_calls`; a coin decides which text is first.
-
-    raises : InputError for fewer than n - 1 calls, or more than there are pairs
-    """
-    _require(n, n_calls, most=n * (n - 1) // 2)
-    return _coin_flips(_connected_draw(n, n_calls, n * (n - 1) // 2, rng), rng)
-
-
-def symmetric(n: int, n_calls: int, rng: np.random.Generator) -> IntArray:
-    """n_calls / 2 of the pairs, drawn as by `random_calls`, each in both orders, one right after the other.
-
-    raises : InputError for an odd number, fewer than 2 (n - 1), or more than n (n - 1)
-    """
-    _require(n, n_calls, most=n * (n - 1), both_orders=True)
-    return _both_orders(_connected_draw(n, n_calls // 2, n * (n - 1) // 2, rng))
+    require_budget(n, n - 1)
+    return numbered_calls(n, np.arange(n * (n - 1) // (1 if both_orders else 2)))
 
 
 def greedy(n: int, n_calls: int, rng: np.random.Generator, *, both_orders: bool = True) -> IntArray:
@@ -86,40 +86,19 @@ def greedy(n: int, n_calls: int, rng: np.random.Generator, *, both_orders: bool 
     raises : InputError for a budget that is odd (with both_orders), below n - 1 pairs, or above n (n - 1) calls
     source : arXiv:2405.05894, section 3.6 and A.6. Memory grows with n squared; times: benchmarks/pair_selection.py
     """
-    _require(n, n_calls, most=n * (n - 1), both_orders=both_orders)
+    require_budget(n, n_calls, most=n * (n - 1), both_orders=both_orders)
     pairs = rng.permutation(n)[_greedy_pairs(n, n_calls // 2 if both_orders else n_calls)]
     if both_orders:
-        return _both_orders(pairs)
+        return in_both_orders(pairs)
     all_once = n * (n - 1) // 2
-    first_time = _coin_flips(pairs[:all_once], rng)
+    first_time = coin_flips(pairs[:all_once], rng)
     asked = set(map(tuple, first_time.tolist()))
     again = [(j, i) if (i, j) in asked else (i, j) for i, j in pairs[all_once:].tolist()]
     return np.concatenate([first_time, np.array(again, dtype=np.int64).reshape(-1, 2)])
 
 
-DRAWN: Mapping[str, Callable[[int, int, np.random.Generator], IntArray]] = {
-    "symmetric": symmetric,
-    "greedy": greedy,
-    "no-repeat": no_repeat,
-    "random": random_calls,
-}
-"""Designs of a number of calls, by their names."""
-
-
-def design(name: str, n: int, n_calls: int | None, rng: np.random.Generator, *, both_orders: bool = True) -> IntArray:
-    """A design by name, of n_calls, or of all there are where they are fewer. n_calls : None for "all"
-
-    both_orders : of "all" and "greedy"; the others decide that themselves
-    raises : InputError where the calls cannot connect all candidates
-    """
-    if name == "all":
-        return all_pairs(n, both_orders=both_orders)
-    most = n * (n - 1) // (2 if name == "no-repeat" else 1)
-    drawn = partial(greedy, both_orders=both_orders) if name == "greedy" else DRAWN[name]
-    return drawn(n, most if n_calls is None else min(n_calls, most), rng)
-
-
-def _require(n: int, n_calls: int, most: int | None = None, both_orders: bool = False) -> None:
+def require_budget(n: int, n_calls: int, most: int | None = None, both_orders: bool = False) -> None:
+    """raises : InputError for fewer calls than connect n candidates, more than there are, or half a pair"""
     if n < 2:
         raise InputError(f"cannot choose pairs out of {n} candidates, expected at least 2", value=n)
     least = 2 * (n - 1) if both_orders else n - 1
@@ -137,61 +116,24 @@ def _require(n: int, n_calls: int, most: int | None = None, both_orders: bool = 
         )
 
 
-# ------------------------------------------------------------------------------------------------- drawing
-
-
-def _decoded(n: int, codes: IntArray) -> IntArray:
+def numbered_calls(n: int, codes: IntArray) -> IntArray:
     """Calls by number. Code c is (c mod n, that plus c // n + 1, around the circle): the first n (n - 1) / 2 codes are
     all pairs once, the first n (n - 1) all calls, and nothing of size n squared is needed to draw some of them."""
     distance, first = np.divmod(codes, np.int64(n))
     return np.stack([first, (first + distance + 1) % n], axis=1)
 
 
-def _coded(n: int, calls: IntArray) -> IntArray:
-    codes: IntArray = ((calls[:, 1] - calls[:, 0]) % n - 1) * n + calls[:, 0]
-    return codes
-
-
-def _connected_draw(n: int, size: int, n_codes: int, rng: np.random.Generator) -> IntArray:
-    for _ in range(_DRAWS):
-        calls = _decoded(n, rng.choice(n_codes, size, replace=False))
-        if _connected(n, calls):
-            return calls
-    tree = _coin_flips(_random_tree(n, rng), rng)
-    codes = _coded(n, tree)
-    if n_codes < n * (n - 1):  # pairs, not calls: a pair's code is the smaller of its two calls'
-        codes = np.minimum(codes, _coded(n, tree[:, ::-1]))
-    drawn = rng.choice(n_codes, size, replace=False)  # enough, because at most n - 1 of them are in the tree
-    rest = drawn[~np.isin(drawn, codes)][: size - (n - 1)]
-    return _decoded(n, np.concatenate([codes, rest]))
-
-
-def _random_tree(n: int, rng: np.random.Generator) -> IntArray:
-    """A spanning tree, uniformly out of all n^(n - 2), shape (n - 1, 2): where a random walk came from when it
-    first reached each node (Aldous 1990, Broder 1989)."""
-    node, came_from = 0, {0: -1}
-    while len(came_from) < n:
-        before, node = node, int(rng.integers(n))
-        came_from.setdefault(node, before)
-    del came_from[0]
-    return np.array(list(came_from.items()), dtype=np.int64)
-
-
-def _coin_flips(pairs: IntArray, rng: np.random.Generator) -> IntArray:
+def coin_flips(pairs: IntArray, rng: np.random.Generator) -> IntArray:
+    """Each in an order that a coin decides."""
     return np.where(rng.random(len(pairs))[:, None] < 0.5, pairs, pairs[:, ::-1])
 
 
-def _both_orders(pairs: IntArray) -> IntArray:
+def in_both_orders(pairs: IntArray) -> IntArray:
+    """Each in both, one right after the other."""
     return np.concatenate([pairs, pairs[:, ::-1]], axis=1).reshape(-1, 2)
 
 
-def _connected(n: int, calls: IntArray) -> bool:
-    graph = coo_array((np.ones(len(calls)), (calls[:, 0], calls[:, 1])), shape=(n, n))
-    n_parts, _ = connected_components(graph, directed=False)
-    return bool(n_parts == 1)
-
-
-# ------------------------------------------------------------------------------------------------- information
+# ------------------------------------------------------------------------------------------------- greedy search
 
 
 def _greedy_pairs(n: int, n_pairs: int) -> IntArray:
@@ -231,7 +173,7 @@ def _most_informative(resistance: FloatArray, spare: BoolArray, n_picks: int) ->
     """The pairs i < j that greedily maximise prod (1 + r_ij), r brought up to date after each; shape (n_picks, 2) or,
     where `spare` ran out, fewer.
 
-    resistance : (n, n) symmetric C-ordered, brought up to date in place
+    resistance : (n, n) symmetric, brought up to date in place
     spare : (n, n), whether a pair may be picked, only i < j; brought up to date in place
 
     A pick lowers every gain or leaves it. So only the pairs that were best when last looked at are kept up to date, as
@@ -261,10 +203,9 @@ def _most_informative(resistance: FloatArray, spare: BoolArray, n_picks: int) ->
             gain -= (change[i] - change[j]) ** 2
             spare[a, b], gain[at] = False, -np.inf
             picks.append((int(a), int(b)))
-        # - (u_k - u_l)^2 = 2 u_k u_l - u_k^2 - u_l^2, summed over picks: one product, added in place
+        # - (u_k - u_l)^2 = 2 u_k u_l - u_k^2 - u_l^2, summed over picks: one product
         u, squares, ones = pending[:m], (pending[:m] ** 2).sum(axis=0), np.ones(n)
-        left, right = np.vstack([2 * u, -squares, -ones]), np.vstack([u, ones, squares])
-        dgemm(1.0, left.T, right.T, beta=1.0, c=resistance.T, trans_b=1, overwrite_c=1)
+        resistance += np.vstack([2 * u, -squares, -ones]).T @ np.vstack([u, ones, squares])
         if len(picks) == n_picks:
             break
     return np.array(picks, dtype=np.int64).reshape(-1, 2)

@@ -27,7 +27,7 @@ from ..judging.templates import Templates
 from ..signature import Signature, text_hash
 from ..types import Context, FloatArray, IntArray, Target, Task
 from .comparisons import Comparisons
-from .selection import Selection
+from .designs import Selection
 from .sets import GROUPS, ComparisonSets, Failure, Group, LeftOut
 
 PROTOCOLS = ("choose", "compare", "yes_no")
@@ -45,7 +45,7 @@ def compare(
     *,
     task: Task | str | Path,
     attribute: str | Sequence[str],
-    selection: Selection | None = None,
+    selection: Selection = Selection(),
     contexts: Source | None = None,
     asking: Asking = Asking("choose"),
     encoding: str = "utf-8",
@@ -65,19 +65,16 @@ def compare(
     attributes = [known.attribute(name).name for name in dict.fromkeys(names)]
     problems, left_out = read_problems(candidates, attributes, contexts=contexts, encoding=encoding, fields=fields)
     asked = Judge(problems, open_judge(judge), Templates(known, asking.prompts), asking)
-    return ask_judge(asked, selection or Selection(), left_out)
+    return ask_judge(asked, selection, left_out)
 
 
 def ask_judge(judge: Judge, selection: Selection, left_out: Sequence[LeftOut] = ()) -> ComparisonSets:
     """A judge's answers to what is chosen about its problems. A problem that the budget cannot connect is left out."""
-    from .designs import design  # SciPy
-
-    problems, seed, both, refused = judge.problems, selection.seed, selection.both_orders, list(left_out)
+    problems, refused = judge.problems, list(left_out)
     chosen: dict[int, IntArray] = {}
     for k, problem in enumerate(problems):
-        n, rng = len(problem.ids), problem.rng(seed)
         try:
-            chosen[k] = design(selection.design, n, selection.budget, rng, both_orders=both)
+            chosen[k] = selection.calls(len(problem.ids), problem.rng(selection.seed))
         except InputError as error:
             names = dict(zip(GROUPS, problem.group, strict=True))
             refused += [LeftOut({"id": text, **names}, str(error)) for text in problem.ids]

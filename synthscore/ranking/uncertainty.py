@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError, RankingError, SynthscoreWarning
 from ..types import FloatArray
-from .comparisons import Comparisons
+from .comparisons import Comparisons, distinct
 from .graph import Information
 from .result import Ranking
 
@@ -76,7 +76,7 @@ def bootstrap(
     source : Efron and Tibshirani (1993). Weights are carried along: a row of weight 2 is drawn as one.
     """
     low, high = np.minimum(comparisons.first, comparisons.second), np.maximum(comparisons.first, comparisons.second)
-    pairs, pair = np.unique(low * comparisons.n_candidates + high, return_inverse=True)
+    pairs, pair = distinct(low * comparisons.n_candidates + high, comparisons.n_candidates**2)
     scores = np.full((n, comparisons.n_candidates), np.nan)
     failures = []
     for replicate in range(n):

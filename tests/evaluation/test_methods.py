@@ -71,7 +71,7 @@ def test_kinds_of_all_modules_are_there_each_once_with_one_line_about_it():
 
 
 def test_an_unknown_method_is_told_which_there_are():
-    with pytest.raises(MethodError, match=r"no method 'geval'. There are: ladder, .*g-eval.*zsum\(A,B\)"):
+    with pytest.raises(MethodError, match=r"no method 'geval'. There are: ladder, .*g-eval.*; and file:PATH"):
         method("geval")
     with pytest.raises(MethodError, match=r"no method ''"):
         method(" ")
@@ -110,23 +110,13 @@ def test_an_unknown_option_is_told_which_there_are(spec, message):
 
 
 def test_methods_in_one_text_are_told_apart():
-    assert split_methods("length, g-eval:samples=20,seed=1 ,zsum(ladder,poe-bt:calls=8,orders=one),file:a.jsonl") == [
-        *("length", "g-eval:samples=20,seed=1", "zsum(ladder,poe-bt:calls=8,orders=one)", "file:a.jsonl")
+    assert split_methods("length, g-eval:samples=20,seed=1 ,poe-bt:calls=8, orders=one,file:a.jsonl") == [
+        *("length", "g-eval:samples=20,seed=1", "poe-bt:calls=8, orders=one", "file:a.jsonl")
     ]
     assert split_methods("length") == ["length"]
-    for broken in ("", "length,,overlap", "zsum(length,overlap", "zsum(length))"):
-        with pytest.raises(MethodError, match=r"a bracket is open or a name is empty"):
+    for broken in ("", "length,,overlap", "length,"):
+        with pytest.raises(MethodError, match=r"a name is empty"):
             split_methods(broken)
-
-
-def test_sums_are_made_of_specs_with_their_options():
-    engine = FakeEngine(reading_judge())
-    parts = [scores("g-eval", engine=engine), scores("poe-bt:calls=6,orders=one", engine=engine)]
-    total = scores("ranksum(g-eval,poe-bt:calls=6,orders=one)", engine=engine)
-    ranks = [[1 + sum(other < value for other in group) for value in group] for p in parts for group in (p.values[:4],)]
-    assert total.values[:4].tolist() == np.sum(ranks, axis=0).tolist()
-    with pytest.raises(MethodError, match=r"'mean', expected one of zsum, ranksum"):
-        method("mean(length,overlap)")
 
 
 def test_a_file_is_a_method(tmp_path):
@@ -341,9 +331,6 @@ def test_all_contexts_are_asked_about_in_one_call():
     [
         ("poe-g:calls=8", 8, "greedy,budget=8,both-orders"),
         ("poe-g:calls=3,orders=one", 3, "greedy,budget=3,one-order"),
-        ("poe-g:design=symmetric,calls=8", 8, "symmetric,budget=8,both-orders"),
-        ("poe-g:design=random,calls=7", 7, "random,budget=7,one-order"),
-        ("poe-g:design=no-repeat,calls=5", 5, "no-repeat,budget=5,one-order"),
         ("poe-g:orders=one", 6, "all,one-order"),
         ("poe-g:calls=99", 12, "greedy,budget=99,both-orders"),
     ],
@@ -525,13 +512,9 @@ def test_what_a_server_did_not_tell_fails_a_call():
     [
         ("pairwise:method=elo", r"method is 'elo', expected one of win-ratio, average-probability"),
         ("poe-bt:protocol=rate", r"protocol is 'rate', expected one of choose, compare, yes_no"),
-        ("poe-bt:design=chain", r"design is 'chain', expected one of all, random"),
         ("poe-bt:orders=two", r"orders is 'two', expected one of both, one"),
         ("poe-bt:debias=some", r"debias is 'some', expected one of none, median"),
-        ("poe-bt:design=all,calls=4", r"design=all asks all that it needs: leave the budget out"),
-        ("poe-bt:design=greedy", r"design=greedy needs a number of calls"),
         ("poe-bt:calls=0", r"budget is 0, expected 1 or more"),
-        ("poe-bt:design=random,calls=4,orders=one", r"design=random decides the orders itself"),
         ("poe-bt:seed=-1", r"seed is -1, expected 0 or more"),
         ("bt:debias=mle", r"debias=mle is for poe-bt"),
         ("bt:debias=gamma", r"debias=gamma is for poe-bt, poe-g"),

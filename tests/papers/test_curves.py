@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from papers.curves import default_budgets, efficiency_curves, t_interval
+from papers.designs import symmetric
 from papers.plot import Line, Panel, draw_curves
 from synthscore.errors import InputError, RankingError
 from synthscore.evaluation.correlation import correlation as spearman
@@ -15,7 +16,7 @@ from synthscore.ranking.bias import mean_debiasing, median_debiasing, pool
 from synthscore.ranking.bradley_terry import soft_bradley_terry
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.counts import average_probability, win_ratio
-from synthscore.ranking.designs import all_pairs, symmetric
+from synthscore.ranking.designs import all_pairs
 from synthscore.ranking.result import Ranking
 
 N = 6

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from papers.designs import random_calls
 from synthscore.errors import InputError
 from synthscore.ranking.bias import mean_debiasing, median_debiasing, pool, position_bias, share
 from synthscore.ranking.comparisons import Comparisons
-from synthscore.ranking.designs import all_pairs, random_calls
+from synthscore.ranking.designs import all_pairs
 from synthscore.signature import Signature
 from tests.factories import turned
 

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse.csgraph import connected_components
 
 from synthscore.errors import InputError
 from synthscore.ranking import designs as selection
-from synthscore.ranking.designs import all_pairs, greedy, no_repeat, random_calls, symmetric
+from synthscore.ranking.designs import Selection, all_pairs, greedy
 
 laplacian = selection._laplacian
 SEEDS = st.integers(0, 2**32 - 1)
@@ -40,7 +41,7 @@ def describe(n, calls):
     edges, asked = np.unique(low * np.int64(n) + high, return_counts=True)
     degree = np.bincount(np.concatenate(np.divmod(edges, np.int64(n))), minlength=n)
     log_det = -np.inf
-    if selection._connected(n, calls):
+    if connected_components(laplacian(n, calls), directed=False)[0] == 1:
         log_det = float(np.linalg.slogdet(laplacian(n, calls) + 1 / n)[1] - np.log(n))
     return Design(len(calls), len(edges), int((asked == 2).sum()), int(degree.min()), int(degree.max()), log_det)
 
@@ -49,30 +50,22 @@ def _rng(seed=0):
     return np.random.default_rng(seed)
 
 
-def _pairs_of(calls):
+def pairs_of(calls):
     return {frozenset(call) for call in calls.tolist()}
 
 
 # ------------------------------------------------------------------------------------------------- promises
 
 
-@pytest.mark.parametrize(("name", "most"), [("random", 20), ("no-repeat", 10), ("symmetric", 20), ("greedy", 20)])
-def test_a_design_by_name_is_that_design_of_as_many_calls_as_there_are(name, most):
-    made = {"random": random_calls, "no-repeat": no_repeat, "symmetric": symmetric, "greedy": greedy}[name]
-    for n_calls, asked in ((8, 8), (most, most), (most + 2, most), (None, most)):
-        np.testing.assert_array_equal(selection.design(name, 5, n_calls, _rng(3)), made(5, asked, _rng(3)))
+@pytest.mark.parametrize("orders", ["both", "one"])
+def test_a_selection_asks_about_all_pairs_or_as_many_as_the_budget_has_up_to_all_calls(orders):
+    both = orders == "both"
+    np.testing.assert_array_equal(Selection(orders=orders).calls(5, _rng()), all_pairs(5, both_orders=both))
+    for budget, asked in ((8, 8), (20, 20), (22, 20)):
+        calls = Selection(budget, orders).calls(5, _rng(3))
+        np.testing.assert_array_equal(calls, greedy(5, asked, _rng(3), both_orders=both))
     with pytest.raises(InputError, match="cannot choose 2 calls"):
-        selection.design(name, 5, 2, _rng())
-
-
-def test_the_orders_of_a_design_by_name_are_chosen_where_it_does_not_choose_them():
-    for both in (True, False):
-        np.testing.assert_array_equal(
-            selection.design("all", 5, None, _rng(), both_orders=both), all_pairs(5, both_orders=both)
-        )
-        np.testing.assert_array_equal(
-            selection.design("greedy", 5, 8, _rng(), both_orders=both), greedy(5, 8, _rng(), both_orders=both)
-        )
+        Selection(2, orders).calls(5, _rng())
 
 
 @given(st.integers(2, 15))
@@ -81,31 +74,17 @@ def test_all_pairs_are_all_pairs_and_no_text_is_first_more_often_than_it_must(n)
     assert sorted(map(tuple, both.tolist())) == [(i, j) for i in range(n) for j in range(n) if i != j]
     one = all_pairs(n, both_orders=False)
     assert len(one) == n * (n - 1) // 2
-    assert _pairs_of(one) == set(map(frozenset, combinations(range(n), 2)))
+    assert pairs_of(one) == set(map(frozenset, combinations(range(n), 2)))
     assert np.ptp(np.bincount(one[:, 0], minlength=n)) <= 1 - n % 2
 
 
-@given(
-    st.integers(2, 15), st.floats(0, 1), SEEDS, st.sampled_from(["random", "no_repeat", "symmetric", "greedy", "one"])
-)
-@settings(max_examples=150)
-def test_every_design_connects_all_within_its_budget_and_repeats_nothing(n, share, seed, name):
-    least, most = n - 1, n * (n - 1)
-    if name in ("symmetric", "greedy"):
-        least *= 2
-    if name == "no_repeat":
-        most //= 2
+@given(st.integers(2, 15), st.floats(0, 1), SEEDS, st.booleans())
+@settings(max_examples=100)
+def test_greedy_calls_connect_all_within_their_budget_and_repeat_nothing(n, share, seed, both):
+    least, most = (n - 1) * (1 + both), n * (n - 1)
     budget = least + int(share * (most - least))
-    if name in ("symmetric", "greedy"):
-        budget -= budget % 2
-    draw = {
-        "random": random_calls,
-        "no_repeat": no_repeat,
-        "symmetric": symmetric,
-        "greedy": greedy,
-        "one": lambda n, budget, rng: greedy(n, budget, rng, both_orders=False),
-    }[name]
-    calls = draw(n, budget, _rng(seed))
+    budget -= budget % 2 if both else 0
+    calls = greedy(n, budget, _rng(seed), both_orders=both)
     design = describe(n, calls)
     assert calls.shape == (budget, 2)
     assert calls.dtype == np.int64
@@ -114,36 +93,30 @@ def test_every_design_connects_all_within_its_budget_and_repeats_nothing(n, shar
     assert len(set(map(tuple, calls.tolist()))) == budget
     assert design.log_det > -np.inf  # connected, so every text is covered
     assert design.min_degree >= 1
-    np.testing.assert_array_equal(calls, draw(n, budget, _rng(seed)))
-    if name in ("symmetric", "greedy"):
+    np.testing.assert_array_equal(calls, greedy(n, budget, _rng(seed), both_orders=both))
+    if both:
         np.testing.assert_array_equal(calls[::2], calls[1::2, ::-1])
         assert design.n_pairs == design.n_both_orders == budget // 2
-    if name in ("no_repeat", "one"):
+    else:
         assert design.n_pairs == min(budget, n * (n - 1) // 2)
 
 
 @pytest.mark.parametrize(
-    ("draw", "budget", "says"),
+    ("budget", "says"),
     [
-        (random_calls, 8, r"8 calls for 10 candidates: expected 9 .* to 90"),
-        (random_calls, 91, "expected 9 .* to 90"),
-        (no_repeat, 46, "expected 9 .* to 45"),
-        (symmetric, 16, "expected 18 .* to 90, both orders counted"),
-        (symmetric, 19, "even number. Take 18 or 20"),
-        (symmetric, 92, "to 90"),
-        (greedy, 16, "expected 18"),
-        (greedy, 21, "even"),
-        (greedy, 92, "to 90"),
+        (16, r"16 calls for 10 candidates: expected 18 .* to 90, both orders counted"),
+        (21, "even number. Take 20 or 22"),
+        (92, "to 90"),
     ],
 )
-def test_an_impossible_budget_is_refused_with_the_numbers(draw, budget, says):
+def test_an_impossible_budget_is_refused_with_the_numbers(budget, says):
     with pytest.raises(InputError, match=says) as caught:
-        draw(10, budget, _rng())
+        greedy(10, budget, _rng())
     assert caught.value.value == budget
 
 
 def test_one_candidate_cannot_be_compared():
-    for call in (lambda: all_pairs(1), lambda: random_calls(1, 0, _rng()), lambda: greedy(1, 0, _rng())):
+    for call in (lambda: all_pairs(1), lambda: greedy(1, 0, _rng())):
         with pytest.raises(InputError, match="1 candidates, expected at least 2"):
             call()
 
@@ -151,56 +124,11 @@ def test_one_candidate_cannot_be_compared():
 def test_two_candidates_are_one_pair():
     assert all_pairs(2, both_orders=False).tolist() == [[0, 1]]
     assert sorted(greedy(2, 2, _rng()).tolist()) == [[0, 1], [1, 0]]
-    assert len(random_calls(2, 1, _rng())) == 1
-
-
-# ------------------------------------------------------------------------------------------------- random draws
-
-
-@pytest.mark.slow
-def test_random_calls_are_uniform_among_the_connected_ones():
-    counts: dict[frozenset[tuple[int, int]], int] = {}
-    rng = _rng(5)
-    for _ in range(6000):
-        calls = frozenset(map(tuple, random_calls(3, 3, rng).tolist()))
-        counts[calls] = counts.get(calls, 0) + 1
-    # 20 sets of 3 of the 6 calls; none has fewer than two different pairs
-    assert len(counts) == 20
-    assert min(counts.values()) > 300 - 6 * 17  # binomial sd 16.9
 
 
 def test_which_text_is_first_is_a_coin_flip():
-    calls = np.concatenate([no_repeat(12, 40, _rng(seed)) for seed in range(100)])
-    assert (calls[:, 0] < calls[:, 1]).mean() == pytest.approx(0.5, abs=4 * 0.5 / np.sqrt(4000))
     calls = np.concatenate([greedy(12, 40, _rng(seed), both_orders=False) for seed in range(100)])
     assert (calls[:, 0] < calls[:, 1]).mean() == pytest.approx(0.5, abs=4 * 0.5 / np.sqrt(4000))
-
-
-@pytest.mark.parametrize(("draw", "budget"), [(random_calls, 1000), (no_repeat, 999), (symmetric, 2000)])
-def test_a_budget_too_small_to_connect_by_chance_starts_from_a_tree(draw, budget):
-    calls = draw(1000, budget, _rng(2))
-    assert describe(1000, calls).log_det > -1e-6
-    assert len(set(map(tuple, calls.tolist()))) == budget
-
-
-def test_the_tree_is_uniform_among_all_trees():
-    counts: dict[frozenset[frozenset[int]], int] = {}
-    rng = _rng(1)
-    for _ in range(3200):
-        tree = frozenset(_pairs_of(selection._random_tree(4, rng)))
-        counts[tree] = counts.get(tree, 0) + 1
-    assert len(counts) == 16  # Cayley: 4^2
-    assert min(counts.values()) > 200 - 6 * 14
-
-
-def test_the_rest_after_a_tree_repeats_none_of_it(monkeypatch):
-    monkeypatch.setattr(selection, "_DRAWS", 0)
-    for n in (2, 3, 4, 5, 6, 9):
-        pairs = n * (n - 1) // 2
-        assert _pairs_of(no_repeat(n, pairs, _rng(n))) == set(map(frozenset, combinations(range(n), 2)))
-        assert len(set(map(tuple, random_calls(n, 2 * pairs, _rng(n)).tolist()))) == 2 * pairs
-        assert len(_pairs_of(no_repeat(n, n - 1, _rng(n)))) == n - 1
-        assert describe(n, random_calls(n, n - 1, _rng(n))).log_det == pytest.approx(0, abs=1e-9)
 
 
 def test_the_number_of_spanning_trees_is_counted():
@@ -279,7 +207,8 @@ def test_sixteen_texts_and_24_pairs_give_the_published_regular_design():
     calls = greedy(16, 48, _rng(3))
     assert describe(16, calls[::2])[3:5] == (3, 3)
     assert describe(16, calls[::2]).log_det == pytest.approx(12.39, abs=0.005)
-    drawn = [describe(16, symmetric(16, 48, _rng(seed))[::2]).log_det for seed in range(200)]
+    every = all_pairs(16, both_orders=False)
+    drawn = [describe(16, _rng(seed).permutation(every)[:24]).log_det for seed in range(200)]
     assert max(drawn) < 12.39
     assert np.median(drawn) < 11
 
@@ -295,7 +224,7 @@ def test_greedy_draws_differ_by_which_text_is_which():
 
 def test_a_pair_that_comes_again_is_asked_in_the_other_order():
     calls = greedy(7, 42, _rng(4), both_orders=False)
-    assert len(_pairs_of(calls[:21])) == 21
+    assert len(pairs_of(calls[:21])) == 21
     assert len(set(map(tuple, calls.tolist()))) == 42
     some = greedy(7, 25, _rng(4), both_orders=False)
     assert describe(7, some)[1:3] == (21, 4)

@@ -164,17 +164,16 @@ def pairwise(
     method: str = "poe-bt",
     decisions: str | None = None,
     prior: str | None = None,
-    design: str = "",
     calls: int | None = None,
     debias: str = "none",
     protocol: Protocol | None = None,
-    orders: str | None = None,
+    orders: Literal["both", "one"] = "both",
     seed: int = 0,
     pool: bool = False,
     min_mass: float = 0.01,
     max_unreported: float = 0.02,
 ) -> Method:
-    """Any method of ranking, over any design."""
+    """Any method of ranking, over all calls or a number of them."""
     mine = {name: value for name, value in {"decisions": decisions, "prior": prior}.items() if value is not None}
     options = {name: None if value == "none" else value for name, value in mine.items()}
     with _refusing(method):
@@ -184,7 +183,7 @@ def pairwise(
             max_unreported=max_unreported,
         )
         method_of(method).check(options, debias=debias)
-        selection = Selection(design, calls, orders, seed)
+        selection = Selection(calls, orders, seed)
     about = {"selection": selection, "method": method, **mine, "debias": debias}
     return Compared(selection, method, about, asking, debias, options, pool)
 
