@@ -15,7 +15,7 @@ from ..judging.asking import PROTOCOLS, Asking, Pair, ProtocolName, Verdicts, as
 from ..judging.templates import Templates
 from ..types import Context
 from .messages import Messages
-from .options import ERROR, OK, Running, Share
+from .options import ERROR, JUDGE, OK, Running, Share
 from .talk import counted
 
 CONTEXT = Context(
@@ -42,7 +42,7 @@ def doctor(
     protocol: ProtocolName = "compare",
     min_mass: Share = 0.01,
     prompts: str = "default",
-    model: Annotated[str, Parameter(group="model")] = "nano",
+    model: Annotated[str, Parameter(group="model", help=JUDGE)] = "nano",
     opening: Running = Running(),
     messages: Messages = Messages(),
 ) -> int:
@@ -68,8 +68,6 @@ def doctor(
         least probability, 0 to 1, that the labels have together for an answer to count
     prompts
         template set: default, paper, or a folder with templates of your own
-    model
-        the judge: nano, a model on the hub, a folder, a GGUF file, http://HOST:PORT/v1#MODEL, or recorded:STORE
     """
     from .. import engines
     from ..judging.tasks import load_task
@@ -150,7 +148,10 @@ def _print_answers(verdicts: Verdicts, protocol: ProtocolName) -> None:
         other = answers.other_tokens[row] if answers.other_tokens else None
         instead = f"{other.token!r} ({math.exp(other.log_prob):.3f})" if other else "-"
         probs = "".join(f"{prob:>9.3f}" for prob in map(math.exp, answers.log_probs[row]))
-        lines.append(f"{name:<22}{probs}{answers.label_mass[row]:>10.3f}   {instead}")
+        mass = f"{answers.label_mass[row]:.3f}" if answers.mass_reported else "?"
+        lines.append(f"{name:<22}{probs}{mass:>10}   {instead}")
+    if not answers.mass_reported:
+        lines.append("How probable they are together is not reported: the judge chooses among the answers it is given.")
     _print("answers", lines)
 
 

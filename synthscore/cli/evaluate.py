@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, Attributes, Count, FileIn, Input, Opening, Output, UsageError
+from .options import ERROR, INCOMPLETE, JUDGE, OK, Attributes, Count, FileIn, Input, Opening, Output, UsageError
 from .talk import table as as_table
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def evaluate(
     resamples: Count = 1000,
     seed: Count = 0,
     against: str | None = None,
-    model: Annotated[list[str] | None, Parameter(name=["--model", "-m"])] = None,
+    model: Annotated[list[str] | None, Parameter(name=["--model", "-m"], help=f"{JUDGE}; may be repeated")] = None,
     reading: Input = Input(),
     opening: Opening = Opening(),
     messages: Messages = Messages(),
@@ -106,9 +106,6 @@ def evaluate(
         of --resamples
     against
         the differences from this method, with intervals; SCORES go by their name
-    model
-        the judge: nano, a model on the hub, a folder, a GGUF file, http://HOST:PORT/v1#MODEL, or recorded:STORE; may
-        be repeated
     """
     from ..errors import InputError
     from ..evaluation import Settings

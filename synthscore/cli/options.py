@@ -3,8 +3,6 @@
 A noun of the library that is made of plain values is such a group as it stands (judging.asking.Asking).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
@@ -20,6 +18,8 @@ from .messages import Messages, Watched
 OK, ERROR, USAGE, INCOMPLETE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 
 ROWS_FILES = (".jsonl", ".jsonl.gz", ".csv", ".tsv", ".parquet")
+
+JUDGE = "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, or recorded:STORE"
 
 
 class UsageError(SynthscoreError):
@@ -184,5 +184,4 @@ class Opening(Running):
 class Judge(Opening):
     """The model that judges."""
 
-    model: str = "nano"
-    "the judge: nano, a model on the hub, a folder, a GGUF file, http://HOST:PORT/v1#MODEL, or recorded:STORE"
+    model: Annotated[str, Parameter(help=JUDGE)] = "nano"
