@@ -82,6 +82,14 @@ MOVED = {
     ("score", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
     ("filter", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
     ("references", "--json"): "synthscore references check -o FILE.jsonl, a row a ladder",
+    ("references", "diff"): "synthscore references list of each, whose hashes differ where a text does",
+    ("references", "card"): "README.md in the folder of the ladders: each save writes the card",
+    ("references", "--adjacent"): "synthscore references check without it, which asks about every two rungs",
+    ("score", "--bias"): "the page of synthscore report, which shows what a judge favours by rung",
+    **dict.fromkeys(
+        [(verb, "--partial") for verb in ("score", "filter")],
+        "synthscore references repair, or --scoring anchored, which does without a rung that is missing",
+    ),
     ("references", "--one-order"): "synthscore references check, which always asks in both orders",
     ("calibrate", "--step"): "synthscore calibrate without it; in Python, calibrate(..., step=...)",
 }
