@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 from ..engine import Engine, Progress
 from ..errors import EngineError, require_kind
-from ..resources import resource
+from .source import Source
 
 __all__ = ["Engine", "Progress", "open_engine", "open_judge"]
 
-_LOADED = ("name", "revision", "dtype", "device", "device_map", "max_tokens", "backend", "exact")
+_LOADED = ("revision", "dtype", "device", "device_map", "max_tokens", "backend", "exact")
 
 
 def open_engine(name: str, **options: Any) -> Engine:
-    """An engine by name: "nano" (the embedded model), a model folder, "organisation/model" on the hub,
+    """An engine by name: "nano" (the embedded model), a model folder, a GGUF file, "organisation/model" on the hub,
     "http://HOST:PORT/v1#MODEL" (a server, or several with commas between), or
     "recorded:FILE" (a store's answers; "recorded:FILE#PART" where it has several engines: part of a signature).
 
@@ -32,30 +31,18 @@ def open_engine(name: str, **options: Any) -> Engine:
     kind, colon, _ = name.partition(":")
     if colon and kind == "recorded":
         return _open_recorded(name, options)
-    if name == "nano":  # small, so there is nothing to gain from other numbers on other machines
-        options = {"dtype": "float32", **options}
-    folder = resource("data/nano") if name == "nano" else Path(name).expanduser()
-    if not folder.is_dir():
-        if name == "nano":
-            raise EngineError(f"the embedded model is not at {folder}. Install synthscore again", model=name)
-        if not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", name):
-            raise EngineError(
-                f"there is no model folder {name!r}, and it is not a hub id either. "
-                "Expected 'nano', a folder with config.json, weights and tokenizer, or organisation/model",
-                model=name,
-            )
     if others := [f"{key} {value}" for key, value in options.items() if key not in _LOADED]:
         raise EngineError(
             f"cannot open {name!r} with {', '.join(others)}: a model that is loaded here takes "
-            f"{', '.join(_LOADED[1:])}, and the rest is for servers. Leave that out",
+            f"{', '.join(_LOADED)}, and the rest is for servers. Leave that out",
             model=name,
         )
+    source = Source.of(name, options.pop("revision", None))
+    if name == "nano":  # small, so there is nothing to gain from other numbers on other machines
+        options = {"dtype": "float32", **options}
     from .loading import read_as  # imports torch
 
-    source: str | Path = name
-    if folder.is_dir():
-        source, options = folder, {"name": folder.resolve().name, **options}
-    kind_of_model = read_as(source, options.get("revision"))
+    kind_of_model = read_as(source)
     if kind_of_model == "isolated":
         from .isolated.engine import IsolatedEngine
 

@@ -265,7 +265,7 @@ class Server:
         from transformers import AutoTokenizer
 
         try:
-            tokens = PromptTokenizer(AutoTokenizer.from_pretrained(name), self._max_length)
+            tokens = PromptTokenizer(AutoTokenizer.from_pretrained(name, trust_remote_code=False), self._max_length)
         except Exception as error:  # transformers raises whatever it likes
             raise EngineError(
                 f"the tokenizer {name!r} of the server {self.url} cannot be loaded here ({str(error)[:200]}). "
