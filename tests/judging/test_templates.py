@@ -30,10 +30,12 @@ EXPECTED = {
     "story": "relevance coherence empathy surprise engagement complexity",
     "data_to_text": "fluency grammar semantics overall",
     "question": "difficulty",
+    "support_replies": "politeness resolution",
+    "product_descriptions": "accuracy appeal",
 }
 
 
-def test_the_built_in_tasks_have_the_attributes_of_their_benchmarks():
+def test_the_built_in_tasks_have_these_attributes():
     assert {name: " ".join(load_task(name).attributes) for name in task_names()} == EXPECTED
 
 
