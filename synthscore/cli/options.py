@@ -20,7 +20,7 @@ OK, ERROR, USAGE, INCOMPLETE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 
 ROWS_FILES = (".jsonl", ".jsonl.gz", ".csv", ".tsv", ".parquet")
 
-JUDGE = "the judge: nano, a model on the hub, a folder, a GGUF file, http://HOST:PORT/v1#MODEL, or recorded:STORE"
+JUDGE = "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, or recorded:STORE"
 
 
 class UsageError(SynthscoreError):

@@ -16,7 +16,8 @@ _LOADED = ("revision", "dtype", "device", "device_map", "max_tokens", "backend",
 
 def open_engine(name: str, **options: Any) -> Engine:
     """An engine by name: "nano" (the embedded model), a model folder, a GGUF file, "organisation/model" on the hub,
-    "http://HOST:PORT/v1#MODEL" (a server, or several with commas between), or
+    "http://HOST:PORT/v1#MODEL" (a server, or several with commas between; "systemone:http://..." and
+    "decisions:http://..." one that decides, asked so), or
     "recorded:FILE" (a store's answers; "recorded:FILE#PART" where it has several engines: part of a signature).
 
     options : those of the engines' own load (revision, dtype, device, device_map, max_tokens, backend, exact), or of
@@ -24,9 +25,11 @@ def open_engine(name: str, **options: Any) -> Engine:
     raises : EngineError, when the name means nothing, this kind of model does not take an option, or the model cannot
         be loaded
     """
-    if re.match(r"https?://", name):
+    if server := re.match(r"(?:(systemone|decisions):)?https?://", name):
         from .servers.pool import ServerPool
 
+        if server[1]:
+            name, options = name[len(server[1]) + 1 :], {"method": server[1], **options}
         return ServerPool.open(name, **options)
     kind, colon, _ = name.partition(":")
     if colon and kind == "recorded":

@@ -191,7 +191,7 @@ def _position(
         details={
             "n_rungs": float(text.ladder.n_rungs),
             "extrapolated": extrapolated,
-            "label_mass": float(np.nanmin(mass[:, pairs])),
+            "label_mass": float(np.fmin.reduce(mass[:, pairs], axis=None)),
             **questions,
         },
         verdicts=found,
