@@ -17,8 +17,6 @@ from .messages import Messages, Watched
 
 OK, ERROR, USAGE, INCOMPLETE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 
-ROWS_FILES = (".jsonl", ".jsonl.gz", ".csv", ".tsv", ".parquet")
-
 JUDGE = "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, or recorded:STORE"
 
 
@@ -47,8 +45,13 @@ def _no_option(_: Any, text: str | None) -> None:
 
 def _rows_file(_: Any, text: str | None) -> None:
     _no_option(_, text)
-    if text is not None and text != "-" and not text.lower().endswith(ROWS_FILES):
-        raise ValueError(f"cannot write {text!r}: expected a name that ends in {', '.join(ROWS_FILES)}.")
+    if text is not None:
+        from ..io.write import require_format
+
+        try:
+            require_format(text)
+        except InputError as error:  # of ours; cyclopts knows a ValueError
+            raise ValueError(str(error)) from error
 
 
 _FILES = "a file of rows (.jsonl, .json, .csv, .tsv, .parquet), a datasets folder, or - for JSONL on stdin"
