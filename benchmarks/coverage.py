@@ -1,10 +1,10 @@
 """Do 90 % intervals of ranking scores hold the truth in 90 % of cases?
 
 Ceiling: 90 %. Above it, intervals are wider than they need be; below, they promise too much. 16 candidates, all pairs
-in both orders (240 calls) unless said otherwise, 2,000 repetitions, score +- 1.645 stderr, share of the 16 intervals
+in both orders (240 calls) unless said otherwise, 200 repetitions, score +- 1.645 stderr, share of the 16 intervals
 that hold the truth, and its standard error. Where the model is true, 88 to 92 is asked for.
 
-    python benchmarks/coverage.py [--repetitions 2000]      writes benchmarks/results/coverage.txt and .json
+    python benchmarks/coverage.py [--repetitions 200]      writes benchmarks/results/coverage.txt and .json
 """
 
 from __future__ import annotations

@@ -66,7 +66,9 @@ GONE = {
 
 MOVED = {
     ("store", "import"): "python -m papers import ROWS --benchmark NAME --data FOLDER -o FILE",
+    ("evaluate", "--nan-policy"): "no option: contexts whose ratings are all equal are skipped, equal scores count 0",
     ("rank", "--curve"): "python -m papers curve COMPARISONS",
+    ("rank", "--human"): "synthscore rank ... -o ranking.jsonl, and synthscore evaluate ranking.jsonl --human RATINGS",
     ("rank", "--save-comparisons"): "synthscore compare CANDIDATES ... -o FILE, and synthscore rank --comparisons FILE",
     **dict.fromkeys(
         [("compare", "--selection"), ("rank", "--selection")],
@@ -80,6 +82,14 @@ MOVED = {
     ("score", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
     ("filter", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
     ("references", "--json"): "synthscore references check -o FILE.jsonl, a row a ladder",
+    ("references", "diff"): "synthscore references list of each, whose hashes differ where a text does",
+    ("references", "card"): "README.md in the folder of the ladders: each save writes the card",
+    ("references", "--adjacent"): "synthscore references check without it, which asks about every two rungs",
+    ("score", "--bias"): "the page of synthscore report, which shows what a judge favours by rung",
+    **dict.fromkeys(
+        [(verb, "--partial") for verb in ("score", "filter")],
+        "synthscore references repair, or --scoring anchored, which does without a rung that is missing",
+    ),
     ("references", "--one-order"): "synthscore references check, which always asks in both orders",
     ("calibrate", "--step"): "synthscore calibrate without it; in Python, calibrate(..., step=...)",
 }

@@ -67,7 +67,7 @@ class Judging:
                 contexts=self.contexts,
                 asking=asking,
                 encoding=input.encoding,
-                fields={name: column for name, column in input.fields.items() if name != "human"},
+                fields=input.fields,
             )
             cost = engine.meter.cost
         n_candidates = sum(calls.n_candidates for calls in sets.sets.values())

@@ -46,7 +46,6 @@ def evaluate(
     prompts: str = "default",
     level: list[Literal["per_context", "pooled", "system"]] | None = None,
     statistic: list[Literal["spearman", "pearson", "kendall"]] | None = None,
-    nan_policy: Literal["zero", "skip", "one", "all-zero", "undefined"] = "zero",
     resamples: Natural = 1000,
     seed: Natural = 0,
     against: str | None = None,
@@ -106,8 +105,6 @@ def evaluate(
         may be repeated (default: per_context; in JSON and -o all)
     statistic
         may be repeated (default: spearman; in JSON and -o all)
-    nan_policy
-        what a correlation counts as in a context whose ratings or scores are all equal (docs/evaluation.md)
     resamples
         of contexts, for intervals
     seed
@@ -164,7 +161,7 @@ def evaluate(
     levels, statistics = level or LEVELS[:1], statistic or STATISTICS[:1]
     every = bool(json_ or output)  # what is only shown has no more figures than are shown
     settings = Settings(
-        LEVELS if every and not level else levels, STATISTICS if every and not statistic else statistics, nan_policy,
+        LEVELS if every and not level else levels, STATISTICS if every and not statistic else statistics,
         against or "", resamples, seed,
     )  # fmt: skip
     require_method(settings.against, [*filter(None, [name]), *plan])
@@ -230,7 +227,7 @@ def _list() -> Iterator[str]:
     yield "methods (docs/baselines.md):"
     kinds = [(name, ", ".join(kind.uses), kind.summary) for name, kind in KINDS.items()]
     yield as_table(kinds, ("name", "needs", "what it is"))
-    yield "zsum(A,B), ranksum(A,B)  methods added up\nfile:PATH                scores out of a file"
+    yield "file:PATH  scores out of a file"
     if BENCHMARKS:
         yield "\nbenchmarks (docs/benchmarks.md):"
         ratings = [(name, each.task, ", ".join(each.scales)) for name, each in BENCHMARKS.items()]

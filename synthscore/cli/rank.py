@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -18,18 +18,12 @@ from .messages import Messages
 from .options import ERROR, INCOMPLETE, OK, Input, Opening, RowsIn, RowsOut, UsageError
 from .talk import counted, reasons, spaced
 
-if TYPE_CHECKING:
-    from ..evaluation.rankings import CandidateRatings
-
 By = Annotated[
     list[str] | None,
     Parameter(
         help="rank each value of this column of the comparisons by itself; may be repeated; none: all together "
         "(default: context_id and attribute, where there are such columns)"
     ),
-]
-Human = Annotated[
-    str | None, Parameter(help="people's ratings, to measure agreement with: rows with id, context_id, human")
 ]
 
 
@@ -40,7 +34,6 @@ def rank(
     comparisons: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     output: RowsOut = "-",
     by: By = None,
-    human: Human = None,
     method: Annotated[str, Parameter(group="method", help=f"{', '.join(METHODS)}: docs/ranking.md")] = "poe-bt",
     debias: Annotated[
         str,
@@ -130,8 +123,6 @@ def rank(
     rows = list(rankings.to_rows())
     write_rows(rows, output)
     lines += [*about_bias(rankings), *summary(rankings, method)]
-    if human:
-        lines += agreement(human, input, rankings, judging.attribute)
     messages.note(*lines, signature=str(rankings.signature))
     for group, ranking in rankings.of.items():
         if not isinstance(ranking, str) and not ranking.converged:
@@ -153,7 +144,7 @@ def load(
         comparisons,
         by=None if by is None else tuple(name for name in by if name != "none"),
         encoding=input.encoding,
-        fields={name: column for name, column in input.fields.items() if name != "human"},
+        fields=input.fields,
     )
     if sets.signature.mixed:
         differ = ", ".join(f"{name} ({values})" for name, values in sets.signature.mixed)
@@ -224,23 +215,3 @@ def _range(values: list[Any]) -> str:
         return "/".join(dict.fromkeys(map(str, values)))
     low, high = min(numbers), max(numbers)
     return f"{low:.6g}" if low == high else f"{low:.4g} to {high:.4g}"
-
-
-def agreement(human: str, input: Input, rankings: Rankings, attributes: Sequence[str] | None) -> Iterator[str]:
-    """With people, inside each group."""
-    from ..evaluation.rankings import agreement_with_people
-
-    attribute = attributes[0] if attributes else None
-    for name, found in agreement_with_people(rankings, load_human(human, input), attribute).items():
-        text = f"agreement with people{f', {name}' if name else ''}: Spearman {found.value:.3f}"
-        text += f" ± {found.stderr:.3f}" if found.n_contexts > 1 else ""
-        text += f", {counted(found.n_contexts, 'group')}"
-        yield text + (f", {found.n_skipped} skipped" if found.n_skipped else "")
-
-
-def load_human(source: str, input: Input) -> CandidateRatings:
-    """--field human=COLUMN is about these ratings; other fields are those of what is ranked."""
-    from ..evaluation.rankings import CandidateRatings
-
-    fields = {name: column for name, column in input.fields.items() if name == "human"}
-    return CandidateRatings.load(source, encoding=input.encoding, fields=fields)

@@ -1,4 +1,4 @@
-"""`synthscore references`: look at ladders, check them, compare them."""
+"""`synthscore references`: look at ladders, check them."""
 
 from __future__ import annotations
 
@@ -118,47 +118,13 @@ def verify(source: Ladders, /, *, messages: Messages = Messages()) -> int:
     Compares every text with its hash, the files with the manifest, and every ladder with the rules for
     ladders. Prints the problems, one a line; the exit code is then 1.
     """
-    from ..ladders.compare import verify as find_problems
+    from ..ladders.verify import verify as find_problems
 
     problems = find_problems(source)
     for problem in problems:
         print(problem)
     messages.note(f"{source}: {counted(len(problems), 'problem')}")
     return ERROR if problems else OK
-
-
-@references.command
-def diff(a: Ladders, b: Ladders, /, *, messages: Messages = Messages()) -> int:
-    """Compare two sets of ladders.
-
-    For example:
-      $ synthscore references diff ladders/ ladders-2/
-
-    Prints how the ladders of B differ from those of A. The exit code is 0 whether they do or not.
-    """
-    from ..ladders.compare import diff as find_changes
-    from ..ladders.references import References
-
-    changes = find_changes(References.load(a), References.load(b))
-    for change in changes:
-        print(change)
-    messages.note(counted(len(changes), "difference"))
-    return OK
-
-
-@references.command
-def card(source: Ladders, /, *, revision: Revision = None, messages: Messages = Messages()) -> int:
-    """Print the dataset card.
-
-    For example:
-      $ synthscore references card ladders/ > README.md
-
-    The card says what the ladders are, how they were made, how to read them.
-    """
-    from ..ladders.references import References
-
-    print(References.load(source, revision=revision).card())
-    return OK
 
 
 def _indented(text: str, indent: str) -> str:

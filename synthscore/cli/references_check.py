@@ -42,8 +42,6 @@ class Judging:
 
     no_judge: bool = False
     "look at the texts alone, and ask no model"
-    adjacent: bool = False
-    "ask about neighbours alone: fewer questions, no cycles"
     protocol: Literal["compare", "yes_no", "yes_no_two_sided", "choose"] = "compare"
     "how the judge is asked"
     min_mass: Annotated[float, Parameter(validator=Number(gte=0, lte=1))] = 0.01
@@ -93,7 +91,7 @@ def check(
       ladders   how many there are; flagged: how many of them have something wrong
       rising    how many of them the judge sees rise at every step
       margin    mean p(Better) - p(Worse) of a rung against the one below it, -1 to 1; above 0 it rises
-      inverted  pairs of rungs that the judge sees the wrong way round; cycles: A > B > C > A
+      inverted  pairs of rungs that the judge sees the wrong way round
       gaps      by how much the judge tells neighbours apart, from the worst to the best: medians, in nats
       words     mean length of the worst ... best rung: where it grows, a judge may be scoring length
 
@@ -121,7 +119,7 @@ def check(
         raise UsageError("-o - would write rows into what check prints: name a file")
     chosen = References.load(source, revision=revision).select(task=task, attribute=attribute)
     with nullcontext() if judging.no_judge else opening.open(judging.model, messages) as engine:
-        report = check_ladders(chosen, engine, judging.asking, adjacent=judging.adjacent, task=task)
+        report = check_ladders(chosen, engine, judging.asking, task=task)
     if output:
         write_rows(report.to_rows(), output)
     _print(report, worst)
@@ -145,7 +143,7 @@ def check(
 
 def _print(report: CheckReport, worst: int) -> None:
     rows, judged = report.summaries(), report.signature is not None
-    columns = ("task", "attribute", "ladders", "flagged", *(("rising", "margin", "inverted", "cycles") * judged))
+    columns = ("task", "attribute", "ladders", "flagged", *(("rising", "margin", "inverted") * judged))
     print(table([[row[name] for name in columns] for row in rows], columns))
     steps = [
         (row["task"], row["attribute"], *((_steps(row["gaps"], 1),) * judged), _steps(row["words"], 0)) for row in rows

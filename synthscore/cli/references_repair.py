@@ -67,7 +67,6 @@ def repair(
             open_writer,
             judging.asking,
             writer_model=writer_model,
-            adjacent=judging.adjacent,
             task=task,
             attribute=attribute,
             attempts=attempts,

@@ -83,7 +83,7 @@ def test_the_verbs_are_those_that_were_promised():
     assert {*COMMANDS, "filter"} == {
         *("calibrate", "compare", "demo", "doctor", "evaluate", "filter", "generate", "rank", "report"),
         *("score", "verify"),
-        *(f"references {action}" for action in ("card", "check", "diff", "list", "repair", "show", "verify")),
+        *(f"references {action}" for action in ("check", "list", "repair", "show", "verify")),
         *(f"store {action}" for action in ("info", "merge", "prune", "salvage", "show")),
     }
 
@@ -137,7 +137,7 @@ assert quick < 1.0, quick
 
 
 def test_a_reader_that_leaves_early_is_no_traceback(references):
-    code = "import sys; from synthscore.cli.app import main; sys.exit(main(['references', 'card', 'ladders']))"
+    code = "import sys; from synthscore.cli.app import main; sys.exit(main(['references', 'list', 'ladders']))"
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run([sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, check=False)

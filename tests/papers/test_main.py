@@ -149,7 +149,7 @@ def test_scores_of_a_benchmarks_texts_are_compared_with_it(capsys):
     found = evaluated(capsys, "mine.jsonl", "--benchmark", "summeval", "--data", BENCHMARKS, "--resamples", "100")
     expected = agreement([len(t.text) for t in ratings], ratings.human("fluency"), ratings.context_ids)
     figure = found["fluency"]["per_context"]["spearman"]
-    assert (figure["value"], figure["n"], figure["skipped"]) == (expected.value, expected.n, expected.n_skipped)
+    assert (figure["value"], figure["n"], figure["n_skipped"]) == (expected.value, expected.n, expected.n_skipped)
     assert figure["low"] < figure["value"] < figure["high"]
     assert list(found) == ["fluency", "about"]
 

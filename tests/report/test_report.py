@@ -770,7 +770,7 @@ def test_agreement_is_that_of_the_library(run):
 def figure(value=0.4, attribute="coherence", method="ladder", level="per_context", statistic="spearman"):
     low, high = (None, None) if value is None else (value - 0.1, value + 0.1)
     value = float("nan") if value is None else value
-    return Place(method, attribute, level, statistic), Agreement(value, 0.1, 8, 1, 0, 0, 32, 0, 0, low, high)
+    return Place(method, attribute, level, statistic), Agreement(value, low, high, 32, 0.1, 8, 1)
 
 
 def save_evaluation(folder, *figures, people=(), left_out=()):
@@ -787,7 +787,7 @@ def save_evaluation(folder, *figures, people=(), left_out=()):
 
 
 def test_an_evaluation_is_shown_as_it_was_written(tmp_path):
-    people = Reliability(0.5, 0.6, 0.77, None, None, 0.5, 0.5, 32, 0, 3.0, 8)
+    people = Reliability(0.5, 0.6, 0.77, None, None, 32, 0, 3.0, 8)
     save_evaluation(
         a_run(tmp_path, [row()]),
         figure(),
