@@ -151,7 +151,10 @@ def _print_answers(verdicts: Verdicts, protocol: ProtocolName) -> None:
         other = answers.other_tokens[row] if answers.other_tokens else None
         instead = f"{other.token!r} ({math.exp(other.log_prob):.3f})" if other else "-"
         probs = "".join(f"{prob:>9.3f}" for prob in map(math.exp, answers.log_probs[row]))
-        lines.append(f"{name:<22}{probs}{answers.label_mass[row]:>10.3f}   {instead}")
+        mass = f"{answers.label_mass[row]:.3f}" if answers.mass_reported else "?"
+        lines.append(f"{name:<22}{probs}{mass:>10}   {instead}")
+    if not answers.mass_reported:
+        lines.append("How probable they are together is not reported: the judge chooses among the answers it is given.")
     _print("answers", lines)
 
 

@@ -112,7 +112,8 @@ def evaluate(
     against
         the differences from this method, with intervals; SCORES go by their name
     model
-        the judge: nano, a model on the hub, a folder, http://HOST:PORT/v1#MODEL, or recorded:STORE; may be repeated
+        the judge: nano, a model on the hub, a folder, a GGUF file, http://HOST:PORT/v1#MODEL, or recorded:STORE; may
+        be repeated
     table
         moved to papers/
     """

@@ -84,7 +84,8 @@ def generate(
     output
         the references folder to write or add to
     task
-        summarization, dialogue, story, data_to_text, question, or a folder with a task.toml
+        summarization, dialogue, story, data_to_text, question, support_replies, product_descriptions, or a folder
+        with a task.toml
     attribute
         may be repeated; all: every one of the task
     model

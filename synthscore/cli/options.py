@@ -12,15 +12,13 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from ..errors import SynthscoreError
+from ..errors import InputError, SynthscoreError
 from .messages import STEP, Messages
 from .watched import Metered, Watched
 
 OK, ERROR, USAGE, INCOMPLETE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 
-ROWS_FILES = (".jsonl", ".jsonl.gz", ".csv", ".tsv", ".parquet")
-
-JUDGE = "the judge: nano, a model on the hub, a folder, http://HOST:PORT/v1#MODEL, or recorded:STORE"
+JUDGE = "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, or recorded:STORE"
 
 
 class UsageError(SynthscoreError):
@@ -31,8 +29,13 @@ class UsageError(SynthscoreError):
 
 
 def _rows_file(_: Any, text: str | None) -> None:
-    if text is not None and text != "-" and not text.lower().endswith(ROWS_FILES):
-        raise ValueError(f"cannot write {text!r}: expected a name that ends in {', '.join(ROWS_FILES)}.")
+    if text is not None:
+        from ..io.write import require_format
+
+        try:
+            require_format(text)
+        except InputError as error:  # of ours; cyclopts knows a ValueError
+            raise ValueError(str(error)) from error
 
 
 RowsIn = Annotated[str, Parameter(allow_leading_hyphen=True)]
