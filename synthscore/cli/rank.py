@@ -58,7 +58,7 @@ def rank(
         str,
         Parameter(
             group="method",
-            help=f"{', '.join(STDERR)}: from the likelihood, the residuals, or {RESAMPLES} resamples of the pairs; "
+            help=f"{', '.join(STDERR)}: from the likelihood, or {RESAMPLES} resamples of the pairs; "
             "auto: the likelihood, for up to 3 000 candidates",
         ),
     ] = "auto",

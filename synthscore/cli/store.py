@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
@@ -14,6 +14,9 @@ from ..errors import StoreError
 from .messages import Messages
 from .options import ERROR, INCOMPLETE, OK, RowsOut, UsageError
 from .talk import counted, table
+
+if TYPE_CHECKING:
+    from ..store.answers import Batch
 
 HELP = """
 Look at stored answers, join them.
@@ -46,15 +49,25 @@ def info(*, file: File = None, messages: Messages = Messages()) -> int:
     with their question, and the days of the first and the last (UTC).
     """
     from ..store.answers import utc
-    from ..store.database import FORMAT
-    from ..store.file import Store
+    from ..store.file import FORMAT, Store
 
     with Store(file, create=False) as opened:
-        held, size = opened.contents(), opened.size_bytes
-    print(f"{opened.path}: {_bytes(size)}, format {FORMAT}, {counted(sum(each.n_answers for each in held), 'answer')}")
+        batches, size = opened.batches(), opened.size_bytes
+    held: dict[tuple[str, str], list[Batch]] = {}
+    for batch in batches:
+        held.setdefault((batch.kind, batch.engine), []).append(batch)
+    n_answers = sum(batch.n_answers for batch in batches)
+    print(f"{opened.path}: {_bytes(size)}, format {FORMAT}, {counted(n_answers, 'answer')}")
     rows = [
-        (each.kind, each.n_answers, each.n_questions, utc(each.first)[:10], utc(each.last)[:10], each.engine)
-        for each in held
+        (
+            kind,
+            sum(batch.n_answers for batch in some),
+            sum(batch.n_answers for batch in some if batch.has_questions),
+            utc(min(batch.created_at for batch in some))[:10],
+            utc(max(batch.created_at for batch in some))[:10],
+            engine,
+        )
+        for (kind, engine), some in held.items()
     ]
     if rows:
         print("\n" + table(rows, ("kind", "answers", "with question", "first", "last", "engine"), width=10**6))

@@ -43,17 +43,6 @@ class Batch(NamedTuple):
     has_questions: bool
 
 
-class Contents(NamedTuple):
-    """What a store holds of one engine and kind. n_questions : answers with their question; first, last : Unix time"""
-
-    kind: str
-    engine: str
-    n_answers: int
-    n_questions: int
-    first: int
-    last: int
-
-
 class BatchRows(NamedTuple):
     """A batch as it is stored. rows : (place, key, value)."""
 
