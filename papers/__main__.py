@@ -18,7 +18,6 @@ from synthscore.cli.talk import table
 from synthscore.engines import open_engine
 from synthscore.errors import BenchmarkError, SynthscoreError
 from synthscore.evaluation.methods import Tools
-from synthscore.evaluation.rankings import CandidateRatings
 from synthscore.evaluation.ratings import Ratings
 from synthscore.io.write import replacing, write_rows
 from synthscore.ladders.references import References
@@ -29,6 +28,7 @@ from synthscore.store.file import Store
 from synthscore.store.recorded import RecordedEngine
 
 from .answers import import_answers
+from .candidates import CandidateRatings
 from .curves import METHODS, efficiency_curves, thinnable
 from .designs import DRAWN
 from .layout import WIDTH

@@ -83,8 +83,7 @@ class Figure:
     @property
     def interval(self) -> tuple[float, float] | None:
         """95 %; None for one context."""
-        found = interval(self.replicates) if self.n_contexts > 1 else None
-        return None if found is None else (found.low, found.high)
+        return interval(self.replicates) if self.n_contexts > 1 else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -235,10 +234,10 @@ def _axes(bench: Bench, ask: Ask, tools: Tools, of: Of) -> Figure:
 def _compared_with(bench: Bench, ask: Ask, benchmark: str, columns: Sequence[FloatArray], human: FloatArray) -> Figure:
     """Agreement of each column with people, at the table's level."""
     ratings = bench.ratings[benchmark]
-    policy = "zero" if ask["nan_policy"] == "unknown" else ask["nan_policy"]
+    skips = ask["nan_policy"] == "skip" and ask["level"] == "per_context"
+    shown = [without_equal(values, ratings.context_ids) for values in columns] if skips else columns
     found = [
-        measure(values, human, ratings.context_ids, ratings.systems, ask["level"], ask["statistic"], policy)
-        for values in columns
+        measure(values, human, ratings.context_ids, ratings.systems, ask["level"], ask["statistic"]) for values in shown
     ]
     if undefined := [each.agreement.note for each in found if np.isnan(each.agreement.value)]:
         raise Unmeasured("there is no correlation:", undefined[0])
@@ -247,11 +246,20 @@ def _compared_with(bench: Bench, ask: Ask, benchmark: str, columns: Sequence[Flo
     values = np.array([each.agreement.value for each in found])
     fewest = min((each.agreement for each in found), key=lambda agreement: agreement.n_contexts)
     left_out = {
-        "texts without a score": max(each.agreement.n_unscored for each in found),
+        "texts without a score": max(int((np.isnan(values) & ~np.isnan(human)).sum()) for values in columns),
         "texts that nobody rated": fewest.n_unrated,
         "contexts without two different ratings, or scores": fewest.n_skipped,
     }
     return Figure(values, np.mean(again, axis=0), fewest.n_contexts, left_out)
+
+
+def without_equal(values: FloatArray, contexts: Sequence[str]) -> FloatArray:
+    """NaN in contexts where all values are equal, so that they are skipped: G-Eval, UniEval, the curves of PoE."""
+    names, context = np.unique(contexts, return_inverse=True)
+    low, high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
+    np.fmin.at(low, context, values)
+    np.fmax.at(high, context, values)
+    return np.where((low == high)[context], np.nan, values)
 
 
 def _spec(ask: Ask) -> str:

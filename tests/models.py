@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 
+import numpy as np
 import pytest
 import torch
 import transformers as tf
@@ -148,3 +150,57 @@ def save_model(folder) -> str:
 def one_fast(names, fast=1):
     """Parameters of a test: all but the first are slow."""
     return [name if k < fast else pytest.param(name, marks=pytest.mark.slow) for k, name in enumerate(names)]
+
+
+def save_gguf(path) -> str:
+    """The same kind of model with other weights, as Q8_0 in one GGUF file."""
+    gguf = pytest.importorskip("gguf")
+    tokenizer, rng = byte_level(), np.random.default_rng(0)
+    size, inner, heads, layers = 32, 64, 4, 2
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q8_0)
+    writer.add_context_length(256)
+    writer.add_embedding_length(size)
+    writer.add_feed_forward_length(inner)
+    writer.add_block_count(layers)
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(heads)
+    writer.add_layer_norm_rms_eps(1e-6)
+    writer.add_rope_dimension_count(size // heads)
+    words = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    special = set(tokenizer.all_special_tokens) | {"<think>", "</think>"}
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list(words)
+    writer.add_token_types([gguf.TokenType.CONTROL if word in special else gguf.TokenType.NORMAL for word in words])
+    writer.add_token_merges(
+        [" ".join(pair) for pair in json.loads(tokenizer.backend_tokenizer.to_str())["model"]["merges"]]
+    )
+    writer.add_bos_token_id(tokenizer.eos_token_id)
+    writer.add_eos_token_id(tokenizer.eos_token_id)
+    writer.add_chat_template(CHATML)
+
+    def add(name, *shape):
+        weights = rng.normal(0, 0.15, shape).astype(np.float32)
+        if len(shape) == 1:
+            writer.add_tensor(name, 1 + weights)
+        else:
+            kind = gguf.GGMLQuantizationType.Q8_0
+            writer.add_tensor(name, gguf.quants.quantize(weights, kind), raw_dtype=kind)
+
+    add("token_embd.weight", len(words), size)
+    add("output.weight", len(words), size)
+    add("output_norm.weight", size)
+    for n in range(layers):
+        for name in ("attn_norm", "ffn_norm"):
+            add(f"blk.{n}.{name}.weight", size)
+        for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
+            add(f"blk.{n}.{name}.weight", size, size)
+        add(f"blk.{n}.ffn_up.weight", inner, size)
+        add(f"blk.{n}.ffn_gate.weight", inner, size)
+        add(f"blk.{n}.ffn_down.weight", size, inner)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return str(path)

@@ -25,7 +25,7 @@ def test_another_name_is_an_attribute_error():
         synthscore.nonsense  # noqa: B018
 
 
-EXTRAS = ("evaluate", "server")
+EXTRAS = ("evaluate", "gguf", "server")
 MODULES = {"rouge-score": "rouge_score"}  # where the package has another name
 
 
@@ -37,7 +37,9 @@ def test_an_extra_installs_only_what_the_package_imports(extra):
     declared = read_toml(root / "pyproject.toml")["project"]["optional-dependencies"]
     assert set(declared) == {*EXTRAS, "dev"}
     code = "\n".join(path.read_text(encoding="utf-8") for path in (root / "synthscore").rglob("*.py"))
-    imported = set(re.findall(r"""^ *(?:import|from) (\w+)|\bpackage\("(\w+)""", code, flags=re.MULTILINE))
+    imported = set(
+        re.findall(r"""^ *(?:import|from) (\w+)|\b(?:package|import_module)\("(\w+)""", code, flags=re.MULTILINE)
+    )
     names = {name for either in imported for name in either}
     packages = [re.match(r"[\w-]+", line)[0] for line in declared[extra]]
     assert [package for package in packages if MODULES.get(package, package) not in names] == []

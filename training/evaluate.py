@@ -32,7 +32,6 @@ from synthscore.engines import open_engine
 from synthscore.errors import DegradeError
 from synthscore.evaluation.agreement import agreement, difference
 from synthscore.evaluation.bootstrap import draw_contexts
-from synthscore.evaluation.methods.derived import z_scores
 from synthscore.evaluation.methods.floors import source_overlap
 from synthscore.judging.asking import Asking, Pair, Verdicts, ask
 from synthscore.judging.tasks import load_task
@@ -348,6 +347,11 @@ def people_part(judge: Judge, folder: Path, name: str, task: str, half: str, n_c
 
 def summed(one: Sequence[float], other: Sequence[float], contexts: Sequence[str]) -> list[float]:
     """Both brought to mean 0 and deviation 1 inside each context, and added up; NaN where one of them has none."""
+
+    def z_scores(values: np.ndarray) -> np.ndarray:  # 0 where all are equal: no text stands out
+        equal = np.ptp(values) <= 1e-12 * np.abs(values).max()
+        return np.zeros_like(values) if equal else (values - values.mean()) / values.std()
+
     columns = np.array([one, other], dtype=float)
     total = np.full(len(contexts), np.nan)
     names = np.array(contexts)

@@ -126,7 +126,6 @@ def check(
     judge: Engine | str | None = None,
     asking: Asking = Asking(),
     *,
-    adjacent: bool = False,
     task: str | None = None,
     place: bool = True,
 ) -> CheckReport:
@@ -134,7 +133,7 @@ def check(
 
     ladders : or their folder, or the id of a hub dataset
     judge : a model, or its name (open_judge: behind the default store); None: the texts alone
-    asking : always in both orders. adjacent : about neighbours alone, so that no cycle is found
+    asking : always in both orders
     task : folder of a task of one's own
     place : also where the judge puts the rungs, which takes a fit
     raises : LadderError for a ladder without its context; TaskError, TemplateError, LabelError
@@ -147,7 +146,7 @@ def check(
     placed: list[Placed] = []
     signatures: list[Signature] = []
     for own, group in by_task(chosen, task):
-        rungs = ask_rungs(group, judge, Templates(own, asking.prompts), asking, adjacent=adjacent)
+        rungs = ask_rungs(group, judge, Templates(own, asking.prompts), asking)
         signatures.append(rungs.verdicts.signature)
         found = place_rungs(rungs) if place else []
         placed += found
@@ -179,7 +178,6 @@ def _summary(task: str, attribute: str, group: Sequence[CheckedLadder]) -> dict[
         "rising": sum(check.rising for check in checks),
         "margin": _of_known(np.mean, [margin for check in checks for margin in check.margins]),
         "inverted": kinds["inverted"],
-        "cycles": kinds["cycle"],
         "gaps": [_of_known(np.median, step) for step in zip(*gaps, strict=True)],
         "words": [_of_known(np.mean, [each.words.get(level, math.nan) for each in group]) for level in levels],
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 from ..ladders.write import schedule
 from ..types import Ladder
@@ -27,7 +27,6 @@ MEANING: dict[str, tuple[str, str]] = {
     ),
     "inverted": ("the judge finds a higher rung worse", "repair it, read it (references show), or take another judge"),
     "level": ("the judge hardly tells two neighbours apart", "repair it, or generate shorter ladders"),
-    "cycle": ("the judge finds A better than B, B than C, and C than A", "repair it, or take a stronger judge"),
     "unanswered": ("the judge could not answer", "see the reason: synthscore doctor shows the prompt"),
     "own-judge": (
         "the judge wrote the rungs that it judges",
@@ -81,12 +80,6 @@ def judged_findings(ladder: Ladder, check: LadderCheck) -> list[Finding]:
             found.append(Finding(levels, "inverted", seen, rewrite=rewrite, amount=-margin))
         elif margin <= EVEN and levels in neighbours:
             found.append(Finding(levels, "level", seen, flagged=False, rewrite=rewrite))
-    for a, b, c in check.cycles:
-        worst, best = (c, a) if check.pairs[a, b] < 0 else (a, c)  # as its neighbours have it
-        clear = min(abs(check.pairs[pair]) for pair in combinations((a, b, c), 2)) > EVEN
-        seen = f"{best} beats {b}, {b} beats {worst}, and {worst} beats {best}"
-        rewrite = (last_written(ladder.n_rungs, (a, b, c)),)
-        found.append(Finding((a, b, c), "cycle", seen, flagged=clear, rewrite=rewrite))
     if check.reason:
         found.append(Finding((), "unanswered", check.reason, amount=check.n_unanswered))
     return found

@@ -11,11 +11,11 @@ from pathlib import Path
 from ..engine import Engine, Sampling
 from ..errors import LadderError, ReferencesError, SynthscoreError
 from ..judging.asking import Asking
-from ..ladders.compare import verify
 from ..ladders.degraded import DegradedWriter
 from ..ladders.prompted import PromptedWriter
 from ..ladders.references import References
 from ..ladders.release import DATA, Key, key_of
+from ..ladders.verify import verify
 from ..ladders.write import Writer
 from ..signature import Signature
 from ..types import Ladder, Rung
@@ -45,14 +45,13 @@ def repair(
     asking: Asking = Asking(),
     *,
     writer_model: str | None = None,
-    adjacent: bool = False,
     task: str | None = None,
     attribute: str | None = None,
     attempts: int = 3,
 ) -> RepairReport:
     """Have every rung at fault written again by its own writer, and save after each round.
 
-    judge : None: what the texts alone show is mended. asking, adjacent, task : as of `check`
+    judge : None: what the texts alone show is mended. asking, task : as of `check`
     open_writer : name -> the model that wrote, opened. writer_model : one to write instead
     attempts : how often a rung is written again, at most
     raises : ReferencesError for a folder that is not what its hashes say; LadderError where a writer cannot be opened
@@ -65,11 +64,11 @@ def repair(
     left: dict[Key, list[Finding]] = {}
 
     def find(judge: Engine | None, some: Sequence[Ladder]) -> list[list[Finding]]:
-        report = check(some, judge, asking, adjacent=adjacent, task=task, place=False)
+        report = check(some, judge, asking, task=task, place=False)
         return [each.findings for each in report.ladders]
 
     for own, ladders in by_task(chosen.ladders, task):
-        placed = check(ladders, judge, asking, adjacent=adjacent, task=task).placed
+        placed = check(ladders, judge, asking, task=task).placed
         blind = set()
         for scale in (each.scale for each in placed):
             if not scale.judge.rungs_rise and len(scale.ladders) >= ENOUGH:

@@ -41,16 +41,6 @@ class LadderCheck:
         return tuple(self.pairs.get(step, math.nan) for step in pairwise(self.levels))
 
     @property
-    def cycles(self) -> tuple[tuple[int, int, int], ...]:
-        """Three rungs of which the judge finds each better than one of the others: a < b < c < a, or the reverse."""
-        found = []
-        for a, b, c in combinations(self.levels, 3):
-            ab, ac, bc = (self.pairs.get(pair, math.nan) for pair in combinations((a, b, c), 2))
-            if (ab > 0 and bc > 0 and ac < 0) or (ab < 0 and bc < 0 and ac > 0):
-                found.append((a, b, c))
-        return tuple(found)
-
-    @property
     def rising(self) -> bool:
         """Every step was judged, there is at least one, and at each the higher rung is the better one."""
         return bool(self.margins) and all(margin > 0 for margin in self.margins)
@@ -96,12 +86,10 @@ def ask_rungs(
     judge: Engine,
     templates: Templates,
     asking: Asking = Asking(),
-    *,
-    adjacent: bool = False,
 ) -> RungVerdicts:
     """Ask the judge about every pair of rungs of each ladder.
 
-    ladders : of the templates' task, each with its context. adjacent : ask about neighbours alone
+    ladders : of the templates' task, each with its context
     asking : always in both orders: a judge that favours the text asked about would see every ladder rise
     raises : LadderError for a ladder of another task or without its context; TemplateError, TaskError, LabelError
     """
@@ -114,7 +102,7 @@ def ask_rungs(
             raise LadderError(
                 f"{name} does not carry its context's text, which the judge has to see. Generate it again"
             )
-        for lower, higher in pairwise(ladder.usable) if adjacent else combinations(ladder.usable, 2):
+        for lower, higher in combinations(ladder.usable, 2):
             pairs.append(Pair(ladder.context, ladder.attribute, target=higher.text, reference=lower.text))
             indices.append((index, higher.level - 1, lower.level - 1))
     verdicts = ask(pairs, judge, templates, replace(asking, both_orders=True))

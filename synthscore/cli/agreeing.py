@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from ..evaluation.agreement import ALIASES, NAN_POLICIES, Agreement
+from ..evaluation.agreement import ALIASES, Agreement
 from ..evaluation.result import Evaluation
 from ..signature import Signature
 from .talk import clip, counted, reasons
@@ -110,19 +110,12 @@ def _notes(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
 
 
 def _left_out(e: Evaluation, found: Agreement, level: str) -> Iterator[str]:
-    policy = NAN_POLICIES[e.settings.nan_policy]
-    sides = {"all ratings": policy.equal_ratings, "all scores": policy.equal_scores}
     of = f"of {_contexts(e)}"
-    if equal := found.n_skipped - found.n_short:
-        skipped = " or ".join(side for side, counts_as in sides.items() if counts_as is None)
-        yield f"{equal} {of} skipped, where {skipped} are equal"
-    if found.n_short:
-        few = "fewer than two texts have" if level == "per_context" else "no text has"
-        yield f"{found.n_short} {of} skipped, where {few} both score and rating"
+    if found.n_skipped:
+        few = "fewer than two texts have both score and rating, or all ratings are equal"
+        yield f"{found.n_skipped} {of} skipped, where {few if level == 'per_context' else 'no text has both'}"
     if found.n_constant and level == "per_context":
-        counts = {side: f"{value:g}" for side, value in sides.items() if value is not None}
-        values = " or ".join(dict.fromkeys(counts.values()))
-        yield f"{found.n_constant} {of} where {' or '.join(counts)} are equal count {values}"
+        yield f"{found.n_constant} {of} where all scores are equal count 0"
     if found.note and (found.n_contexts or level != "per_context"):  # or else all contexts were skipped
         yield found.note
 

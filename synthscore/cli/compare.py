@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 from cyclopts import Parameter
 
-from ..errors import InputError
 from ..ranking import ComparisonSets, Selection
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, JUDGE, OK, Answering, Attributes, Input, Opening, RowsIn, RowsOut, UsageError
+from .options import (
+    ERROR,
+    INCOMPLETE,
+    OK,
+    Answering,
+    Attributes,
+    Input,
+    Judge,
+    RowsIn,
+    RowsOut,
+    Seed,
+    UsageError,
+    usage,
+)
 from .talk import counted, reasons
-
-Model = Annotated[str | None, Parameter(group="model", help=f"{JUDGE} (default: nano)")]
-Seed = Annotated[int, Parameter(help="of whatever is drawn")]
 
 
 @Parameter(name="*", group="judging")
@@ -39,7 +46,7 @@ class Judging(Answering):
     "ask about a pair in both, or in one that a coin decides"
 
     def ask(
-        self, candidates: str, model: str | None, seed: int, opening: Opening, input: Input, messages: Messages
+        self, candidates: str, judge: Judge, seed: int, input: Input, messages: Messages
     ) -> tuple[ComparisonSets, list[str]]:
         """The answers of a judge about the candidates of a file; and in words, what was asked.
 
@@ -49,10 +56,10 @@ class Judging(Answering):
 
         if not self.task or not self.attribute:
             raise UsageError("to ask a judge, say --task T and --attribute A")
-        with checked():
+        with usage():
             selection = Selection(self.budget, self.orders, seed)
             asking = self.asking(self.protocol or "choose")
-        with opening.open(model or "nano", messages) as engine:
+        with judge.open(judge.model, messages) as engine:
             sets = compare(
                 candidates,
                 engine,
@@ -62,9 +69,9 @@ class Judging(Answering):
                 contexts=self.contexts,
                 asking=asking,
                 encoding=input.encoding,
-                fields={name: column for name, column in input.fields.items() if name != "human"},
+                fields=input.fields,
             )
-            cost = engine.meter.cost
+            cost = engine.cost
         n_candidates = sum(calls.n_candidates for calls in sets.sets.values())
         n_calls = sum(len(calls) for calls in sets.sets.values())
         asked = f"{counted(len(sets.sets), 'ranking')} of {counted(n_candidates, 'candidate')}"
@@ -75,16 +82,7 @@ class Judging(Answering):
             lines.append(f"{counted(n_small, 'ranking')} cannot have {self.budget} calls: all there are were asked")
         if sets.failures:
             lines += ["not answered:", *reasons(failure.reason for failure in sets.failures)]
-        return sets, [*lines, cost] if cost else lines
-
-
-@contextmanager
-def checked() -> Iterator[None]:
-    """Options, checked by the nouns that they make. raises : UsageError"""
-    try:
-        yield
-    except InputError as error:
-        raise UsageError(str(error)) from None
+        return sets, [*lines, *cost]
 
 
 def compare(
@@ -94,8 +92,7 @@ def compare(
     output: RowsOut = "-",
     judging: Judging = Judging(),
     seed: Seed = 0,
-    model: Model = None,
-    opening: Opening = Opening(),
+    judge: Judge = Judge(),
     input: Input = Input(),
     messages: Messages = Messages(),
 ) -> int:
@@ -111,15 +108,8 @@ def compare(
     shown), the natural-log probabilities log_p_first, log_p_second and log_p_tie, weight,
     signature: what `synthscore rank --comparisons` takes. The exit code is
     3 where a row could not be read, or a question was not answered.
-
-    Parameters
-    ----------
-    candidates
-        the texts: .jsonl, .json, .csv, .tsv, .parquet, a datasets folder, or - for JSONL on stdin
-    output
-        file of rows (default: JSONL on stdout)
     """
-    sets, lines = judging.ask(candidates, model, seed, opening, input, messages)
+    sets, lines = judging.ask(candidates, judge, seed, input, messages)
     sets.save(output)
     if sets.left_out:
         lines += ["left out:", *reasons(each.reason for each in sets.left_out)]

@@ -39,8 +39,8 @@ def doctor(
     *,
     task: str = "summarization",
     attribute: Annotated[str | None, Parameter(name=["--attribute", "-a"])] = None,
-    protocol: Annotated[ProtocolName, Parameter(group="judging")] = "compare",
-    answering: Answering = Answering(),
+    protocol: ProtocolName = "compare",
+    answering: Annotated[Answering, Parameter(name="*")] = Answering(),
     model: Annotated[str, Parameter(group="model", help=JUDGE)] = "nano",
     opening: Running = Running(),
     messages: Messages = Messages(),
@@ -103,9 +103,8 @@ def _print_model(name: str, engine: Engine) -> None:
     if tokens is not None:
         together = f"takes {counted(tokens.max_length, 'token')}, question and answer together"
         lines.append(getattr(tokens, "takes", together))
-        lines.append(
-            "asked through its chat template" if tokens.has_template else "has no chat template: asked in plain text"
-        )
+        chat = "asked through its chat template"
+        lines.append(chat if tokens.has_template else "has no chat template: asked in plain text")
     _print("model", lines)
 
 
@@ -126,9 +125,8 @@ def _print_prompt(engine: Engine, prompt: Prompt, what: str, protocol: ProtocolN
     except EngineError:  # the answers, or rather their failure, say why
         return
     _print("", [f"({counted(n_tokens, 'token')})"])
-    how = "as they follow the prompt"
-    if found.boundary != "whole":
-        how = "by themselves: they would change the prompt's last token"
+    alone = "by themselves: they would change the prompt's last token"
+    how = "as they follow the prompt" if found.boundary == "whole" else alone
     lines = [f"tokens, tokenised {how}; the forms of a label are added up"]
     for label, forms in zip(labels, found.forms, strict=True):
         shown = (f"{' '.join(tokens.spelled(ids))} ({' '.join(map(str, ids))})" for ids in forms)
@@ -151,7 +149,10 @@ def _print_answers(verdicts: Verdicts, protocol: ProtocolName) -> None:
         censored = [False] * len(labels) if answers.censored is None else answers.censored[row]
         told = zip(answers.log_probs[row], censored, strict=True)
         probs = "".join(f"{f'<={math.exp(most):.3f}' if open_ else f'{math.exp(most):.3f}':>9}" for most, open_ in told)
-        lines.append(f"{name:<22}{probs}{answers.label_mass[row]:>10.3f}   {instead}")
+        mass = f"{answers.label_mass[row]:.3f}" if answers.mass_reported else "?"
+        lines.append(f"{name:<22}{probs}{mass:>10}   {instead}")
+    if not answers.mass_reported:
+        lines.append("How probable they are together is not reported: the judge chooses among the answers it is given.")
     _print("answers", lines)
 
 

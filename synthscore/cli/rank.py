@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -13,13 +13,10 @@ from ..io.write import write_rows
 from ..ranking import METHODS, ComparisonSets, Rankings
 from ..ranking import rank as rank_sets
 from ..ranking.methods import DEBIAS, RESAMPLES, STDERR, method_of
-from .compare import Judging, Model, Seed, checked
+from .compare import Judging
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, Input, Opening, RowsIn, RowsOut, UsageError
+from .options import ERROR, INCOMPLETE, OK, FileIn, Input, Judge, RowsIn, RowsOut, Seed, UsageError, usage
 from .talk import counted, reasons, spaced
-
-if TYPE_CHECKING:
-    from ..evaluation.rankings import CandidateRatings
 
 By = Annotated[
     list[str] | None,
@@ -28,19 +25,15 @@ By = Annotated[
         "(default: context_id and attribute, where there are such columns)"
     ),
 ]
-Human = Annotated[
-    str | None, Parameter(help="people's ratings, to measure agreement with: rows with id, context_id, human")
-]
 
 
 def rank(
     candidates: RowsIn | None = None,
     /,
     *,
-    comparisons: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    comparisons: FileIn | None = None,
     output: RowsOut = "-",
     by: By = None,
-    human: Human = None,
     method: Annotated[str, Parameter(group="method", help=f"{', '.join(METHODS)}: docs/ranking.md")] = "poe-bt",
     debias: Annotated[
         str,
@@ -65,14 +58,13 @@ def rank(
         str,
         Parameter(
             group="method",
-            help=f"{', '.join(STDERR)}: from the likelihood, the residuals, or {RESAMPLES} resamples of the pairs; "
+            help=f"{', '.join(STDERR)}: from the likelihood, or {RESAMPLES} resamples of the pairs; "
             "auto: the likelihood, for up to 3 000 candidates",
         ),
     ] = "auto",
     seed: Seed = 0,
     judging: Judging = Judging(),
-    model: Model = None,
-    opening: Opening = Opening(),
+    judge: Judge = Judge(),
     input: Input = Input(),
     messages: Messages = Messages(),
 ) -> int:
@@ -97,24 +89,15 @@ def rank(
 
     Parameters
     ----------
-    candidates
-        file of the texts, or - for JSONL on stdin
     comparisons
         file to rank from; no model is asked
-    output
-        file of rows (default: JSONL on stdout)
     """
     given = {"decisions": decisions, "prior": prior}
     options = {name: None if value == "none" else value for name, value in given.items() if value is not None}
-    with checked():
+    with usage():
         method_of(method).check(options, debias=debias, stderr=stderr)
     if comparisons is not None:
-        if (
-            judging != Judging(attribute=judging.attribute)
-            or candidates is not None
-            or model is not None
-            or opening != Opening()
-        ):
+        if judging != Judging(attribute=judging.attribute) or candidates is not None or judge != Judge():
             raise UsageError(
                 "--comparisons asks no judge. Leave out the candidates, and the options of judge and model"
             )
@@ -125,13 +108,11 @@ def rank(
         raise UsageError("--by is for --comparisons: of candidates, each context and attribute is ranked by itself")
     else:
         judging = replace(judging, protocol=judging.protocol or ("compare" if method == "bt-ties" else "choose"))
-        sets, lines = judging.ask(candidates, model, seed, opening, input, messages)
+        sets, lines = judging.ask(candidates, judge, seed, input, messages)
     rankings = rank_sets(sets, method, debias=debias, stderr=stderr, seed=seed, **options)
     rows = list(rankings.to_rows())
     write_rows(rows, output)
     lines += [*about_bias(rankings), *summary(rankings, method)]
-    if human:
-        lines += agreement(human, input, rankings, judging.attribute)
     messages.note(*lines, signature=str(rankings.signature))
     for group, ranking in rankings.of.items():
         if not isinstance(ranking, str) and not ranking.converged:
@@ -153,7 +134,7 @@ def load(
         comparisons,
         by=None if by is None else tuple(name for name in by if name != "none"),
         encoding=input.encoding,
-        fields={name: column for name, column in input.fields.items() if name != "human"},
+        fields=input.fields,
     )
     if sets.signature.mixed:
         differ = ", ".join(f"{name} ({values})" for name, values in sets.signature.mixed)
@@ -224,23 +205,3 @@ def _range(values: list[Any]) -> str:
         return "/".join(dict.fromkeys(map(str, values)))
     low, high = min(numbers), max(numbers)
     return f"{low:.6g}" if low == high else f"{low:.4g} to {high:.4g}"
-
-
-def agreement(human: str, input: Input, rankings: Rankings, attributes: Sequence[str] | None) -> Iterator[str]:
-    """With people, inside each group."""
-    from ..evaluation.rankings import agreement_with_people
-
-    attribute = attributes[0] if attributes else None
-    for name, found in agreement_with_people(rankings, load_human(human, input), attribute).items():
-        text = f"agreement with people{f', {name}' if name else ''}: Spearman {found.value:.3f}"
-        text += f" ± {found.stderr:.3f}" if found.n_contexts > 1 else ""
-        text += f", {counted(found.n_contexts, 'group')}"
-        yield text + (f", {found.n_skipped} skipped" if found.n_skipped else "")
-
-
-def load_human(source: str, input: Input) -> CandidateRatings:
-    """--field human=COLUMN is about these ratings; other fields are those of what is ranked."""
-    from ..evaluation.rankings import CandidateRatings
-
-    fields = {name: column for name, column in input.fields.items() if name == "human"}
-    return CandidateRatings.load(source, encoding=input.encoding, fields=fields)

@@ -1,4 +1,4 @@
-"""`synthscore references`: look at ladders, check them, compare them."""
+"""`synthscore references`: look at ladders, check them, mend them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 from cyclopts import App
 
 from .messages import Messages
-from .options import ERROR, OK, Ladders, OneAttribute, OneTask, Revision
+from .options import ERROR, OK, OneAttribute, OneTask, Revision, Source
 from .references_check import check
 from .references_repair import repair
 from .talk import counted, table
@@ -30,7 +30,7 @@ references.command(repair, help_epilogue="")
 
 @references.command(name="list")
 def list_(
-    source: Ladders, /, *, revision: Revision = None, contexts: bool = False, messages: Messages = Messages()
+    source: Source, /, *, revision: Revision = None, contexts: bool = False, messages: Messages = Messages()
 ) -> int:
     """A table of the ladders.
 
@@ -65,7 +65,7 @@ def list_(
 
 @references.command
 def show(
-    source: Ladders,
+    source: Source,
     context_id: str,
     /,
     *,
@@ -109,7 +109,7 @@ def show(
 
 
 @references.command
-def verify(source: Ladders, /, *, messages: Messages = Messages()) -> int:
+def verify(source: Source, /, *, messages: Messages = Messages()) -> int:
     """Compare ladders with their hashes.
 
     For example:
@@ -118,7 +118,7 @@ def verify(source: Ladders, /, *, messages: Messages = Messages()) -> int:
     Compares every text with its hash, the files with the manifest, and every ladder with the rules for
     ladders. Prints the problems, one a line; the exit code is then 1.
     """
-    from ..ladders.compare import verify as find_problems
+    from ..ladders.verify import verify as find_problems
 
     problems = find_problems(source)
     for problem in problems:
@@ -127,44 +127,9 @@ def verify(source: Ladders, /, *, messages: Messages = Messages()) -> int:
     return ERROR if problems else OK
 
 
-@references.command
-def diff(a: Ladders, b: Ladders, /, *, messages: Messages = Messages()) -> int:
-    """Compare two sets of ladders.
-
-    For example:
-      $ synthscore references diff ladders/ ladders-2/
-
-    Prints how the ladders of B differ from those of A. The exit code is 0 whether they do or not.
-    """
-    from ..ladders.compare import diff as find_changes
-    from ..ladders.references import References
-
-    changes = find_changes(References.load(a), References.load(b))
-    for change in changes:
-        print(change)
-    messages.note(counted(len(changes), "difference"))
-    return OK
-
-
-@references.command
-def card(source: Ladders, /, *, revision: Revision = None, messages: Messages = Messages()) -> int:
-    """Print the dataset card.
-
-    For example:
-      $ synthscore references card ladders/ > README.md
-
-    The card says what the ladders are, how they were made, how to read them.
-    """
-    from ..ladders.references import References
-
-    print(References.load(source, revision=revision).card())
-    return OK
-
-
 def _indented(text: str, indent: str) -> str:
     """Wrapped at 100 columns; the text's own line breaks stay."""
-    lines = text.splitlines() or [""]
     return "\n".join(
         textwrap.fill(line, 100, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
-        for line in lines
+        for line in text.splitlines() or [""]
     )

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
-from .messages import Messages
+from .messages import Messages, Watched
 from .options import (
     INCOMPLETE,
-    JUDGE,
     OK,
     Answering,
-    Ladders,
+    Count,
+    Judge,
+    MoreRows,
     OneAttribute,
     OneTask,
-    Opening,
     Revision,
-    RowsOut,
+    Source,
     UsageError,
     given,
 )
@@ -35,41 +34,45 @@ if TYPE_CHECKING:
 SHOWN = 3  # findings of a ladder that are printed
 
 
-@Parameter(name="*", group="judging")
+@Parameter(name="*", group="model")
 @dataclass(frozen=True, kw_only=True)
-class Judging(Answering):
-    """How a judge is asked about rungs."""
+class Judging(Answering, Judge):
+    """How a judge is asked about rungs; or that none is."""
 
     no_judge: bool = False
     "look at the texts alone, and ask no model"
-    adjacent: bool = False
-    "ask about neighbours alone: fewer questions, no cycles"
     protocol: Literal["compare", "yes_no", "yes_no_two_sided", "choose"] = "compare"
     "how the judge is asked"
-    model: Annotated[str, Parameter(group="model", help=JUDGE)] = "nano"
 
-    def check(self, *more: str) -> None:
-        """raises : UsageError for options that would change nothing. more : other options of a judge that were given"""
-        unused = [name for name in (*given(self), *more) if name != "--no-judge"]
-        if self.no_judge and unused:
+    @contextmanager
+    def engine(self, messages: Messages, *more: str) -> Iterator[Watched | None]:
+        """The judge; None with --no-judge. more : other options that were given and need one
+
+        raises : UsageError for options that would change nothing
+        """
+        if not self.no_judge:
+            with self.open(self.model, messages) as engine:
+                yield engine
+            return
+        if unused := [name for name in (*given(self), *more) if name != "--no-judge"]:
             raise UsageError(
                 f"--no-judge asks no model, so {', '.join(unused)} would change nothing: leave one or the other out"
             )
+        yield None
 
 
 def check(
-    source: Ladders,
+    source: Source,
     /,
     *,
     strict: bool = False,
-    worst: Annotated[int, Parameter(validator=Number(gte=0))] = 5,
-    output: RowsOut | None = None,
+    worst: Count = 5,
+    output: Annotated[MoreRows, Parameter(name=["--output", "-o"])] = None,
     positions: str | None = None,
     revision: Revision = None,
     attribute: OneAttribute = None,
     task: OneTask = None,
     judging: Judging = Judging(),
-    opening: Opening = Opening(),
     messages: Messages = Messages(),
 ) -> int:
     """What is wrong with the ladders?
@@ -85,7 +88,7 @@ def check(
       ladders   how many there are; flagged: how many of them have something wrong
       rising    how many of them the judge sees rise at every step
       margin    mean p(Better) - p(Worse) of a rung against the one below it, -1 to 1; above 0 it rises
-      inverted  pairs of rungs that the judge sees the wrong way round; cycles: A > B > C > A
+      inverted  pairs of rungs that the judge sees the wrong way round
       gaps      by how much the judge tells neighbours apart, from the worst to the best: medians, in nats
       words     mean length of the worst ... best rung: where it grows, a judge may be scoring length
 
@@ -108,14 +111,11 @@ def check(
     from ..ladders.references import References
     from ..scoring.anchored.scale import Scales
 
-    judging.check(*(["--positions"] if positions else []), *given(opening))
     if output == "-":
         raise UsageError("-o - would write rows into what check prints: name a file")
     chosen = References.load(source, revision=revision).select(task=task, attribute=attribute)
-    with nullcontext() if judging.no_judge else opening.open(judging.model, messages) as engine:
-        report = check_ladders(
-            chosen, engine, judging.asking(judging.protocol, both_orders=True), adjacent=judging.adjacent, task=task
-        )
+    with judging.engine(messages, *(["--positions"] if positions else [])) as engine:
+        report = check_ladders(chosen, engine, judging.asking(judging.protocol, both_orders=True), task=task)
     if output:
         write_rows(report.to_rows(), output)
     _print(report, worst)
@@ -139,7 +139,7 @@ def check(
 
 def _print(report: CheckReport, worst: int) -> None:
     rows, judged = report.summaries(), report.signature is not None
-    columns = ("task", "attribute", "ladders", "flagged", *(("rising", "margin", "inverted", "cycles") * judged))
+    columns = ("task", "attribute", "ladders", "flagged", *(("rising", "margin", "inverted") * judged))
     print(table([[row[name] for name in columns] for row in rows], columns))
     steps = [
         (row["task"], row["attribute"], *((_steps(row["gaps"], 1),) * judged), _steps(row["words"], 0)) for row in rows

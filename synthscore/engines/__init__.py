@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
-from pathlib import Path
 from typing import Any
 
 from ..engine import Engine, Progress
 from ..errors import EngineError, require_kind
-from ..resources import resource
+from .source import Source
 
 __all__ = ["Engine", "Progress", "open_engine", "open_judge"]
 
-_LOADED = ("name", "revision", "dtype", "device", "device_map", "max_tokens", "backend", "exact")
+_LOADED = ("revision", "dtype", "device", "device_map", "max_tokens", "backend", "exact")
 
 
 def open_engine(name: str, **options: Any) -> Engine:
-    """An engine by name: "nano" (the embedded model), a model folder, "organisation/model" on the hub,
-    "http://HOST:PORT/v1#MODEL" (a server, or several with commas between), or
+    """An engine by name: "nano" (the embedded model), a model folder, a GGUF file, "organisation/model" on the hub,
+    "http://HOST:PORT/v1#MODEL" (a server, or several with commas between; "systemone:http://..." and
+    "decisions:http://..." one that decides, asked so), or
     "recorded:FILE" (a store's answers; "recorded:FILE#PART" where it has several engines: part of a signature).
 
     options : those of the engines' own load (revision, dtype, device, device_map, max_tokens, backend, exact), or of
@@ -25,37 +26,27 @@ def open_engine(name: str, **options: Any) -> Engine:
     raises : EngineError, when the name means nothing, this kind of model does not take an option, or the model cannot
         be loaded
     """
-    if re.match(r"https?://", name):
+    if server := re.match(r"(?:(systemone|decisions):)?https?://", name):
         from .servers.pool import ServerPool
 
+        if server[1]:
+            name, options = name[len(server[1]) + 1 :], {"method": server[1], **options}
         return ServerPool.open(name, **options)
     kind, colon, _ = name.partition(":")
     if colon and kind == "recorded":
         return _open_recorded(name, options)
-    if name == "nano":  # small, so there is nothing to gain from other numbers on other machines
-        options = {"dtype": "float32", **options}
-    folder = resource("data/nano") if name == "nano" else Path(name).expanduser()
-    if not folder.is_dir():
-        if name == "nano":
-            raise EngineError(f"the embedded model is not at {folder}. Install synthscore again", model=name)
-        if not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", name):
-            raise EngineError(
-                f"there is no model folder {name!r}, and it is not a hub id either. "
-                "Expected 'nano', a folder with config.json, weights and tokenizer, or organisation/model",
-                model=name,
-            )
     if others := [f"{key} {value}" for key, value in options.items() if key not in _LOADED]:
         raise EngineError(
             f"cannot open {name!r} with {', '.join(others)}: a model that is loaded here takes "
-            f"{', '.join(_LOADED[1:])}, and the rest is for servers. Leave that out",
+            f"{', '.join(_LOADED)}, and the rest is for servers. Leave that out",
             model=name,
         )
+    source = Source.of(name, options.pop("revision", None))
+    if name == "nano":  # small, so there is nothing to gain from other numbers on other machines
+        options = {"dtype": "float32", **options}
     from .loading import read_as  # imports torch
 
-    source: str | Path = name
-    if folder.is_dir():
-        source, options = folder, {"name": folder.resolve().name, **options}
-    kind_of_model = read_as(source, options.get("revision"))
+    kind_of_model = read_as(source)
     if kind_of_model == "isolated":
         from .isolated.engine import IsolatedEngine
 
@@ -69,21 +60,22 @@ def open_engine(name: str, **options: Any) -> Engine:
     return CausalEngine.load(source, **options)
 
 
-def open_judge(judge: Engine | str) -> Engine:
-    """The engine; one that is named is opened behind the default store, so that it is asked nothing twice.
+def open_judge(judge: Engine | str, store: str | os.PathLike[str] | None = None, **options: Any) -> Engine:
+    """The engine; one that is named is opened behind a store, so that it is asked nothing twice.
 
-    An engine that is to have another store, or none, is opened by `open_engine` (and StoredEngine).
+    store : file of answers; None: in your cache; "none", or for recorded answers: nowhere
+    options : those of open_engine
     """
     if not isinstance(judge, str):
         require_kind("judge", judge, Engine, "an engine (open_engine), or the name of one, such as 'nano'")
         return judge
-    engine = open_engine(judge)
-    if judge.startswith("recorded:"):
+    engine = open_engine(judge, **options)
+    if judge.startswith("recorded:") or store == "none":
         return engine
     from ..store.engine import StoredEngine
     from ..store.file import Store
 
-    return StoredEngine(engine, Store())
+    return StoredEngine(engine, Store(store))
 
 
 def _open_recorded(name: str, options: dict[str, Any]) -> Engine:

@@ -1,7 +1,8 @@
-"""A folder or a hub id -> a model of transformers, its tokenizer, and the facts about it that engines need."""
+"""A model's files -> a model of transformers, its tokenizer, and the facts about it that engines need."""
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,14 +12,15 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 import torch
 import transformers
-from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, PreTrainedConfig
+from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedConfig
 from transformers.utils import logging as hf_logging
 
 from ..engine import Answer, Answers, Progress, Question, Sampling, answer_by_kind
-from ..errors import EngineError
+from ..errors import EngineError, SynthscoreWarning
 from ..signature import Signature
+from .gguf_file import opened
 from .labels import TokenIds
-from .revision import folder_revision
+from .source import EXPECTED, Source
 from .tokens import PromptTokenizer
 
 DType = Literal["auto", "float32", "bfloat16"]
@@ -27,58 +29,65 @@ E = TypeVar("E", bound="LocalEngine")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loaded:
-    """revision : the commit of a hub model, or a hash of a folder's content."""
+    """revision : the commit of a hub model, or a hash of a folder's or file's content
+    quantised : how the weights of a GGUF file are, "Q4_1"; "" for all others
+    """
 
     model: Any
     tokenizer: Any
     name: str
     revision: str
+    quantised: str = ""
 
 
 def load(
     auto_class: Any,
     kind: str,
-    path_or_id: str | Path,
+    where: str | Path | Source,
     *,
-    name: str | None = None,
     revision: str | None = None,
     dtype: DType = "auto",
     device: str | None = None,
     device_map: Any = None,
     unread: str = "",
 ) -> Loaded:
-    """A model from a local folder or the hub.
+    """A model from a folder, a GGUF file or the hub.
 
     auto_class, kind : of transformers, and what it is in words
     dtype : "auto" is bfloat16 for a model that is stored in 16 bits, on hardware that computes with it, else float32
     device : "cuda" where there is one, else "cpu"; device_map spreads a model over devices instead
     unread : how the names of weights begin that may be missing, because nobody reads what they give
-    raises : EngineError, when it cannot be loaded or is of another kind
+    raises : EngineError, when it cannot be loaded or is of another kind. warns : what a GGUF file is read as
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    source = str(path_or_id)
+    source = where if isinstance(where, Source) else Source.of(where, revision)
+    place = str(source.place)
     show_progress = hf_logging.is_progress_bar_enabled()
     hf_logging.disable_progress_bar()
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision)
-        if dtype == "auto":
-            stored = getattr(AutoConfig.from_pretrained(source, revision=revision).get_text_config(), "dtype", None)
-            on_gpu = device_map is not None or torch.device(device).type == "cuda"
-            halved = stored in (torch.bfloat16, torch.float16)
-            dtype = "bfloat16" if halved and _computes_in_bfloat16(on_gpu) else "float32"
-        model, info = auto_class.from_pretrained(
-            source,
-            revision=revision,
-            dtype=getattr(torch, dtype),
-            device_map=device_map,
-            output_loading_info=True,
-        )
+        with opened(source) as quantised:
+            config = AutoConfig.from_pretrained(place, **source.arguments)
+            tokenizer = AutoTokenizer.from_pretrained(place, **source.arguments)
+            if dtype == "auto":
+                stored = getattr(config.get_text_config(), "dtype", None)
+                on_gpu = device_map is not None or torch.device(device).type == "cuda"
+                halved = stored in (torch.bfloat16, torch.float16)
+                dtype = "bfloat16" if halved and _computes_in_bfloat16(on_gpu) else "float32"
+            model, info = auto_class.from_pretrained(
+                place,
+                config=config,
+                use_safetensors=True,
+                dtype=getattr(torch, dtype),
+                device_map=device_map,
+                output_loading_info=True,
+                **source.arguments,
+            )
+    except EngineError:
+        raise
     except Exception as error:  # the libraries raise OSError, ValueError, KeyError, ImportError, RuntimeError, ...
         raise EngineError(
-            f"cannot load model {source!r} as {kind}: {error} "
-            "Expected a folder with config.json, weights and tokenizer, or a hub id (organisation/model) "
-            "that is reachable or already downloaded",
-            model=source,
+            f"cannot load model {place if source.gguf is None else str(source.gguf)!r} as {kind}: {error} {EXPECTED}",
+            model=source.name,
         ) from error
     finally:
         if show_progress:
@@ -86,19 +95,23 @@ def load(
     missing = sorted(key for key in info["missing_keys"] if not (unread and key.startswith(unread)))
     if missing:
         raise EngineError(
-            f"model {source!r} lacks weights of {type(model).__name__}: {missing[:3]}. "
+            f"model {source.name!r} lacks weights of {type(model).__name__}: {missing[:3]}. "
             f"They would be random. Take a checkpoint that was trained as {kind}",
-            model=source,
+            model=source.name,
+        )
+    if quantised:
+        model.generation_config = GenerationConfig.from_model_config(model.config)  # not that of a file beside it
+        n_bytes = sum(weights.nbytes for weights in model.parameters())
+        warnings.warn(
+            f"{source.gguf}: its {quantised} weights are read as {dtype}, which takes {n_bytes / 1e9:.2g} GB. "
+            "A server of llama.cpp reads them as they are",
+            SynthscoreWarning,
+            stacklevel=2,
         )
     if device_map is None:
         model = model.to(device)
     found = getattr(model.config, "_commit_hash", None)
-    return Loaded(
-        model,
-        tokenizer,
-        name or (Path(source).resolve().name if Path(source).is_dir() else source),
-        found[:12] if found else folder_revision(Path(source)),
-    )
+    return Loaded(model, tokenizer, source.name, found[:12] if found else source.hash(), quantised)
 
 
 class LocalEngine(ABC):
@@ -122,16 +135,18 @@ class LocalEngine(ABC):
         *,
         name: str,
         revision: str = "unknown",
+        quantised: str = "",
         max_tokens: int | None = None,
         backend: str = "auto",
     ) -> None:
-        """name, revision : for the signature
+        """name, revision, quantised : for the signature
         max_tokens : tokens in one forward; bounds memory, whatever the number of prompts
         backend : how prompts are run; "auto" takes the first that the model gets right; a named one is taken, or
             EngineError
         """
         self.model = model.eval()
-        self.name, self.revision, self.max_tokens = name, revision, max_tokens or self.usual
+        self.name, self.revision, self.quantised = name, revision, quantised
+        self.max_tokens = max_tokens or self.usual
         self.backend = self._prepare(tokenizer, backend)
 
     @abstractmethod
@@ -140,12 +155,15 @@ class LocalEngine(ABC):
 
     @property
     def signature(self) -> Signature:
-        """Model, revision, dtype, backend, rendered chat template and library versions.
+        """Model, revision, how its weights were quantised, dtype, backend, rendered chat template, library versions.
 
         max_tokens is part of it below float32, where what is run together shows in the second digit.
         """
         dtype = dtype_name(self.model)
-        parts = {"model": f"{self.name}@{self.revision}", "dtype": dtype, "backend": self.backend}
+        parts = {"model": f"{self.name}@{self.revision}"}
+        if self.quantised:
+            parts["gguf"] = self.quantised
+        parts |= {"dtype": dtype, "backend": self.backend}
         if dtype != "float32" and self.backend != self.alone:
             parts["max_tokens"] = str(self.max_tokens)
         parts |= {"chat": self.prompts.template_hash, **self._own_parts}
@@ -203,7 +221,7 @@ class LocalEngine(ABC):
     @classmethod
     def load(
         cls: type[E],
-        path_or_id: str | Path,
+        where: str | Path | Source,
         *,
         dtype: DType = "auto",
         max_tokens: int | None = None,
@@ -211,7 +229,7 @@ class LocalEngine(ABC):
         exact: bool = False,
         **options: Any,
     ) -> E:
-        """A model from a local folder or the hub.
+        """A model from a folder, a GGUF file or the hub.
 
         dtype, options : of `load`
         max_tokens, backend : as the engine says; None: its default
@@ -223,9 +241,9 @@ class LocalEngine(ABC):
             if backend not in ("auto", cls.alone):
                 raise EngineError(f"exact=True with backend {backend!r}: expected one of the two")
             backend, dtype = cls.alone, "float32" if dtype == "auto" else dtype
-        loaded = load(cls.auto_class, cls.kind, path_or_id, dtype=dtype, **options)
-        names = {"name": loaded.name, "revision": loaded.revision}
-        return cls(loaded.model, loaded.tokenizer, **names, max_tokens=max_tokens, backend=backend)
+        loaded = load(cls.auto_class, cls.kind, where, dtype=dtype, **options)
+        named = {"name": loaded.name, "revision": loaded.revision, "quantised": loaded.quantised}
+        return cls(loaded.model, loaded.tokenizer, **named, max_tokens=max_tokens, backend=backend)
 
 
 def _computes_in_bfloat16(on_gpu: bool) -> bool:
@@ -235,24 +253,26 @@ def _computes_in_bfloat16(on_gpu: bool) -> bool:
     return any(flag() for flag in flags if flag is not None)
 
 
-def read_as(path_or_id: str | Path, revision: str | None = None) -> Literal["causal", "encoder-decoder", "isolated"]:
+def read_as(source: Source) -> Literal["causal", "encoder-decoder", "isolated"]:
     """How the config says that a model is to be read.
 
-    Causal also where the config names no kind that transformers knows, or there is none: `load` then says so.
+    Causal also where the config names no kind that transformers knows, or there is none: `load` then says so. GGUF
+    files are of causal models.
     raises : EngineError, when there is a config that cannot be read, or it cannot be reached
     """
-    source = str(path_or_id)
+    if source.gguf is not None:
+        return "causal"
+    place = str(source.place)
     try:
-        named, _ = PreTrainedConfig.get_config_dict(source, revision=revision)
+        named, _ = PreTrainedConfig.get_config_dict(place, **source.arguments)
         if named.get("model_type") not in CONFIG_MAPPING:
             return "causal"
-        config = AutoConfig.from_pretrained(source, revision=revision)
+        config = AutoConfig.from_pretrained(place, **source.arguments)
     except Exception as error:  # the libraries raise OSError, ValueError, TypeError, AttributeError, ...
         raise EngineError(
-            f"cannot load model {source!r}: its config.json cannot be read: {error} "
-            "Expected a folder with config.json, weights and tokenizer, or a hub id (organisation/model) "
-            "that is reachable or already downloaded. Mend the file, or download the model again",
-            model=source,
+            f"cannot load model {place!r}: its config.json cannot be read: {error} {EXPECTED}. "
+            "Mend the file, or download the model again",
+            model=source.name,
         ) from error
     if "paragraph_end" in (getattr(config, "synthscore", None) or {}):
         return "isolated"

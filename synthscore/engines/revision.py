@@ -1,6 +1,6 @@
-"""A folder with a model -> its revision: 12 hex digits that change with the content of config, tokenizer and weights.
+"""A model's files -> its revision: 12 hex digits that change with the content of config, tokenizer and weights.
 
-Small folders are hashed whole each time. Hashing 140 GB takes minutes, so the hash of a large folder is remembered
+Small models are hashed whole each time. Hashing 140 GB takes minutes, so the hash of a large one is remembered
 together with the size and times of every file, and holds while none of them has changed. Knows nothing of transformers.
 """
 
@@ -20,30 +20,33 @@ _LARGE = 1_000_000_000  # bytes of all files together, from which the hash is re
 _SETTLED_NS = 2_000_000_000  # a file changed less than this ago could change again and show the same times
 
 
-def folder_revision(folder: Path) -> str:
-    """12 hex digits that change with the content of a local model. They are the same wherever the folder is.
+def revision_of(model: Path) -> str:
+    """12 hex digits that change with the content of a local model. They are the same wherever it is.
 
+    model : a folder; or a file, whose revision is the beginning of its SHA-256
     raises : OSError, for a file that cannot be read
     """
-    files = sorted({path for kind in _KINDS for path in folder.glob(kind)})
+    files = [model] if model.is_file() else sorted({path for kind in _KINDS for path in model.glob(kind)})
     if sum(path.stat().st_size for path in files) < _LARGE:
         return _content_hash(files)
     seen = _times(files)  # before they are read: what changes meanwhile is then not what the note is about
     settled = time.time_ns() - max(int(changed) for *_, changed in seen) >= _SETTLED_NS
-    path = cache_folder() / "revisions" / f"{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]}.json"
+    path = cache_folder() / "revisions" / f"{hashlib.sha256(str(model.resolve()).encode()).hexdigest()[:16]}.json"
     if (revision := _remembered(path, seen)) is not None:
         return revision
     revision = _content_hash(files)
     if settled:
-        _remember(path, {"folder": str(folder.resolve()), "files": seen, "revision": revision})
+        _remember(path, {"model": str(model.resolve()), "files": seen, "revision": revision})
     return revision
 
 
 def _content_hash(files: Sequence[Path]) -> str:
-    """Over names, sizes and all bytes. Part of every signature of a local model: another way of hashing renames all."""
+    """Over all bytes, and names and sizes in a folder. Part of every signature of a local model: another way of hashing
+    renames all."""
     digest = hashlib.sha256()
     for path in files:
-        digest.update(f"{path.name}:{path.stat().st_size}:".encode())
+        if path.suffix != ".gguf":  # such a file is alone, and its SHA-256 is what hubs show
+            digest.update(f"{path.name}:{path.stat().st_size}:".encode())
         with open(path, "rb") as file:
             while block := file.read(1 << 24):
                 digest.update(block)

@@ -1,4 +1,4 @@
-"""Contexts drawn with replacement -> intervals, p-values, p-values corrected for many comparisons. NumPy and SciPy.
+"""Contexts drawn with replacement -> intervals, p-values, p-values corrected for many comparisons. NumPy.
 
 A context is what was sampled: its texts share an article and readers, and are not independent. The same draws are used
 for all methods, so that what makes a context hard for all of them cancels in their differences.
@@ -66,26 +66,13 @@ def replicates(of_counts: Callable[[FloatArray], FloatArray], draws: Draws, cont
     return np.concatenate(parts)
 
 
-def no_interval(n_contexts: int) -> str:
-    """Why there can be none; "" where there can."""
-    return "" if n_contexts > 1 else f"no interval: {n_contexts} context, and contexts are what is drawn"
-
-
 def index(names: Sequence[str]) -> IntArray:
     """Of each name among the different ones, in the order in which they first occur."""
     indices = {name: i for i, name in enumerate(dict.fromkeys(names))}
     return np.array([indices[name] for name in names], dtype=np.int64)
 
 
-class Interval(NamedTuple):
-    """Percentile interval; n : resamples that it is made from."""
-
-    low: float
-    high: float
-    n: int
-
-
-def interval(replicates: FloatArray) -> Interval | None:
+def interval(replicates: FloatArray) -> tuple[float, float] | None:
     """The middle 95 % of the replicates, NaN left out; None where all are NaN.
 
     source : Efron and Tibshirani (1993), chapter 13. Somewhat too narrow for fewer than some 20 contexts. At the level
@@ -94,8 +81,31 @@ def interval(replicates: FloatArray) -> Interval | None:
     known = replicates[~np.isnan(replicates)]
     if not len(known):
         return None
-    low, high = np.quantile(known, [(1 - 0.95) / 2, (1 + 0.95) / 2])
-    return Interval(float(low), float(high), len(known))
+    low, high = np.quantile(known, [(1 - 0.95) / 2, (1 + 0.95) / 2]).tolist()
+    return low, high
+
+
+class Spread(NamedTuple):
+    """Of a figure over contexts.
+
+    low, high : interval, or None, and then `note` says why. replicates : the value of each resample
+    """
+
+    low: float | None
+    high: float | None
+    note: str
+    replicates: FloatArray
+
+
+def spread(
+    of_counts: Callable[[FloatArray], FloatArray], draws: Draws, contexts: Sequence[str], n_contexts: int, note: str
+) -> Spread:
+    """of_counts, draws, contexts : as for replicates. n_contexts : that the figure rests on. note : why it is NaN"""
+    if not note and n_contexts < 2:
+        note = f"no interval: {n_contexts} context, and contexts are what is drawn"
+    again = np.empty(0) if note else replicates(of_counts, draws, contexts)
+    low, high = interval(again) or (None, None)
+    return Spread(low, high, note or ("no resample has a value" if low is None else ""), again)
 
 
 def p_value(replicates: FloatArray) -> float:
@@ -113,20 +123,13 @@ def p_value(replicates: FloatArray) -> float:
     return min(1.0, 2 * (1 + rarer) / (1 + len(known)))
 
 
-def adjusted(p_values: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """p-values of many comparisons, corrected in two ways, shape (n,) each. NaN stays NaN and is no comparison.
-
-    The first keeps the chance of any false difference below the level, whatever the dependence (Holm, 1979); the second
-    the share of false ones among the differences found (Benjamini and Hochberg, 1995).
+def holm(p_values: npt.ArrayLike) -> FloatArray:
+    """p-values of many comparisons, corrected so that the chance of any false difference stays below the level,
+    whatever the dependence (Holm, 1979): shape (n,). NaN stays NaN and is no comparison.
     """
-    from scipy.stats import false_discovery_control
-
     p = np.asarray(p_values, dtype=np.float64)
-    holm, share = np.full((2, *p.shape), np.nan)
-    known = np.flatnonzero(~np.isnan(p))
-    if len(known):
-        order = known[np.argsort(p[known], kind="stable")]
-        left = np.arange(len(order), 0, -1)  # comparisons that are not rejected before this one
-        holm[order] = np.minimum(1.0, np.maximum.accumulate(left * p[order]))
-        share[known] = false_discovery_control(p[known], method="bh")
-    return holm, share
+    order = np.argsort(p, kind="stable")[: np.count_nonzero(~np.isnan(p))]  # NaN comes last
+    corrected = np.full_like(p, np.nan)
+    left = np.arange(len(order), 0, -1)  # comparisons that are not rejected before this one
+    corrected[order] = np.minimum(1.0, np.maximum.accumulate(left * p[order]))
+    return corrected

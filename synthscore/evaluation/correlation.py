@@ -1,5 +1,5 @@
 """Two columns of numbers -> their correlation: of two vectors, of many rows at once, of resampled contexts. NumPy and
-SciPy. Knows nothing of levels and policies: what is undefined, because one side is constant, is NaN.
+SciPy. Knows nothing of levels: what is undefined, because one side is constant, is NaN.
 """
 
 from __future__ import annotations
@@ -76,10 +76,11 @@ def _rounding_off(r: FloatArray) -> FloatArray:
 
 def _tau_b(x: FloatArray, y: FloatArray) -> FloatArray:
     n_rows, n = x.shape
+    if n > _SIDE:
+        from scipy.stats import kendalltau
+
+        return np.array([kendalltau(*row).statistic for row in zip(x, y, strict=True)])
     r = np.empty(n_rows)
-    if n > _SIDE:  # as one context, drawn once, whose texts are taken in parts
-        whole = np.zeros(n, dtype=np.int64)
-        return np.concatenate([_weighted_tau_b(*row, whole, 1)(np.ones((1, 1))) for row in zip(x, y, strict=True)])
     step = max(1, _CELLS // n**2)
     for start in range(0, n_rows, step):
         rows = slice(start, start + step)
@@ -109,19 +110,11 @@ def pooled(x: FloatArray, y: FloatArray, of_context: IntArray, n_contexts: int, 
     """Of all texts together.
 
     x, y : float64, shape (n,), finite. of_context : int64, shape (n,), 0-based; the context of each text
-    A context that is drawn twice brings each of its texts twice. A resample with fewer than two texts is NaN, and
-    neither side counts as constant.
+    A context that is drawn twice brings each of its texts twice.
     """
-    correlate = {"spearman": _weighted_spearman, "pearson": _weighted_pearson, "kendall": _weighted_tau_b}[statistic]
-    of_counts = correlate(x, y, of_context, n_contexts)
+    of_counts = (_weighted_tau_b if statistic == "kendall" else _weighted)(x, y, of_context, n_contexts, statistic)
     constant_x, constant_y = (_constant(side, of_context, n_contexts) for side in (x, y))
-    sizes = np.bincount(of_context, minlength=n_contexts)
-
-    def resampled(counts: FloatArray) -> Correlations:
-        enough = counts @ sizes > 1
-        return Correlations(of_counts(counts), constant_x(counts) & enough, constant_y(counts) & enough)
-
-    return resampled
+    return lambda counts: Correlations(of_counts(counts), constant_x(counts), constant_y(counts))
 
 
 def _constant(values: FloatArray, of_context: IntArray, n_contexts: int) -> Callable[[FloatArray], BoolArray]:
@@ -138,50 +131,40 @@ def _constant(values: FloatArray, of_context: IntArray, n_contexts: int) -> Call
     return of_counts
 
 
-_OfCounts = Callable[[FloatArray], FloatArray]
+def _weighted(
+    x: FloatArray, y: FloatArray, of_context: IntArray, n_contexts: int, statistic: Statistic
+) -> Callable[[FloatArray], FloatArray]:
+    """Pearson's: a text counts as often as its context was drawn. Spearman's, of the mid-ranks among what was drawn."""
 
+    def values(side: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        if statistic == "pearson":
+            scaled = side[None] / (np.abs(side).max(initial=0.0) or 1.0)  # no square overflows
+            return lambda weights: scaled
+        level, order = np.unique(side, return_inverse=True)[1], np.argsort(side, kind="stable")
+        starts = np.flatnonzero(np.diff(level[order], prepend=-1))
 
-def _weighted_pearson(x: FloatArray, y: FloatArray, of_context: IntArray, n_contexts: int) -> _OfCounts:
-    x, y = x - np.median(x), y - np.median(y)  # near the centre of every resample, so that little cancels
-    x, y = (side / max(float(np.abs(side).max()), np.finfo(np.float64).tiny) for side in (x, y))
-    columns = (np.ones_like(x), x, y, x * x, y * y, x * y)
-    sums = np.stack([np.bincount(of_context, column, n_contexts) for column in columns], axis=1)
+        def mid_ranks(weights: FloatArray) -> FloatArray:
+            tied = np.add.reduceat(weights[:, order], starts, axis=1)  # copies of each value: exact halves
+            middle: FloatArray = (tied.cumsum(axis=1) - tied / 2)[:, level]
+            return middle
+
+        return mid_ranks
+
+    sides = [values(x), values(y)]
 
     def of_counts(counts: FloatArray) -> FloatArray:
-        n, sum_x, sum_y, xx, yy, xy = (counts @ sums).T
-        with np.errstate(invalid="ignore", divide="ignore"):
-            product = (xx - sum_x**2 / n) * (yy - sum_y**2 / n)
-            r = (xy - sum_x * sum_y / n) / np.sqrt(product)
-        return _rounding_off(r)
+        weights = counts[:, of_context]
+        n = weights.sum(axis=1, keepdims=True)
+        with np.errstate(invalid="ignore"):
+            a, b = (side - (weights * side).sum(axis=1, keepdims=True) / n for side in (of(weights) for of in sides))
+        return _ratio(*((weights * one * other).sum(axis=1) for one, other in ((a, b), (a, a), (b, b))))
 
     return of_counts
 
 
-def _weighted_spearman(x: FloatArray, y: FloatArray, of_context: IntArray, n_contexts: int) -> _OfCounts:
-    """A rank is a count of texts below, so it is a sum of the counts of contexts: no resample is sorted."""
-    sides = []
-    for side in (x, y):
-        level = np.unique(side, return_inverse=True)[1]
-        order = np.argsort(level, kind="stable")
-        sides.append((level, of_context[order], np.flatnonzero(np.diff(level[order], prepend=-1))))
-    sizes = np.bincount(of_context, minlength=n_contexts)
-
-    def of_counts(counts: FloatArray) -> FloatArray:
-        drawn = np.ascontiguousarray(counts.T)  # (n_contexts, n_resamples): rows are taken fast
-        half = sizes @ drawn / 2
-        product, squares = drawn[of_context], []
-        for level, sorted_places, starts in sides:
-            tied = np.add.reduceat(drawn[sorted_places], starts, axis=0)  # copies of each value
-            middle = tied.cumsum(axis=0)
-            middle -= tied / 2 + half  # now the mid-rank less the mean rank: exact halves
-            squares.append(np.einsum("ur,ur,ur->r", tied, middle, middle))
-            product *= middle[level]
-        return _ratio(product.sum(axis=0), *squares)
-
-    return of_counts
-
-
-def _weighted_tau_b(x: FloatArray, y: FloatArray, of_context: IntArray, n_contexts: int) -> _OfCounts:
+def _weighted_tau_b(
+    x: FloatArray, y: FloatArray, of_context: IntArray, n_contexts: int, statistic: Statistic
+) -> Callable[[FloatArray], FloatArray]:
     """Pairs are counted once for each two contexts; a resample weighs them by how often both were drawn."""
     order = np.argsort(of_context, kind="stable")
     x, y, present = x[order], y[order], np.unique(of_context)

@@ -140,7 +140,7 @@ class _Match:
         text = self._by_id.get(names.id) if row.has("id") else None
         if text and (not names.context_id or not text.context_id or names.context_id == text.context_id):
             return text
-        return self._by_system.get((names.context_id or "", names.system or ""))
+        return self._by_system.get((names.context_id or "", names.system or names.id))  # rankings call a system id
 
 
 def _value(row: Row) -> float | None:

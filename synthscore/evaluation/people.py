@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import InputError
 from ..types import BoolArray, FloatArray
 from .agreement import Agreement, Level, Measured, measure
-from .bootstrap import Draws, index, interval, no_interval, replicates
+from .bootstrap import Draws, index, spread
 from .correlation import Statistic
 from .ratings import Ratings
 
@@ -24,7 +24,6 @@ class Reliability:
     reliability : correlation of the mean of all with that of as many other people; from one_against_others
     ceiling : correlation of that mean with what people share, which a method without error would reach
     low, high : interval of the ceiling, where contexts were drawn; None where there are fewer than 2
-    alpha : Krippendorff's, interval scale, over all texts. alpha_ordinal : ordinal scale
     n_texts : rated by two or more people. n_single : rated, but by one, or only their mean is known: left out
     n_people : ratings a text, harmonic mean
     note : why a figure is NaN, or there is no interval
@@ -35,8 +34,6 @@ class Reliability:
     ceiling: float
     low: float | None
     high: float | None
-    alpha: float
-    alpha_ordinal: float
     n_texts: int
     n_single: int
     n_people: float
@@ -106,10 +103,9 @@ def reliability(
             mean: FloatArray = np.average([part.of_counts(counts) for part in parts], axis=0, weights=weights)
             return mean
 
-        note = note or no_interval(n_contexts)
-        ends = None if note else interval(replicates(of_counts, draws, contexts))
-        if ends is not None:
-            low, high = limits(max(ends.low, 0.0))[1], limits(max(ends.high, 0.0))[1]
+        ends = spread(of_counts, draws, contexts, n_contexts, note)
+        low, high = (None if end is None else limits(max(end, 0.0))[1] for end in ends[:2])
+        note = ends.note
     reliability_of_all, ceiling = limits(r)
     return Reliability(
         one_against_others=r,
@@ -117,8 +113,6 @@ def reliability(
         ceiling=ceiling,
         low=low,
         high=high,
-        alpha=krippendorff_alpha(everybody),
-        alpha_ordinal=krippendorff_alpha(everybody, ordinal=True),
         n_texts=int(several.sum()),
         n_single=n_single,
         n_people=float(k),
@@ -136,7 +130,7 @@ def _one_against_others(
     for j in range(single.shape[1]):
         one = np.where(equal, np.nan, single[:, j])
         others = _mean(np.delete(single, j, axis=1))
-        parts.append(measure(one, others, contexts, systems, level, statistic, "all-zero"))
+        parts.append(measure(one, others, contexts, systems, level, statistic, of_equal_ratings=0.0))
     return [part for part in parts if not part.agreement.note]
 
 
@@ -194,31 +188,3 @@ def _mean(rows: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore"):
         mean: FloatArray = np.round(np.where(known, rows, 0.0).sum(axis=1) / known.sum(axis=1), 9)
     return mean
-
-
-def krippendorff_alpha(single: FloatArray, *, ordinal: bool = False) -> float:
-    """Agreement of people who rated the same texts: 1 perfect, 0 as by chance; NaN where all ratings are equal.
-
-    single : shape (n_texts, n_people), NaN for none; a text that one person rated takes no part
-
-        alpha = 1 - D_within / D_all
-        D : mean squared difference of two ratings: of one text (a text of m ratings counts m), and of any two
-
-    ordinal : takes the mid-ranks of the ratings for the ratings; else their scale is an interval one
-    source : Krippendorff (2011), Computing Krippendorff's alpha-reliability. The ordinal difference there, the ratings
-        from one value to the other less half of those at both, is the difference of mid-ranks.
-    """
-    rated = ~np.isnan(single)
-    rated &= rated.sum(axis=1, keepdims=True) >= 2
-    text, values = np.nonzero(rated)[0], single[rated]
-    if not len(values) or np.ptp(values) == 0:
-        return float("nan")
-    if ordinal:
-        from scipy.stats import rankdata
-
-        values = rankdata(values)
-    n = np.bincount(text)
-    means = np.bincount(text, values)[text] / n[text]
-    within = ((values - means) ** 2 * (n[text] / (n[text] - 1))).sum() / len(values)
-    overall = ((values - values.mean()) ** 2).sum() / (len(values) - 1)
-    return float(1 - within / overall)

@@ -42,18 +42,17 @@ class Settings:
 
     against : the method that all others are contrasted with; "" for none
     n_resamples : of contexts, the same for all figures; 0: no intervals
-    raises : InputError for a level, statistic or policy that is not there, and for contrasts without resamples
+    raises : InputError for a level or statistic that is not there, and for contrasts without resamples
     """
 
     levels: Sequence[str] = LEVELS
     statistics: Sequence[str] = STATISTICS
-    nan_policy: str = "zero"
     against: str = ""
     n_resamples: int = 1000
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_names(level=self.levels, statistic=self.statistics, nan_policy=[self.nan_policy])
+        check_names(level=self.levels, statistic=self.statistics)
         if self.n_resamples < (1 if self.against else 0):
             raise InputError(
                 f"n_resamples is {self.n_resamples}, expected 0 or more, and 1 or more with `against`. Raise it",
@@ -79,15 +78,13 @@ class Mean:
 class Contrast:
     """How much better a method agrees with people than `against` does.
 
-    p_holm, p_bh : found.p corrected for all contrasts at this level and by this statistic (Holm; Benjamini and
-        Hochberg); None where there is no p
+    p_holm : found.p corrected for all contrasts at this level and by this statistic (Holm); None where there is no p
     """
 
     place: Place
     against: str
     found: Difference
     p_holm: float | None
-    p_bh: float | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,9 +172,9 @@ class Evaluation:
                 yield whose | row
 
     def to_json(self) -> dict[str, Any]:
-        """{"methods": {METHOD: {"attributes": {ATTRIBUTE: {LEVEL: {STATISTIC: {value, low, high, n, skipped, ...}}}},
+        """{"methods": {METHOD: {"attributes": {ATTRIBUTE: {LEVEL: {STATISTIC: {value, low, high, n, ...}}}},
         "mean": ..., "counts": ..., "signature": ...}}, "people": ..., "contrasts": [...], "ratings": ..., ...}"""
-        figures = _nested({place: _figure(found) for place, found in self.agreements.items()})
+        figures = _nested({place: plain(asdict(found)) for place, found in self.agreements.items()})
         means = _nested({place: plain(asdict(mean)) for place, mean in self.means.items()})
         return {
             "methods": {
@@ -191,8 +188,7 @@ class Evaluation:
             },
             "people": _nested({place: plain(asdict(found)) for place, found in self.people.items()}),
             "contrasts": [
-                {**each.place._asdict(), **plain(asdict(each.found)), "p_holm": each.p_holm, "p_bh": each.p_bh}
-                for each in self.contrasts
+                {**each.place._asdict(), **plain(asdict(each.found)), "p_holm": each.p_holm} for each in self.contrasts
             ],
             "ratings": {
                 "name": self.ratings.name,
@@ -204,15 +200,6 @@ class Evaluation:
             "settings": plain(asdict(self.settings)),
             "left_out": list(self.left_out),
         }
-
-
-_LONG = {"skipped": "n_skipped", "constant": "n_constant", "unscored": "n_unscored", "unrated": "n_unrated"}
-_SHORT = {long: short for short, long in _LONG.items()}
-
-
-def _figure(found: Agreement) -> dict[str, Any]:
-    first: dict[str, Any] = dict.fromkeys(("value", "low", "high", "n"))
-    return first | {_SHORT.get(name, name): value for name, value in plain(asdict(found)).items()}
 
 
 def _counts(scores: Scores) -> dict[str, int]:
@@ -242,16 +229,15 @@ def _leaves(nested: Mapping[str, Any], depth: int) -> Iterator[tuple[Any, Any]]:
 
 
 def _restored(of: type[T], values: Mapping[str, Any]) -> T:
-    """A noun of this type, from its JSON, which has null for NaN and shorter names."""
+    """A noun of this type, from its JSON, which has null for NaN."""
     numbers = {each.name for each in fields(of) if each.type == "float"}  # type: ignore[arg-type]
-    values = {_LONG.get(name, name): value for name, value in values.items()}
     return of(**{name: np.nan if value is None and name in numbers else value for name, value in values.items()})
 
 
 def _contrast(values: Mapping[str, Any], against: str) -> Contrast:
     rest = dict(values)
-    place, (p_holm, p_bh) = ([rest.pop(name) for name in names] for names in (Place._fields, ("p_holm", "p_bh")))
-    return Contrast(Place(*place), against, _restored(Difference, rest), p_holm, p_bh)
+    place, p_holm = Place(*(rest.pop(name) for name in Place._fields)), rest.pop("p_holm")
+    return Contrast(place, against, _restored(Difference, rest), p_holm)
 
 
 def _scores_file(folder: str | os.PathLike[str], method: str) -> Path:

@@ -12,7 +12,7 @@ from ..io.scores import Scores
 from ..signature import Signature
 from ..types import FloatArray
 from .agreement import Agreement, Difference, difference, measure
-from .bootstrap import adjusted, draw_contexts, interval
+from .bootstrap import draw_contexts, holm, interval
 from .methods.base import Method, MethodError, Tools
 from .people import Reliability, reliability
 from .ratings import Ratings
@@ -41,7 +41,7 @@ def evaluate(
     methods : name -> method (synthscore.evaluation.methods.method makes one from its name)
     attributes : of the ratings (default: all)
     left_out : lines, beside those of the ratings
-    settings : which figures; or, as keywords, any of levels, statistics, nan_policy, against, n_resamples, seed
+    settings : which figures; or, as keywords, any of levels, statistics, against, n_resamples, seed
     raises : InputError for an attribute that the ratings do not have; MethodError where `against` is no method
 
     A method that can score none leaves all unscored, with the reason.
@@ -101,21 +101,20 @@ def evaluate_scores(
     contrasts: list[Contrast] = []
     for level, statistic in settings.kinds:
         how: dict[str, Any] = {"level": level, "statistic": statistic}
-        with_policy = how | {"nan_policy": settings.nan_policy}
         gaps: dict[Place, Difference] = {}
         for method in methods:
             again: list[FloatArray] = []  # the same resamples for all attributes, so that their mean is resampled too
             for attribute in attributes:
                 place, column = Place(method, attribute, level, statistic), values[method, attribute]
-                found = measure(column, human[attribute], *texts, **with_policy)
+                found = measure(column, human[attribute], *texts, **how)
                 agreements[place], resampled = found.drawn(draws, ratings.context_ids)
                 again.append(resampled)
                 if draws and settings.against not in ("", method):
                     other = values[settings.against, attribute]
-                    gaps[place] = difference(column, other, human[attribute], *texts, draws=draws, **with_policy)
+                    gaps[place] = difference(column, other, human[attribute], *texts, draws=draws, **how)
             mean = np.mean([agreements[Place(method, attribute, level, statistic)].value for attribute in attributes])
             ends = interval(np.mean(again, axis=0)) if all(map(len, again)) else None
-            means[method, level, statistic] = Mean(float(mean), *(ends[:2] if ends else (None, None)))
+            means[method, level, statistic] = Mean(float(mean), *(ends or (None, None)))
         for attribute in attributes:
             if any(len(text.annotators.get(attribute, ())) > 1 for text in ratings):
                 people[attribute, level, statistic] = reliability(ratings, attribute, draws=draws, **how)
@@ -126,9 +125,8 @@ def evaluate_scores(
 
 def _contrasts(gaps: Mapping[Place, Difference], against: str) -> list[Contrast]:
     """With p-values corrected together."""
-    p = [np.nan if gap.p is None else gap.p for gap in gaps.values()]
-    corrected = zip(*(column.tolist() for column in adjusted(p)), strict=True)
+    p = holm([np.nan if gap.p is None else gap.p for gap in gaps.values()]).tolist()
     return [
-        Contrast(place, against, gap, *(None if np.isnan(value) else value for value in both))
-        for (place, gap), both in zip(gaps.items(), corrected, strict=True)
+        Contrast(place, against, gap, None if np.isnan(p_holm) else p_holm)
+        for (place, gap), p_holm in zip(gaps.items(), p, strict=True)
     ]

@@ -12,7 +12,7 @@ A rung, a real candidate and a reference written by a person are all just texts:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -244,8 +244,10 @@ class Inquiry:
                 floors[rows] = -np.inf if answers.floors is None else answers.floors
         failures |= dict.fromkeys(np.flatnonzero(~asked).tolist(), "not asked")
         naive, computed = (sum(getattr(a, f"tokens_{name}") for _, a in self._calls) for name in ("naive", "computed"))
+        reported = all(answers.mass_reported for _, answers in self._calls)
         limits = (censored, floors) if censored.any() else (None, None)
-        return LabelLogProbs(labels, log_probs, tuple(others), failures, naive, computed, *limits), asked
+        found = LabelLogProbs(labels, log_probs, tuple(others), failures, naive, computed, *limits)
+        return replace(found, mass_reported=reported), asked
 
 
 def prompt_of(

@@ -191,7 +191,7 @@ class References:
         with replacing(path / DATA) as file:
             write_table(rows, file)
         with replacing(path / CARD) as file:
-            file.write(self.card(**about).encode())
+            file.write(card_text(self.ladders, self.hash, DATA, SPLIT, **about).encode())
         manifest = {
             "format": FORMAT,
             **about,
@@ -202,12 +202,6 @@ class References:
         }
         with replacing(path / MANIFEST) as file:
             file.write((json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode())
-
-    def card(self, *, release: str = "", licence: str = "", description: str = "") -> str:
-        """The dataset card of a release, as Markdown."""
-        return card_text(
-            self.ladders, self.hash, DATA, SPLIT, release=release, licence=licence, description=description
-        )
 
 
 def read_about(folder: str | os.PathLike[str]) -> dict[str, str]:

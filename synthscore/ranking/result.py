@@ -67,7 +67,8 @@ class Ranking:
         status, reason = "ok", ""
         if not self.converged:
             status, reason = "unconverged", f"stopped after {self.iterations} iterations"
-        columns = self.ids, self.scores.tolist(), self.stderr.tolist(), self.ranks.tolist(), self.n_comparisons.tolist()
+        scores = np.round(self.scores, 9).tolist()  # as the ranks
+        columns = self.ids, scores, self.stderr.tolist(), self.ranks.tolist(), self.n_comparisons.tolist()
         for name, score, stderr, rank, n in zip(*columns, strict=True):
             row = {"id": name, **(names or {})}
             if math.isnan(score):

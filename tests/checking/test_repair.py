@@ -24,10 +24,10 @@ from synthscore.io.write import write_rows
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
 from synthscore.ladders import references
-from synthscore.ladders.compare import verify
 from synthscore.ladders.degraded import DegradedWriter
 from synthscore.ladders.prompted import PromptedWriter
 from synthscore.ladders.references import References
+from synthscore.ladders.verify import verify
 from synthscore.ladders.write import generate_ladders
 from synthscore.resources import resource
 from synthscore.types import Context, Rung
@@ -196,7 +196,7 @@ def test_a_new_text_that_mends_its_fault_and_makes_another_is_refused():
         ([("inverted", (3, 4), 0.3)], ""),
         ([("inverted", (3, 4), 0.31)], "worse: inverted 3-4"),
         ([("inverted", (3, 5), 0.1)], "new: inverted 3-5"),
-        ([("cycle", (3, 4), 0.1)], "new: cycle 3-4"),
+        ([("copied", (3,), 0.1)], "new: copied 3"),
         ([("inverted", (2, 3), 0.1)], "still inverted 2-3"),
     ],
 )

@@ -83,7 +83,7 @@ def test_the_verbs_are_those_that_were_promised():
     assert {*COMMANDS, "filter"} == {
         *("calibrate", "compare", "demo", "doctor", "evaluate", "filter", "generate", "rank", "report"),
         *("score", "verify"),
-        *(f"references {action}" for action in ("card", "check", "diff", "list", "repair", "show", "verify")),
+        *(f"references {action}" for action in ("check", "list", "repair", "show", "verify")),
         *(f"store {action}" for action in ("info", "merge", "prune", "salvage", "show")),
     }
 
@@ -139,7 +139,7 @@ assert quick < 1.0, quick
 
 
 def test_a_reader_that_leaves_early_is_no_traceback(references):
-    code = "import sys; from synthscore.cli.app import main; sys.exit(main(['references', 'card', 'ladders']))"
+    code = "import sys; from synthscore.cli.app import main; sys.exit(main(['references', 'list', 'ladders']))"
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run([sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, check=False)
@@ -158,7 +158,21 @@ def test_an_error_is_one_paragraph_and_debug_shows_where_it_came_from(capsys, re
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_a_verb_of_former_versions_names_what_to_use_instead(capsys):
-    for argv in (["serve"], ["serve", "--model", "m", "--port", "0"]):
-        assert main(argv) == USAGE
-        assert "any more: synthscore asks servers and is none. Start vLLM" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        ("serve", "synthscore asks servers and is none"),
+        ("serve --model m --port 0", "start vLLM"),
+        ("references card ladders/", "there is no references card any more. Use: README.md"),
+        ("rank --comparisons x.csv --curve", "Use: python -m papers curve"),
+        ("score x.jsonl --references y --targets-too=1", "Use: --scale FILE"),
+    ],
+)
+def test_a_verb_or_an_option_of_former_versions_names_what_to_use_instead(capsys, argv, told):
+    assert main(argv.split()) == USAGE
+    assert told in capsys.readouterr().err
+
+
+def test_a_value_that_is_called_as_an_option_once_was_is_a_value(capsys, references):
+    assert main(["references", "show", "card", "diff"]) == ERROR
+    assert "any more" not in capsys.readouterr().err

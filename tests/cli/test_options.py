@@ -3,13 +3,13 @@
 import pytest
 
 from synthscore.cli.app import main
-from synthscore.cli.options import ROWS_FILES
-from synthscore.io.write import write_rows
+from tests.cli.given import shown
 
 
-def test_rows_files_are_those_that_rows_can_be_written_to(folder):
-    for suffix in ROWS_FILES:
-        assert write_rows([{"a": "b"}], folder / f"x{suffix}") == 1
+@pytest.mark.parametrize("name", ["scores.xlsx", "scores", "scores.gz"])
+def test_a_file_that_no_rows_can_be_written_to_is_refused_before_anything_is_read(folder, capsys, name):
+    assert main(["score", "missing.jsonl", "--references", "missing", "-o", name]) == 2
+    shown(capsys.readouterr().err, f"cannot write {name}", ".jsonl, .jsonl.gz, .csv, .tsv or .parquet")
 
 
 @pytest.mark.parametrize(

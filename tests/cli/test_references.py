@@ -1,4 +1,4 @@
-"""`synthscore references`: list, show, verify, diff, card."""
+"""`synthscore references`: list, show, verify."""
 
 from pathlib import Path
 
@@ -39,11 +39,6 @@ def test_verify_finds_a_changed_file(references, capsys):
     shown(capsys.readouterr().out, "n_rows is 15, manifest.json says 14")
 
 
-def test_diff_and_card(folder, references, capsys):
-    References([ladder("c1"), ladder("c2", order=(1, 2, 4, 3, 5))]).save(folder / "other")
-    assert main(["references", "diff", "ladders", "other"]) == 0
-    out, err = capsys.readouterr()
-    shown(out, "removed summarization/c3/coherence", "changed summarization/c2/coherence: text of rungs 3, 4")
-    shown(err, "2 differences")
-    assert main(["references", "card", "ladders"]) == 0
-    shown(capsys.readouterr().out, "summarization", "ladders.parquet")
+def test_ladders_alone_is_no_command_and_shows_the_help(capsys):
+    assert main(["references"]) == 2
+    shown(capsys.readouterr().out, "references check ladders/")

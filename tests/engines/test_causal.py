@@ -15,6 +15,7 @@ import transformers as tf
 from synthscore.engine import Engine, Generation, Prompt, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.engines.loading import read_as
+from synthscore.engines.source import Source
 from synthscore.engines.tree import attention, cascade, writing
 from synthscore.engines.tree.causal import CausalEngine
 from synthscore.engines.tree.plan import plan
@@ -577,13 +578,13 @@ def test_a_hub_that_cannot_be_reached_makes_no_causal_model(monkeypatch):
 
     monkeypatch.setattr(tf.PreTrainedConfig, "get_config_dict", unreachable)
     with pytest.raises(EngineError, match=r"its config\.json cannot be read: no route to the hub\. Expected"):
-        read_as("organisation/encoder-decoder")
+        read_as(Source.of("organisation/encoder-decoder"))
 
 
 @pytest.mark.parametrize("config", ["{}", '{"model_type": "nonesuch"}'])
 def test_a_kind_that_nobody_knows_is_left_to_the_loading_of_causal_models(tmp_path, config):
     (tmp_path / "config.json").write_text(config)
-    assert read_as(tmp_path) == "causal"
+    assert read_as(Source.of(tmp_path)) == "causal"
     with pytest.raises(EngineError, match="as a causal language model"):
         open_engine(str(tmp_path))
 

@@ -13,6 +13,7 @@ from synthscore.engines.isolated.engine import IsolatedEngine
 from synthscore.engines.isolated.model import ATTENTION, states
 from synthscore.engines.isolated.plan import CUE, SHARED, Marks, chunks, plan
 from synthscore.engines.loading import read_as
+from synthscore.engines.source import Source
 from synthscore.errors import EngineError, LabelError, SynthscoreWarning
 from tests.models import word_piece
 
@@ -245,7 +246,7 @@ def test_reading_together_that_gives_other_numbers_is_found_out(folder, monkeypa
 
 
 def test_what_is_no_such_model_is_not_taken_for_one(tmp_path, folder):
-    assert read_as(folder) == "isolated"
-    assert read_as(tmp_path) != "isolated"
+    assert read_as(Source.of(folder)) == "isolated"
+    assert read_as(Source.of(tmp_path)) != "isolated"
     BertConfig().save_pretrained(tmp_path)
-    assert read_as(tmp_path) != "isolated"
+    assert read_as(Source.of(tmp_path)) != "isolated"

@@ -10,7 +10,7 @@ import pytest
 from synthscore.engine import Generation, LabelAnswer, Prompt, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.engines.servers.pool import Retry, ServerPool
-from synthscore.engines.servers.server import Reply
+from synthscore.engines.servers.server import Reply, Server
 from synthscore.errors import EngineError, LabelError, ServerError, SynthscoreWarning
 from synthscore.judging.asking import Asking, Pair, ask
 from synthscore.judging.tasks import load_task
@@ -176,6 +176,8 @@ class Pretended:
         if question.seed == 13:
             raise EngineError("filtered")
         return Reply(Generation(f"{question.prompt.text} {question.seed}", "stop", 1))
+
+    together, answer_all = Server.together, Server.answer_all
 
     def check(self):
         self.n_checks += 1

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from synthscore.engines import revision
-from synthscore.engines.revision import folder_revision
+from synthscore.engines.revision import revision_of
 from synthscore.resources import resource
 
 
@@ -33,7 +33,7 @@ def hashed(monkeypatch):
 
 
 def test_nano_has_the_revision_that_its_stored_answers_are_signed_with():
-    assert folder_revision(resource("data/nano")) == "5053a684694a"
+    assert revision_of(resource("data/nano")) == "5053a684694a"
 
 
 @pytest.mark.parametrize("large", [10, 10**9])
@@ -41,40 +41,40 @@ def test_a_revision_is_the_hash_of_names_sizes_and_content_for_small_and_large_f
     monkeypatch.setattr(revision, "_LARGE", large)
     (folder / "notes.md").write_text("not read by any model")
     expected = hashlib.sha256(b"config.json:2:{}model.safetensors:20:weights of one model").hexdigest()[:12]
-    assert [folder_revision(folder) for _ in range(2)] == [expected] * 2
+    assert [revision_of(folder) for _ in range(2)] == [expected] * 2
 
 
 def test_a_large_folder_is_read_once(folder, hashed):
-    assert folder_revision(folder) == folder_revision(folder)
+    assert revision_of(folder) == revision_of(folder)
     assert hashed == [2]
 
 
 def test_a_small_folder_is_read_each_time_and_leaves_nothing_behind(folder, hashed, monkeypatch, tmp_path):
     monkeypatch.setattr(revision, "_LARGE", 23)
-    assert folder_revision(folder) == folder_revision(folder)
+    assert revision_of(folder) == revision_of(folder)
     assert hashed == [2, 2]
     assert not (tmp_path / "cache").exists()
 
 
 def test_other_weights_in_the_same_place_are_another_revision_even_with_the_old_times(folder):
     weights = folder / "model.safetensors"
-    before, times = folder_revision(folder), weights.stat()
+    before, times = revision_of(folder), weights.stat()
     time.sleep(0.05)  # coarser file systems tick every 10 ms; _SETTLED_NS is there for that
     weights.write_bytes(b"weights of two model")
     os.utime(weights, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert folder_revision(folder) != before
+    assert revision_of(folder) != before
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
 def test_another_config_or_one_more_file_is_another_revision(folder, name):
-    before = folder_revision(folder)
+    before = revision_of(folder)
     (folder / name).write_text('{"a": 1}')
-    assert folder_revision(folder) != before
+    assert revision_of(folder) != before
 
 
 def test_files_that_were_changed_a_moment_ago_are_not_taken_for_settled(folder, hashed, monkeypatch):
     monkeypatch.setattr(revision, "_SETTLED_NS", 3600 * 10**9)
-    assert folder_revision(folder) == folder_revision(folder)
+    assert revision_of(folder) == revision_of(folder)
     assert hashed == [2, 2]
 
 
@@ -87,21 +87,29 @@ def test_files_that_change_while_they_are_read_are_read_again(folder, hashed, mo
         return found
 
     monkeypatch.setattr(revision, "_content_hash", meanwhile)
-    first = folder_revision(folder)
-    assert folder_revision(folder) != first
+    first = revision_of(folder)
+    assert revision_of(folder) != first
     assert hashed == [2, 2]
 
 
 @pytest.mark.parametrize("damaged", ["", "{", "[]", "{}", "3", '{"files": []}'])
 def test_a_damaged_note_is_made_again(folder, hashed, tmp_path, damaged):
-    before = folder_revision(folder)
+    before = revision_of(folder)
     (note,) = (tmp_path / "cache/synthscore/revisions").iterdir()
     note.write_text(damaged)
-    assert [folder_revision(folder) for _ in range(2)] == [before] * 2
+    assert [revision_of(folder) for _ in range(2)] == [before] * 2
     assert hashed == [2, 2]
 
 
 def test_without_a_cache_folder_it_is_hashed_each_time(folder, hashed, tmp_path):
     (tmp_path / "cache").write_text("a file is in the way")
-    assert folder_revision(folder) == folder_revision(folder)
+    assert revision_of(folder) == revision_of(folder)
     assert hashed == [2, 2]
+
+
+def test_the_revision_of_a_gguf_file_is_the_beginning_of_its_hash(tmp_path):
+    for name in ("one.gguf", "two.gguf"):
+        (tmp_path / name).write_bytes(b"a model in one file")
+    assert {revision_of(tmp_path / name) for name in ("one.gguf", "two.gguf")} == {
+        hashlib.sha256(b"a model in one file").hexdigest()[:12]
+    }

@@ -13,7 +13,7 @@ from scipy import stats
 
 from synthscore.errors import InputError
 from synthscore.evaluation import correlation
-from synthscore.evaluation.agreement import ALIASES, LEVELS, NAN_POLICIES, agreement
+from synthscore.evaluation.agreement import ALIASES, LEVELS, agreement
 from synthscore.evaluation.correlation import STATISTICS
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
@@ -27,7 +27,7 @@ SCIPYS = {
 }
 VALUES = st.lists(st.integers(-5, 5).map(float), min_size=2, max_size=12)
 FEW = settings(max_examples=30)
-COUNTS = ("n_contexts", "n_skipped", "n_constant", "n_short", "n", "n_unscored", "n_unrated")
+COUNTS = ("n_contexts", "n_skipped", "n_constant", "n", "n_unscored", "n_unrated")
 
 
 def counts(found):
@@ -45,7 +45,7 @@ def tables(draw, missing=True):
     return draw(column), draw(column), draw(names[0]), draw(names[1])
 
 
-def slow(values, human, contexts, systems, level, statistic, policy="zero"):
+def slow(values, human, contexts, systems, level, statistic):
     """As the equations say, one text after the other; NaN where there is no value."""
     rows = [row for row in zip(values, human, contexts, systems, strict=True) if not np.isnan(row[:2]).any()]
     if level == "per_context":
@@ -61,9 +61,9 @@ def slow(values, human, contexts, systems, level, statistic, policy="zero"):
     for group in groups:
         x, y = np.array(group).T
         if len(set(y)) == 1:
-            found.append(NAN_POLICIES[policy].equal_ratings)
+            found.append(None)
         elif len(set(x)) == 1:
-            found.append(NAN_POLICIES[policy].equal_scores)
+            found.append(0.0)
         else:
             found.append(SCIPYS[statistic](x, y))
     found = [value for value in found if value is not None]
@@ -136,19 +136,18 @@ def test_two_contexts_of_three_systems_are_as_computed_by_hand(level, statistic)
     columns = [1, 2, 3, 2, 4, 3], [1, 2, 3, 1, 2, 3], list("aaabbb"), list("stustu")
     found = agreement(*columns, level=level, statistic=statistic)
     assert found.value == pytest.approx(WORKED[level, statistic])
-    assert counts(found) == (2, 0, 0, 0, 3 if level == "system" else 6, 0, 0)
+    assert counts(found) == (2, 0, 0, 3 if level == "system" else 6, 0, 0)
     assert (found.low, found.high, found.note) == (None, None, "")
 
 
-@pytest.mark.parametrize("policy", NAN_POLICIES)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("statistic", STATISTICS)
 @settings(max_examples=15)
 @given(table=tables())
-def test_every_level_statistic_and_policy_is_the_slow_one(level, statistic, policy, table):
-    found = agreement(*table, level=level, statistic=statistic, nan_policy=policy)
+def test_every_level_and_statistic_is_the_slow_one(level, statistic, table):
+    found = agreement(*table, level=level, statistic=statistic)
     # The slow one rounds means of systems to 9 digits, so that a correlation of 0 comes out as some 1e-10.
-    assert found.value == pytest.approx(slow(*table, level, statistic, policy), abs=1e-8, nan_ok=True)
+    assert found.value == pytest.approx(slow(*table, level, statistic), abs=1e-8, nan_ok=True)
     assert bool(found.note) == np.isnan(found.value)
     values, human = np.array(table[0]), np.array(table[1])
     assert found.n_unrated == np.isnan(human).sum()
@@ -185,41 +184,11 @@ def test_a_perfect_scorer_has_1_and_its_opposite_minus_1(table):
 def test_one_context_pooled_is_that_context(values, data):
     human = data.draw(st.lists(st.integers(-5, 5).map(float), min_size=len(values), max_size=len(values)))
     for statistic in STATISTICS:
-        for policy in NAN_POLICIES:
-            one, pooled = (
-                agreement(values, human, ["a"] * len(values), level=level, statistic=statistic, nan_policy=policy)
-                for level in ("per_context", "pooled")
-            )
-            assert one.value == pytest.approx(pooled.value, nan_ok=True)
-
-
-@pytest.mark.slow
-@FEW
-@given(tables())
-def test_policies_differ_only_where_a_side_is_constant(table):
-    found = {policy: agreement(*table, nan_policy=policy) for policy in NAN_POLICIES}
-    if found["all-zero"].n_constant == 0:
-        assert len({str(each.value) for each in found.values()}) == 1
-    else:
-        assert np.isnan(found["undefined"].value)
-
-
-def test_policies_settle_constant_contexts_as_they_say():
-    contexts = list("aaabbbcccddde")
-    human = [1, 2, 3, 4, 4, 4, 1, 2, 3, 5, 5, 5, 1]
-    values = [2, 4, 3, 1, 2, 3, 7, 7, 7, 6, 6, 6, 1]  # a: 1/2; b: equal ratings; c: equal scores; d: both; e: one text
-    found = {policy: agreement(values, human, contexts, nan_policy=policy) for policy in NAN_POLICIES}
-    assert {policy: each.value for policy, each in found.items()} == pytest.approx(
-        {"zero": 0.25, "skip": 0.5, "one": 2.5 / 4, "all-zero": 0.125, "undefined": float("nan")}, nan_ok=True
-    )
-    assert {policy: counts(each)[:5] for policy, each in found.items()} == {
-        "zero": (2, 3, 1, 1, 6),
-        "skip": (1, 4, 0, 1, 3),
-        "one": (4, 1, 3, 1, 12),
-        "all-zero": (4, 1, 3, 1, 12),
-        "undefined": (4, 1, 3, 1, 12),
-    }
-    assert found["undefined"].note == "in 3 of 4 contexts all ratings or all scores are equal"
+        one, pooled = (
+            agreement(values, human, ["a"] * len(values), level=level, statistic=statistic)
+            for level in ("per_context", "pooled")
+        )
+        assert one.value == pytest.approx(pooled.value, nan_ok=True)
 
 
 def test_contexts_are_averaged_not_pooled():
@@ -245,11 +214,11 @@ def test_an_unscored_text_is_left_out_and_its_context_counted():
 def test_scores_that_are_null_are_counted_not_zero():
     found = agreement([None, 1, 2, None, 5], [1, 2, 3, None, None], list("aaabb"))
     assert found.value == 1
-    assert counts(found) == (1, 1, 0, 1, 2, 1, 2)
+    assert counts(found) == (1, 1, 0, 2, 1, 2)
     for level in LEVELS:
         found = agreement([None] * 4, [1, 2, 3, 4], list("aabb"), list("stst"), level=level)
         assert np.isnan(found.value)
-        assert (found.n_unscored, found.n_contexts, found.n_skipped, found.n_short) == (4, 0, 2, 2)
+        assert (found.n_unscored, found.n_contexts, found.n_skipped) == (4, 0, 2)
         assert found.note.startswith({"per_context": "none of 2 contexts", "pooled": "0 texts"}.get(level, "0 systems"))
 
 
@@ -258,7 +227,7 @@ def test_systems_are_compared_by_their_means_over_texts_that_have_both():
     human = [1, 3, 2, np.nan, 9, 4]
     found = agreement(values, human, list("aaabbb"), list("stustu"), level="system", statistic="pearson")
     assert found.value == pytest.approx(pearson([1, 2, 3.5], [1, 3, 3]))
-    assert counts(found) == (2, 0, 0, 0, 3, 1, 1)
+    assert counts(found) == (2, 0, 0, 3, 1, 1)
 
 
 def test_means_that_differ_by_rounding_alone_are_tied():
@@ -287,7 +256,6 @@ def test_constant_ratings_have_no_correlation_and_it_is_said(level):
     assert "all ratings" in found.note
     assert found.n_constant == 0  # it is left out
     assert agreement(columns[1], columns[0], *columns[2:], level=level).value == 0  # equal scores
-    assert agreement(*columns, level=level, nan_policy="one").value == 1
 
 
 def test_columns_of_different_length_are_refused():
@@ -298,7 +266,7 @@ def test_columns_of_different_length_are_refused():
 
 
 def test_unknown_names_are_refused():
-    for option in ({"level": "sample"}, {"statistic": "kappa"}, {"nan_policy": "drop"}):
+    for option in ({"level": "sample"}, {"statistic": "kappa"}):
         with pytest.raises(InputError, match="expected one of"):
             agreement([1, 2], [1, 2], "aa", "st", **option)
     with pytest.raises(InputError, match="expected the system of each text"):
@@ -331,19 +299,16 @@ def rows_of(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", NAN_POLICIES)
-def test_summevals_attributes_correlate_as_computed_slowly(policy):
+def test_summevals_attributes_correlate_as_computed_slowly():
     rows = rows_of("summeval")
     human = {name: [row["human"][name] for row in rows] for name in rows[0]["human"]}
     names = [[row[column] for row in rows] for column in ("context_id", "system")]
     for one in human:
         for other in human:
             for level in LEVELS:
-                for statistic in STATISTICS if policy == "zero" else ("spearman",):
-                    expected = slow(human[one], human[other], *names, level, statistic, policy)
-                    found = agreement(
-                        human[one], human[other], *names, level=level, statistic=statistic, nan_policy=policy
-                    )
+                for statistic in STATISTICS:
+                    expected = slow(human[one], human[other], *names, level, statistic)
+                    found = agreement(human[one], human[other], *names, level=level, statistic=statistic)
                     assert found.value == pytest.approx(expected, nan_ok=True)
 
 
@@ -358,11 +323,3 @@ def test_published_benchmarks_have_as_many_constant_contexts_as_is_known():
             human = [row["human"][attribute] for row in rows]
             found = agreement(np.arange(len(rows)), human, [row["context_id"] for row in rows])
             assert found.n_skipped == n, (name, attribute)
-
-
-def test_skipping_or_zero_moves_summevals_fluency_and_consistency():
-    rows = rows_of("summeval")
-    columns = [[row["human"][name] for row in rows] for name in ("fluency", "consistency")]
-    contexts = [row["context_id"] for row in rows]
-    found = [round(agreement(*columns, contexts, nan_policy=policy).value, 3) for policy in ("skip", "all-zero")]
-    assert found == [0.446, 0.419]

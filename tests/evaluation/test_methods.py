@@ -63,7 +63,7 @@ def test_kinds_of_all_modules_are_there_each_once_with_one_line_about_it():
     modules = (ladders_, rating, comparing, overlap_metrics, floors)
     names = [name for module in modules for name in module.KINDS]
     assert set(names) == KINDS.keys() - set(ELSEWHERE)
-    assert len(set(names)) == len(names) == 26
+    assert len(set(names)) == len(names) == 25
     for kind in KINDS.values():
         assert isinstance(kind, Kind)
         assert len(kind.summary.splitlines()) == 1
@@ -71,7 +71,7 @@ def test_kinds_of_all_modules_are_there_each_once_with_one_line_about_it():
 
 
 def test_an_unknown_method_is_told_which_there_are():
-    with pytest.raises(MethodError, match=r"no method 'geval'. There are: ladder, .*g-eval.*zsum\(A,B\)"):
+    with pytest.raises(MethodError, match=r"no method 'geval'. There are: ladder, .*g-eval.*; and file:PATH"):
         method("geval")
     with pytest.raises(MethodError, match=r"no method ''"):
         method(" ")
@@ -110,23 +110,13 @@ def test_an_unknown_option_is_told_which_there_are(spec, message):
 
 
 def test_methods_in_one_text_are_told_apart():
-    assert split_methods("length, g-eval:samples=20,seed=1 ,zsum(ladder,poe-bt:calls=8,orders=one),file:a.jsonl") == [
-        *("length", "g-eval:samples=20,seed=1", "zsum(ladder,poe-bt:calls=8,orders=one)", "file:a.jsonl")
+    assert split_methods("length, g-eval:samples=20,seed=1 ,poe-bt:calls=8, orders=one,file:a.jsonl") == [
+        *("length", "g-eval:samples=20,seed=1", "poe-bt:calls=8, orders=one", "file:a.jsonl")
     ]
     assert split_methods("length") == ["length"]
-    for broken in ("", "length,,overlap", "zsum(length,overlap", "zsum(length))"):
-        with pytest.raises(MethodError, match=r"a bracket is open or a name is empty"):
+    for broken in ("", "length,,overlap", "length,"):
+        with pytest.raises(MethodError, match=r"a name is empty"):
             split_methods(broken)
-
-
-def test_sums_are_made_of_specs_with_their_options():
-    engine = FakeEngine(reading_judge())
-    parts = [scores("g-eval", engine=engine), scores("poe-bt:calls=6,orders=one", engine=engine)]
-    total = scores("ranksum(g-eval,poe-bt:calls=6,orders=one)", engine=engine)
-    ranks = [[1 + sum(other < value for other in group) for value in group] for p in parts for group in (p.values[:4],)]
-    assert total.values[:4].tolist() == np.sum(ranks, axis=0).tolist()
-    with pytest.raises(MethodError, match=r"'mean', expected one of zsum, ranksum"):
-        method("mean(length,overlap)")
 
 
 def test_a_file_is_a_method(tmp_path):

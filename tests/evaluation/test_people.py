@@ -4,14 +4,12 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from synthscore.errors import InputError
 from synthscore.evaluation.agreement import LEVELS, agreement
 from synthscore.evaluation.bootstrap import draw_contexts
 from synthscore.evaluation.correlation import STATISTICS, correlation
-from synthscore.evaluation.people import krippendorff_alpha, reliability
+from synthscore.evaluation.people import reliability
 from synthscore.evaluation.ratings import RatedText, Ratings
 from tests.evaluation.test_agreement import rows_of
 
@@ -124,13 +122,12 @@ def test_a_person_who_gives_a_point_more_changes_nothing():
     for level in LEVELS:
         one, other = (reliability(each, "a", level=level) for each in (ratings, lenient))
         assert one.ceiling == pytest.approx(other.ceiling)
-        assert one.alpha > other.alpha  # which knows no persons
 
 
 def test_people_of_one_mind_leave_the_ceiling_at_1():
     for level in LEVELS:
         found = reliability(ratings_of([[k % 5, k % 5] for k in range(12)]), "a", level=level)
-        assert (found.one_against_others, found.reliability, found.ceiling, found.alpha) == pytest.approx((1, 1, 1, 1))
+        assert (found.one_against_others, found.reliability, found.ceiling) == pytest.approx((1, 1, 1))
 
 
 def test_the_ceiling_has_an_interval_of_contexts():
@@ -168,38 +165,8 @@ def test_texts_that_one_person_rated_are_left_out_and_counted():
             reliability(nothing, "a")
         assert error.value.value == "a"
     found = reliability(ratings_of([[1, 1], [1, 1]]), "a")
-    assert np.isnan([found.one_against_others, found.ceiling, found.alpha]).all()
+    assert np.isnan([found.one_against_others, found.ceiling]).all()
     assert found.note.startswith("in no context do two texts have different mean ratings")
-
-
-# ------------------------------------------------------------------------------------------------- alpha
-
-KRIPPENDORFF = [  # his four observers of twelve units
-    [1, 2, 3, 3, 2, 1, 4, 1, 2, NAN, NAN, NAN],
-    [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, NAN, 3],
-    [NAN, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, NAN],
-    [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, NAN],
-]
-
-
-def test_alpha_is_that_of_krippendorffs_example():
-    single = np.array(KRIPPENDORFF).T
-    assert krippendorff_alpha(single) == pytest.approx(0.849, abs=5e-4)
-    assert krippendorff_alpha(single, ordinal=True) == pytest.approx(0.815, abs=5e-4)
-
-
-@settings(max_examples=60)
-@given(st.lists(st.lists(st.sampled_from([NAN, 1.0, 2.0, 3.5, 4.0]), min_size=3, max_size=3), min_size=2, max_size=9))
-def test_alpha_is_the_packages(single):
-    package = pytest.importorskip("krippendorff", reason="needs synthscore[dev]")
-    single = np.array(single)
-    paired = single[(~np.isnan(single)).sum(axis=1) > 1]
-    if len(np.unique(paired[~np.isnan(paired)])) < 2:
-        assert np.isnan(krippendorff_alpha(single))
-        return
-    for scale in ("interval", "ordinal"):
-        expected = package.alpha(single.T, level_of_measurement=scale)
-        assert krippendorff_alpha(single, ordinal=scale == "ordinal") == pytest.approx(expected, abs=1e-9)
 
 
 # ------------------------------------------------------------------------------------------------- published data
@@ -220,9 +187,6 @@ def test_people_agree_on_summeval_as_was_found():
     found = {name: reliability(ratings, name) for name in ratings.attributes}
     assert {name: round(each.ceiling, 3) for name, each in found.items()} == {
         "coherence": 0.898, "consistency": 0.903, "fluency": 0.855, "relevance": 0.797,
-    }  # fmt: skip
-    assert {name: round(each.alpha, 3) for name, each in found.items()} == {
-        "coherence": 0.585, "consistency": 0.907, "fluency": 0.756, "relevance": 0.502,
     }  # fmt: skip
     assert [found["consistency"].n_contexts, found["coherence"].n_texts, found["coherence"].n_single] == [48, 600, 200]
 

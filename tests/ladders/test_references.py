@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import LadderError, ReferencesError
-from synthscore.ladders.compare import diff, verify
+from synthscore.ladders.card import card_text
 from synthscore.ladders.references import References
+from synthscore.ladders.release import DATA, SPLIT
+from synthscore.ladders.verify import verify
 from synthscore.signature import text_hash
 from synthscore.types import Context, Ladder, Rung
 
@@ -278,7 +280,7 @@ def test_the_hash_follows_texts_and_contexts_alone(ladders):
     assert References((ladder("a", provenance={}),)).hash == References((ladder("a"),)).hash
 
 
-# ------------------------------------------------------------------------------------------------- verify and diff
+# ------------------------------------------------------------------------------------------------- verify
 
 
 def set_(row, name, value):
@@ -351,43 +353,12 @@ def test_a_tampered_ladder_that_is_none_any_more_is_not_loaded(tmp_path, ladders
         References.load(tmp_path / "out")
 
 
-def test_diff_lists_what_changed(tmp_path, ladders):
-    old = References(tuple(ladders))
-    assert diff(old, old) == []
-    changed = ladder("c1", task="story", attribute="surprise", n=5, t4="Better.")
-    news = (ladder("c9"), changed, replace(ladders[0], context=None), ladders[2])
-    assert diff(old, References(news)) == [
-        "changed story/c1/surprise: text of rungs 4",
-        "removed summarization/c1/fluency",
-        "changed summarization/c2/fluency: context",
-        "added summarization/c9/coherence",
-    ]
-    other = References((ladder("c1"), ladder("c2", "fluency", provenance={}), ladder("c1", "fluency", n=3)))
-    assert diff(old, other) == [
-        "removed story/c1/surprise",
-        "changed summarization/c1/coherence: text of rungs 1",
-        "changed summarization/c1/coherence: status of rungs 1",
-        "changed summarization/c1/coherence: provenance of rungs 2",
-        "changed summarization/c1/fluency: context",
-        "changed summarization/c1/fluency: n_rungs",
-        "changed summarization/c1/fluency: text of rungs 3",
-        "changed summarization/c1/fluency: provenance of rungs 1, 2",
-        "changed summarization/c2/fluency: provenance of rungs 1, 2, 3",
-    ]
-
-
-def test_two_runs_of_the_same_generation_do_not_differ():
-    runs = [References((ladder(provenance=FULL | {"created_at": f"2025-01-0{day}T00:00:00+00:00"}),)) for day in (1, 2)]
-    assert diff(*runs) == []
-    other_seed = References((ladder(provenance=FULL | {"seed": 4}),))
-    assert diff(runs[0], other_seed) == ["changed summarization/c1/coherence: provenance of rungs 1, 2, 3"]
-
-
 # ------------------------------------------------------------------------------------------------- the card
 
 
 def test_the_card_counts_and_names_what_is_inside(ladders):
-    text = References(ladders).card(licence="CC0 for all | texts", description="About news.", release="News 1")
+    about = {"licence": "CC0 for all | texts", "description": "About news.", "release": "News 1"}
+    text = card_text(ladders, "0" * 64, DATA, SPLIT, **about)
     assert text.startswith('---\npretty_name: "News 1"\nlicense: other\nlicense_name: "CC0 for all | texts"\n')
     for line in (
         "# News 1",
@@ -400,7 +371,7 @@ def test_the_card_counts_and_names_what_is_inside(ladders):
         "## What it is not",
     ):
         assert line in text
-    assert "None stated" in References(()).card()
+    assert "None stated" in card_text((), "0" * 64, DATA, SPLIT)
 
 
 def test_a_copied_release_is_still_verified(tmp_path, ladders):

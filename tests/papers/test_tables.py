@@ -189,7 +189,7 @@ def test_an_agreement_is_that_of_the_method_with_people():
     ratings = made_up("summeval")
     made = make_table("ca1", {"summeval": ratings}, {}, methods={"QuestEval": "length"}, n_resamples=10)
     scores = method("length")(ratings, "fluency", Tools()).values
-    found = agreement(scores, ratings.human("fluency"), ratings.context_ids, nan_policy="zero")
+    found = agreement(scores, ratings.human("fluency"), ratings.context_ids)
     assert made.cell("QuestEval", "FLU").value == pytest.approx(100 * found.value)
     assert made.cell("QuestEval", "FLU").n_contexts == found.n_contexts
 

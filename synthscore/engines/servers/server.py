@@ -64,7 +64,7 @@ class Server:
             raise EngineError(f"method is {method!r}, expected 'auto' or one of {', '.join(METHODS)}")
         self.url = url.rstrip("/")
         self._http = Http(self.url, timeout_s)
-        entry = self._find_model(model)
+        entry = find_model(self._http, self.url, model)
         self.model, self._named = str(entry["id"]), ""
         owner = str(entry.get("owned_by", ""))
         owner = OWNERS.get(owner, owner)
@@ -104,11 +104,19 @@ class Server:
 
     def check(self) -> None:
         """raises : ServerError, unless the server answers and has the model."""
-        if "owned_by" in self._find_model(self.model):
+        if "owned_by" in find_model(self._http, self.url, self.model):
             return
         self._known(_PROBE, _LABELS)  # it lists no models
 
     # -------------------------------------------------------------------------------------------- asking
+
+    def together(self, questions: Sequence[Question]) -> list[list[int]]:
+        """Which questions go in one request: each by itself."""
+        return [[row] for row in range(len(questions))]
+
+    def answer_all(self, questions: Sequence[Question]) -> list[Reply]:
+        """Of questions that go together. raises : as `answer`"""
+        return [self.answer(question) for question in questions]
 
     def answer(self, question: Question) -> Reply:
         """A text is drawn with its seed as the server sees fit: some promise to draw the same again, none to draw what
@@ -228,31 +236,6 @@ class Server:
 
     # -------------------------------------------------------------------------------------------- what it can do
 
-    def _find_model(self, wanted: str | None) -> Mapping[str, Any]:
-        """The entry of the server's list of models; the name alone, where it is given and no list is."""
-        try:
-            reply = self._http.get("/models")
-            with self._http.reading(reply):
-                entries = {str(entry["id"]): entry for entry in reply["data"]}
-        except ServerError as error:
-            if wanted is None or error.status in (None, 401, 403):
-                raise
-            entries = {}
-        if wanted is not None and not entries:
-            return {"id": wanted}
-        if wanted is None and len(entries) == 1:
-            return dict(next(iter(entries.values())))
-        if wanted is None or wanted not in entries:
-            names = ", ".join(list(entries)[:10]) + (", ..." if len(entries) > 10 else "")
-            what = "several models" if wanted is None else f"no model {wanted!r}"
-            raise ServerError(
-                f"the server {self.url} has {what if entries else 'no models'}; it has: {names or 'none'}. "
-                f"Name one of them: {self.url}#MODEL",
-                fatal=True,
-                model=wanted,
-            )
-        return dict(entries[wanted])
-
     def _version(self) -> str:
         """The server software's version, as far as it reports; "" if it does not."""
         if not self._software.version_at:
@@ -332,7 +315,7 @@ class Server:
         from transformers import AutoTokenizer
 
         try:
-            tokens = PromptTokenizer(AutoTokenizer.from_pretrained(name), self._max_length)
+            tokens = PromptTokenizer(AutoTokenizer.from_pretrained(name, trust_remote_code=False), self._max_length)
         except Exception as error:  # transformers raises whatever it likes
             raise EngineError(
                 f"the tokenizer {name!r} of the server {self.url} cannot be loaded here ({str(error)[:200]}). "
@@ -354,6 +337,36 @@ class Server:
     def _spelled(self, token: int) -> str:
         assert self.tokens is not None
         return str(self.tokens.tokenizer.decode([token]))
+
+
+def find_model(http: Http, url: str, wanted: str | None) -> Mapping[str, Any]:
+    """What the server says of its model. One that is named need not be listed where nothing is, or there is no list
+    (transformers serve without a hub cache: HTTP 500, and it hangs up).
+
+    raises : ServerError
+    """
+    try:
+        reply = http.get("/models")
+    except ServerError as error:
+        if wanted is None or not (error.cut or error.status in (404, 405, 500)):
+            raise
+        reply = {"data": []}
+    with http.reading(reply):
+        entries = {str(entry["id"]): entry for entry in reply["data"]}
+    if wanted is None and len(entries) == 1:
+        return dict(next(iter(entries.values())))
+    if wanted is not None and not entries:
+        return {"id": wanted}
+    if wanted is None or wanted not in entries:
+        names = ", ".join(list(entries)[:10]) + (", ..." if len(entries) > 10 else "")
+        what = "several models" if wanted is None else f"no model {wanted!r}"
+        raise ServerError(
+            f"the server {url} has {what if entries else 'no models'}; it has: {names or 'none'}. "
+            f"Name one of them: {url}#MODEL",
+            fatal=True,
+            model=wanted,
+        )
+    return dict(entries[wanted])
 
 
 def stable_name(model: str) -> str:

@@ -128,7 +128,7 @@ def _of_source(name: str, words: str, share: Callable[[str, str], float | str], 
 
 
 def constant() -> Method:
-    """0 for every text: shows what a table does with a method that tells no texts apart (its NaN policy)."""
+    """0 for every text: shows what a table makes of a method that tells no texts apart."""
     return PerText(lambda ratings: [0.0] * len(ratings), signed(method="constant"))
 
 
@@ -148,6 +148,6 @@ KINDS: Mapping[str, Kind] = {
     "overlap": Kind(overlap, "share of the text's word pairs that its source holds"),
     "copied-span": Kind(copied_span, "share of the text that is one copied run of words"),
     "type-token-ratio": Kind(type_token_ratio, "different words / words"),
-    "constant": Kind(constant, "0 for every text: what the NaN policy makes of it"),
+    "constant": Kind(constant, "0 for every text: what a table makes of it"),
     "random": Kind(random, "a draw a text: what chance gives"),
 }

@@ -1,4 +1,4 @@
-"""What is wrong with a release, and how two sets of ladders differ, in words. Judges nothing."""
+"""A release -> what is wrong with it, in words. Judges nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 from ..errors import ReferencesError
 from ..io.fields import shorten
 from ..signature import text_hash
-from ..types import Ladder
 from .references import FORMAT, MANIFEST, References, file_sha256, read_manifest
 from .release import DATA, Key, grouped, ladder_rows, rows_ladder, rows_ladders, source_rows
 
@@ -84,33 +83,3 @@ def _manifest_problems(path: Path, rows: list[dict[str, Any]]) -> list[str]:
         "n_ladders": (manifest.get("n_ladders"), len(grouped(rows))),
     }
     return [f"{name} is {has}, {MANIFEST} says {stated}" for name, (stated, has) in found.items() if stated != has]
-
-
-def diff(old: References, new: References) -> list[str]:
-    """What to do to `old` to get `new`, ladder by ladder, in words; nothing if they hold the same, whenever made."""
-    changes = []
-    for key in sorted(old.by_key.keys() | new.by_key.keys()):
-        before, after, name = old.by_key.get(key), new.by_key.get(key), "/".join(key)
-        if before and after:
-            changes += [f"changed {name}: {change}" for change in _changes(before, after)]
-        else:
-            changes.append(f"{'removed' if before else 'added'} {name}")
-    return changes
-
-
-def _changes(old: Ladder, new: Ladder) -> Iterator[str]:
-    if old.context != new.context:
-        yield "context"
-    if old.n_rungs != new.n_rungs:
-        yield "n_rungs"
-    pairs = list(zip(old.rungs, new.rungs, strict=False))
-    made = [[(r.parents, r.fraction, dict(r.provenance) | {"created_at": None}) for r in pair] for pair in pairs]
-    changed = {
-        "text": [a.level for a, b in pairs if a.text != b.text],
-        "status": [a.level for a, b in pairs if (a.status, a.reason) != (b.status, b.reason)],
-        "provenance": [level for level, (a, b) in enumerate(made, 1) if a != b],
-    }
-    changed["text"] += range(len(pairs) + 1, max(old.n_rungs, new.n_rungs) + 1)
-    for what, levels in changed.items():
-        if levels:
-            yield f"{what} of rungs {', '.join(map(str, levels))}"

@@ -1,4 +1,4 @@
-"""Rankings + people's ratings of the candidates -> agreement. A candidate goes by its id, or by its system."""
+"""Rows -> people's ratings of candidates, each of which goes by its id, or by its system."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import InputError
-from ..io.fields import Row, check_number, find_id, require_number, row_error
-from ..io.files import Source, read_rows
-from ..ranking.result import Rankings
-from ..ranking.sets import Group
-from ..types import FloatArray
-from .agreement import Agreement, agreement
+from synthscore.errors import InputError
+from synthscore.io.fields import Row, check_number, find_id, require_number, row_error
+from synthscore.io.files import Source, read_rows
+from synthscore.ranking.sets import Group
+from synthscore.types import FloatArray
 
 Human = float | Mapping[str, float | None]
 """A rating, or attribute -> rating; None where nobody rated."""
@@ -81,32 +79,6 @@ class CandidateRatings:
                 "--attribute"
             )
         return human[attribute]
-
-
-def agreement_with_people(
-    rankings: Rankings, ratings: CandidateRatings, attribute: str | None = None
-) -> dict[str, Agreement]:
-    """Attribute ("" where none is named) -> Spearman's correlation inside each group, mean over groups.
-
-    attribute : of rankings that name none
-    raises : InputError for ratings of other attributes
-    """
-    parts: dict[str, list[tuple[str, FloatArray, FloatArray]]] = {}
-    for group, ranking in rankings.of.items():
-        ids = rankings.ids[group]
-        # Equal but for rounding is equal, or ties would be split by noise.
-        scores = np.full(len(ids), np.nan) if isinstance(ranking, str) else np.round(ranking.scores, 9)
-        name = dict(zip(rankings.by, group, strict=True)).get("attribute", "")
-        human = ratings.of(ids, rankings.by, group, attribute)
-        parts.setdefault(name, []).append(("/".join(group), scores, human))
-    return {
-        name: agreement(
-            np.concatenate([scores for _, scores, _ in groups]),
-            np.concatenate([human for _, _, human in groups]),
-            [group for group, scores, _ in groups for _ in scores],
-        )
-        for name, groups in parts.items()
-    }
 
 
 def _human(row: Row) -> Human:

@@ -1,0 +1,74 @@
+"""A column of scores out of a file, so that what any other tool gives the texts stands in the same tables.
+
+    file:PATH                          columns score, id or context_id and system, and attribute
+    file:PATH:score=COLUMN,id=COLUMN   where they have other names
+
+Rows without a column attribute count on every attribute. A higher score is better.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...io.scores import Scores
+from ...signature import Signature
+from ..join import NO_ROW, join
+from ..ratings import Ratings
+from .base import Kind, Method, MethodError, Tools, scored, signed
+
+
+def file_column(name: str) -> Method:
+    """The method of a spec's text behind "file:".
+
+    raises : MethodError for a path that is no file, or an option that is not there
+    """
+    path, options = re.fullmatch(r"(.*?)(?::(\w+=.*))?", name.strip(), re.DOTALL).groups()  # type: ignore[union-attr]
+    if not Path(path).is_file():
+        raise MethodError(
+            f"cannot read the scores file:{name}: there is no file {path!r}. Check the path", spec=f"file:{name}"
+        )
+    return Kind(_file, "", fixed={"path": Path(path)}).method(f"file:{name}", options or "")
+
+
+def _file(
+    path: Path,
+    score: str = "score",
+    id: str = "id",
+    context_id: str = "context_id",
+    system: str = "system",
+    attribute: str = "attribute",
+) -> Method:
+    given = {"score": score, "id": id, "context_id": context_id, "system": system, "attribute": attribute}
+    return FileColumn(path, {name: column for name, column in given.items() if column != name})
+
+
+@dataclass(frozen=True, slots=True)
+class FileColumn:
+    """Scores out of a file. fields : our name -> the file's column, where they differ
+
+    Signed with the file's hash and, where its rows have one signature, the parts of that: file.model:...
+    raises : InputError where two rows are about one text and attribute, or none is about a rated text
+    """
+
+    path: Path
+    fields: Mapping[str, str]
+
+    def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
+        found = join(ratings, self.path, fields=self.fields, attribute=attribute)
+        if attribute not in found.scores:
+            raise MethodError(
+                f"{self.path} holds no scores on {attribute}, only on {', '.join(found.scores)}. Leave it or the "
+                "file out",
+                attribute=attribute,
+            )
+        scores, lost = found.scores[attribute], "; ".join([NO_ROW, *found.left_out])
+        rows = [replace(score, reason=lost) if score.reason == NO_ROW else score for score in scores]
+        digest = hashlib.sha256(self.path.read_bytes()).hexdigest()[:12]
+        parts = signed(method="file", file=f"{self.path.name}@{digest}", **self.fields).parts
+        if not scores.signature.mixed:
+            parts += tuple((f"file.{key}", value) for key, value in scores.signature.parts)
+        return scored(ratings, attribute, rows, Signature(parts))
