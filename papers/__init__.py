@@ -15,7 +15,17 @@ from synthscore.evaluation.methods import register
 from synthscore.evaluation.ratings import BENCHMARKS
 
 from .benchmarks import BENCHMARKS as RELEASED
-from .methods import bertscore, gptscore, meteor, pairs, unieval, zepo
+from .methods import bertscore, gptscore, meteor, pairs, prompt_scoring, unieval, zepo
 
-register({**zepo.KINDS, **pairs.KINDS, **gptscore.KINDS, **unieval.KINDS, **bertscore.KINDS, **meteor.KINDS})
+register(
+    {
+        **zepo.KINDS,
+        **pairs.KINDS,
+        **gptscore.KINDS,
+        **unieval.KINDS,
+        **bertscore.KINDS,
+        **meteor.KINDS,
+        **prompt_scoring.KINDS,
+    }
+)
 BENCHMARKS.update(RELEASED)

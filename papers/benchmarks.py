@@ -82,9 +82,8 @@ def load_benchmark(name: str, folder: str | Path) -> Ratings:
     benchmark = BENCHMARKS[name]
     file, read = _find(benchmark, Path(folder))
     try:
-        scales = {attribute: scale for attribute, scale in benchmark.scales.items() if scale}
         rows = (Row(number, row, str(file)) for number, row in enumerate(read(file), 1))
-        found = Found.of(rows, None, scales)
+        found = Found.of(rows, None)
     except InputError as error:
         raise _error(benchmark, file, str(error)) from error
     except (AttributeError, KeyError, TypeError) as error:
@@ -143,6 +142,12 @@ def _check(benchmark: Benchmark, file: Path, found: Found) -> tuple[str, ...]:
     if found.errors:
         n = len(found.errors)
         raise _error(benchmark, file, f"{n} of {found.n_rows} rows cannot be used; the first says: {found.errors[0]}")
+    for text in found.texts:
+        for attribute, scale in benchmark.scales.items():
+            for rating in (text.human.get(attribute), *text.annotators.get(attribute, ())):
+                if scale and rating is not None and not scale[0] - 1e-6 <= rating <= scale[1] + 1e-6:
+                    seen = f"{attribute} of {text.id} is {rating:g}"
+                    raise _error(benchmark, file, seen, f"{scale[0]:g} to {scale[1]:g}")
     for attribute in benchmark.scales:
         unrated = [text.id for text in found.texts if attribute not in text.human]
         if unrated:

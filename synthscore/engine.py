@@ -24,10 +24,15 @@ KINDS: tuple[Kind, ...] = ("labels", "text", "tokens")
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """What the user says to the model, and how the answer starts. Plain text throughout: special tokens come from
-    the model's chat template alone, so a string in a judged text that looks like one stays plain text."""
+    the model's chat template alone, so a string in a judged text that looks like one stays plain text.
+
+    n_shared : characters at its beginning that come before the texts that are judged: instructions and context, with
+        which other prompts begin too; 0: not known
+    """
 
     text: str
     prefill: str = ""
+    n_shared: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,8 @@ class LabelLogProbs:
     censored : bool, shape of log_probs, or None where nothing is; True: a server did not report this label, and
         log_probs holds the most that it can be
     floors : float64, shape of log_probs, or None; the least that a censored label can be, -inf (and None): not known
+    mass_reported : False where log_probs are normalised over the labels, because a judge that chooses among given
+        options does not report what else it would say
     """
 
     labels: tuple[str, ...]
@@ -61,6 +68,7 @@ class LabelLogProbs:
     tokens_computed: int = 0
     censored: BoolArray | None = None
     floors: FloatArray | None = None
+    mass_reported: bool = True
 
     def __post_init__(self) -> None:
         if self.log_probs.ndim != 2 or self.log_probs.shape[1] != len(self.labels):
@@ -82,10 +90,10 @@ class LabelLogProbs:
     def label_mass(self) -> FloatArray:
         """Probability that the answer is any of the labels, shape (n_prompts,). Near 0: wrong template or labels.
 
-        With what is censored at its floor: the least that it can be.
+        With what is censored at its floor: the least that it can be. NaN where it is not reported, or a row failed.
         """
         mass: FloatArray = (np.exp(self.log_probs) - self._open).sum(axis=1)
-        return mass
+        return mass if self.mass_reported else np.full_like(mass, np.nan)
 
     @property
     def probs(self) -> FloatArray:
@@ -254,10 +262,15 @@ def label_log_probs(
 ) -> LabelLogProbs:
     """How probable each label is as the answer to each prompt. raises : LabelError, as the engine does"""
     labels = tuple(labels)
-    return stacked(labels, engine.answer([Question(prompt, labels) for prompt in prompts], progress))
+    answers = engine.answer([Question(prompt, labels) for prompt in prompts], progress)
+    return stacked(labels, answers, MASS_UNREPORTED not in engine.signature.parts)
 
 
-def stacked(labels: tuple[str, ...], answers: Answers) -> LabelLogProbs:
+MASS_UNREPORTED = ("mass", "unreported")
+"""In the signature of an engine whose log-probabilities are normalised over the labels (mass_reported)."""
+
+
+def stacked(labels: tuple[str, ...], answers: Answers, mass_reported: bool = True) -> LabelLogProbs:
     """Answers to questions on the same labels, as columns."""
     nothing = LabelAnswer((np.nan,) * len(labels))
     failures = {row: str(answer) for row, answer in enumerate(answers.rows) if isinstance(answer, Exception)}
@@ -274,7 +287,7 @@ def stacked(labels: tuple[str, ...], answers: Answers) -> LabelLogProbs:
                 floors[row] = -np.inf if answer.floors is None else answer.floors
     other_tokens = tuple([answer.other_token for answer in rows])
     naive, computed = answers.tokens_naive, answers.tokens_computed
-    return LabelLogProbs(labels, log_probs, other_tokens, failures, naive, computed, censored, floors)
+    return LabelLogProbs(labels, log_probs, other_tokens, failures, naive, computed, censored, floors, mass_reported)
 
 
 def generate(

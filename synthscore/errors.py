@@ -68,11 +68,13 @@ class PromptTooLongError(EngineError):
 
 class ServerError(EngineError):
     """A request to a model server that failed. Attributes: `status` (of HTTP, or None), `retryable` (the same request
-    may succeed later), `fatal` (no request to this server can), `retry_after` (seconds that it asked for, or None)."""
+    may succeed later), `fatal` (no request to this server can), `cut` (the connection broke off: somebody is there),
+    `retry_after` (seconds that it asked for, or None)."""
 
     status: int | None = None
     retryable: bool = False
     fatal: bool = False
+    cut: bool = False
     retry_after: float | None = None
 
 

@@ -150,7 +150,6 @@ def runs() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
         ("poe-bt", {"debias": "mle"}),
         *[(method, {"decisions": "per_call"}) for method in ("win-ratio", "colley", "bt", "poe-g-hard")],
         *[("bt", {"prior": prior}) for prior in ("observed", "none")],
-        *[(method, {"stderr": "sandwich"}) for method in ("bt", "poe-bt", "poe-g", "poe-g-hard")],
         *[("win-ratio", {"stderr": "bootstrap", "seed": seed}) for seed in (1, 2)],
     ]:
         name = "-".join([method, *map(str, more.values())])

@@ -13,17 +13,14 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cyclopts import App, CycloptsError, Parameter
 
 from .._version import __version__
 from ..errors import InputError, SynthscoreError
-from .messages import STEP, Messages, Step
+from .messages import Messages
 from .options import BROKEN_PIPE, ERROR, INTERRUPTED, OK, USAGE, UsageError
-
-if TYPE_CHECKING:
-    from ..engine import Engine
 
 HELP = """
 Absolute quality scores for generated texts: a judge model compares each text with a ladder of synthetic references;
@@ -57,15 +54,11 @@ VERBS = (
 GROUPS = ("references", "store")
 """Verbs that have actions: an App of this name in a module of this name."""
 
-GONE = {
-    "serve": "synthscore asks servers and is none. Start vLLM (vllm serve MODEL), SGLang or llama.cpp, and name it "
-    "with --model http://HOST:PORT/v1 (docs/servers.md)",
-    "curve": "it is of papers/, beside synthscore in its repository: python -m papers curve COMPARISONS",
-}
-"""Verbs of former versions, and what to use instead."""
-
-MOVED = {
+MOVED: dict[tuple[str, ...], str] = {
+    ("serve",): "a server of its own (synthscore asks servers and is none): start vLLM (vllm serve MODEL), SGLang or "
+    "llama.cpp, and name it with --model http://HOST:PORT/v1 (docs/servers.md)",
     ("store", "import"): "python -m papers import ROWS --benchmark NAME --data FOLDER -o FILE",
+    ("curve",): "python -m papers curve COMPARISONS, beside synthscore in its repository",
     ("evaluate", "--nan-policy"): "no option: contexts whose ratings are all equal are skipped, equal scores count 0",
     ("rank", "--curve"): "python -m papers curve COMPARISONS",
     ("rank", "--human"): "synthscore rank ... -o ranking.jsonl, and synthscore evaluate ranking.jsonl --human RATINGS",
@@ -91,9 +84,12 @@ MOVED = {
         "synthscore references repair, or --scoring anchored, which does without a rung that is missing",
     ),
     ("references", "--one-order"): "synthscore references check, which always asks in both orders",
+    ("generate", "--top-p"): "generate_ladders in Python, with PromptedWriter(engine, sampling=Sampling(...))",
+    ("generate", "--max-attempts"): "generate_ladders in Python, with PromptedWriter(engine, max_attempts=...)",
     ("calibrate", "--step"): "synthscore calibrate without it; in Python, calibrate(..., step=...)",
+    ("evaluate", "--table"): "python -m papers TABLE --data DIR --model M, beside synthscore in its repository",
 }
-"""Options and actions of former versions, and what to use instead."""
+"""Verbs, actions and options of former versions, and what to use instead."""
 
 
 def build_app(argv: Sequence[str] = ("--help",)) -> App:
@@ -125,23 +121,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
     messages = Messages()
     try:
-        if argv and argv[0] in GONE:
-            raise UsageError(f"there is no `synthscore {argv[0]}` any more: {GONE[argv[0]]}")
-        for word in argv[1:]:
-            if new := MOVED.get((argv[0], word.partition("=")[0])):
-                raise UsageError(f"{word} is no option of synthscore {argv[0]} any more. Use: {new}")
         try:
-            app = build_app(tuple(argv))
-            verb, given, _ = app.parse_args(argv, exit_on_error=False, print_error=False)
+            verb, given, _ = build_app(argv).parse_args(argv, exit_on_error=False, print_error=False)
         except CycloptsError as error:
-            raise UsageError(_plain(error)) from error
+            raise UsageError(_plain(argv, error)) from error
         except InputError as error:  # of a group of options that is a noun of the library
             raise UsageError(str(error)) from error
         messages = given.arguments.get("messages", messages)
         with _plain_warnings():
             code = verb(*given.args, **given.kwargs)
         sys.stdout.flush()
-        return code if isinstance(code, int) else OK if argv else USAGE
+        return code if isinstance(code, int) else OK if {*argv} & {"--help", "-h", "--version"} else USAGE
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more when it ends
         return BROKEN_PIPE
@@ -155,19 +145,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return USAGE if isinstance(error, UsageError) else ERROR
 
 
-def _plain(error: CycloptsError) -> str:
-    """What is wrong with the command line, and where its help is."""
-    chain: Any = error.command_chain or ()
-    return f"{error} See: {' '.join(['synthscore', *chain])} --help"
-
-
-def run(argv: Sequence[str], *, engine: Engine | None = None) -> int:
-    """As `main`, for a step of the demo: with a model that is open already, and messages that are indented."""
-    before = STEP.set(Step(engine))
-    try:
-        return main(argv)
-    finally:
-        STEP.reset(before)
+def _plain(argv: Sequence[str], error: CycloptsError) -> str:
+    """What is wrong with the command line, and where its help is; or what is to be used instead."""
+    options = [word.partition("=")[0] for word in argv if word.startswith("--")]
+    for place in ((argv[0],), tuple(argv[:2]), *((argv[0], option) for option in options)):
+        if new := MOVED.get(place):
+            return f"there is no {' '.join(place)} any more. Use: {new}"
+    return f"{error} See: {' '.join(['synthscore', *(error.command_chain or ())])} --help"
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from .messages import Messages
-from .options import INCOMPLETE, OK, Input, RowsIn, UsageError
+from .options import INCOMPLETE, OK, FileIn, Input, Output, UsageError
 from .talk import counted
 
 if TYPE_CHECKING:
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def calibrate(
-    scores: RowsIn,
+    scores: FileIn,
     /,
     *,
-    guarantee: Annotated[list[str], Parameter(allow_leading_hyphen=False)],
+    guarantee: list[str],
     confidence: float = 0.9,
-    output: Annotated[str, Parameter(name=["--output", "-o"], allow_leading_hyphen=True)] = "-",
+    output: Output = "-",
     labels: Annotated[str | None, Parameter(group="labels")] = None,
     good_from: Annotated[float | None, Parameter(group="labels")] = None,
     attribute: Annotated[str | None, Parameter(name=["--attribute", "-a"], group="labels")] = None,

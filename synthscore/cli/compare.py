@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 from cyclopts import Parameter
 
-from ..errors import InputError
-from ..judging.asking import Asking
 from ..ranking import ComparisonSets, Selection
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, JUDGE, OK, Attributes, Input, Opening, RowsIn, RowsOut, UsageError
+from .options import (
+    ERROR,
+    INCOMPLETE,
+    OK,
+    Answering,
+    Attributes,
+    Input,
+    Judge,
+    RowsIn,
+    RowsOut,
+    Seed,
+    UsageError,
+    usage,
+)
 from .talk import counted, reasons
-
-Model = Annotated[str | None, Parameter(group="model", help=f"{JUDGE} (default: nano)")]
-Seed = Annotated[int, Parameter(help="of whatever is drawn")]
 
 
 @Parameter(name="*", group="judging")
 @dataclass(frozen=True, kw_only=True)
-class Judging:
+class Judging(Answering):
     """What a judge is asked about candidates."""
 
     task: str | None = None
@@ -38,13 +44,9 @@ class Judging:
     "questions about each context and attribute, on pairs that tell most; a pair in both orders is two (default: all)"
     orders: Literal["both", "one"] = "both"
     "ask about a pair in both, or in one that a coin decides"
-    prompts: str = "default"
-    "template set: default, paper, or a folder with templates of your own"
-    min_mass: float = 0.01
-    "least probability, 0 to 1, that the labels have together for an answer to count"
 
     def ask(
-        self, candidates: str, model: str | None, seed: int, opening: Opening, input: Input, messages: Messages
+        self, candidates: str, judge: Judge, seed: int, input: Input, messages: Messages
     ) -> tuple[ComparisonSets, list[str]]:
         """The answers of a judge about the candidates of a file; and in words, what was asked.
 
@@ -54,10 +56,10 @@ class Judging:
 
         if not self.task or not self.attribute:
             raise UsageError("to ask a judge, say --task T and --attribute A")
-        with checked():
+        with usage():
             selection = Selection(self.budget, self.orders, seed)
-            asking = Asking(self.protocol or "choose", False, self.prompts, self.min_mass)
-        with opening.open(model or "nano", messages) as engine:
+            asking = self.asking(self.protocol or "choose")
+        with judge.open(judge.model, messages) as engine:
             sets = compare(
                 candidates,
                 engine,
@@ -69,7 +71,7 @@ class Judging:
                 encoding=input.encoding,
                 fields=input.fields,
             )
-            cost = engine.meter.cost
+            cost = engine.cost
         n_candidates = sum(calls.n_candidates for calls in sets.sets.values())
         n_calls = sum(len(calls) for calls in sets.sets.values())
         asked = f"{counted(len(sets.sets), 'ranking')} of {counted(n_candidates, 'candidate')}"
@@ -80,16 +82,7 @@ class Judging:
             lines.append(f"{counted(n_small, 'ranking')} cannot have {self.budget} calls: all there are were asked")
         if sets.failures:
             lines += ["not answered:", *reasons(failure.reason for failure in sets.failures)]
-        return sets, [*lines, cost] if cost else lines
-
-
-@contextmanager
-def checked() -> Iterator[None]:
-    """Options, checked by the nouns that they make. raises : UsageError"""
-    try:
-        yield
-    except InputError as error:
-        raise UsageError(str(error)) from None
+        return sets, [*lines, *cost]
 
 
 def compare(
@@ -99,8 +92,7 @@ def compare(
     output: RowsOut = "-",
     judging: Judging = Judging(),
     seed: Seed = 0,
-    model: Model = None,
-    opening: Opening = Opening(),
+    judge: Judge = Judge(),
     input: Input = Input(),
     messages: Messages = Messages(),
 ) -> int:
@@ -116,15 +108,8 @@ def compare(
     shown), the natural-log probabilities log_p_first, log_p_second and log_p_tie, weight,
     signature: what `synthscore rank --comparisons` takes. The exit code is
     3 where a row could not be read, or a question was not answered.
-
-    Parameters
-    ----------
-    candidates
-        the texts: .jsonl, .json, .csv, .tsv, .parquet, a datasets folder, or - for JSONL on stdin
-    output
-        file of rows (default: JSONL on stdout)
     """
-    sets, lines = judging.ask(candidates, model, seed, opening, input, messages)
+    sets, lines = judging.ask(candidates, judge, seed, input, messages)
     sets.save(output)
     if sets.left_out:
         lines += ["left out:", *reasons(each.reason for each in sets.left_out)]

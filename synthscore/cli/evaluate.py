@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import Parameter, validators
+from cyclopts import Parameter
 
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, Attributes, Input, Opening, UsageError
+from .options import ERROR, INCOMPLETE, JUDGE, OK, Attributes, Count, FileIn, Input, Opening, Output, UsageError
 from .talk import table as as_table
 
 if TYPE_CHECKING:
@@ -20,19 +20,15 @@ if TYPE_CHECKING:
     from ..evaluation.ratings import Ratings
     from ..io.scores import Scores
 
-Natural = Annotated[int, Parameter(validator=validators.Number(gte=0))]
-
 FLOORS = ("length", "overlap", "type-token-ratio")
 """What is evaluated where no methods are named: what costs nothing, and any judge should be better than."""
 
-PAPERS = "python -m papers TABLE --data DIR --model M"
-
 
 def evaluate(
-    scores: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    scores: FileIn | None = None,
     /,
     *,
-    output: Annotated[str | None, Parameter(name=["--output", "-o"])] = None,
+    output: Output | None = None,
     json_: Annotated[bool, Parameter(name="--json")] = False,
     list_: Annotated[bool, Parameter(name="--list")] = False,
     human: str | None = None,
@@ -46,11 +42,10 @@ def evaluate(
     prompts: str = "default",
     level: list[Literal["per_context", "pooled", "system"]] | None = None,
     statistic: list[Literal["spearman", "pearson", "kendall"]] | None = None,
-    resamples: Natural = 1000,
-    seed: Natural = 0,
+    resamples: Count = 1000,
+    seed: Count = 0,
     against: str | None = None,
-    model: Annotated[list[str] | None, Parameter(name=["--model", "-m"])] = None,
-    table: Annotated[list[str] | None, Parameter(show=False)] = None,
+    model: Annotated[list[str] | None, Parameter(name=["--model", "-m"], help=f"{JUDGE}; may be repeated")] = None,
     reading: Input = Input(),
     opening: Opening = Opening(),
     messages: Messages = Messages(),
@@ -111,11 +106,6 @@ def evaluate(
         of --resamples
     against
         the differences from this method, with intervals; SCORES go by their name
-    model
-        the judge: nano, a model on the hub, a folder, a GGUF file, http://HOST:PORT/v1#MODEL, or recorded:STORE; may
-        be repeated
-    table
-        moved to papers/
     """
     from ..errors import InputError
     from ..evaluation import Settings
@@ -143,7 +133,6 @@ def evaluate(
         (references and not climbing, f"--references {nothing} uses ladders. Leave it out, or name one that does"),
         (climbing and not references, f"{', '.join(climbing)} needs ladders. Name them: --references FOLDER"),
         (prompts != "default" and not asking, f"--prompts {prompts} {nothing} asks a judge. Leave it out"),
-        (table, f"the papers' tables are made by papers/, beside synthscore in its repository: {PAPERS}"),
         (human and benchmark, "both of --human and --benchmark are given. Name one of them"),
         (not human and not benchmark, "neither of --human and --benchmark is given. Name one of them"),
         (bool(benchmark) != bool(data), "--benchmark and --data go together. Name the folder that its files are in"),
@@ -197,7 +186,7 @@ def evaluate(
         evaluation = evaluation_of(
             ratings, columns, attributes=attributes, settings=settings, left_out=left_out, progress=lambda *_: bar(1)
         )
-        costs = [each.judge.meter.cost for each in tools.values()]  # type: ignore[union-attr]
+        costs = [line for each in tools.values() for line in each.judge.cost]  # type: ignore[union-attr]
     if output:
         evaluation.save(output)
     if json_:
@@ -208,7 +197,7 @@ def evaluate(
         print(json.dumps(figures, ensure_ascii=False, allow_nan=False))
     else:
         print("\n".join(agreeing.lines(evaluation, levels, statistics)))
-    messages.note(*filter(None, costs), *agreeing.signatures(evaluation))
+    messages.note(*costs, signature="\n".join(agreeing.signatures(evaluation)))
     status = {score.status for each in evaluation.scores.values() for score in each}
     if status <= {"unscored"}:
         messages.warn("nothing could be scored")

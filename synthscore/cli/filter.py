@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..judging.asking import Asking
+from ..signature import Signature
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, JUDGE, OK, Attributes, Input, Opening, Revision, RowsIn, RowsOut, UsageError
-from .scoring import AskingOptions, Scoring, asked_line, merged, usage
+from .options import (
+    ERROR,
+    INCOMPLETE,
+    OK,
+    AskingOptions,
+    Input,
+    Judge,
+    MoreRows,
+    On,
+    RowsIn,
+    RowsOut,
+    UsageError,
+    usage,
+)
+from .scoring import Scoring, asked_line
 
 if TYPE_CHECKING:
     from ..thresholds.filter import Filtered
     from ..thresholds.rules import Rule
-
-MoreRows = Annotated[str | None, Parameter(validator=RowsOut.__metadata__[0].validator, allow_leading_hyphen=True)]
 
 
 def filter(
     targets: RowsIn,
     /,
     *,
-    references: str,
-    revision: Revision = None,
-    task: str | None = None,
-    attribute: Attributes = None,
-    min_score: Annotated[float | None, Parameter(allow_leading_hyphen=True)] = None,
+    on: On,
+    min_score: float | None = None,
     alpha: float | None = None,
     certificate: str | None = None,
     output: RowsOut = "-",
@@ -35,8 +42,7 @@ def filter(
     unsure: MoreRows = None,
     asking: AskingOptions = Asking(),
     scoring: Scoring = Scoring(),
-    model: Annotated[str, Parameter(group="model", help=JUDGE)] = "nano",
-    opening: Opening = Opening(),
+    judge: Judge = Judge(),
     input: Input = Input(),
     messages: Messages = Messages(),
 ) -> int:
@@ -48,14 +54,10 @@ def filter(
       $ synthscore filter targets.jsonl --references ladders/ --certificate c.json -o kept.jsonl
 
     Keeps the rows whose text scores well enough on the rung scale (see `synthscore score --help`): as they
-    were, all their columns unchanged, in their order. What is well enough: a score of --min-score X or more;
-    with --alpha P and --scoring anchored, X or more with probability 1 - P, by the score's error; or what
-    `synthscore calibrate` has certified (--certificate FILE), and then other scores are refused.
-
-    A row is unsure where the score does not decide it: the probability is neither high nor low; a
-    certificate has two thresholds, and it lies between them; or it is unscored, and where some rungs have no
-    verdict, neither the least nor the greatest that it could score decides. Unsure rows are not kept, and are
-    counted by themselves.
+    were, in their order. What is well enough: a score of --min-score X or more; with --alpha P and --scoring
+    anchored, X or more with probability 1 - P, by the score's error; or what `synthscore calibrate` has
+    certified (--certificate FILE). A row that none of this decides is unsure: it is not kept, and counted by
+    itself (docs/filter.md).
 
     --dropped gets the rows that are not kept (without the unsure ones, where --unsure gets them), each with
     a column synthscore: its score, stderr, the low and high that it could have, decision (dropped or unsure),
@@ -67,14 +69,6 @@ def filter(
 
     Parameters
     ----------
-    targets
-        .jsonl, .json, .csv, .tsv, .parquet, a datasets folder, or - for JSONL on stdin
-    references
-        folder or hub id of the ladders, as written by `synthscore generate`
-    task
-        task, or folder with a task.toml (default: that of each row's ladder)
-    attribute
-        one; may be left out where the references hold only one
     min_score
         least score that is kept, in rungs: 1 as good as the worst, N as the best; 0 to sqrt(N(N+1)) with --scoring
         paper, 5.48 for 5 rungs
@@ -82,8 +76,6 @@ def filter(
         with --scoring anchored: keep where P(score >= X) is at least 1 - this, drop where it is this or less
     certificate
         decide by a certificate of `synthscore calibrate`
-    output
-        .jsonl, .csv or .parquet (default: JSONL on stdout)
     dropped
         where to write the rows that are not kept (default: nowhere)
     unsure
@@ -94,45 +86,30 @@ def filter(
     from ..thresholds import filter as thresholds
 
     rule = _rule(min_score, alpha, certificate)
-    mode = scoring.mode(min_score, alpha, ends="--min-score X")
-    ladders = References.load(references, revision=revision)
-    if attribute and len(attribute) > 1:
-        raise UsageError(
-            f"filter decides by one attribute, and {', '.join(attribute)} are named. Say which with one -a"
-        )
-    one = attribute[0] if attribute else None
+    mode = scoring.mode(min_score, alpha)
+    ladders = References.load(on.references, revision=on.revision)
+    if len(on.attribute or ()) > 1:
+        raise UsageError(f"filter decides by one attribute, and {on.attribute} are named. Say which with one -a")
+    how: dict[str, Any] = {"task": on.task, "attribute": on.attribute[0] if on.attribute else None, "scoring": mode}
     named = {"kept": output, "dropped": dropped, "unsure": unsure}
-    paths = {name: path for name, path in named.items() if path}
+    paths: dict[str, Any] = {name: path for name, path in named.items() if path}
     try:
-        thresholds.check(ladders, rule, task=task, attribute=one, scoring=mode, paths=paths)
+        thresholds.check(ladders, rule, **how, paths=paths)
     except InputError as error:
         if vars(error).get("field") == "threshold":
             raise
         raise UsageError(str(error)) from error
-    with opening.open(model, messages) as engine, messages.bar(None, "questions", engine.meter.saved) as progress:
+    reading: dict[str, Any] = {"encoding": input.encoding, "fields": input.fields}
+    with judge.open(judge.model, messages) as engine, messages.bar(None, "questions", engine.saved) as progress:
         found = thresholds.filter(
-            targets,
-            ladders,
-            engine.engine,
-            rule,
-            task=task,
-            attribute=one,
-            scoring=mode,
-            asking=asking,
-            kept=output,
-            dropped=dropped,
-            unsure=unsure,
-            encoding=input.encoding,
-            fields=input.fields,
-            progress=progress,
+            targets, ladders, engine.engine, rule, asking=asking, progress=progress, **how, **paths, **reading
         )
     if scoring.save_scale:
         Scales(found.scales).save(scoring.save_scale)
     if not found.n_rows:
         messages.warn(f"{targets} holds no rows")
-    lines = [asked_line(asking, found.counts)]
-    lines += [*_lines(found, rule), *([engine.meter.cost] if engine.meter.cost else [])]
-    messages.note(*lines, signature=merged(found.signatures))
+    lines = [asked_line(asking, found.counts), *_lines(found, rule), *engine.cost]
+    messages.note(*lines, signature=str(Signature.merged(found.signatures)))
     if found.n_rows and found.n_open == found.n_rows:
         messages.warn("nothing could be scored, so nothing was kept")
         return ERROR

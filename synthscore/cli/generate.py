@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..signature import Signature
 from ..types import Task
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, Input, Opening, RowsIn, UsageError, given
+from .options import ERROR, INCOMPLETE, OK, Input, Opening, Output, RowsIn, UsageError, given
 from .talk import counted, reasons
 
 
@@ -33,25 +33,21 @@ class Writing:
     "another seed, other texts"
     temperature: Annotated[float | None, Parameter(validator=Number(gte=0, lt=math.inf))] = None
     "0 always takes the likeliest token (default: 0.7)"
-    top_p: Annotated[float | None, Parameter(validator=Number(gt=0, lte=1))] = None
-    "draw from the likeliest tokens up to P, above 0 (default: 0.9)"
     max_new_tokens: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     "tokens in a text (default: the task's)"
-    max_attempts: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
-    "how often a text is asked for (default: 5)"
     prompts: str = "default"
     "template set: default, paper, or a folder with templates of your own"
 
     def sampling(self, task: Task) -> Sampling:
-        decoding = {name: value for name in ("temperature", "top_p") if (value := getattr(self, name)) is not None}
-        return Sampling(self.max_new_tokens or task.max_new_tokens, **decoding)
+        most = self.max_new_tokens or task.max_new_tokens
+        return Sampling(most) if self.temperature is None else Sampling(most, self.temperature)
 
 
 def generate(
     contexts: RowsIn,
     /,
     *,
-    output: Annotated[str, Parameter(name=["--output", "-o"])],
+    output: Output,
     task: str,
     attribute: Annotated[list[str], Parameter(name=["--attribute", "-a"])],
     writing: Writing = Writing(),
@@ -79,12 +75,11 @@ def generate(
 
     Parameters
     ----------
-    contexts
-        .jsonl, .json, .csv, .tsv, .parquet, a datasets folder, or - for JSONL on stdin
     output
         the references folder to write or add to
     task
-        summarization, dialogue, story, data_to_text, question, or a folder with a task.toml
+        summarization, dialogue, story, data_to_text, question, support_replies, product_descriptions, or a folder
+        with a task.toml
     attribute
         may be repeated; all: every one of the task
     model
@@ -115,15 +110,13 @@ def generate(
         raise InputError(f"{contexts} holds no context that ladders could be written for", source=contexts)
     n_rungs = len(found) * len(names) * writing.rungs
     with ExitStack() as stack:
-        if model is None:
-            writer: Writer = DegradedWriter(seed=writing.seed)
-            signature = Signature.of(writer="degrade", seed=writing.seed)
-        else:
+        writer: Writer = DegradedWriter(seed=writing.seed)
+        signature = Signature.of(writer="degrade", seed=writing.seed)
+        if model is not None:
             engine = stack.enter_context(opening.open(model, messages))
-            attempts = {} if writing.max_attempts is None else {"max_attempts": writing.max_attempts}
-            options: dict[str, Any] = {"templates": writing.prompts, "seed": writing.seed, **attempts}
+            options: dict[str, Any] = {"templates": writing.prompts, "seed": writing.seed}
+            signature = engine.signature.with_(writer="prompt", **options)
             writer = PromptedWriter(engine, sampling=writing.sampling(kind), **options)
-            signature = engine.signature.with_(writer="prompt", templates=writing.prompts, seed=writing.seed)
         progress = stack.enter_context(messages.bar(n_rungs, "rungs"))
         ladders = generate_ladders(found, kind, names, writer, n_rungs=writing.rungs, progress=progress)
     total = References(tuple(ladders)).save(path, merge=True)
@@ -146,11 +139,9 @@ def _check(writing: Writing, model: str | None, opening: Opening) -> None:
     """raises : UsageError for options that contradict each other, or that only a model's writing would use"""
     if writing.writer == "prompt" and not model:
         raise UsageError("--writer prompt needs a model that can write: name one with --model (nano can only judge)")
-    if writing.writer == "degrade" and model:
-        raise UsageError(f"--writer degrade asks no model: leave --model {model} out, or take --writer prompt")
-    free = {f"--{name}" for name in ("writer", "rungs", "seed")}
-    if not model and (unused := [name for name in (*given(writing), *given(opening)) if name not in free]):
-        raise UsageError(
-            f"--writer degrade asks no model, so {', '.join(unused)} would change nothing: leave them out, or name a "
-            "model that writes with --model"
-        )
+    unused = [f"--model {model}"] if model and writing.writer == "degrade" else []
+    if not model:
+        unused = [name for name in (*given(writing), *given(opening)) if name not in ("--writer", "--rungs", "--seed")]
+    if unused:
+        why = f"--writer degrade asks no model, so {', '.join(unused)} would change nothing"
+        raise UsageError(f"{why}: leave them out, or take --writer prompt with a --model that writes")

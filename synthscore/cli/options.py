@@ -3,45 +3,74 @@
 A noun of the library that is made of plain values is such a group as it stands (judging.asking.Asking).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
-from ..errors import SynthscoreError
-from .messages import STEP, Messages
-from .watched import Metered, Watched
+from ..errors import InputError, SynthscoreError
+from ..judging.asking import Asking, ProtocolName
+from .messages import Messages, Watched
 
 OK, ERROR, USAGE, INCOMPLETE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 
-ROWS_FILES = (".jsonl", ".jsonl.gz", ".csv", ".tsv", ".parquet")
-
-JUDGE = "the judge: nano, a model on the hub, a folder, a GGUF file, http://HOST:PORT/v1#MODEL, or recorded:STORE"
+JUDGE = "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, or recorded:STORE"
 
 
 class UsageError(SynthscoreError):
     """Options that contradict each other, or that mean nothing. Exit code 2."""
 
 
+@contextmanager
+def usage() -> Iterator[None]:
+    """Nouns made of options. raises : UsageError for what they refuse"""
+    try:
+        yield
+    except InputError as error:
+        field = str(getattr(error, "field", "")).replace("_", "-")
+        raise UsageError(str(error).replace(f"{field} is", f"--{field} is", 1) if field else str(error)) from error
+
+
 # ------------------------------------------------------------------------------------------------- single options
 
 
+def _no_option(_: Any, text: str | None) -> None:
+    """What begins with a hyphen, and is not the - of stdin or stdout, is an option that there is not."""
+    if text is not None and text.startswith("-") and text != "-":
+        raise ValueError("there is no such option; a file whose name begins with - is ./-")
+
+
 def _rows_file(_: Any, text: str | None) -> None:
-    if text is not None and text != "-" and not text.lower().endswith(ROWS_FILES):
-        raise ValueError(f"cannot write {text!r}: expected a name that ends in {', '.join(ROWS_FILES)}.")
+    _no_option(_, text)
+    if text is not None:
+        from ..io.write import require_format
+
+        try:
+            require_format(text)
+        except InputError as error:  # of ours; cyclopts knows a ValueError
+            raise ValueError(str(error)) from error
 
 
-RowsIn = Annotated[str, Parameter(allow_leading_hyphen=True)]
-"""A file of rows, a datasets folder, or - for JSONL on stdin."""
+_FILES = "a file of rows (.jsonl, .json, .csv, .tsv, .parquet), a datasets folder, or - for JSONL on stdin"
+_FILE = "file of rows: .jsonl, .csv or .parquet (default: JSONL on stdout)"
 
-RowsOut = Annotated[str, Parameter(name=["--output", "-o"], validator=_rows_file, allow_leading_hyphen=True)]
+FileIn = Annotated[str, Parameter(validator=_no_option, allow_leading_hyphen=True)]
+RowsIn = Annotated[FileIn, Parameter(help=_FILES)]
+"""Rows that are read; FileIn: of a kind that the verb describes."""
+
+RowsOut = Annotated[
+    str, Parameter(name=["--output", "-o"], validator=_rows_file, allow_leading_hyphen=True, help=_FILE)
+]
+MoreRows = Annotated[str | None, Parameter(validator=_rows_file, allow_leading_hyphen=True)]
 """A file that rows are written to, checked before anything is asked."""
 
-Ladders = Annotated[str, Parameter(help="references folder, or id of a hub dataset")]
+Output = Annotated[str, Parameter(name=["--output", "-o"], validator=_no_option, allow_leading_hyphen=True)]
+"""A file, or a folder."""
+
+Source = Annotated[str, Parameter(help="references folder, or id of a hub dataset")]
 Revision = Annotated[str | None, Parameter(help="commit, tag or branch of a hub dataset")]
 OneAttribute = Annotated[str | None, Parameter(name=["--attribute", "-a"], help="only this one (default: all)")]
 OneTask = Annotated[str | None, Parameter(help="only this one; a folder with a task.toml for a task of your own")]
@@ -49,6 +78,11 @@ OneTask = Annotated[str | None, Parameter(help="only this one; a folder with a t
 
 Attributes = Annotated[list[str] | None, Parameter(name=["--attribute", "-a"])]
 """Attributes by name; the option may be repeated."""
+
+Seed = Annotated[int, Parameter(help="of whatever is drawn", validator=Number(gte=0))]
+Count = Annotated[int, Parameter(validator=Number(gte=0))]
+Share = Annotated[float, Parameter(validator=Number(gte=0, lte=1))]
+AskingOptions = Annotated[Asking, Parameter(name="*", group="judging")]
 
 
 # ------------------------------------------------------------------------------------------------- groups
@@ -83,10 +117,39 @@ class Input:
         return {name: column for name, _, column in pairs}
 
 
+@Parameter(name="*", group="ladders")
+@dataclass(frozen=True, kw_only=True)
+class On:
+    """The ladders that texts are scored on."""
+
+    references: str
+    "folder or hub id of the ladders, as written by `synthscore generate`"
+    revision: Revision = None
+    task: str | None = None
+    "task, or folder with a task.toml (default: that of each row's ladder)"
+    attribute: Attributes = None
+    "may be repeated (default: all that the references hold, and filter wants one)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answering:
+    """What a judge is shown and what counts as its answer: what every verb that asks one lets choose of Asking."""
+
+    prompts: str = Asking.prompts
+    "template set: default, paper, or a folder with templates of your own"
+    min_mass: Share = Asking.min_mass
+    "least probability, 0 to 1, that the labels have together for an answer to count"
+    max_unreported: Share = Asking.max_unreported
+    "the most by which labels that a server did not report may change a probability for an answer to count"
+
+    def asking(self, protocol: ProtocolName, *, both_orders: bool = False) -> Asking:
+        return Asking(protocol, both_orders, self.prompts, self.min_mass, self.max_unreported)
+
+
 @Parameter(name="*", group="model")
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """How a model is opened. --model itself is each verb's own."""
+    """How a model is run."""
 
     dtype: Literal["auto", "float32", "bfloat16"] | None = None
     "of the weights (default: auto, which suits the device)"
@@ -94,20 +157,22 @@ class Running:
     "where the model runs: cpu, cuda, cuda:1, or auto: spread over all GPUs (default: a GPU if there is)"
     exact: bool = False
     "one prompt at a time in float32: slow, but no number depends on what else is asked, to the last bit"
+    top_k: int | None = None
+    "most probable tokens to ask a server for, where tokens cannot be chosen (default: 1000, or as many as it gives)"
     tokenizer: str | None = None
     "of a server's model, folder or hub id (default: the one that the server names)"
     in_flight: int | None = None
     "requests at a time, to each server (default: 16)"
 
     def __post_init__(self) -> None:
-        if self.in_flight is not None and self.in_flight < 1:
-            raise UsageError(f"--in-flight {self.in_flight} asks nothing. Give at least 1")
+        for name, number in (("in-flight", self.in_flight), ("top-k", self.top_k)):
+            if number is not None and number < 1:
+                raise UsageError(f"--{name} {number} asks nothing. Give at least 1")
 
     @property
     def options(self) -> dict[str, Any]:
         """What open_engine takes, as far as the options say."""
-        given = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "store"}
-        options = {name: value for name, value in given.items() if value not in (None, False)}
+        options = {each.name: value for each in fields(Running) if (value := getattr(self, each.name))}
         if options.get("device") == "auto":
             options["device_map"] = options.pop("device")
         return options
@@ -116,30 +181,28 @@ class Running:
 @Parameter(name="*", group="model")
 @dataclass(frozen=True, kw_only=True)
 class Opening(Running):
-    """How a model is opened, and where its answers are kept."""
+    """How a model is run, and where its answers are kept."""
 
     store: str | None = None
     "file that keeps every answer of the model, so that nothing is asked twice; none: nowhere (default: in your cache)"
 
     @contextmanager
-    def open(self, model: str, messages: Messages) -> Iterator[Any]:
+    def open(self, model: str, messages: Messages) -> Iterator[Watched]:
         """The model of this name, behind the store; it shows its progress."""
         from .. import engines
         from ..store.engine import StoredEngine
-        from ..store.file import Store
-        from ..store.recorded import RecordedEngine
 
-        with ExitStack() as stack:
-            step = STEP.get()
-            engine = (step and step.engine) or engines.open_engine(model, **self.options)
-            if isinstance(engine, RecordedEngine):
-                if self.store not in (None, "none"):
-                    raise UsageError(
-                        f"--store {self.store} does nothing with --model {model}, which asks nothing. Leave one out"
-                    )
-            elif self.store != "none":
-                answers = stack.enter_context(Store(self.store))
-                meter = Metered(engine)
-                yield Watched(StoredEngine(meter, answers), messages, meter)
-                return
+        if model.startswith("recorded:") and self.store not in (None, "none"):
+            why = f"--store {self.store} does nothing with --model {model}, which asks nothing"
+            raise UsageError(f"{why}. Leave one out")
+        engine = engines.open_judge(model, self.store, **self.options)
+        with engine.store if isinstance(engine, StoredEngine) else nullcontext():
             yield Watched(engine, messages)
+
+
+@Parameter(name="*", group="model")
+@dataclass(frozen=True, kw_only=True)
+class Judge(Opening):
+    """The model that judges."""
+
+    model: Annotated[str, Parameter(help=JUDGE)] = "nano"

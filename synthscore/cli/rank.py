@@ -13,9 +13,9 @@ from ..io.write import write_rows
 from ..ranking import METHODS, ComparisonSets, Rankings
 from ..ranking import rank as rank_sets
 from ..ranking.methods import DEBIAS, RESAMPLES, STDERR, method_of
-from .compare import Judging, Model, Seed, checked
+from .compare import Judging
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, Input, Opening, RowsIn, RowsOut, UsageError
+from .options import ERROR, INCOMPLETE, OK, FileIn, Input, Judge, RowsIn, RowsOut, Seed, UsageError, usage
 from .talk import counted, reasons, spaced
 
 By = Annotated[
@@ -31,7 +31,7 @@ def rank(
     candidates: RowsIn | None = None,
     /,
     *,
-    comparisons: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    comparisons: FileIn | None = None,
     output: RowsOut = "-",
     by: By = None,
     method: Annotated[str, Parameter(group="method", help=f"{', '.join(METHODS)}: docs/ranking.md")] = "poe-bt",
@@ -58,14 +58,13 @@ def rank(
         str,
         Parameter(
             group="method",
-            help=f"{', '.join(STDERR)}: from the likelihood, the residuals, or {RESAMPLES} resamples of the pairs; "
+            help=f"{', '.join(STDERR)}: from the likelihood, or {RESAMPLES} resamples of the pairs; "
             "auto: the likelihood, for up to 3 000 candidates",
         ),
     ] = "auto",
     seed: Seed = 0,
     judging: Judging = Judging(),
-    model: Model = None,
-    opening: Opening = Opening(),
+    judge: Judge = Judge(),
     input: Input = Input(),
     messages: Messages = Messages(),
 ) -> int:
@@ -90,24 +89,15 @@ def rank(
 
     Parameters
     ----------
-    candidates
-        file of the texts, or - for JSONL on stdin
     comparisons
         file to rank from; no model is asked
-    output
-        file of rows (default: JSONL on stdout)
     """
     given = {"decisions": decisions, "prior": prior}
     options = {name: None if value == "none" else value for name, value in given.items() if value is not None}
-    with checked():
+    with usage():
         method_of(method).check(options, debias=debias, stderr=stderr)
     if comparisons is not None:
-        if (
-            judging != Judging(attribute=judging.attribute)
-            or candidates is not None
-            or model is not None
-            or opening != Opening()
-        ):
+        if judging != Judging(attribute=judging.attribute) or candidates is not None or judge != Judge():
             raise UsageError(
                 "--comparisons asks no judge. Leave out the candidates, and the options of judge and model"
             )
@@ -118,7 +108,7 @@ def rank(
         raise UsageError("--by is for --comparisons: of candidates, each context and attribute is ranked by itself")
     else:
         judging = replace(judging, protocol=judging.protocol or ("compare" if method == "bt-ties" else "choose"))
-        sets, lines = judging.ask(candidates, model, seed, opening, input, messages)
+        sets, lines = judging.ask(candidates, judge, seed, input, messages)
     rankings = rank_sets(sets, method, debias=debias, stderr=stderr, seed=seed, **options)
     rows = list(rankings.to_rows())
     write_rows(rows, output)

@@ -1,4 +1,4 @@
-"""`synthscore references`: look at ladders, check them."""
+"""`synthscore references`: look at ladders, check them, mend them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 from cyclopts import App
 
 from .messages import Messages
-from .options import ERROR, OK, Ladders, OneAttribute, OneTask, Revision
+from .options import ERROR, OK, OneAttribute, OneTask, Revision, Source
 from .references_check import check
 from .references_repair import repair
 from .talk import counted, table
@@ -30,7 +30,7 @@ references.command(repair, help_epilogue="")
 
 @references.command(name="list")
 def list_(
-    source: Ladders, /, *, revision: Revision = None, contexts: bool = False, messages: Messages = Messages()
+    source: Source, /, *, revision: Revision = None, contexts: bool = False, messages: Messages = Messages()
 ) -> int:
     """A table of the ladders.
 
@@ -65,7 +65,7 @@ def list_(
 
 @references.command
 def show(
-    source: Ladders,
+    source: Source,
     context_id: str,
     /,
     *,
@@ -109,7 +109,7 @@ def show(
 
 
 @references.command
-def verify(source: Ladders, /, *, messages: Messages = Messages()) -> int:
+def verify(source: Source, /, *, messages: Messages = Messages()) -> int:
     """Compare ladders with their hashes.
 
     For example:
@@ -129,8 +129,7 @@ def verify(source: Ladders, /, *, messages: Messages = Messages()) -> int:
 
 def _indented(text: str, indent: str) -> str:
     """Wrapped at 100 columns; the text's own line breaks stay."""
-    lines = text.splitlines() or [""]
     return "\n".join(
         textwrap.fill(line, 100, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
-        for line in lines
+        for line in text.splitlines() or [""]
     )

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
-from ..judging.asking import Asking
-from .messages import Messages
+from .messages import Messages, Watched
 from .options import (
     INCOMPLETE,
-    JUDGE,
     OK,
-    Ladders,
+    Answering,
+    Count,
+    Judge,
+    MoreRows,
     OneAttribute,
     OneTask,
-    Opening,
     Revision,
-    RowsOut,
+    Source,
     UsageError,
     given,
 )
@@ -35,47 +34,45 @@ if TYPE_CHECKING:
 SHOWN = 3  # findings of a ladder that are printed
 
 
-@Parameter(name="*", group="judging")
+@Parameter(name="*", group="model")
 @dataclass(frozen=True, kw_only=True)
-class Judging:
-    """How a judge is asked about rungs."""
+class Judging(Answering, Judge):
+    """How a judge is asked about rungs; or that none is."""
 
     no_judge: bool = False
     "look at the texts alone, and ask no model"
     protocol: Literal["compare", "yes_no", "yes_no_two_sided", "choose"] = "compare"
     "how the judge is asked"
-    min_mass: Annotated[float, Parameter(validator=Number(gte=0, lte=1))] = 0.01
-    "least probability, 0 to 1, that the labels have together for an answer to count"
-    prompts: str = "default"
-    "template set: default, paper, or a folder with templates of your own"
-    model: Annotated[str, Parameter(group="model", help=JUDGE)] = "nano"
 
-    @property
-    def asking(self) -> Asking:
-        return Asking(self.protocol, True, self.prompts, self.min_mass)
+    @contextmanager
+    def engine(self, messages: Messages, *more: str) -> Iterator[Watched | None]:
+        """The judge; None with --no-judge. more : other options that were given and need one
 
-    def check(self, *more: str) -> None:
-        """raises : UsageError for options that would change nothing. more : other options of a judge that were given"""
-        unused = [name for name in (*given(self), *more) if name != "--no-judge"]
-        if self.no_judge and unused:
+        raises : UsageError for options that would change nothing
+        """
+        if not self.no_judge:
+            with self.open(self.model, messages) as engine:
+                yield engine
+            return
+        if unused := [name for name in (*given(self), *more) if name != "--no-judge"]:
             raise UsageError(
                 f"--no-judge asks no model, so {', '.join(unused)} would change nothing: leave one or the other out"
             )
+        yield None
 
 
 def check(
-    source: Ladders,
+    source: Source,
     /,
     *,
     strict: bool = False,
-    worst: Annotated[int, Parameter(validator=Number(gte=0))] = 5,
-    output: RowsOut | None = None,
+    worst: Count = 5,
+    output: Annotated[MoreRows, Parameter(name=["--output", "-o"])] = None,
     positions: str | None = None,
     revision: Revision = None,
     attribute: OneAttribute = None,
     task: OneTask = None,
     judging: Judging = Judging(),
-    opening: Opening = Opening(),
     messages: Messages = Messages(),
 ) -> int:
     """What is wrong with the ladders?
@@ -114,12 +111,11 @@ def check(
     from ..ladders.references import References
     from ..scoring.anchored.scale import Scales
 
-    judging.check(*(["--positions"] if positions else []), *given(opening))
     if output == "-":
         raise UsageError("-o - would write rows into what check prints: name a file")
     chosen = References.load(source, revision=revision).select(task=task, attribute=attribute)
-    with nullcontext() if judging.no_judge else opening.open(judging.model, messages) as engine:
-        report = check_ladders(chosen, engine, judging.asking, task=task)
+    with judging.engine(messages, *(["--positions"] if positions else [])) as engine:
+        report = check_ladders(chosen, engine, judging.asking(judging.protocol, both_orders=True), task=task)
     if output:
         write_rows(report.to_rows(), output)
     _print(report, worst)

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from .messages import Messages
-from .options import INCOMPLETE, OK, Ladders, OneAttribute, OneTask, Opening
+from .options import INCOMPLETE, OK, OneAttribute, OneTask, Source
 from .references_check import Judging
 from .talk import counted, reasons, spaced, table
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def repair(
-    source: Ladders,
+    source: Source,
     /,
     *,
     attempts: Annotated[int, Parameter(validator=Number(gte=1))] = 3,
@@ -27,7 +27,6 @@ def repair(
     attribute: OneAttribute = None,
     task: OneTask = None,
     judging: Judging = Judging(),
-    opening: Opening = Opening(),
     messages: Messages = Messages(),
 ) -> int:
     """Have bad rungs written again.
@@ -51,21 +50,22 @@ def repair(
     """
     from ..checking.repair import repair as repair_ladders
 
-    judging.check()
     with ExitStack() as stack:
-        judge = None if judging.no_judge else stack.enter_context(opening.open(judging.model, messages))
+        judge = stack.enter_context(judging.engine(messages))
 
         def open_writer(name: str) -> Any:
             if judge is not None and name == judging.model:
                 return judge
-            own = opening if "://" in name else replace(opening, tokenizer=None, in_flight=None)  # the judge's server's
+            own = (
+                judging if "://" in name else replace(judging, top_k=None, tokenizer=None, in_flight=None)
+            )  # the judge's server's
             return stack.enter_context(own.open(name, messages))
 
         report = repair_ladders(
             source,
             judge,
             open_writer,
-            judging.asking,
+            judging.asking(judging.protocol, both_orders=True),
             writer_model=writer_model,
             task=task,
             attribute=attribute,

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from .messages import Messages
-from .options import INCOMPLETE, OK, RowsIn
+from .options import INCOMPLETE, OK, FileIn, Output
 from .talk import counted
 
 
 def report(
-    source: RowsIn,
+    source: FileIn,
     /,
     *,
-    output: Annotated[str | None, Parameter(name=["--output", "-o"], allow_leading_hyphen=True)] = None,
+    output: Output | None = None,
     targets: str | None = None,
     references: str | None = None,
     human: str | None = None,

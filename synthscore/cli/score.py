@@ -7,31 +7,27 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ..judging.asking import Asking
+from ..signature import Signature
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, JUDGE, OK, Attributes, Input, Opening, Revision, RowsIn, RowsOut, UsageError
-from .scoring import AskingOptions, Scoring, asked_line, judge_lines, merged
+from .options import ERROR, INCOMPLETE, OK, AskingOptions, Input, Judge, On, RowsIn, RowsOut, UsageError
+from .scoring import Scoring, asked_line, judge_lines
 from .talk import reasons
 
-Ends = Annotated[float | None, Parameter(group="scoring", allow_leading_hyphen=True)]
+Ends = Annotated[float | None, Parameter(group="scoring")]
 
 
 def score(
     targets: RowsIn,
     /,
     *,
-    references: str,
-    revision: Revision = None,
-    task: str | None = None,
-    attribute: Attributes = None,
+    on: On,
     output: RowsOut = "-",
     verdicts: bool = False,
     asking: AskingOptions = Asking(),
     scoring: Scoring = Scoring(),
-    width: Ends = None,
     min_score: Ends = None,
     alpha: Ends = None,
-    model: Annotated[str, Parameter(group="model", help=JUDGE)] = "nano",
-    opening: Opening = Opening(),
+    judge: Judge = Judge(),
     input: Input = Input(),
     messages: Messages = Messages(),
 ) -> int:
@@ -53,30 +49,13 @@ def score(
     score. The exit code is 3 where a row is unscored.
 
     With --scoring anchored the score is a position on the rung scale, by a model of the judge that is fitted
-    to all answers: it may lie outside 1..N (extrapolated is then 1), has a stderr, and is with 90 % between
-    low and high. The rungs of each ladder are asked about against each other, too: N (N - 1) questions.
-
-    With --scale FILE --adaptive each text is asked about in rounds, until its 90 % interval is --width W
-    rungs wide; or until all other questions together would hardly take its score to the other side of
-    --min-score X (--eps E); or, with --alpha P, until it is above or below X with 1 - P. Columns: questions,
-    questions_full, and met: 0 where all was asked and the rule is still not met.
+    to all answers, with a stderr and a 90 % interval (docs/anchored.md); with --scale FILE --adaptive each
+    text is asked about only until it is clear enough (docs/adaptive.md).
 
     Parameters
     ----------
-    targets
-        .jsonl, .json, .csv, .tsv, .parquet, a datasets folder, or - for JSONL on stdin
-    references
-        folder or hub id of the ladders, as written by `synthscore generate`
-    task
-        task, or folder with a task.toml (default: that of each row's ladder)
-    attribute
-        may be repeated (default: all that the references hold)
-    output
-        .jsonl, .csv or .parquet (default: JSONL on stdout)
     verdicts
         also write a column verdicts: of every rung and order asked, [level, swapped, better, worse, similar]
-    width
-        with --adaptive: until the 90 % interval is so wide, in rungs
     min_score
         with --adaptive: until it is clear on which side of this the score is
     alpha
@@ -89,33 +68,30 @@ def score(
     from ..scoring.rows import RowScorer, held_attributes, read_items
     from ..thresholds.rules import check_on_scale
 
-    for name, value in {"width": width, "min-score": min_score, "alpha": alpha}.items():
+    for name, value in {"min-score": min_score, "alpha": alpha}.items():
         if value is not None and not scoring.adaptive:
             raise UsageError(f"--{name} changes nothing without --adaptive. Leave it out, or add that")
-    mode = scoring.mode(min_score, alpha, width, ends="--min-score X or --width W")
-    ladders = References.load(references, revision=revision)
-    held_attributes(ladders, task, attribute)
+    mode = scoring.mode(min_score, alpha)
+    ladders = References.load(on.references, revision=on.revision)
+    held_attributes(ladders, on.task, on.attribute)
     if min_score is not None:
         check_on_scale(min_score, max(ladder.n_rungs for ladder in ladders), scoring.scoring)
     items = read_items(targets, encoding=input.encoding, fields=input.fields)
     if not items:
         messages.warn(f"{targets} holds no rows")
-    with opening.open(model, messages) as engine:
-        scorer = RowScorer(ladders, engine, task=task, attributes=attribute, scoring=mode, asking=asking)
+    with judge.open(judge.model, messages) as engine:
+        scorer = RowScorer(ladders, engine, task=on.task, attributes=on.attribute, scoring=mode, asking=asking)
         plan = scorer.plan(items)
-        with messages.bar(plan.n_questions, "questions", engine.meter.saved) as progress:
+        with messages.bar(plan.n_questions, "questions", engine.saved) as progress:
             scored = plan.score(progress)
     write_rows((score_row(score, signature, verdicts=verdicts) for score, signature in scored), output)
     if scoring.save_scale:
         Scales(scored.scales).save(scoring.save_scale)
     statuses = scored.counts.statuses
-    lines = [asked_line(asking, scored.counts)]
-    for status in ("partial", "unscored"):
-        if statuses[status]:
-            why = reasons(reason for score, _ in scored if score.status == status for reason in score.reasons)
-            lines += [f"{status}:", *why]
-    lines += [*judge_lines(scored.scales), *filter(None, [engine.meter.cost])]
-    messages.note(*lines, signature=merged(scored.used))
+    why = reasons(reason for score, _ in scored if score.status == "unscored" for reason in score.reasons)
+    lines = [asked_line(asking, scored.counts), *(["unscored:", *why] if statuses["unscored"] else [])]
+    lines += [*judge_lines(scored.scales), *engine.cost]
+    messages.note(*lines, signature=str(Signature.merged(scored.used)))
     if statuses["unscored"] == statuses.total() > 0:
         messages.warn("nothing could be scored")
         return ERROR

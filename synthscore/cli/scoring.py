@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from cyclopts import Parameter
 
-from ..errors import InputError
 from ..judging.asking import Asking
-from .options import UsageError, given
+from .options import UsageError, given, usage
 from .talk import counted, spaced
 
 if TYPE_CHECKING:
@@ -21,9 +19,6 @@ if TYPE_CHECKING:
     from ..scoring.anchored.adaptive import Stop
     from ..scoring.paper import Paper
     from ..scoring.rows import Counts
-    from ..signature import Signature
-
-AskingOptions = Annotated[Asking, Parameter(name="*", group="judging")]
 
 
 @Parameter(name="*", group="scoring")
@@ -45,58 +40,49 @@ class Scoring:
     "of --samples (default: 0)"
     adaptive: bool = False
     "with --scale: ask about each text in rounds, until it is clear enough (docs/adaptive.md)"
+    width: float | None = None
+    "with --adaptive, of score: until the 90 % interval is so wide, in rungs"
     eps: float | None = None
     "with --adaptive --min-score: a text is done when its whole ladder would take its score to the other side of the "
     "threshold with at most this probability (default: 0.02)"
 
-    def mode(
-        self, min_score: float | None = None, alpha: float | None = None, width: float | None = None, ends: str = ""
-    ) -> Paper | Anchored:
-        """The scoring that the options name.
+    def mode(self, min_score: float | None = None, alpha: float | None = None) -> Paper | Anchored:
+        """The scoring that the options name. min_score, alpha : when --adaptive is done with a text
 
-        min_score, alpha, width : when --adaptive is done with a text. ends : the options that say so
         raises : UsageError for options that do nothing together; InputError for a file that holds no scales
         """
         from ..scoring.anchored import Anchored
         from ..scoring.paper import Paper
 
-        if self.seed is not None and self.samples is None:
-            raise UsageError(f"--seed {self.seed} changes nothing without --samples N. Leave it out, or add that")
         other = "paper" if self.scoring == "anchored" else "anchored"
-        for option in given(self):
-            if option in _ONLY[other]:
-                raise UsageError(f"{option} changes nothing without --scoring {other}. Leave it out, or add that")
+        idle = [(option, f"--scoring {other}") for option in given(self) if option in _ONLY[other]]
+        idle += [(f"--seed {self.seed}", "--samples N")] * (self.seed is not None and self.samples is None)
+        idle += [(each, "--adaptive") for each in ("--eps", "--width") if each in given(self) and not self.adaptive]
+        if idle:
+            raise UsageError(f"{idle[0][0]} changes nothing without {idle[0][1]}. Leave it out, or add that")
         if self.scale and self.save_scale:
             raise UsageError("--save-scale would write what --scale names. Leave one of them out")
         with usage():
-            stop = self._stop(min_score, alpha, width, ends)
-            paper = Paper(self.samples, self.seed or 0)
-        if self.scoring == "paper":
-            return paper
+            if self.scoring == "paper" and not self.adaptive:
+                return Paper(self.samples, self.seed or 0)
+            stop = self._stop(min_score, alpha) if self.adaptive else None
         return Anchored(self.scale, debias=self.debias, stop=stop)
 
-    def _stop(self, min_score: float | None, alpha: float | None, width: float | None, ends: str) -> Stop | None:
-        """When --adaptive is done with a text; None without it."""
+    def _stop(self, min_score: float | None, alpha: float | None) -> Stop:
+        """When --adaptive is done with a text."""
         from ..scoring.anchored.adaptive import Narrow, SameDecision, Sure
 
-        if not self.adaptive:
-            if self.eps is not None:
-                raise UsageError("--eps changes nothing without --adaptive. Leave it out, or add that")
-            return None
         if self.scoring != "anchored" or not self.scale:
             raise UsageError(
                 "--adaptive needs to know the judge and the ladders: --scoring anchored --scale FILE. Make the file "
                 "from some of the texts, asked in full: synthscore score SOME --scoring anchored --save-scale FILE"
             )
-        if (width is None) == (min_score is None):
-            raise UsageError(f"--adaptive needs one way to know when it is done with a text. Give {ends}")
-        if sum(each is not None for each in (width, alpha, self.eps)) > 1:
-            raise UsageError(
-                "--width, --alpha and --eps each say when --adaptive is done with a text. Give one of them"
-            )
-        if width is not None:
-            return Narrow(width)
-        assert min_score is not None
+        if sum(each is not None for each in (self.width, alpha, self.eps)) > 1:
+            raise UsageError("--width, --alpha and --eps each say when --adaptive is done. Give one of them")
+        if self.width is not None and min_score is None:
+            return Narrow(self.width)
+        if min_score is None or self.width is not None:
+            raise UsageError("--adaptive needs one way to know when it is done. Give --min-score X or --width W")
         if alpha is not None:
             return Sure(min_score, alpha)
         return SameDecision(min_score) if self.eps is None else SameDecision(min_score, self.eps)
@@ -104,16 +90,6 @@ class Scoring:
 
 _ONLY = {"paper": ("--samples",), "anchored": ("--scale", "--save-scale", "--debias")}
 """Options that change nothing without this scoring."""
-
-
-@contextmanager
-def usage() -> Iterator[None]:
-    """Nouns made of options. raises : UsageError for what they refuse"""
-    try:
-        yield
-    except InputError as error:
-        field = str(getattr(error, "field", "")).replace("_", "-")
-        raise UsageError(str(error).replace(f"{field} is", f"--{field} is", 1) if field else str(error)) from error
 
 
 # ------------------------------------------------------------------------------------------------- what is reported
@@ -132,19 +108,10 @@ def asked_line(asking: Asking, counts: Counts) -> str:
     if full := counts.n_full:
         saved = f"{100 - 100 * counts.n_in_rounds / full:.0f} % saved"
         asked += f", {spaced(counts.n_in_rounds)} of {spaced(full)} about texts ({saved})"
-    found = [f"{counts.statuses['ok']} scored"]
-    found += [f"{n} {status}" for status in ("partial", "unscored") if (n := counts.statuses[status])]
+    n_unscored = counts.statuses["unscored"]
+    found = f"{counts.statuses['ok']} scored" + f", {n_unscored} unscored" * (n_unscored > 0)
     unmet = f"; the rule is not met by {counted(counts.n_unmet, 'score')} on which all was asked"
-    return f"{asked}; {', '.join(found)}{unmet * (counts.n_unmet > 0)}"
-
-
-def merged(signatures: Iterable[Signature]) -> str:
-    """One line for all numbers: where they differ in a part, its values are listed."""
-    values: dict[str, dict[str, None]] = {}
-    for signature in signatures:
-        for key, value in signature.parts:
-            values.setdefault(key, {})[value] = None
-    return "|".join(f"{key}:{','.join(each)}" for key, each in values.items())
+    return f"{asked}; {found}{unmet * (counts.n_unmet > 0)}"
 
 
 def judge_lines(scales: Sequence[Scale]) -> list[str]:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
+from ..errors import StoreError
 from .messages import Messages
 from .options import ERROR, INCOMPLETE, OK, RowsOut, UsageError
 from .talk import counted, table
+
+if TYPE_CHECKING:
+    from ..store.answers import Batch
 
 HELP = """
 Look at stored answers, join them.
@@ -31,18 +35,6 @@ UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 File = Annotated[str | None, Parameter(name="--store", help="the store (default: the one in your cache)")]
 
-
-def _size(_: Any, tokens: Any) -> int:
-    """Bytes from 500MB, 2 GB, 1.5GB or 1000000."""
-    from ..store.file import MIN_BYTES
-
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?B|)", tokens[0].value.strip().upper())
-    size = int(float(found[1]) * UNITS[found[2]]) if found else 0
-    if size < MIN_BYTES:
-        raise ValueError(f"{tokens[0].value!r} is not a size of at least 1MB, such as 500MB or 2GB")
-    return size
-
-
 store = App(name="store", help=HELP, help_epilogue="")
 
 
@@ -57,19 +49,28 @@ def info(*, file: File = None, messages: Messages = Messages()) -> int:
     with their question, and the days of the first and the last (UTC).
     """
     from ..store.answers import utc
-    from ..store.database import FORMAT
-    from ..store.file import Store
+    from ..store.file import FORMAT, Store
 
     with Store(file, create=False) as opened:
-        held, size = opened.contents(), opened.size_bytes
-    print(f"{opened.path}: {_bytes(size)}, format {FORMAT}, {counted(sum(each.n_answers for each in held), 'answer')}")
+        batches, size = opened.batches(), opened.size_bytes
+    held: dict[tuple[str, str], list[Batch]] = {}
+    for batch in batches:
+        held.setdefault((batch.kind, batch.engine), []).append(batch)
+    n_answers = sum(batch.n_answers for batch in batches)
+    print(f"{opened.path}: {_bytes(size)}, format {FORMAT}, {counted(n_answers, 'answer')}")
     rows = [
-        (each.kind, each.n_answers, each.n_questions, utc(each.first)[:10], utc(each.last)[:10], each.engine)
-        for each in held
+        (
+            kind,
+            sum(batch.n_answers for batch in some),
+            sum(batch.n_answers for batch in some if batch.has_questions),
+            utc(min(batch.created_at for batch in some))[:10],
+            utc(max(batch.created_at for batch in some))[:10],
+            engine,
+        )
+        for (kind, engine), some in held.items()
     ]
     if rows:
-        print()
-        print(table(rows, ("kind", "answers", "with question", "first", "last", "engine"), width=10**6))
+        print("\n" + table(rows, ("kind", "answers", "with question", "first", "last", "engine"), width=10**6))
     return OK
 
 
@@ -101,8 +102,6 @@ def show(
         only answers about labels, texts, texts that were read (tokens), or verdicts on whole texts
     limit
         at most so many rows (default: all)
-    output
-        .jsonl, .csv or .parquet (default: JSONL on stdout)
     """
     from ..io.write import write_rows
     from ..store.file import Store
@@ -121,8 +120,8 @@ def merge(*parts: str, file: File = None, messages: Messages = Messages()) -> in
     For example:
       $ synthscore store merge part-1.sqlite part-2.sqlite --store answers.sqlite
 
-    Takes all answers of the parts, with their questions, into the store; the parts stay. An answer that the store holds
-    already stays as it is. The store is made where there is none.
+    Takes all answers of the parts, with their questions, into the store, which is made where there is none; the parts
+    stay. An answer that the store holds already stays as it is.
 
     Parameters
     ----------
@@ -139,6 +138,14 @@ def merge(*parts: str, file: File = None, messages: Messages = Messages()) -> in
             messages.note(f"{part}: {counted(opened.merge(part), 'new answer')}")
         messages.note(f"{opened.path}: {counted(len(opened), 'answer')}")
     return OK
+
+
+def _size(_: Any, tokens: Any) -> int:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?B|)", tokens[0].value.strip().upper())
+    size = int(float(found[1]) * UNITS[found[2]]) if found else 0
+    if size < UNITS["MB"]:
+        raise ValueError(f"{tokens[0].value!r} is not a size of at least 1MB, such as 500MB or 2GB")
+    return size
 
 
 @store.command(help_epilogue="")
@@ -174,11 +181,7 @@ def prune(
 
 @store.command(help_epilogue="")
 def salvage(
-    damaged: str,
-    /,
-    *,
-    file: Annotated[str, Parameter(name=["--store", "-o"])],
-    messages: Messages = Messages(),
+    damaged: str, /, *, file: Annotated[str, Parameter(name=["--store", "-o"])], messages: Messages = Messages()
 ) -> int:
     """The good answers of a damaged store.
 
@@ -186,8 +189,8 @@ def salvage(
       $ synthscore store salvage answers.sqlite.corrupt-20250131T101500-7 -o answers.sqlite
 
     Takes every good answer of a damaged store, by its checksum, with its question where that can be read, into another
-    store; the damaged file stays. It need not open: each of its pages is read by itself. The exit code is 3 where
-    answers did not come back: those of which a trace is left are counted. They are asked again.
+    store; the damaged file stays. The exit code is 3 where answers did not come back: those of which a trace is left
+    are counted. They are asked again.
 
     Parameters
     ----------
@@ -203,27 +206,22 @@ def salvage(
         found = opened.salvage(damaged)
     messages.note(f"{opened.path}: {counted(found.n_answers, 'answer')} came back, {found.n_new} of them new in it")
     if found.n_questions_lost:
-        messages.warn(
-            f"{counted(found.n_questions_lost, 'answer')} came back without the question, which cannot be read"
-        )
+        lost = counted(found.n_questions_lost, "answer")
+        messages.warn(f"{lost} came back without the question, which cannot be read")
     if found.n_lost:
-        messages.warn(
-            f"{counted(found.n_lost, 'answer')} did not come back, or more where a page is gone; they are asked again"
-        )
+        lost = counted(found.n_lost, "answer")
+        messages.warn(f"{lost} did not come back, or more where a page is gone; they are asked again")
         return INCOMPLETE
     messages.note("no trace of another answer is left in it")
     return OK
 
 
 def _require_files(what: str, *files: str) -> None:
-    from ..errors import StoreError
-
+    """Before a store is made for what they hold. raises : StoreError"""
     if missing := [file for file in files if not Path(file).is_file()]:
         raise StoreError(f"cannot {what} {', '.join(missing)}: there is no such file. Nothing was made; check the path")
 
 
 def _bytes(size: int) -> str:
-    for unit in ("GB", "MB", "kB"):
-        if size >= UNITS[unit.upper()]:
-            return f"{size / UNITS[unit.upper()]:.3g} {unit}"
-    return f"{size} bytes"
+    unit = next((unit for unit in ("GB", "MB", "KB") if size >= UNITS[unit]), "")
+    return f"{size / UNITS[unit]:.3g} {unit.replace('K', 'k')}" if unit else f"{size} bytes"

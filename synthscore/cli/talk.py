@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from ..errors import Reasons
 
@@ -55,11 +54,3 @@ def _cell(value: object) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     return f"{value:.2f}" if isinstance(value, float) else str(value)
-
-
-def home(path: Path | str) -> str:
-    """The path as people write it: ~ for their home."""
-    try:
-        return f"~/{Path(path).relative_to(Path.home())}"
-    except (ValueError, RuntimeError):
-        return str(path)

@@ -22,7 +22,8 @@ _LOADED = ("revision", "dtype", "device", "device_map", "max_tokens", "backend",
 
 def open_engine(name: str, **options: Any) -> Engine:
     """An engine by name: "nano" (the embedded model), a model folder, a GGUF file, "organisation/model" on the hub,
-    "http://HOST:PORT/v1#MODEL" (a server, or several with commas between), or
+    "http://HOST:PORT/v1#MODEL" (a server, or several with commas between; "systemone:http://..." and
+    "decisions:http://..." one that decides, asked so), or
     "recorded:FILE" (a store's answers; "recorded:FILE#PART" where it has several engines: part of a signature).
 
     options : those of the engines' own load (revision, dtype, device, device_map, max_tokens, backend, exact), or of
@@ -30,9 +31,11 @@ def open_engine(name: str, **options: Any) -> Engine:
     raises : EngineError, when the name means nothing, this kind of model does not take an option, or the model cannot
         be loaded
     """
-    if re.match(r"https?://", name):
+    if server := re.match(r"(?:(systemone|decisions):)?https?://", name):
         from .servers.pool import ServerPool
 
+        if server[1]:
+            name, options = name[len(server[1]) + 1 :], {"method": server[1], **options}
         return ServerPool.open(name, **options)
     kind, colon, _ = name.partition(":")
     if colon and kind == "recorded":
@@ -62,21 +65,22 @@ def open_engine(name: str, **options: Any) -> Engine:
     return CausalEngine.load(source, **options)
 
 
-def open_judge(judge: Engine | str) -> Engine:
-    """The engine; one that is named is opened behind the default store, so that it is asked nothing twice.
+def open_judge(judge: Engine | str, store: str | os.PathLike[str] | None = None, **options: Any) -> Engine:
+    """The engine; one that is named is opened behind a store, so that it is asked nothing twice.
 
-    An engine that is to have another store, or none, is opened by `open_engine` (and StoredEngine).
+    store : file of answers; None: in your cache; "none", or for recorded answers: nowhere
+    options : those of open_engine
     """
     if not isinstance(judge, str):
         require_kind("judge", judge, Engine, "an engine (open_engine), or the name of one, such as 'nano'")
         return judge
-    engine = open_engine(judge)
-    if judge.startswith("recorded:"):
+    engine = open_engine(judge, **options)
+    if judge.startswith("recorded:") or store == "none":
         return engine
     from ..store.engine import StoredEngine
     from ..store.file import Store
 
-    return StoredEngine(engine, Store())
+    return StoredEngine(engine, Store(store))
 
 
 def _open_recorded(name: str, options: dict[str, Any]) -> Engine:

@@ -34,9 +34,6 @@ from ..types import Context, FloatArray, Score, encodable
 
 _TOLERANCE = 1e-6  # a mean and its ratings may differ by this: published means are rounded to 10 digits
 
-Scale = tuple[float, float]
-"""Lowest and highest possible rating."""
-
 
 @dataclass(frozen=True, slots=True)
 class RatedText:
@@ -99,20 +96,18 @@ class Ratings:
         fields: Mapping[str, str] | None = None,
         task: str = "",
         attribute: str | None = None,
-        scales: Mapping[str, Scale] | None = None,
     ) -> Ratings:
         """A user's own ratings: a file of any kind that io reads, or mappings.
 
         fields : our name -> the source's column, where they differ: {"human.coherence": "expert_1"}
         attribute : what a single column human is about, where there is no column attribute
-        scales : attribute -> (lowest, highest) rating; a row beyond it is broken
 
         Without a column context_id all texts are of one context, "". Rows that hold no rating that can be used are left
         out and counted in left_out, with the first of each kind; so are ratings that are null.
         raises : InputError for a source without a single rating, a text that is rated twice on an attribute, or two
             texts of one id
         """
-        found = Found.of(read_rows(source, encoding=encoding, fields=fields), attribute, scales or {})
+        found = Found.of(read_rows(source, encoding=encoding, fields=fields), attribute)
         path = str(source) if isinstance(source, str | os.PathLike) else ""
         if not found.texts:
             first = f", and the first row that has none says: {found.errors[0]}" if found.errors else ""
@@ -178,7 +173,7 @@ class Benchmark(Protocol):
     def task(self) -> str: ...
 
     @property
-    def scales(self) -> Mapping[str, Scale | None]: ...
+    def scales(self) -> Mapping[str, tuple[float, float] | None]: ...
 
     def load(self, folder: str | Path) -> Ratings: ...
 
@@ -191,11 +186,10 @@ BENCHMARKS: dict[str, Benchmark] = {}
 
 
 class Rating(NamedTuple):
-    """mean : None where nobody rated. single : of single people, where they are known. n_null : of them, null"""
+    """mean : None where nobody rated. single : of single people, where they are known"""
 
     mean: float | None
     single: tuple[float, ...] = ()
-    n_null: int = 0
 
 
 @dataclass(slots=True)
@@ -209,10 +203,9 @@ class Found:
     _rated: dict[str, dict[str, tuple[Rating, int]]] = field(
         default_factory=dict
     )  # attribute -> id -> and in which row
-    _n_null: int = 0
 
     @classmethod
-    def of(cls, rows: Iterable[Row | InputError], attribute: str | None, scales: Mapping[str, Scale]) -> Found:
+    def of(cls, rows: Iterable[Row | InputError], attribute: str | None) -> Found:
         """raises : InputError for a text that is there twice"""
         found = cls()
         for row in rows:
@@ -222,13 +215,12 @@ class Found:
                     raise row
                 names = read_names(row)
                 text = RatedText(names.id, names.context_id or "", names.system or "", _text(row), {}, {})
-                rated = _rated(row, attribute, scales)
+                rated = _rated(row, attribute)
                 if row.has("context") and text.context_id:
                     found._add_context(row)
             except InputError as error:
                 found.errors.append(error)
                 continue
-            found._n_null += sum(each.n_null for each in rated.values())
             found._add(row, text, rated)
         return found
 
@@ -287,7 +279,6 @@ class Found:
         silent = [id_ for id_ in self._texts if not any(id_ in by_id for by_id in self._rated.values())]
         counted = {f"texts: nobody rated them, such as {', '.join(map(repr, silent[:3]))}": len(silent)}
         counted |= {f"texts: not rated on {name}": n_texts - len(by_id) for name, by_id in self._rated.items()}
-        counted |= {"ratings of single people: null": self._n_null}
         return tuple(f"{n} {what}" for what, n in counted.items() if n)
 
 
@@ -301,7 +292,7 @@ def _text(row: Row) -> str:
     return value
 
 
-def _rated(row: Row, attribute: str | None, scales: Mapping[str, Scale]) -> dict[str, Rating]:
+def _rated(row: Row, attribute: str | None) -> dict[str, Rating]:
     """Attribute -> how the text was rated."""
     raw = _parsed(row.values.get("human_raw"))
     raw = {} if is_missing(raw) else raw
@@ -318,12 +309,6 @@ def _rated(row: Row, attribute: str | None, scales: Mapping[str, Scale]) -> dict
             seen = f"{name} is {mean:g}, but the mean of {list(single.single)} is {single.mean:g}"
             raise row_error(row, "human_raw", value, seen, "Mend whichever is wrong, or leave out one")
         rated[name] = single._replace(mean=mean) if single.mean is None else single
-    for name, each in rated.items():
-        low, high = scales.get(name, (-np.inf, np.inf))
-        for rating in (each.mean, *each.single):
-            if rating is not None and not low - _TOLERANCE <= rating <= high + _TOLERANCE:
-                seen = f"{name} is {rating:g}, expected {low:g} to {high:g}"
-                raise row_error(row, "human", rating, seen, "Mend the rating, or say what the scale is")
     return rated
 
 
@@ -374,4 +359,4 @@ def _ratings(row: Row, name: str, value: Any) -> Rating:
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
         return Rating(rating(value))
     single = tuple(number for item in value if (number := rating(item)) is not None)
-    return Rating(sum(single) / len(single) if single else None, single, len(value) - len(single))
+    return Rating(sum(single) / len(single) if single else None, single)

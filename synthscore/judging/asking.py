@@ -12,7 +12,7 @@ A rung, a real candidate and a reference written by a person are all just texts:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -244,8 +244,10 @@ class Inquiry:
                 floors[rows] = -np.inf if answers.floors is None else answers.floors
         failures |= dict.fromkeys(np.flatnonzero(~asked).tolist(), "not asked")
         naive, computed = (sum(getattr(a, f"tokens_{name}") for _, a in self._calls) for name in ("naive", "computed"))
+        reported = all(answers.mass_reported for _, answers in self._calls)
         limits = (censored, floors) if censored.any() else (None, None)
-        return LabelLogProbs(labels, log_probs, tuple(others), failures, naive, computed, *limits), asked
+        found = LabelLogProbs(labels, log_probs, tuple(others), failures, naive, computed, *limits)
+        return replace(found, mass_reported=reported), asked
 
 
 def prompt_of(
@@ -296,12 +298,12 @@ def _why_not(answers: LabelLogProbs, row: int, min_mass: float, max_unreported: 
         names = ", ".join(f"{labels[i]} (at most {most[i]:.2g})" for i in missing)
         return (
             f"the server did not report the probability of {names}, by which a verdict can be off by "
-            f"{answers.unreported[row]:.2g}, expected at most {max_unreported:g}. Take a server that reports "
-            "chosen tokens, or more of the most probable ones (docs/servers.md)"
+            f"{answers.unreported[row]:.2g}, expected at most {max_unreported:g}. Take a server that reports chosen "
+            "tokens, or more of the most probable ones (docs/servers.md), or raise max_unreported (--max-unreported)"
         )
     other = answers.other_tokens[row] if answers.other_tokens else None
     instead = f"; it would rather answer {other.token!r} (p = {np.exp(other.log_prob):.3f})" if other else ""
     return (
         f"the labels {', '.join(labels)} have probability {answers.label_mass[row]:.2g} together, expected at "
-        f"least {min_mass:g}{instead}. Look at the prompt with `synthscore doctor`, or lower min_mass"
+        f"least {min_mass:g}{instead}. Look at the prompt with `synthscore doctor`, or lower min_mass (--min-mass)"
     )

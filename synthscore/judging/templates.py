@@ -147,7 +147,8 @@ class Templates:
         }
         try:
             module = self._environment.get_template(f"{name}.jinja").make_module(values)
-            return Prompt(text=str(module), prefill=str(getattr(module, "prefill", "")))
+            text, shared = str(module), str(getattr(module, "shared", ""))
+            return Prompt(text, str(getattr(module, "prefill", "")), len(shared) if text.startswith(shared) else 0)
         except jinja2.TemplateNotFound as error:
             raise self._missing(str(error.name).removesuffix(".jinja")) from error
         except jinja2.UndefinedError as error:

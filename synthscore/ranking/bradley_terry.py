@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import InputError, RankingError, SynthscoreWarning
+from ..errors import RankingError, SynthscoreWarning
 from ..types import FloatArray
 from .comparisons import Comparisons, Pairs
 from .counts import Decisions, decided
@@ -72,7 +72,7 @@ def soft_bradley_terry(
 
     The expert (1/Z) sigma(d)^p sigma(-d)^(1-p) is a density of d: the product over calls is a posterior of s under a
     flat prior. As a likelihood of p, it is true of hard answers with P(1) = sigma(d). In both senses "model" is right
-    for many calls; soft p vary less than a coin, and answers that repeat each other more: "sandwich" measures that.
+    for many calls; soft p vary less than a coin, and answers that repeat each other more: the bootstrap measures that.
     If no scores have sigma(d) equal to the mean of p, as for a judge that is too sure, the scores converge to other
     values than the truth, and no standard error makes up for that (docs/ranking.md).
 
@@ -96,7 +96,7 @@ def soft_bradley_terry(
 def bradley_terry_ties(
     comparisons: Comparisons,
     *,
-    stderr: Literal["auto", "model"] | None = "auto",
+    stderr: Stderr = "auto",
 ) -> Ranking:
     """Davidson's model: Bradley-Terry in which "similar" is an answer of its own. Soft or hard, as the calls are.
 
@@ -107,8 +107,6 @@ def bradley_terry_ties(
     warns, raises : as bradley_terry; RankingError also if everything is similar
     source : Davidson (1970), with nu halved.
     """
-    if stderr not in ("auto", "model", None):
-        raise InputError(f"stderr is {stderr!r}, expected 'auto', 'model' or None")
     pairs = comparisons.pairs()
     ties, decided = float(pairs.ties.sum()), float((pairs.wins + pairs.losses).sum())
     if decided == 0 and ties > 0:
@@ -225,7 +223,7 @@ def _ranked(
             SynthscoreWarning,
             stacklevel=3,
         )
-    errors, theta_error = standard_errors(stderr, fit.information, fit.slopes.d)
+    errors, theta_error = standard_errors(stderr, fit.information)
     if theta is not None:
         settings[theta] = fit.theta
         settings[f"{theta}_stderr"] = theta_error

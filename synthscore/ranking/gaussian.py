@@ -26,7 +26,7 @@ def gaussian(comparisons: Comparisons, *, bias: float | None = None, stderr: Std
 
         A row of weight w counts as w calls. settings holds degrees_of_freedom, sum w_k - (N - 1); when they are few,
         take Student's t for intervals. With none left (a tree of single calls) sigma and stderr are NaN.
-        Both calls about a pair share what the judge thinks of it: where they do, take "sandwich".
+        Both calls about a pair share what the judge thinks of it: where they do, take the bootstrap.
     log_likelihood : sum w_k log N(mu_k; d_k, sigma^2); infinite if the fit is perfect
     raises : RankingError if the comparisons do not link all candidates
     source : PoE (arXiv 2405.05894) 2.4; its anchor is a gauge, of no effect on these scores.
@@ -53,13 +53,11 @@ def _ranked(comparisons: Comparisons, beta: float, method: str, settings: dict[s
     information, pull = Information(graph, games), graph.divergence(flow)
     scores = information.solve(pull)
     residuals = mean - (scores[comparisons.first] - scores[comparisons.second])
-    errors, _ = standard_errors(stderr, information, flow - games * graph.differences(scores))
+    errors, _ = standard_errors(stderr, information)
     freedom = float(w.sum()) - (n - 1)
     if np.abs(residuals).max() <= 1e-12 * np.abs(mean).max():  # rounding
         residuals = np.zeros_like(residuals)
     sigma = float(np.sqrt(w @ residuals**2 / freedom)) if freedom > 1e-9 else float("nan")
-    if stderr != "sandwich":  # which is of this scale already
-        errors = sigma * errors
     scaled = np.divide(residuals, sigma, out=np.zeros_like(residuals), where=residuals != 0)
     with np.errstate(divide="ignore"):
         densities = -0.5 * np.log(2 * np.pi * np.square(sigma)) - 0.5 * scaled**2
@@ -69,7 +67,7 @@ def _ranked(comparisons: Comparisons, beta: float, method: str, settings: dict[s
         scores,
         graph.degrees(games),
         method,
-        errors,
+        sigma * errors,
         converged=left <= 1e-9 * float(np.abs(flow).sum()),
         gradient=left,
         log_likelihood=float(w @ densities),

@@ -221,13 +221,13 @@ class Judge:
 
     def comparisons(self) -> list[Comparisons]:
         """What was answered so far, one set a problem, in the order in which it was asked."""
-        return [
-            replace(
-                compared(problem.ids, np.array(calls, dtype=np.int64).reshape(-1, 3)[:, 1:], answers),
-                signature=self.signature,
-            )
-            for problem, calls, answers in zip(self.problems, self._calls, self._answers, strict=True)
-        ]
+        found = []
+        for problem, calls, answers in zip(self.problems, self._calls, self._answers, strict=True):
+            rows = np.array(calls, dtype=np.int64).reshape(-1, 3)
+            log_probs = np.array(answers, dtype=np.float64).reshape(-1, 3)
+            weights = np.ones(len(rows))
+            found.append(Comparisons(problem.ids, rows[:, 1], rows[:, 2], log_probs, weights, self.signature))
+        return found
 
 
 def _target_first(templates: Templates, protocol: str) -> bool:
@@ -238,9 +238,3 @@ def _target_first(templates: Templates, protocol: str) -> bool:
     else:
         prompt = (templates.compare if protocol == "compare" else templates.yes_no)(_PROBE, attribute, **texts)
     return prompt.text.find(texts["target"]) < prompt.text.find(texts["reference"])
-
-
-def compared(ids: Sequence[str], calls: IntArray, answers: Sequence[FloatArray] | FloatArray) -> Comparisons:
-    """Calls, shape (k, 2), and their log-probabilities as Comparisons of weight 1."""
-    log_probs = np.array(answers, dtype=np.float64).reshape(-1, 3)
-    return Comparisons(tuple(ids), calls[:, 0], calls[:, 1], log_probs, np.ones(len(calls)))

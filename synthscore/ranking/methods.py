@@ -26,7 +26,7 @@ from .sets import ComparisonSets, Group
 DEBIAS = ("none", "median", "mean", "gamma", "mle")
 """How a judge's favour for the first or second position is taken out (see `rank`)."""
 
-STDERR = ("auto", "model", "sandwich", "bootstrap", "none")
+STDERR = ("auto", "model", "bootstrap", "none")
 RESAMPLES = 200
 CHOICES: Mapping[str, tuple[str | None, ...]] = {
     "decisions": ("averaged", "per_call"),
@@ -81,7 +81,7 @@ class Method:
 
 
 _HARD = {"decisions": "averaged"}
-_MODELS = ("model", "sandwich", "bootstrap")
+_MODELS = ("model", "bootstrap")
 
 METHODS: Mapping[str, Method] = {
     method.name: method
@@ -99,7 +99,7 @@ METHODS: Mapping[str, Method] = {
         ),
         Method(
             "bt-ties", "Bradley-Terry on probabilities, with ties", "bradley_terry.bradley_terry_ties",
-            stderr=("model", "bootstrap"),
+            stderr=_MODELS,
         ),
         Method(
             "poe-g", "least squares on probabilities", "gaussian.gaussian",
@@ -142,8 +142,8 @@ def rank(
     debias : takes out a favour for a position that is the same in all sets. "median", "mean": shifts all log-odds, by
         what lets the first text win half of the calls, or by the logit of the mean probability; "gamma": gives poe-bt
         or poe-g that mean as their bias; "mle": poe-bt estimates it with the scores
-    stderr : from the likelihood ("model") or its residuals ("sandwich", see uncertainty.standard_errors), from
-        RESAMPLES resamples of the pairs ("bootstrap"), "none"; "auto": "model" for up to 3,000 candidates
+    stderr : from the likelihood ("model"), from RESAMPLES resamples of the pairs ("bootstrap"), "none"; "auto": "model"
+        for up to 3,000 candidates
     seed : of resamples
     raises : InputError for what the method does not offer, or a bias that cannot be estimated; for a single set of
         comparisons, what the method raises

@@ -53,7 +53,6 @@ class Fit(NamedTuple):
     converged: bool
     iterations: int
     gradient: float
-    slopes: Slopes
     information: Information
 
 
@@ -115,7 +114,7 @@ def maximise(
         step = information.solve(point.gradient, tolerance=max(1e-10, min(0.05, size / first)))
         point, change = _step(graph, likelihood, prior, point, step)
     gradient = float(np.abs(point.gradient).max())
-    return Fit(point.scores, point.theta, converged, iteration, gradient, point.slopes, point.information())
+    return Fit(point.scores, point.theta, converged, iteration, gradient, point.information())
 
 
 def _step(graph: Graph, likelihood: Likelihood, prior: float, start: _Point, step: FloatArray) -> tuple[_Point, float]:

@@ -1,4 +1,4 @@
-"""How far scores may be off: from the curvature of the likelihood, from the residuals, or by resampling comparisons."""
+"""How far scores may be off: from the curvature of the likelihood, or by resampling comparisons."""
 
 from __future__ import annotations
 
@@ -15,49 +15,24 @@ from .comparisons import Comparisons, distinct
 from .graph import Information
 from .result import Ranking
 
-Stderr = Literal["auto", "model", "sandwich"] | None
+Stderr = Literal["auto", "model"] | None
 AUTOMATIC = 3_000  # candidates up to which "auto" computes errors: about 2 s, 100 MB
 
 
-def standard_errors(kind: Stderr, information: Information, slopes: FloatArray) -> tuple[FloatArray, float]:
-    """Of scores with mean zero, shape (N,), and of the parameter that all edges share.
+def standard_errors(kind: Stderr, information: Information) -> tuple[FloatArray, float]:
+    """Of scores with mean zero, shape (N,), and of the parameter that all edges share: from the inverse of the
+    information on the mean-zero subspace, which is right if the model is true.
 
-    kind : "model": the inverse of the information H on the mean-zero subspace: right if the model is true
-        "sandwich": H^-1 (sum over edges u u') H^-1, u the slope of an edge's log-likelihood: right for any variance of
-            the answers about a pair and any correlation among them, if pairs are independent and there are many more
-            than candidates. u^2 is divided by 1 - leverage (HC2), which is unbiased where the model is true. NaN if
-            a pair is a bridge: its answers can be fitted exactly, so they leave nothing to measure.
-            With a bias, the orders of a pair count as two pairs.
-        "auto": "model" for at most 3,000 candidates, else None
-        None: NaN
-    information, slopes : at the scores; slopes has shape (n_edges,), dl/dd
+    kind : "model"; "auto": the same for at most 3,000 candidates, else None; None: NaN
+    information : at the scores
     raises : RankingError for more than 10,000 candidates: the inverse is dense
-    source : Huber (1967); White (1980); MacKinnon and White (1985) for HC2
     """
-    if kind not in ("auto", "model", "sandwich", None):
-        raise InputError(f"stderr is {kind!r}, expected 'auto', 'model', 'sandwich' or None")
-    graph = information.graph
-    n = graph.n
+    if kind not in ("auto", "model", None):
+        raise InputError(f"stderr is {kind!r}, expected 'auto', 'model' or None")
+    n = information.graph.n
     if kind is None or (kind == "auto" and n > AUTOMATIC):
         return np.full(n, np.nan), float("nan")
-    covariance = information.covariance()
-    if kind == "sandwich":
-        # d_e - gamma: the shared parameter, if there is one, enters every edge with -1.
-        shared = 0.0 if information.column is None else -1.0
-        variance = np.diag(covariance)
-        spread = variance[graph.i] + variance[graph.j] - 2 * covariance[graph.i, graph.j]
-        if shared:
-            spread += 2 * shared * (covariance[graph.i, n] - covariance[graph.j, n]) + variance[n]
-        free = 1 - information.weights * spread
-        with np.errstate(divide="ignore", invalid="ignore"):
-            squares = np.where(free > 1e-9, slopes**2 / free, np.nan)
-        if np.isnan(squares).any():
-            covariance = np.full_like(covariance, np.nan)
-        else:
-            column = graph.divergence(shared * squares) if shared else None
-            meat = Information(graph, squares, column=column, corner=float(squares.sum()))
-            covariance = covariance @ meat.dense() @ covariance
-    stderr = np.sqrt(np.diag(covariance))
+    stderr = np.sqrt(np.diag(information.covariance()))
     return stderr[:n], float(stderr[n]) if len(stderr) > n else float("nan")
 
 

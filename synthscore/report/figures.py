@@ -7,7 +7,7 @@ Every text and number goes through `tag`, which escapes it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -67,24 +67,6 @@ def _scale(low: float, high: float, start: float, end: float) -> Scale:
     return lambda value: start + (end - start) * (value - low) / span
 
 
-def _levels(up: Scale, marks: Iterable[Mark], label: str) -> list[Markup]:
-    """A line across the figure at each mark of its vertical axis, and the axis' label on top."""
-    parts = [_text(0, 11, label, "soft")]
-    for mark in marks:
-        parts += [_path(f"M{LEFT} {up(mark.at):.1f}H{RIGHT}", "grid")]
-        parts += [_text(LEFT - 6, up(mark.at) + 4, mark.label, anchor="end")]
-    return parts
-
-
-def _axis(across: Scale, marks: Iterable[Mark], y: float, label: str) -> list[Markup]:
-    """A horizontal axis with its marks below, and the label below them."""
-    parts = [_path(f"M{LEFT} {y:.1f}H{RIGHT}", "axis")]
-    for mark in marks:
-        parts += [_path(f"M{across(mark.at):.1f} {y:.1f}v4", "axis")]
-        parts += [_text(across(mark.at), y + 16, mark.label, anchor="middle")]
-    return [*parts, _text((LEFT + RIGHT) / 2, y + 33, label, "soft", "middle")]
-
-
 def ticks(low: float, high: float) -> list[float]:
     """Round numbers, 4 to 9 of them, from below `low` to above `high`."""
     span = (high - low) or 1.0
@@ -108,30 +90,34 @@ def rung_marks(n_rungs: int) -> list[Mark]:
 
 
 def histogram(
-    whole: FloatArray, partial: FloatArray, span: tuple[float, float], marks: Sequence[Mark], *,
-    n_bins: int, label: str, title: str, cut: float | None = None,
+    values: FloatArray, span: tuple[float, float], marks: Sequence[Mark], *, n_bins: int, label: str, title: str,
+    cut: float | None = None,
 ) -> Markup:  # fmt: skip
-    """How many texts have each score; partial ones on top, lighter. cut : a dashed line, with its number on top"""
+    """How many texts have each score. cut : a dashed line, with its number on top"""
     low, high = span if span[1] > span[0] else (span[0] - 0.5, span[1] + 0.5)
-    counts = [np.histogram(values, bins=n_bins, range=(low, high))[0] for values in (whole, partial)]
-    most = max(int((counts[0] + counts[1]).max()), 1)
+    counts = np.histogram(values, bins=n_bins, range=(low, high))[0].tolist()
+    most = max(*counts, 1)
     top, bottom = 24.0, 152.0
     across, up = _scale(low, high, LEFT + 4, RIGHT - 4), _scale(0, most, bottom, top)
-    levels = [Mark(value, spaced(int(value))) for value in ticks(0, most) if value == round(value) and value <= most]
-    parts = _levels(up, levels, "texts")
+    parts = [_text(0, 11, "texts", "soft")]
+    for level in (value for value in ticks(0, most) if value == round(value) and value <= most):
+        parts += [_path(f"M{LEFT} {up(level):.1f}H{RIGHT}", "grid")]
+        parts += [_text(LEFT - 6, up(level) + 4, spaced(int(level)), anchor="end")]
     width = (across(high) - across(low)) / n_bins
-    for index, both in enumerate(zip(*counts, strict=True)):
-        base = 0
-        for count, class_ in zip(both, ("fill-a", "fill-a part"), strict=True):
-            if count:
-                x, y = across(low) + index * width + 0.5, up(base + count)
-                parts.append(_bar(x, y, max(width - 1, 0.5), max(up(base) - y, 0.8), class_))
-            base += count
+    for index, count in enumerate(counts):
+        if count:
+            x, height = across(low) + index * width + 0.5, max(bottom - up(count), 0.8)
+            parts.append(_bar(x, up(count), max(width - 1, 0.5), height, "fill-a"))
     if cut is not None and low <= cut <= high:
         parts += [_path(f"M{across(cut):.1f} {top - 8}V{bottom}", "cut")]
         parts += [_text(across(cut), top - 11, f"{cut:g}", "strong", "middle")]
-    described = f"{len(whole) + len(partial)} values from {low:.3g} to {high:.3g}; the highest bar is {most}."
-    return _svg(bottom + 40, title, described, *parts, *_axis(across, marks, bottom, label))
+    parts += [_path(f"M{LEFT} {bottom:.1f}H{RIGHT}", "axis")]
+    for mark in marks:
+        parts += [_path(f"M{across(mark.at):.1f} {bottom:.1f}v4", "axis")]
+        parts += [_text(across(mark.at), bottom + 16, mark.label, anchor="middle")]
+    parts.append(_text((LEFT + RIGHT) / 2, bottom + 33, label, "soft", "middle"))
+    described = f"{len(values)} values from {low:.3g} to {high:.3g}; the highest bar is {most}."
+    return _svg(bottom + 40, title, described, *parts)
 
 
 class Dot(NamedTuple):
@@ -159,7 +145,7 @@ def dots(
         if not math.isnan(row.low) and not math.isnan(row.high):
             shapes.append(_path(f"M{across(row.low):.1f} 0H{across(row.high):.1f}", "bar"))
         if not math.isnan(row.value):
-            shapes.append(_dot(across(row.value)))
+            shapes.append(tag("circle", cx=across(row.value), cy=0, r=4.5, class_="fill-a"))
         parts.append(_row(index, names[index], *shapes, _text(RIGHT, 4, number(row.value), "strong", "end")))
     described = f"{len(rows)} rows. " + "; ".join(f"{clip(row.name, 30)} {number(row.value)}" for row in rows[:40])
     return _rows(parts, across, marks, _height(rows), class_, label, title, described)
@@ -192,16 +178,6 @@ def _of_one(shares: npt.ArrayLike) -> list[float]:
     return found
 
 
-def dumbbells(rows: Sequence[tuple[str, float, float]], *, label: str, title: str) -> Markup:
-    """Two shares a row: the first a full dot, the second a ring."""
-    parts = []
-    for index, (name, first, second) in enumerate(rows):
-        one, other = _of_rows(first), _of_rows(second)
-        parts.append(_row(index, name, _path(f"M{one:.1f} 0H{other:.1f}", "bar"), _dot(one), _dot(other, "ring")))
-    described = "; ".join(f"{name}: {percent(first)} and {percent(second)}" for name, first, second in rows)
-    return _rows(parts, _of_rows, SHARES, _height(rows), "grid", label, title, described)
-
-
 def _height(rows: Sequence[object]) -> float:
     return 22.0 * len(rows)
 
@@ -209,10 +185,6 @@ def _height(rows: Sequence[object]) -> float:
 def _row(index: int, name: str, *shapes: Markup) -> Markup:
     """A name, and shapes around y = 0."""
     return tag("g", _text(0, 4, name, "name"), *shapes, transform=f"translate(0 {22 * index + 11})")
-
-
-def _dot(x: float, class_: str = "fill-a") -> Markup:
-    return tag("circle", cx=x, cy=0, r=4.5, class_=class_)
 
 
 def _rows(
@@ -246,31 +218,3 @@ def verdict_columns(verdicts: Sequence[Verdict], n_rungs: int, *, title: str) ->
             parts.append(_bar((level - 1) * width, y, width - 1, height * share, class_))
     size = f"0 0 {width * n_rungs} {height}"
     return tag("svg", tag("title", title), *parts, viewBox=size, role="img", class_="verdicts")
-
-
-def scatter(
-    words: Sequence[float], values: Sequence[float], bins: Sequence[tuple[float, float]], span: tuple[float, float],
-    marks: Sequence[Mark], *, title: str,
-) -> Markup:  # fmt: skip
-    """Scores over words, which are drawn on a logarithmic scale, and a line through the middle of each bin."""
-    least, most = min(words) / 1.1, max(words) * 1.1
-    top, bottom = 24.0, 172.0
-    logs, up = _scale(math.log(least), math.log(most), LEFT, RIGHT), _scale(*span, bottom, top)
-
-    def across(n_words: float) -> float:
-        return logs(math.log(n_words))
-
-    # one path for all points: a few characters each
-    points = "".join(f"M{across(x):.0f} {up(y):.0f}h0" for x, y in zip(words, values, strict=True))
-    line = "L".join(f"{across(x):.1f} {up(y):.1f}" for x, y in bins)
-    parts = [*_levels(up, marks, "score"), _path(points, "points"), _path(f"M{line}", "trend")]
-    parts += _axis(across, _log_marks(least, most), bottom, "words")
-    return _svg(bottom + 40, title, f"{len(words)} points, {min(words):g} to {max(words):g} words.", *parts)
-
-
-def _log_marks(low: float, high: float) -> list[Mark]:
-    """1, 2, 5, 10, ... within [low, high]; of many, the powers of ten; in a narrow range, round numbers."""
-    if high < 4 * low:
-        return number_marks(low, high)
-    found = [Mark(m * 10.0**k, f"{m * 10**k:g}") for k in range(12) for m in (1, 2, 5) if low <= m * 10.0**k <= high]
-    return found if len(found) <= 8 else [mark for mark in found if mark.label[0] == "1"]

@@ -19,7 +19,7 @@ from ..errors import alike
 from ..evaluation.agreement import agreement
 from ..evaluation.correlation import correlation
 from ..thresholds.rules import MinScore, expected_count
-from ..types import BoolArray, FloatArray, IntArray, Ladder, Score, Target
+from ..types import BoolArray, FloatArray, Ladder, Score, Target
 from .read import Run, Scored
 from .verdicts import RungVerdicts, verdicts_by_rung
 
@@ -59,10 +59,6 @@ class Group:
     def stderr(self) -> FloatArray:
         """Shape (n,), NaN where a score has none."""
         return floats(score.stderr for score, _ in self.rows)
-
-    @cached_property
-    def partial(self) -> BoolArray:
-        return np.array([score.status == "partial" for score, _ in self.rows], dtype=bool)
 
     @cached_property
     def scored(self) -> BoolArray:
@@ -185,21 +181,17 @@ def masses(run: Run) -> list[tuple[float, str, Score]]:
 class LengthEffect:
     """Scores against words.
 
-    words, values : shape (n_shown,); of all n texts, or of some, spread evenly over the lengths
     bins : (median length, median score) of up to eight parts of all texts, about equally many in each
     pooled, inside : Spearman's correlation over all texts, and inside contexts (mean)
     """
 
-    words: IntArray
-    values: FloatArray
-    n: int
     bins: tuple[tuple[float, float], ...]
     pooled: float
     inside: float
 
 
-def length_effect(group: Group, texts: Mapping[str, Target], most: int) -> LengthEffect | None:
-    """None where fewer than three scored texts can be read. most : points shown"""
+def length_effect(group: Group, texts: Mapping[str, Target]) -> LengthEffect | None:
+    """None where fewer than three scored texts can be read."""
     known = [score for score, _ in group.rows if score.value is not None and score.id in texts]
     if len(known) < 3:
         return None
@@ -208,10 +200,8 @@ def length_effect(group: Group, texts: Mapping[str, Target], most: int) -> Lengt
     edges = np.quantile(words, np.linspace(0, 1, max(1, min(8, len(known) // 5)) + 1)[1:-1])
     part = np.searchsorted(edges, words)  # equal lengths stay together
     bins = [(float(np.median(words[part == k])), float(np.median(values[part == k]))) for k in np.unique(part)]
-    order = np.lexsort((values, words))
-    shown = order[np.unique(np.linspace(0, len(order) - 1, min(most, len(order))).round().astype(int))]
     inside = agreement(values, words, [score.context_id for score in known]).value
-    return LengthEffect(words[shown], values[shown], len(known), tuple(bins), correlation(values, words), inside)
+    return LengthEffect(tuple(bins), correlation(values, words), inside)
 
 
 # ------------------------------------------------------------------------------------------------- failures

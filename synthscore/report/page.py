@@ -25,7 +25,6 @@ from .read import Run
 from .verdicts import overall
 
 CARDS = 24  # of a section
-POINTS = 2000  # of all scatter figures
 
 
 def page(run: Run, *, title: str | None = None, min_score: float | None = None, context_id: str | None = None) -> str:
@@ -35,8 +34,7 @@ def page(run: Run, *, title: str | None = None, min_score: float | None = None, 
     context_id : whose ladders are shown; None: the one ladder that shows most
     """
     found = groups(run, min_score)
-    most = POINTS // max(min(len(found), CARDS), 1)
-    lengths = [(group, effect) for group in found if (effect := length_effect(group, run.texts, most))]
+    lengths = [(group, effect) for group in found if (effect := length_effect(group, run.texts))]
     signatures = list(dict.fromkeys(row.signature for row in run.rows if row.signature.parts))
     return _template().render(
         title=title or f"Scores of {run.name}",

@@ -21,8 +21,7 @@ RUNGS = 24  # of a figure
 def distribution(group: Group) -> Markup:
     n_rungs, (low, high) = group.n_rungs, group.span
     return draw.histogram(
-        group.values[group.scored & ~group.partial],
-        group.values[group.scored & group.partial],
+        group.values[group.scored],
         group.span,
         _marks(group),
         n_bins=20 if n_rungs is None or n_rungs > 6 else max(4, round((high - low) * 4)),
@@ -70,20 +69,25 @@ def by_rung(group: Group) -> Markup:
 
 
 def position_bias(group: Group, both: Sequence[RungVerdicts]) -> Markup:
-    pairs = [(f"rung {r.level}", r.as_asked, r.swapped) for r in both[:RUNGS]]
-    return draw.dumbbells(pairs, label="P(better), mean over texts", title=f"Position bias, {group.attribute}")
+    """A dot where the text is asked about, and a line to where the rung is."""
+    pairs = [draw.Dot(f"rung {r.level}", r.as_asked, *sorted((r.as_asked, r.swapped))) for r in both[:RUNGS]]
+    return draw.dots(
+        pairs, (0.0, 1.0), draw.SHARES, label="P(better), mean over texts",
+        title=f"Position bias, {group.attribute}", class_="grid",
+    )  # fmt: skip
 
 
 def label_mass(name: str, masses: FloatArray) -> Markup:
     marks = [Mark(at, f"{at:g}") for at in (0, 0.25, 0.5, 0.75, 1)]
     title = f"Label mass, {name}"
-    return draw.histogram(masses, masses[:0], (0.0, 1.0), marks, n_bins=20, label="label mass", title=title)
+    return draw.histogram(masses, (0.0, 1.0), marks, n_bins=20, label="label mass", title=title)
 
 
 def length(group: Group, effect: LengthEffect) -> Markup:
-    words, values = effect.words.tolist(), effect.values.tolist()
-    title = f"Score by length, {group.attribute}"
-    return draw.scatter(words, values, effect.bins, group.span, _marks(group), title=title)
+    return draw.dots(
+        [draw.Dot(f"{words:g} words", score) for words, score in effect.bins], group.span, _marks(group),
+        label="median score", title=f"Score by length, {group.attribute}", class_="grid",
+    )  # fmt: skip
 
 
 def agreement(own: Sequence[Figure], ends: tuple[float, float], ceiling: float) -> Markup:

@@ -73,7 +73,7 @@ class Paper:
     A score's `value` is the rung equivalent. A text that lacks some verdicts, or for which a server did not report all
     labels, has `low` and `high`, the least and the greatest value that what is missing could still give it.
     `details` hold `raw` (the paper's sum) and `unit` (raw / its bound, in [-1, 1]), both of scored texts alone, and
-    `label_mass` (the least over its comparisons).
+    `label_mass` (the least over its comparisons; NaN, null in a file, where the judge does not report it).
     """
 
     n_samples: int | None = None
@@ -129,7 +129,7 @@ class Paper:
             reason="; ".join([*missing, *notes]),
             details={
                 **({} if missing else {"raw": raw, "unit": raw / paper_bound(n)}),
-                "label_mass": float(np.nanmin(verdicts.label_mass[pairs])),
+                "label_mass": float(np.fmin.reduce(verdicts.label_mass[pairs])),
             },
             verdicts=text.verdicts(verdicts),
         )

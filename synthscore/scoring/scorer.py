@@ -86,8 +86,11 @@ class Scorer:
         refused: dict[int, Score] = {}
         pairs: list[Pair] = []
         for index, target in enumerate(targets):
-            ladder = str(target) if isinstance(target, InputError) else self._ladder(target)
-            if isinstance(target, InputError) or isinstance(ladder, str):
+            if isinstance(target, InputError):
+                refused[index] = unscored(target, self.attribute, str(target))
+                continue
+            ladder = self._ladder(target)
+            if isinstance(ladder, str):
                 refused[index] = unscored(target, self.attribute, ladder)
                 continue
             assert ladder.context is not None

@@ -43,17 +43,6 @@ class Batch(NamedTuple):
     has_questions: bool
 
 
-class Contents(NamedTuple):
-    """What a store holds of one engine and kind. n_questions : answers with their question; first, last : Unix time"""
-
-    kind: str
-    engine: str
-    n_answers: int
-    n_questions: int
-    first: int
-    last: int
-
-
 class BatchRows(NamedTuple):
     """A batch as it is stored. rows : (place, key, value)."""
 
@@ -120,7 +109,8 @@ def pack(questions: Sequence[Question]) -> bytes:
     for question in questions:
         prompt, sampling = question.prompt, question.sampling
         kept = n_shared(before, prompt.text)
-        row = (kept, prompt.text[kept:], prompt.prefill)
+        begun = [prompt.prefill, prompt.n_shared] if prompt.n_shared else prompt.prefill
+        row = (kept, prompt.text[kept:], begun)
         if question.continuation is not None:
             rows.append((*row, question.continuation))
         elif sampling is None:
@@ -137,9 +127,9 @@ def unpack(packed: bytes) -> list[Question]:
     """raises : sqlite3.DatabaseError, where this is not what `pack` gave"""
     try:
         questions, before = [], ""
-        for kept, rest, prefill, how, *seed in json.loads(zlib.decompress(packed)):
+        for kept, rest, begun, how, *seed in json.loads(zlib.decompress(packed)):
             before = before[:kept] + rest
-            prompt = Prompt(before, prefill)
+            prompt = Prompt(before, *([begun] if isinstance(begun, str) else begun))
             if isinstance(how, str):
                 questions.append(Question(prompt, continuation=how))
             elif seed:

@@ -7,6 +7,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,16 @@ BATCH_S = 15.0  # how long a batch should take: what a killed run loses
 LEAST: dict[Kind, int] = {"labels": 256, "text": 16, "tokens": 256}
 MOST = 8192
 _GROWTH = 4  # a batch is at most so many times as large as the one before: a pace may have been luck
+
+
+@dataclass(slots=True)
+class Asked:
+    """What a model was really asked so far: n questions on labels and readings that it answered, in so many seconds."""
+
+    n: int = 0
+    seconds: float = 0.0
+    tokens_naive: int = 0
+    tokens_computed: int = 0
 
 
 class StoredEngine:
@@ -43,6 +54,7 @@ class StoredEngine:
                 value=batch_size,
             )
         self.engine, self.store, self.batch_size = engine, store, batch_size
+        self.asked = Asked()
         self._sizes: dict[Kind, int] = dict(LEAST)
 
     @property
@@ -68,7 +80,7 @@ class StoredEngine:
                 batch = items[start : start + (self.batch_size or self._sizes[kind])]
                 began = time.monotonic()
                 found = self.engine.answer([question for _, question in batch], progress)
-                self._adapt(kind, len(batch), time.monotonic() - began)
+                self._count(kind, found, time.monotonic() - began)
                 self.store.put_many(
                     Stored(key, kind, stored_value(answer), engine, question)
                     for (key, question), answer in zip(batch, found.rows, strict=True)
@@ -81,8 +93,13 @@ class StoredEngine:
                 start += len(batch)
         return Answers([answers[key] for key in keys], naive, computed)
 
-    def _adapt(self, kind: Kind, n_asked: int, seconds: float) -> None:
-        """The size of the next batch, so that it takes BATCH_S."""
+    def _count(self, kind: Kind, found: Answers, seconds: float) -> None:
+        """What was asked now; and the size of the next batch, so that it takes BATCH_S."""
+        asked, n_asked = self.asked, len(found.rows)
+        if n_judged := sum(not isinstance(row, Exception | Generation) for row in found.rows):
+            asked.n, asked.seconds = asked.n + n_judged, asked.seconds + seconds
+        asked.tokens_naive += found.tokens_naive
+        asked.tokens_computed += found.tokens_computed
         wanted = n_asked * BATCH_S / max(seconds, 1e-9)
         if n_asked >= LEAST[kind]:  # a few questions say little of the pace of many
             self._sizes[kind] = int(min(max(wanted, LEAST[kind]), MOST, _GROWTH * self._sizes[kind]))

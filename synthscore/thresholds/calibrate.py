@@ -123,7 +123,7 @@ def _certify(
     if at < 0:
         raise CertificateError(_refusal(guarantee, level, thresholds, n, n_faultless), needed=enough, seen=int(n[0]))
     n_hit = int(n[at] - n_faultless[at]) if kind == "fpr" else int(n_faultless[at])
-    limit = float(lower_limit(n_faultless[at : at + 1], n[at : at + 1], delta)[0])
+    limit = lower_limit(int(n_faultless[at]), int(n[at]), delta)
     certified = Certified(
         guarantee=guarantee,
         threshold=float(thresholds[at]),
@@ -184,15 +184,13 @@ def _refusal(guarantee: Guarantee, level: float, thresholds: FloatArray, n: IntA
 
 def by_chance(hits: IntArray, n: IntArray, share: float) -> FloatArray:
     """P(at least `hits` of n) where the true share is no more than `share`: the p-value of "it is more", shape (n,)."""
-    from scipy.special import betainc
+    from scipy.special import bdtrc
 
-    few = hits <= 0
-    return np.where(few, 1.0, betainc(np.where(few, 1, hits), np.maximum(n - hits, 0) + 1, share))
+    return np.asarray(bdtrc(hits - 1, n, share))
 
 
-def lower_limit(hits: IntArray, n: IntArray, alpha: float) -> FloatArray:
+def lower_limit(hits: int, n: int, alpha: float) -> float:
     """The share that is exceeded with confidence 1 - alpha, of one threshold looked at alone (Clopper-Pearson)."""
     from scipy.special import betaincinv
 
-    few = hits <= 0
-    return np.where(few, 0.0, betaincinv(np.where(few, 1, hits), np.maximum(n - hits, 0) + 1, alpha))
+    return float(betaincinv(hits, n - hits + 1, alpha)) if hits else 0.0

@@ -105,6 +105,8 @@ GENERATE = ("generate", "x.jsonl", "--task", "story", "-a", "coherence", "-o", "
         ["cook"],
         ["score", "x.jsonl", "--references", "y", "--samples", "0"],
         ["score", "x.jsonl", "--references", "y", "--min-mass", "2"],
+        ["doctor", "--max-unreported", "2"],
+        ["references", "check", "x", "--max-unreported", "-1"],
         ["score", "x.jsonl", "--references", "y", "--field", "text"],
         ["score", "x.jsonl", "--references", "y", "-o", "scores.txt"],
         ["score", "x.jsonl", "--references", "y", "--seed", "0"],
@@ -156,7 +158,21 @@ def test_an_error_is_one_paragraph_and_debug_shows_where_it_came_from(capsys, re
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_a_verb_of_former_versions_names_what_to_use_instead(capsys):
-    for argv in (["serve"], ["serve", "--model", "m", "--port", "0"]):
-        assert main(argv) == USAGE
-        assert "any more: synthscore asks servers and is none. Start vLLM" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        ("serve", "synthscore asks servers and is none"),
+        ("serve --model m --port 0", "start vLLM"),
+        ("references card ladders/", "there is no references card any more. Use: README.md"),
+        ("rank --comparisons x.csv --curve", "Use: python -m papers curve"),
+        ("score x.jsonl --references y --targets-too=1", "Use: --scale FILE"),
+    ],
+)
+def test_a_verb_or_an_option_of_former_versions_names_what_to_use_instead(capsys, argv, told):
+    assert main(argv.split()) == USAGE
+    assert told in capsys.readouterr().err
+
+
+def test_a_value_that_is_called_as_an_option_once_was_is_a_value(capsys, references):
+    assert main(["references", "show", "card", "diff"]) == ERROR
+    assert "any more" not in capsys.readouterr().err

@@ -31,7 +31,8 @@ def test_the_demo_runs_to_its_end_and_prints_commands_that_work(engine, capsys, 
     assert err.count("model:") == 0
     assert max(map(len, out.splitlines())) <= 100
     commands = [shlex.split(line) for line in re.findall(r"^  \$ (.*)$", re.sub(r" \\\n +", " ", out), re.M)]
-    steps = ["generate", "generate", "generate", "score", "filter", "score", "report"]
+    steps = ["generate", "generate", "generate", "references", "score", "filter", "score"]
+    steps += ["evaluate", "report"]
     assert [command[1] for command in commands] == steps
     assert Path("out/report.html").is_file()
     asked = engine.n_judged

@@ -100,14 +100,12 @@ def test_a_model_writes_and_a_killed_run_asks_only_for_the_rest(engine, capsys, 
 
 def test_the_options_of_writing_reach_the_writer(engine, damage):
     contexts("c1")
-    options = ["--temperature", "0.5", "--top-p", "0.8", "--max-new-tokens", "77", "--prompts", "paper"]
+    options = ["--temperature", "0.5", "--max-new-tokens", "77", "--prompts", "paper"]
     assert generate("--model", "fake", "--rungs", "2", "--seed", "3", *options) == 0
     (model_ladder,) = References.load("ladders")
     for rung in model_ladder.rungs:
-        found = {
-            name: rung.provenance[name] for name in ("temperature", "top_p", "max_new_tokens", "seed", "templates")
-        }
-        assert found == {"temperature": 0.5, "top_p": 0.8, "max_new_tokens": 77, "seed": 3, "templates": "paper"}
+        found = {name: rung.provenance[name] for name in ("temperature", "max_new_tokens", "seed", "templates")}
+        assert found == {"temperature": 0.5, "max_new_tokens": 77, "seed": 3, "templates": "paper"}
     assert generate("--rungs", "2", "--seed", "4") == 0
     (damaged,) = References.load("ladders")
     assert {rung.provenance["seed"] for rung in damaged.rungs} == {4}
@@ -117,7 +115,7 @@ def test_what_no_model_can_decode_with_is_a_usage_error_before_a_model_is_loaded
     monkeypatch.setattr(engines, "open_engine", lambda name, **options: pytest.fail("a model was loaded"))
     contexts("c1")
     for option, value in (
-        *(("--top-p", "0"), ("--top-p", "1.1"), ("--temperature", "-1"), ("--temperature", "inf")),
+        *(("--temperature", "-1"), ("--temperature", "inf")),
         ("--max-new-tokens", "0"),
     ):
         assert generate("--model", "fake", option, value) == 2
@@ -131,9 +129,7 @@ def test_options_that_only_a_model_would_use_are_refused_by_name_without_one(dam
     options = {
         "--prompts": "paper",
         "--temperature": "0.7",
-        "--top-p": "0.9",
         "--max-new-tokens": "9",
-        "--max-attempts": "5",
         "--dtype": "auto",
         "--device": "cpu",
         "--store": "none",
@@ -156,7 +152,7 @@ def test_a_file_of_targets_without_their_contexts_is_not_taken_for_one_of_contex
 def test_failed_rungs_are_counted_with_their_reasons(engine, capsys):
     engine.writer = lambda prompt, seed: "" if "best" in prompt.text else f"Text {seed}."
     contexts("c1", "c2")
-    assert generate("--model", "fake", "--rungs", "2", "--max-attempts", "2") == 3
+    assert generate("--model", "fake", "--rungs", "2") == 3
     shown(capsys.readouterr().err, "2 rungs written, 2 failed", "2 x ")
     assert {rung.status for ladder in References.load("ladders") for rung in ladder.rungs} == {"ok", "failed"}
 

@@ -300,7 +300,7 @@ def test_options_reach_the_method(capsys):
         (["--method", "bt", "--prior", "observed"], METHODS["bt"](calls, prior="observed")),
         (["--method", "win-ratio", "--decisions", "per_call"], METHODS["win-ratio"](calls, decisions="per_call")),
         (["--method", "bt", "--decisions", "per_call"], METHODS["bt"](calls, decisions="per_call")),
-        (["--method", "poe-g", "--stderr", "sandwich"], gaussian(calls, stderr="sandwich")),
+        (["--method", "poe-g", "--stderr", "model"], gaussian(calls, stderr="model")),
     ):
         assert rank("--comparisons", "calls.csv", *options, "-o", "o.jsonl", task=False) == 0
         assert [row["score"] for row in read("o.jsonl")] == pytest.approx(expected.scores.tolist())
@@ -402,8 +402,8 @@ def test_an_order_by_one_judge_warns_of_nothing(capsys):
         "rank --comparisons x.csv --method poe-g --prior all",
         "rank --comparisons x.csv --method bt --debias gamma",
         "rank --comparisons x.csv --method poe-g --debias mle",
-        "rank --comparisons x.csv --method colley --stderr sandwich",
-        "rank --comparisons x.csv --method bt-ties --stderr sandwich",
+        "rank --comparisons x.csv --method colley --stderr model",
+        "rank --comparisons x.csv --stderr sandwich",
         "rank --comparisons x.csv --orders one",
         "rank c.jsonl --task summarization -a coherence --by context_id",
         "rank c.jsonl --task summarization -a coherence --budget 0",

@@ -37,3 +37,8 @@ def test_verify_finds_a_changed_file(references, capsys):
     manifest.write_text(manifest.read_text().replace('"n_rows": 15', '"n_rows": 14'))
     assert main(["references", "verify", "ladders"]) == 1
     shown(capsys.readouterr().out, "n_rows is 15, manifest.json says 14")
+
+
+def test_ladders_alone_is_no_command_and_shows_the_help(capsys):
+    assert main(["references"]) == 2
+    shown(capsys.readouterr().out, "references check ladders/")

@@ -10,7 +10,7 @@ import pytest
 from synthscore.engine import Generation, LabelAnswer, Prompt, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.engines.servers.pool import Retry, ServerPool
-from synthscore.engines.servers.server import Reply
+from synthscore.engines.servers.server import Reply, Server
 from synthscore.errors import EngineError, LabelError, ServerError, SynthscoreWarning
 from synthscore.judging.asking import Asking, Pair, ask
 from synthscore.judging.tasks import load_task
@@ -150,7 +150,7 @@ class Pretended:
     def __init__(self, name, act=lambda n, prompts: None, check=lambda: None, model="m"):
         self.url, self.act, self.health = f"http://{name}/v1", act, check
         self.signature = Signature.of(model=model)
-        self.can_continue = True
+        self.one_by_one = False
         self.prompts, self.n_checks, self.n_asked = [], 0, 0
         self.n_now = self.n_most = 0
         self.lock = threading.Lock()
@@ -176,6 +176,8 @@ class Pretended:
         if question.seed == 13:
             raise EngineError("filtered")
         return Reply(Generation(f"{question.prompt.text} {question.seed}", "stop", 1))
+
+    together, answer_all = Server.together, Server.answer_all
 
     def check(self):
         self.n_checks += 1

@@ -12,8 +12,7 @@ import pytest
 import torch
 
 from synthscore.cli.app import main
-from synthscore.cli.messages import Messages
-from synthscore.cli.watched import Metered, Watched
+from synthscore.cli.messages import Messages, Watched
 from synthscore.engine import Prompt, Question, Sampling, label_log_probs, token_log_probs
 from synthscore.engines import open_engine
 from synthscore.engines.seq2seq import engine as seq2seq
@@ -396,17 +395,15 @@ def test_stored_readings_are_shown_and_verified(tmp_path, capsys, monkeypatch):
     assert (status, found["n_beyond"], found["failures"]) == (3, 0, ["no tokens"] * 3)
 
 
-def test_the_command_line_counts_what_is_read():
-    inner = FakeEngine(reader=hardly)
-    meter = Metered(inner)
-    watched = Watched(meter, Messages(quiet=True), meter)
+def test_the_command_line_counts_what_is_read(tmp_path):
+    watched = Watched(StoredEngine(FakeEngine(reader=hardly), Store(tmp_path / "answers")), Messages(quiet=True))
     pairs = [(Prompt("a"), "It rained."), (Prompt("a"), "")]
     told = []
     for found in (read(watched, pairs), read(watched, pairs, told.append)):
         assert len(found) == 2
         assert isinstance(found[1], EngineError)
-    assert (meter.n_asked, watched.n_judged, sum(told)) == (2, 4, 2)
-    assert meter.cost.startswith("2 questions asked now")
+    assert (watched.engine.asked.n, watched.n_judged, sum(told)) == (1, 4, 2)
+    assert watched.cost[0].startswith("1 question asked now")
 
 
 # ------------------------------------------------------------------------------------------------- servers

@@ -101,7 +101,6 @@ def test_ratings_of_single_people_may_lie_beside_their_mean():
     ratings = Ratings.load([row])
     assert ratings.texts[0].human == {"coherence": 11 / 3, "fluency": 1.0}
     assert ratings.texts[0].annotators["fluency"] == (1.0,)
-    assert ratings.left_out == ("1 ratings of single people: null",)
 
 
 def test_a_mean_that_is_not_that_of_its_ratings_is_an_error():
@@ -128,8 +127,6 @@ def test_contexts_come_along():
         ({"id": "1", "human": {"c": True}}, "c is True, expected a number"),
         ({"id": "1", "human": {"c": math.inf}}, "c is inf, expected a number"),
         ({"id": "1", "human": {"c": [1, "x"]}}, "c is 'x', expected a number"),
-        ({"id": "1", "human": {"c": 6}}, "c is 6, expected 1 to 5"),
-        ({"id": "1", "human": {"c": [3, 0]}}, "c is 0, expected 1 to 5"),
         ({"id": "1", "human": {"c": 1}, "human.c": 1}, "c is in 'human' and in a column of its own"),
         ({"id": "1", "human_raw": "x"}, "human_raw is 'x'"),
         ({"id": "1", "text": 3, "human": {"c": 1}}, "text is 3, expected a text"),
@@ -137,7 +134,7 @@ def test_contexts_come_along():
     ],
 )
 def test_a_broken_row_is_counted_with_its_reason_and_the_others_are_read(row, said):
-    ratings = Ratings.load([{"id": "good", "human": {"c": 5}}, row], scales={"c": (1, 5)})
+    ratings = Ratings.load([{"id": "good", "human": {"c": 5}}, row])
     assert [text.id for text in ratings] == ["good"]
     (line,) = ratings.left_out
     assert line.startswith("1 of 2 rows (")

@@ -30,10 +30,12 @@ EXPECTED = {
     "story": "relevance coherence empathy surprise engagement complexity",
     "data_to_text": "fluency grammar semantics overall",
     "question": "difficulty",
+    "support_replies": "politeness resolution",
+    "product_descriptions": "accuracy appeal",
 }
 
 
-def test_the_built_in_tasks_have_the_attributes_of_their_benchmarks():
+def test_the_built_in_tasks_have_these_attributes():
     assert {name: " ".join(load_task(name).attributes) for name in task_names()} == EXPECTED
 
 
@@ -71,6 +73,23 @@ def test_the_default_set_puts_all_that_is_constant_before_the_target():
     two = templates.compare(ARTICLE, attribute, target="another", reference="rung").text
     assert one.endswith("first answer\n\nVerdict:")
     assert one.removesuffix("first answer\n\nVerdict:") == two.removesuffix("another\n\nVerdict:")
+
+
+@pytest.mark.parametrize("name", ["compare", "choose", "yes_no", "rate"])
+def test_a_prompt_says_where_the_texts_begin(name):
+    templates = Templates(load_task("summarization"))
+    attribute = templates.task.attribute("coherence")
+    context = Context("c", "An article with <target> and <text> in it.")
+    asked = {
+        "compare": lambda text: templates.compare(context, attribute, target="T", reference=text),
+        "choose": lambda text: templates.choose(context, attribute, first=text, second="T"),
+        "yes_no": lambda text: templates.yes_no(context, attribute, target="T", reference=text),
+        "rate": lambda text: templates.rate(context, attribute, text=text, low=1, high=5),
+    }[name]
+    one, other = asked("one"), asked("another")
+    assert one.n_shared == other.n_shared > 0
+    assert one.text[: one.n_shared] == other.text[: other.n_shared]
+    assert one.text[one.n_shared :].startswith("\nSummary")
 
 
 def test_the_context_comes_before_the_attribute_so_that_attributes_share_it():

@@ -280,7 +280,7 @@ def test_the_hash_follows_texts_and_contexts_alone(ladders):
     assert References((ladder("a", provenance={}),)).hash == References((ladder("a"),)).hash
 
 
-# ------------------------------------------------------------------------------------------------- verify and diff
+# ------------------------------------------------------------------------------------------------- verify
 
 
 def set_(row, name, value):

@@ -6,6 +6,7 @@ import hashlib
 import html
 import json
 import random
+import re
 from itertools import groupby
 from pathlib import Path
 
@@ -425,8 +426,7 @@ def test_a_rating_outside_its_scale_is_an_error(tmp_path):
         rows[3]["human"]["naturalness"], rows[3]["human_raw"]["naturalness"] = 4, [4, 4, 4]
         return rows
 
-    assert "1 of 360 rows cannot be used; the first says: " in (said := wrong(tmp_path, change))
-    assert "row 4: naturalness is 4, expected 1 to 3" in said
+    assert re.search("naturalness of .* is 4, expected 1 to 3", wrong(tmp_path, change))
 
 
 def test_a_mean_that_is_not_that_of_its_annotators_is_an_error(tmp_path):

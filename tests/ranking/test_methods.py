@@ -87,10 +87,10 @@ def test_a_set_that_cannot_be_ranked_is_a_reason_beside_the_others_and_an_error_
 
 
 def test_rows_name_what_the_numbers_depend_on():
-    (one, *_) = rank(SETS, "bt", prior="observed", stderr="sandwich").to_rows()
-    for part in ("method:bt", "decisions:averaged", "prior:observed", "debias:none", "stderr:sandwich"):
+    (one, *_) = rank(SETS, "bt", prior="observed", stderr="model").to_rows()
+    for part in ("method:bt", "decisions:averaged", "prior:observed", "debias:none", "stderr:model"):
         assert f"|{part}" in one["signature"]
-    assert one["signature"] == next(rank(SETS, "bt", prior="observed", stderr="sandwich").to_rows())["signature"]
+    assert one["signature"] == next(rank(SETS, "bt", prior="observed", stderr="model").to_rows())["signature"]
     other = ComparisonSets(("context_id",), {("1",): CALLS})
     assert next(rank(other, "bt").to_rows())["signature"].split("|")[1] != one["signature"].split("|")[1]
 

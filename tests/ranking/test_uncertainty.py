@@ -12,7 +12,7 @@ from synthscore.ranking.counts import average_probability, win_ratio
 from synthscore.ranking.gaussian import gaussian
 from synthscore.ranking.uncertainty import bootstrap
 
-from .test_solvers import full, judge_with_a_lead, linked, sigmoid
+from .test_solvers import full, linked, sigmoid
 
 
 def test_the_error_of_a_duel_is_that_of_its_log_odds():
@@ -45,40 +45,6 @@ def test_errors_are_the_curvature_of_the_log_likelihood(bias):
         assert ranked.settings["gamma_stderr"] == pytest.approx(np.sqrt(inverse[6, 6]), rel=1e-3)
 
 
-def test_the_sandwich_is_the_residuals_between_the_curvatures():
-    _, c = judge_with_a_lead(np.random.default_rng(1), 5, 60, 0.5, noise=0.5)
-    for bias in (None, "mle"):
-        ranked = soft_bradley_terry(c, bias=bias, stderr="sandwich")
-        pairs = c.pairs(ordered=bias is not None)
-        rows = np.zeros((len(pairs.i), 6 if bias else 5))
-        rows[np.arange(len(rows)), pairs.i], rows[np.arange(len(rows)), pairs.j] = 1, -1
-        if bias:
-            rows[:, 5] = -1
-        d = rows @ np.append(ranked.scores, [ranked.settings["gamma"]] if bias else [])
-        slopes = pairs.wins - pairs.games * sigmoid(d)
-        weights = pairs.games * sigmoid(d) * sigmoid(-d)
-        inverse = np.linalg.pinv(rows.T @ (weights[:, None] * rows), rcond=1e-10)
-        leverage = weights * np.einsum("ea,ab,eb->e", rows, inverse, rows)
-        meat = rows.T @ ((slopes**2 / (1 - leverage))[:, None] * rows)
-        expected = inverse @ meat @ inverse
-        np.testing.assert_allclose(ranked.stderr**2, np.diag(expected)[:5], rtol=1e-7, atol=1e-10)
-
-
-def test_the_sandwich_needs_more_pairs_than_a_tree():
-    tree = Comparisons.of([("a", "b", 0.6), ("b", "c", 0.7), ("b", "a", 0.9)])
-    assert np.isnan(soft_bradley_terry(tree, stderr="sandwich").stderr).all()
-    assert np.isfinite(soft_bradley_terry(tree, stderr="model").stderr).all()
-
-
-def test_the_sandwich_sees_that_answers_repeat_each_other_and_the_model_does_not():
-    c = full(np.random.default_rng(2), 8)
-    again = Comparisons(c.ids, c.first, c.second, c.log_probs, 9 * c.weights)
-    for method in (soft_bradley_terry, gaussian):
-        robust = method(c, stderr="sandwich").stderr
-        np.testing.assert_allclose(method(again, stderr="sandwich").stderr, robust, rtol=1e-6)
-        assert (method(again).stderr < 0.4 * method(c).stderr).all()
-
-
 def test_errors_are_computed_unless_there_are_many_candidates_or_they_are_not_wanted(monkeypatch):
     c = linked(np.random.default_rng(3), 30, 100, three=True)
     for method in (soft_bradley_terry, bradley_terry, bradley_terry_ties, gaussian):
@@ -86,8 +52,6 @@ def test_errors_are_computed_unless_there_are_many_candidates_or_they_are_not_wa
         assert np.isnan(method(c, stderr=None).stderr).all()
         with pytest.raises(InputError, match="stderr is 'hessian'"):
             method(c, stderr="hessian")
-    with pytest.raises(InputError, match="stderr is 'sandwich', expected 'auto'"):
-        bradley_terry_ties(c, stderr="sandwich")
     monkeypatch.setattr("synthscore.ranking.uncertainty.AUTOMATIC", 29)
     assert np.isnan(gaussian(c).stderr).all()
     assert np.isfinite(gaussian(c, stderr="model").stderr).all()

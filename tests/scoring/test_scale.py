@@ -93,11 +93,6 @@ def test_every_rung_is_asked_about_against_every_other_once_in_each_order():
         engine = FakeEngine(soft_judge)
         scorer(engine=engine, both_orders=both_orders).score(targets())
         assert engine.n_judged == 6 * 5 * 5 * (1 + both_orders) + 6 * 20
-    engine = FakeEngine(soft_judge)
-    made = scorer(engine=engine, rungs_too=False)
-    made.score(targets())
-    assert engine.n_judged == 150
-    assert not made.scales[0].judge.bias_known
 
 
 def test_the_same_rungs_are_asked_about_in_one_order_and_in_both():

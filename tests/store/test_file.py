@@ -445,7 +445,7 @@ def test_several_threads_use_one_store(store):
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=30)
 QUESTIONS = st.builds(
-    lambda shared, text, prefill, labels: Question(Prompt(shared + text, prefill), tuple(labels)),
+    lambda shared, text, prefill, labels: Question(Prompt(shared + text, prefill, len(shared)), tuple(labels)),
     st.sampled_from(["", "The same beginning, é, ", "The same end"]),
     TEXTS,
     TEXTS,

@@ -48,7 +48,7 @@ def test_the_p_value_is_the_binomial_tail(hits, more, share):
 @given(st.integers(1, 60), st.integers(0, 60), st.floats(0.01, 0.5))
 @settings(max_examples=50)
 def test_at_the_lower_limit_the_p_value_is_alpha(hits, more, alpha):
-    limit = lower_limit(np.array([hits]), np.array([hits + more]), alpha)[0]
+    limit = lower_limit(hits, hits + more, alpha)
     assert stats.binom.sf(hits - 1, hits + more, limit) == pytest.approx(alpha, rel=1e-6)
 
 

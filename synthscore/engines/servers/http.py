@@ -68,7 +68,8 @@ class Http:
             raise self._refused(error) from None
         except self._openai.APIConnectionError as error:
             cause = error.__cause__ or error
-            raise self._error(f"the connection failed: {type(cause).__name__} {cause}", retryable=True) from None
+            what, cut = f"the connection failed: {type(cause).__name__} {cause}", type(cause).__name__ != "ConnectError"
+            raise self._error(what, retryable=True, cut=cut) from None
         except (self._openai.OpenAIError, ValueError) as error:
             raise self._error(f"it answers with what is no JSON: {error}", retryable=True) from None
         if not isinstance(reply, dict):

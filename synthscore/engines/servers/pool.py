@@ -23,6 +23,8 @@ from typing import Any
 from ...engine import Answers, Progress, Question
 from ...errors import EngineError, InputError, LabelError, ServerError, SynthscoreWarning
 from ...signature import Signature
+from ..tokens import PromptTokenizer
+from .decisions import WIRES, DecisionServer
 from .server import Reply, Server
 
 _ROUTE_CHARS = 1000  # of a prompt: instructions and the beginning of its context
@@ -55,8 +57,9 @@ class Retry:
 class _Member:
     """A server and how it does. Changed under `lock` alone; room : for so many requests at a time"""
 
-    def __init__(self, server: Server, in_flight: int) -> None:
-        self.server, self.lock, self.room = server, threading.Lock(), threading.Semaphore(in_flight)
+    def __init__(self, server: Server | DecisionServer, in_flight: int) -> None:
+        self.server, self.lock = server, threading.Lock()
+        self.room = threading.Semaphore(1 if server.one_by_one else in_flight)
         self.failures = 0  # in a row
         self.checks = 0  # of its health, failed in a row
         self.aside_until = 0.0  # of time.monotonic(); 0: it is well
@@ -97,7 +100,9 @@ class ServerPool:
     raises : EngineError, where the servers are not the same: model, software, or what they offer
     """
 
-    def __init__(self, servers: Sequence[Server], *, in_flight: int = 16, retry: Retry | None = None) -> None:
+    def __init__(
+        self, servers: Sequence[Server | DecisionServer], *, in_flight: int = 16, retry: Retry | None = None
+    ) -> None:
         if not servers or in_flight < 1:
             raise InputError(
                 f"cannot ask {len(servers)} servers, {in_flight} requests at a time: expected 1 or more. Give both"
@@ -112,11 +117,22 @@ class ServerPool:
                     f"{server.signature}. Expected the same of all, so that it does not matter which answers"
                 )
 
+    @property
+    def prompts(self) -> PromptTokenizer | None:
+        """The model's tokenizer; None where prompts go through the server's own chat template."""
+        return self._members[0].server.tokens
+
+    @property
+    def reports(self) -> str:
+        """What the servers tell of labels, in words."""
+        return self._members[0].server.reports
+
     @classmethod
     def open(cls, name: str, *, in_flight: int = 16, retry: Retry | None = None, **options: Any) -> ServerPool:
         """From a name: "http://host:8000/v1#model", or several, with commas between them.
 
-        options : those of Server. A server that does not answer is left out with a warning.
+        options : those of Server, or a method of DecisionServer. A server that does not answer is left out, with a
+            warning
         raises : EngineError, where none answers, or one cannot be used
         """
         retry = retry or Retry()
@@ -148,27 +164,29 @@ class ServerPool:
         return cls(servers, in_flight=in_flight, retry=retry)
 
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
-        """As far as the servers report, a request at least for each question.
+        """As far as the servers report. Questions that go in one request fail or succeed together where it does.
 
         raises : EngineError, where no server is left and nothing was answered; LabelError
         """
-        orders = [self._order(question) for question in questions]
+        together = self._members[0].server.together(questions)
+        orders = [self._order(questions[rows[0]]) for rows in together]
         queues: dict[_Member, deque[int]] = {member: deque() for member in self._members}
-        for row, order in enumerate(orders):
-            queues[order[0]].append(row)
-        over, done = threading.Event(), queue.SimpleQueue[tuple[int, Reply | Exception]]()
+        for place, order in enumerate(orders):
+            queues[order[0]].append(place)
+        over, done = threading.Event(), queue.SimpleQueue[tuple[int, list[Reply] | Exception]]()
 
         def work(waiting: deque[int]) -> None:
             while waiting and not over.is_set():
                 try:
-                    row = waiting.popleft()
+                    place = waiting.popleft()
                 except IndexError:  # another thread has taken the last
                     return
                 try:
-                    done.put((row, self._ask(questions[row], orders[row], over)))
+                    asked = [questions[row] for row in together[place]]
+                    done.put((place, self._ask(asked, orders[place], over)))
                 except Exception as error:  # labels that cannot be asked of any row, or our own mistake
                     over.set()
-                    done.put((row, error))
+                    done.put((place, error))
 
         # Threads that do not keep the process: an interrupt need not wait for requests that are on their way.
         for waiting in queues.values():
@@ -177,12 +195,12 @@ class ServerPool:
         found: dict[int, Reply] = {}
         try:
             while len(found) < len(questions):
-                row, reply = done.get()
-                if isinstance(reply, Exception):
-                    raise reply
-                found[row] = reply
+                place, replies = done.get()
+                if isinstance(replies, Exception):
+                    raise replies
+                found.update(zip(together[place], replies, strict=True))
                 if progress:
-                    progress(1)
+                    progress(len(replies))
         finally:
             over.set()
         rows = [found[row] for row in range(len(questions))]
@@ -197,13 +215,13 @@ class ServerPool:
         start = hashlib.sha256(question.prompt.text[:_ROUTE_CHARS].encode()).digest()
         return sorted(self._members, key=lambda m: hashlib.sha256(start + m.server.url.encode()).digest())
 
-    def _ask(self, question: Question, order: Sequence[_Member], over: threading.Event) -> Reply:
+    def _ask(self, questions: Sequence[Question], order: Sequence[_Member], over: threading.Event) -> list[Reply]:
         """Ask the first server that is well, again and again where that can help. raises : LabelError"""
         n_failed = 0
         while (member := self._well(order, over)) is not None:
             try:
                 with member.room:
-                    found = member.server.answer(question)
+                    found = member.server.answer_all(questions)
             except LabelError:
                 raise
             except ServerError as error:
@@ -212,17 +230,17 @@ class ServerPool:
                     continue
                 n_failed += 1
                 if not error.retryable:
-                    return Reply(error)
+                    return [Reply(error)] * len(questions)
                 if n_failed >= self._retry.tries:
-                    return Reply(EngineError(f"{error} (tried {n_failed} times)"))
+                    return [Reply(EngineError(f"{error} (tried {n_failed} times)"))] * len(questions)
                 if not member.aside_until:
                     over.wait(self._retry.wait(n_failed, error.retry_after))
             except EngineError as error:  # this question cannot be asked
-                return Reply(error)
+                return [Reply(error)] * len(questions)
             else:
                 member.failures = 0
                 return found
-        return Reply(EngineError(f"no server is left: {self._reasons()}"))
+        return [Reply(EngineError(f"no server is left: {self._reasons()}"))] * len(questions)
 
     def _well(self, order: Sequence[_Member], over: threading.Event) -> _Member | None:
         """The first that is well, as soon as one is; None where none is left, or all is over."""
@@ -238,13 +256,32 @@ class ServerPool:
         return "; ".join(member.gone for member in self._members)
 
 
-def _open(url: str, model: str | None, retry: Retry, options: dict[str, Any]) -> Server:
+def _open(url: str, model: str | None, retry: Retry, options: dict[str, Any]) -> Server | DecisionServer:
     n_failed = 0
     while True:
         try:
-            return Server(url, model, **options)
+            return _server(url, model, options)
         except ServerError as error:
             n_failed += 1
             if not error.retryable or error.status is None or n_failed >= retry.tries:  # None: nobody is there
                 raise
             time.sleep(retry.wait(n_failed, error.retry_after))
+
+
+def _server(url: str, model: str | None, options: dict[str, Any]) -> Server | DecisionServer:
+    """One that reports log-probabilities, of our own prompts; else one that decides, by its own."""
+    timeout = {name: value for name, value in options.items() if name == "timeout_s"}
+    method = options.get("method", "auto")
+    if method in WIRES:
+        return DecisionServer(url, model, method=method, **timeout)
+    try:
+        return Server(url, model, **options)
+    except ServerError:
+        raise
+    except EngineError as error:
+        if method != "auto":
+            raise
+        try:
+            return DecisionServer(url, model, **timeout)
+        except EngineError:
+            raise error from None

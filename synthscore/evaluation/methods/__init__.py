@@ -22,7 +22,7 @@ __all__ = ["KINDS", "Kind", "Method", "MethodError", "Tools", "method", "registe
 KINDS: dict[str, Kind] = {**ladders.KINDS, **rating.KINDS, **comparing.KINDS, **overlap_metrics.KINDS, **floors.KINDS}
 """Name -> kind of method; files of scores have none."""
 
-ELSEWHERE = ("bertscore", "gptscore", "bartscore", "unieval", "zepo", "pairs-beam", "meteor")
+ELSEWHERE = ("bertscore", "gptscore", "bartscore", "unieval", "zepo", "pairs-beam", "meteor", "prompt-scoring")
 """Kinds of papers/, which lies beside the package in its repository."""
 
 

@@ -1,23 +1,22 @@
-"""Texts + judge -> the number that the judge gives each: direct scoring, G-Eval, prompt scoring.
+"""Texts + judge -> the number that the judge gives each: direct scoring, G-Eval.
 
-What it answers on a scale of whole numbers is read in one of three ways:
+What it answers on a scale of whole numbers is read in one of two ways:
 
     argmax        the most probable number of the scale; of equally probable ones the lowest
     expectation   sum over k of  k p(k),   p(k) = P(k | prompt) / P(any number of the scale | prompt)
-    text          what it writes, greedily: the first whole number on the scale
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
-from ...engine import Engine, Generation, Prompt, Sampling, generate, label_log_probs
+from ...engine import Engine, Prompt, label_log_probs
 from ...errors import LabelError
 from ...io.scores import Scores
 from ...judging.asking import unanswered
@@ -42,13 +41,51 @@ from .base import (
     why_not_asked,
 )
 
-WRITING = Sampling(max_new_tokens=10, temperature=0.0)
-"""As in the code of arXiv:2307.07889."""
+Read = Callable[[Engine, Sequence[Prompt], Sequence[RatedText], str], Iterator[str | dict[str, Any]]]
+"""Judge, prompts, the texts that they are about, attribute -> what a Score of each is made of, or why there is none."""
+
+
+def rated(
+    ratings: Ratings, attribute: str, tools: Tools, ends: tuple[int, int], template: str, scoring: str, read: Read
+) -> Scores:
+    """Asks for a number from one end to the other, about all texts in one call, and reads the answers.
+
+    template : which file of the set asks. scoring : part of the signature
+    """
+    judge = judge_of(tools)
+    task, asked = task_of(ratings, attribute)
+    templates = Templates(task, tools.templates)
+    found: list[float | str | Score] = [*why_not_asked(ratings)]
+    rows = by_context(ratings, (row for row, why in enumerate(found) if not why))
+    texts = [ratings.texts[row] for row in rows]
+    rate = partial(templates.rate, attribute=asked, low=ends[0], high=ends[1], template=template)
+    prompts = [rate(ratings.contexts[text.context_id], text=text.text) for text in texts]
+    for row, text, answer in zip(rows, texts, read(judge, prompts, texts, attribute), strict=True):
+        found[row] = answer if isinstance(answer, str) else Score(text.id, text.context_id, attribute, **answer)
+    signature = signed(
+        judge,
+        template=f"{templates.name}/{template}@{templates.hash(template)}",
+        labels=f"{ends[0]}..{ends[1]}",
+        task=task.name,
+        attribute=asked.name,
+        scoring=scoring,
+    )
+    return scored(ratings, attribute, found, signature)
+
+
+def scale_ends(scale: str) -> tuple[int, int]:
+    """1 and 5, of "1-5". raises : MethodError"""
+    ends = re.fullmatch(r"(\d+)-(\d+)", scale)
+    if not ends or int(ends[1]) >= int(ends[2]):
+        raise MethodError(
+            f"cannot make a rating: scale is {scale!r}, expected two whole numbers such as 1-5, the lower one first"
+        )
+    return int(ends[1]), int(ends[2])
 
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """Asks for a whole number on a scale, about all texts in one call.
+    """Asks for a whole number on a scale, and reads the probabilities of all of them.
 
     score_mode : how the answer is read, see above. scale : "1-5". template : which file of the set asks
     samples : of "expectation": the mean of so many draws from p instead; what is drawn for a text depends on seed and
@@ -59,7 +96,7 @@ class Rating:
     labels, `low` and `high` are the least and the greatest that the value can be; what is drawn has none.
     """
 
-    score_mode: Literal["argmax", "expectation", "text"]
+    score_mode: Literal["argmax", "expectation"]
     scale: str = "1-5"
     template: str = "rate"
     samples: Count | None = None
@@ -68,57 +105,32 @@ class Rating:
     max_unreported: Share = 0.02
 
     def __post_init__(self) -> None:
-        is_scale = re.fullmatch(r"\d+-\d+", self.scale) and self.ends[0] < self.ends[1]
-        limits = self.min_mass != 0.01 or self.max_unreported != 0.02
+        _ = self.ends
         wrong = {
-            f"scale is {self.scale!r}, expected two whole numbers such as 1-5, the lower one first": not is_scale,
             "samples are drawn with score_mode=expectation. Leave them out": self.samples
             and self.score_mode != "expectation",
             f"seed={self.seed} does nothing where nothing is drawn. Say samples=N, too": self.seed and not self.samples,
-            "min_mass and max_unreported do nothing with score_mode=text. Leave them out": self.score_mode == "text"
-            and limits,
         }
         require("a rating", wrong)
 
     @property
     def ends(self) -> tuple[int, int]:
-        low, high = self.scale.split("-")
-        return int(low), int(high)
+        return scale_ends(self.scale)
 
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
-        judge = judge_of(tools)
-        task, asked = task_of(ratings, attribute)
-        templates = Templates(task, tools.templates)
-        found: list[float | str | Score] = [*why_not_asked(ratings)]
-        rows = by_context(ratings, (row for row, why in enumerate(found) if not why))
-        texts = [ratings.texts[row] for row in rows]
-        rate = partial(templates.rate, attribute=asked, low=self.ends[0], high=self.ends[1], template=self.template)
-        prompts = [rate(ratings.contexts[text.context_id], text=text.text) for text in texts]
-        read = self._written if self.score_mode == "text" else partial(self._reported, texts, attribute)
-        for row, text, answer in zip(rows, texts, read(judge, prompts), strict=True):
-            found[row] = answer if isinstance(answer, str) else Score(text.id, text.context_id, attribute, **answer)
         drawn = "" if self.samples is None else f",samples={self.samples},seed={self.seed}"
-        signature = signed(
-            judge,
-            template=f"{templates.name}/{self.template}@{templates.hash(self.template)}",
-            labels=f"{self.ends[0]}..{self.ends[1]}",
-            task=task.name,
-            attribute=asked.name,
-            scoring=self.score_mode + drawn,
-        )
-        return scored(ratings, attribute, found, signature)
+        scoring = self.score_mode + drawn
+        return rated(ratings, attribute, tools, self.ends, self.template, scoring, self._reported)
 
     def _reported(
-        self, texts: Sequence[RatedText], attribute: str, judge: Engine, prompts: Sequence[Prompt]
+        self, judge: Engine, prompts: Sequence[Prompt], texts: Sequence[RatedText], attribute: str
     ) -> Iterator[str | dict[str, Any]]:
-        """By the probabilities of the numbers: what a Score is made of, or why there is none."""
         numbers = np.arange(self.ends[0], self.ends[1] + 1, dtype=np.float64)
         try:
             answers = label_log_probs(judge, prompts, [f"{number:.0f}" for number in numbers])
         except LabelError as error:
             raise MethodError(
-                f"cannot read numbers from {self.scale} out of this judge's probabilities: {error}; such as scale=1-9. "
-                "Or take what it writes: prompt-scoring:score_mode=text"
+                f"cannot read numbers from {self.scale} out of this judge's probabilities: {error}; such as scale=1-9"
             ) from error
         failures = unanswered(answers, self.min_mass, self.max_unreported)
         columns = (answers.probs, answers.unreported.tolist(), answers.label_mass.tolist())
@@ -148,35 +160,8 @@ class Rating:
         off = unreported * (high - low)  # so much of p, from one end of the scale to the other
         return max(float(p @ numbers) - off, low), min(float(p @ numbers) + off, high)
 
-    def _written(self, judge: Engine, prompts: Sequence[Prompt]) -> Iterator[str | dict[str, Any]]:
-        low, high = self.ends
-        for written in generate(judge, prompts, WRITING, [0] * len(prompts)):
-            if not isinstance(written, Generation):
-                yield str(written)
-            elif (number := first_number(written.text, low, high)) is None:
-                yield f"the judge wrote {written.text!r:.60}, expected a whole number from {low} to {high}"
-            else:
-                yield {"value": float(number)}
-
-
-def first_number(text: str, low: int, high: int) -> int | None:
-    """The first whole number from low to high in a text, not counting one that names the scale ("1 to 10").
-
-    None where there is none, or where one with a fraction comes before: 8.5 out of 10 is no 10.
-    """
-    scale = rf"\b{low}\s*(?:to|and|-|\u2013)\s*{high}\b"
-    for number in re.findall(r"-?\d+(?:[.,]\d+)*", re.sub(scale, " ", text)):
-        if not number.lstrip("-").isdigit():
-            return None
-        if low <= int(number) <= high:
-            return int(number)
-    return None
-
 
 KINDS: Mapping[str, Kind] = {
     "direct": Kind(partial(Rating, score_mode="argmax"), "the most probable number from 1 to 5", ("judge",)),
     "g-eval": Kind(partial(Rating, score_mode="expectation"), "the expected number from 1 to 5", ("judge",)),
-    "prompt-scoring": Kind(
-        partial(Rating, score_mode="text", scale="1-10"), "the number from 1 to 10 that the judge writes", ("judge",)
-    ),
 }

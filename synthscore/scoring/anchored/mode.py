@@ -34,9 +34,6 @@ class Anchored:
     """Scales fitted before, one for each length of ladder, or the file that holds them; each text is then placed alone.
     None: the scale is fitted to the texts of each call, which should be many."""
 
-    rungs_too: bool = True
-    """Also ask about the rungs of each ladder against each other, N (N - 1) questions."""
-
     debias: Literal["length"] | None = None
     """Take out what the judge makes of length, as rungs of one level tell it."""
 
@@ -114,9 +111,8 @@ class Anchored:
         """The texts by length of ladder. pairs : of texts and rungs; those among rungs are added"""
         groups = grouped(texts, self.debias is not None)
         for group in groups:
-            if self.rungs_too:
-                there = self.known[group.n_rungs].ladders if self.scale is not None else ()
-                pairs += group.among_rungs(attribute, there, len(pairs), both_orders)
+            there = self.known[group.n_rungs].ladders if self.scale is not None else ()
+            pairs += group.among_rungs(attribute, there, len(pairs), both_orders)
         return groups
 
     def score(
@@ -191,7 +187,7 @@ def _position(
         details={
             "n_rungs": float(text.ladder.n_rungs),
             "extrapolated": extrapolated,
-            "label_mass": float(np.nanmin(mass[:, pairs])),
+            "label_mass": float(np.fmin.reduce(mass[:, pairs], axis=None)),
             **questions,
         },
         verdicts=found,

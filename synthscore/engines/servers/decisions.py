@@ -1,0 +1,229 @@
+"""A server of decisions: typed questions about one state, answered with a probability for each option given.
+
+Two wire forms, `/v1/systemone` (vLLM, SGLang, llama.cpp, transformers serve, TypeSafe) and OpenAI's `/v1/decisions`. A
+prompt is cut where the texts that are judged begin (Prompt.n_shared): what is before is the state, the rest one
+question's instructions, its labels the options. Questions with the same state go in one request. What the model reads
+around that is the server's own prompt, so server and version are part of the signature, and control tokens in a judged
+text are the server's business.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from ...engine import MASS_UNREPORTED, LabelAnswer, Prompt, Question
+from ...errors import EngineError, ServerError
+from ...signature import Signature
+from .http import Http, root_of
+from .routes import SOFTWARE, number
+from .server import Reply, find_model, stable_name
+
+_PROBE = Question(Prompt("Ice is cold.\n\nIs ice cold?", n_shared=12), ("Yes", "No"))
+_MOST = 64  # questions in a request: all that vLLM and transformers take; OpenAI takes 400
+_TOO_MUCH = {400, 413, 422}  # refusals that may be about one of several questions
+
+
+class Told(NamedTuple):
+    """Probabilities of the options, and of all options together, where it is reported."""
+
+    probs: Mapping[str, float]
+    mass: float | None
+
+
+class Wire(ABC):
+    """A form of requests and replies. name : in model names and signatures; its path below /v1, too."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def body(self, state: str, asked: Sequence[tuple[str, Sequence[str]]]) -> dict[str, Any]:
+        """The request. asked : instructions and options of each question"""
+
+    @abstractmethod
+    def read(self, reply: Mapping[str, Any], place: int) -> Told | None:
+        """What is reported of the question at this place; None where it was refused."""
+
+
+class SystemOne(Wire):
+    """https://docs.typesafe.ai/api; mass as vLLM 0.33 (diagnostics) or SGLang 0.5.23 (x_label_mass) reports it."""
+
+    name = "systemone"
+
+    def body(self, state: str, asked: Sequence[tuple[str, Sequence[str]]]) -> dict[str, Any]:
+        questions = {
+            str(place): {"type": "choice", "instructions": instructions, "criteria": dict.fromkeys(options)}
+            for place, (instructions, options) in enumerate(asked)
+        }
+        return {"state": state, "questions": questions}
+
+    def read(self, reply: Mapping[str, Any], place: int) -> Told | None:
+        answer = reply["answers"][str(place)]
+        if answer["type"] == "refusal":
+            return None
+        diagnostics = (reply.get("diagnostics") or {}).get(str(place), {})
+        return Told(answer["probabilities"], diagnostics.get("label_mass", answer.get("x_label_mass")))
+
+
+class Decisions(Wire):
+    """https://platform.openai.com/docs/api-reference/decisions (openai 3.54); mass as vLLM 0.33 reports it."""
+
+    name = "decisions"
+
+    def body(self, state: str, asked: Sequence[tuple[str, Sequence[str]]]) -> dict[str, Any]:
+        questions = [
+            {
+                "type": "choice",
+                "name": str(place),
+                "instructions": instructions,
+                "choices": [{"value": option} for option in options],
+            }
+            for place, (instructions, options) in enumerate(asked)
+        ]
+        return {"input": state, "questions": questions}
+
+    def read(self, reply: Mapping[str, Any], place: int) -> Told | None:
+        answer = reply["answers"][place]
+        if answer["type"] == "refusal":
+            return None
+        told = reply.get("diagnostics") or {}
+        diagnostics = told[place] if isinstance(told, list) else told.get(str(place), {})
+        return Told(
+            {each["value"]: each["probability"] for each in answer["probabilities"]}, diagnostics.get("label_mass")
+        )
+
+
+WIRES: Mapping[str, Wire] = {wire.name: wire for wire in (SystemOne(), Decisions())}
+
+
+class DecisionServer:
+    """A server that is up and decides. Safe to use from several threads.
+
+    url, model : as of Server. method : "auto", or one of WIRES
+    raises : ServerError when it is not to be reached; EngineError when it cannot be used
+    """
+
+    one_by_one, tokens = False, None
+
+    def __init__(self, url: str, model: str | None = None, *, method: str = "auto", timeout_s: float = 600.0) -> None:
+        self.url = url.rstrip("/")
+        self._http = Http(self.url, timeout_s)
+        entry = find_model(self._http, self.url, model)
+        self.model = str(entry["id"])
+        self._software, self._version = str(entry.get("owned_by", "unknown")), ""
+        if (software := SOFTWARE.get(self._software)) and software.version_at:
+            reply = self._http.get(root_of(self.url) + software.version_at)
+            self._version = str(reply.get("version") or reply.get("build_info") or "")
+        self._wire, reply = self._choose(method)
+        with self._http.reading(reply):
+            told = self._wire.read(reply, 0)
+            self._reports_mass = told is not None and told.mass is not None
+            self._signed = stable_name(str(reply.get("model") or self.model))
+        self._format = str(reply.get("prompt_format_version") or "unreported")
+
+    @property
+    def signature(self) -> Signature:
+        """The same for servers that are interchangeable. format : of the prompt, which is the server's own"""
+        mass = {} if self._reports_mass else dict([MASS_UNREPORTED])
+        server = f"{self._software}/{self._version}" if self._version else self._software
+        backend = f"server-{self._wire.name}"
+        return Signature.of(
+            model=self._signed, backend=backend, chat="server", format=self._format, **mass, server=server
+        )
+
+    @property
+    def reports(self) -> str:
+        """What it tells of labels, in words."""
+        mass = "and" if self._reports_mass else "but not"
+        return f"asks in its own words (/v1/{self._wire.name}); reports the labels' probabilities, {mass} their mass"
+
+    def check(self) -> None:
+        """raises : ServerError, unless the server answers and has the model."""
+        find_model(self._http, self.url, self.model)
+
+    def together(self, questions: Sequence[Question]) -> list[list[int]]:
+        """Which questions go in one request: those with the same state."""
+        states: dict[str, list[int]] = {}
+        for row, question in enumerate(questions):
+            states.setdefault(_parts(question)[0], []).append(row)
+        return [rows[start : start + _MOST] for rows in states.values() for start in range(0, len(rows), _MOST)]
+
+    def answer_all(self, questions: Sequence[Question]) -> list[Reply]:
+        """Of questions that go together. raises : ServerError, when the request failed"""
+        found = {row: _unasked(self.model, question) for row, question in enumerate(questions)}
+        asked = [questions[row] for row, reply in found.items() if reply is None]
+        replies = iter(self._ask(asked) if asked else ())
+        return [reply or next(replies) for reply in found.values()]
+
+    def _ask(self, questions: Sequence[Question]) -> list[Reply]:
+        try:
+            reply = self._post(self._wire, questions)
+        except ServerError as error:
+            if error.status not in _TOO_MUCH:
+                raise
+            if len(questions) == 1:
+                return [Reply(error)]
+            half = len(questions) // 2  # one that cannot be answered fails alone
+            return [*self._ask(questions[:half]), *self._ask(questions[half:])]
+        with self._http.reading(reply):
+            if (named := str(reply.get("model") or self._signed)) != self._signed:
+                raise ValueError(f"the reply is of the model {named!r}, expected {self._signed!r}")
+            usage = reply.get("usage") or {}
+            n_tokens = usage.get("input_tokens") or 0
+            n_cached = (usage.get("input_tokens_details") or {}).get("cached_tokens") or 0
+            counts = [(n_tokens, n_tokens - n_cached), *[(0, 0)] * (len(questions) - 1)]
+            return [
+                Reply(self._answer(self._wire.read(reply, place), question), *counts[place])
+                for place, question in enumerate(questions)
+            ]
+
+    def _answer(self, told: Told | None, question: Question) -> LabelAnswer | EngineError:
+        if told is None:
+            return EngineError(f"{self.model} refuses to answer this question")
+        probs = [number(told.probs[label]) for label in question.labels]
+        if len(told.probs) != len(probs) or min(probs) < 0 or not 0.99 < math.fsum(probs) < 1.01:
+            raise ValueError(f"the probabilities {told.probs}, expected one of each label, 1 together")
+        if self._reports_mass != (told.mass is not None):
+            raise ValueError("the label mass is reported of some answers only")
+        mass = 1.0 if told.mass is None else number(told.mass)
+        if not 0 <= mass <= 1 + 1e-4:  # a sum of rounded numbers
+            raise ValueError(f"the label mass {mass}, expected a number from 0 to 1")
+        return LabelAnswer([math.log(p * mass / math.fsum(probs)) if p * mass else -math.inf for p in probs])
+
+    def _post(self, wire: Wire, questions: Sequence[Question]) -> dict[str, Any]:
+        asked = [(_parts(question)[1], question.labels) for question in questions]
+        return self._http.post(f"/{wire.name}", {"model": self.model, **wire.body(_parts(questions[0])[0], asked)})
+
+    def _choose(self, method: str) -> tuple[Wire, dict[str, Any]]:
+        """The first form that the server knows, and its reply. raises : EngineError"""
+        lacks = []
+        for wire in [WIRES[method]] if method != "auto" else WIRES.values():
+            try:
+                return wire, self._post(wire, [_PROBE])
+            except ServerError as error:
+                if error.retryable:
+                    raise
+                lacks.append(str(error))
+        raise EngineError(
+            f"cannot ask the server {self.url} about {self.model}: {'; '.join(lacks)}. "
+            "Expected probabilities of options from /v1/systemone or /v1/decisions (docs/servers.md)"
+        )
+
+
+def _parts(question: Question) -> tuple[str, str]:
+    """State and instructions. A prompt of which it is not known where its texts begin is a state of its own."""
+    text, n = question.prompt.text, question.prompt.n_shared
+    return (text[:n].strip(), text[n:].strip()) if n else (text, "Choose the answer.")
+
+
+def _unasked(model: str, question: Question) -> Reply | None:
+    """Why a question is not one that can be decided."""
+    if question.kind != "labels":
+        return Reply(EngineError(f"{model} decides among labels: it writes nothing, and reads no given text"))
+    if question.prompt.prefill:
+        return Reply(
+            EngineError(f"{model} decides: it cannot go on from {question.prompt.prefill!r}. Take other prompts")
+        )
+    return None

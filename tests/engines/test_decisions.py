@@ -1,0 +1,239 @@
+"""Servers that decide: what they are asked in both wire forms, and what is read of their replies, as documented."""
+
+import json
+
+import numpy as np
+import pytest
+
+from synthscore.engine import Generation, Prompt, Question, Sampling, label_log_probs
+from synthscore.engines import open_engine
+from synthscore.errors import EngineError, ServerError
+from synthscore.judging.asking import Asking
+from synthscore.scoring.scorer import Scorer
+from tests.factories import ladder, references, target
+from tests.servers import Liar, refusal
+
+LABELS = ("Better", "Worse", "Similar")
+P = (0.5, 0.3, 0.2)
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch):
+    for name in ("SYNTHSCORE_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+class Decider:
+    """A server of both forms, told how. refuses, breaks : a word of the instructions that it refuses; fails with 400"""
+
+    def __init__(self, *, path="/v1/systemone", mass=None, where="diagnostics", refuses="!", breaks="!", named="tiny"):
+        self.path, self.mass, self.where, self.refuses, self.breaks, self.named = (
+            path,
+            mass,
+            where,
+            refuses,
+            breaks,
+            named,
+        )
+        self.listed, self.unlisted = [{"id": "tiny", "owned_by": "someone"}], "cut"
+
+    def __call__(self, method, path, body):
+        if path == "/v1/models":
+            return {"object": "list", "data": self.listed} if self.listed else self.unlisted
+        if path != self.path:
+            return refusal(404, f"no {path}")
+        if self.breaks in json.dumps(body):
+            return refusal(400, "cannot be rendered")
+        reply = {"model": self.named, "usage": {"input_tokens": 100, "output_tokens": 0}}
+        if path == "/v1/systemone":
+            asked = body["questions"]
+            answers = {name: self.one(question, list(question["criteria"])) for name, question in asked.items()}
+            if self.mass is not None and self.where == "diagnostics":
+                reply["diagnostics"] = {name: {"label_mass": self.mass, "argmax_is_label": True} for name in asked}
+            return reply | {"answers": answers}
+        answers = []
+        for question in body["questions"]:
+            told = self.one(question, [choice["value"] for choice in question["choices"]])
+            if "probabilities" in told:
+                told["probabilities"] = [{"value": v, "probability": p} for v, p in told["probabilities"].items()]
+            answers.append(told | {"name": question["name"]})
+        return reply | {"answers": answers}
+
+    def one(self, question, options):
+        if self.refuses in question["instructions"]:
+            return {"type": "refusal"}
+        told = {
+            "type": "choice",
+            "choice": options[0],
+            "confidence": 0.5,
+            "probabilities": dict(zip(options, P, strict=False)),
+        }
+        if len(options) == 2:
+            told["probabilities"] = {options[0]: 0.9, options[1]: 0.1}
+        return told | ({"x_label_mass": self.mass} if self.where == "answer" and self.mass is not None else {})
+
+
+def prompts(n, context="An article."):
+    return [Prompt(f"{context}\n\nSummary {k}.", "", len(context)) for k in range(n)]
+
+
+def probs(engine, asked):
+    return label_log_probs(engine, asked, LABELS)
+
+
+@pytest.mark.parametrize("form", ["systemone", "decisions"])
+def test_questions_about_one_context_go_in_one_request_over_one_state(form):
+    with Liar(Decider(path=f"/v1/{form}")) as liar:
+        engine = open_engine(f"{form}:{liar.url}")
+        liar.asked.clear()
+        answers = probs(engine, [*prompts(3), *prompts(2, "Another."), *prompts(1)])
+        np.testing.assert_allclose(answers.probs, [P] * 6)
+        assert answers.tokens_naive == 200
+        states = [body["state" if form == "systemone" else "input"] for _, body in liar.asked]
+        assert sorted(states) == ["An article.", "Another."]
+        (body,) = [body for _, body in liar.asked if "Another." in body.values()]
+    if form == "systemone":
+        criteria = dict.fromkeys(LABELS)
+        assert body["questions"] == {
+            str(k): {"type": "choice", "instructions": f"Summary {k}.", "criteria": criteria} for k in range(2)
+        }
+    else:
+        choices = [{"value": label} for label in LABELS]
+        assert body["questions"] == [
+            {"type": "choice", "name": str(k), "instructions": f"Summary {k}.", "choices": choices} for k in range(2)
+        ]
+
+
+def test_a_request_holds_no_more_questions_than_servers_take():
+    with Liar(Decider()) as liar:
+        engine = open_engine(f"systemone:{liar.url}")
+        liar.asked.clear()
+        probs(engine, prompts(65))
+        assert sorted(len(body["questions"]) for _, body in liar.asked) == [1, 64]
+
+
+def test_a_prompt_that_does_not_say_where_its_texts_begin_is_a_state_of_its_own():
+    with Liar(Decider()) as liar:
+        engine = open_engine(f"systemone:{liar.url}")
+        liar.asked.clear()
+        probs(engine, [Prompt("One."), Prompt("Two.")])
+        assert sorted(body["state"] for _, body in liar.asked) == ["One.", "Two."]
+
+
+@pytest.mark.parametrize("listed", [None, "cut", {"object": "list", "data": []}, refusal(500, "no cache")])
+def test_a_server_without_log_probabilities_is_asked_for_decisions_and_need_not_list_its_model(listed):
+    decider = Decider()
+    if listed is not None:
+        decider.listed, decider.unlisted = [], listed
+    with Liar(decider) as liar:
+        engine = open_engine(f"{liar.url}#tiny")
+    assert str(engine.signature) == (
+        "model:tiny|backend:server-systemone|chat:server|format:unreported|mass:unreported|server:"
+        + ("unknown" if listed else "someone")
+    )
+
+
+def test_a_server_that_neither_reports_nor_decides_is_refused_for_what_it_lacks_first():
+    with Liar(Decider(path="/nowhere")) as liar, pytest.raises(EngineError, match="chat/completions"):
+        open_engine(f"{liar.url}#tiny")
+
+
+def test_where_mass_is_not_reported_it_refuses_nothing_and_the_row_says_so():
+    with Liar(Decider()) as liar:
+        scorer = Scorer(references(ladder()), open_engine(liar.url), asking=Asking(min_mass=1.0))
+        (score,) = scorer.score([target(3)])
+    assert score.status == "ok"
+    assert np.isnan(score.details["label_mass"])
+    assert "|mass:unreported|" in str(scorer.signature)
+
+
+@pytest.mark.parametrize("where", ["diagnostics", "answer"])
+def test_where_mass_is_reported_it_counts(where):
+    with Liar(Decider(mass=0.005, where=where)) as liar:
+        engine = open_engine(liar.url)
+        assert "mass" not in dict(engine.signature.parts)
+        answers = probs(engine, prompts(1))
+        assert answers.label_mass == pytest.approx([0.005])
+        np.testing.assert_allclose(answers.probs, [P])
+        (score,) = Scorer(references(ladder()), engine).score([target(3)])
+    assert score.status == "unscored"
+    assert "have probability 0.005 together" in score.reason
+
+
+@pytest.mark.parametrize("form", ["systemone", "decisions"])
+def test_a_refusal_fails_its_question_alone(form):
+    with Liar(Decider(path=f"/v1/{form}", refuses="Summary 1.")) as liar:
+        answers = probs(open_engine(f"{form}:{liar.url}"), prompts(3))
+    assert answers.failures == {1: "tiny refuses to answer this question"}
+
+
+def test_a_question_that_a_request_fails_for_fails_alone():
+    with Liar(Decider(breaks="Summary 2.")) as liar:
+        engine = open_engine(liar.url)
+        answers = probs(engine, prompts(5))
+        assert list(answers.failures) == [2]
+        assert "cannot be rendered" in answers.failures[2]
+        np.testing.assert_allclose(answers.probs[[0, 1, 3, 4]], [P] * 4)
+
+
+def test_a_reply_of_another_model_is_no_answer():
+    decider = Decider()
+    with Liar(decider) as liar:
+        engine = open_engine(liar.url, retry=None)
+        decider.named = "other"
+        member = engine._members[0].server
+        with pytest.raises(ServerError, match="of the model 'other', expected 'tiny'"):
+            member.answer_all([Question(prompts(1)[0], LABELS)])
+
+
+def test_a_model_that_replies_under_its_full_name_is_signed_so():
+    with Liar(Decider(named="tiny-2026-11-01")) as liar:
+        assert dict(open_engine(liar.url).signature.parts)["model"] == "tiny-2026-11-01"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"Better": 0.5, "Worse": 0.5},
+        {"Better": 0.5, "Worse": 0.1, "Similar": 0.1},
+        {"Better": 1.5, "Worse": -0.5, "Similar": 0},
+    ],
+)
+def test_probabilities_that_cannot_be_are_a_failed_try(told):
+    decider = Decider()
+    with Liar(decider) as liar:
+        member = open_engine(liar.url)._members[0].server
+        decider.one = lambda question, options: {"type": "choice", "probabilities": told}
+        with pytest.raises(ServerError, match="unusable answer") as caught:
+            member.answer_all([Question(prompts(1)[0], LABELS)])
+    assert caught.value.retryable
+
+
+def test_an_option_that_is_impossible_has_no_probability_at_all():
+    decider = Decider()
+    with Liar(decider) as liar:
+        engine = open_engine(liar.url)
+        decider.one = lambda question, options: {
+            "type": "choice",
+            "probabilities": dict(zip(options, (1.0, 0, 0), strict=True)),
+        }
+        assert probs(engine, prompts(1)).log_probs.tolist() == [[0.0, -np.inf, -np.inf]]
+
+
+def test_what_cannot_be_decided_fails_alone():
+    with Liar(Decider()) as liar:
+        engine = open_engine(liar.url)
+        asked = [
+            Question(prompts(1)[0], LABELS),
+            Question(Prompt("a", "b"), LABELS),
+            Question(Prompt("a"), (), Sampling()),
+        ]
+        found = engine.answer(asked).rows
+    assert found[0].log_probs == pytest.approx(np.log(P))
+    assert [type(each) for each in found[1:]] == [EngineError, EngineError]
+    assert not isinstance(found[2], Generation)
+
+
+def test_options_of_a_form_are_refused_by_another(monkeypatch):
+    with Liar(Decider(path="/v1/decisions")) as liar, pytest.raises(EngineError, match="/v1/systemone or"):
+        open_engine(f"systemone:{liar.url}")
