@@ -53,7 +53,7 @@ def open_engine(name: str, **options: Any) -> Engine:
 
     kind_of_model = read_as(source)
     if kind_of_model == "isolated":
-        from .isolated.engine import IsolatedEngine
+        from .isolated import IsolatedEngine
 
         return IsolatedEngine.load(source, **options)
     if kind_of_model == "encoder-decoder":
