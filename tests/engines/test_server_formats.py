@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from synthscore.engine import Prompt, Question, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.engines.servers.routes import Chat, ChosenIds, Generate, TopIds, number
-from synthscore.engines.servers.server import Server, stable_name
+from synthscore.engines.servers.served import stable_name
+from synthscore.engines.servers.server import Server
 from synthscore.engines.servers.steps import unbiased
 from synthscore.errors import EngineError, ServerError
 from tests.servers import LABELS, PROMPTS, Liar, forward, refusal

@@ -8,7 +8,6 @@ than was asked for is signed as that one; one that changes it later fails.
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -17,8 +16,9 @@ from ...engine import Answer, Generation, LabelAnswer, OtherToken, Prompt, Quest
 from ...errors import EngineError, ServerError, SynthscoreWarning
 from ...signature import Signature
 from ..tokens import PromptTokenizer, warn_of_boundary
-from .http import Http, root_of
-from .routes import OWNERS, ROUTES, SOFTWARE, Route, Software, whole
+from .http import root_of
+from .routes import ROUTES, SOFTWARE, Route, whole
+from .served import Served
 from .steps import Known, Step, known_from_ids, known_from_text, next_tokens
 
 Method = Literal["ids", "generate", "bias", "topk", "chat"]
@@ -41,7 +41,7 @@ class Reply(NamedTuple):
     n_computed: int = 0
 
 
-class Server:
+class Server(Served):
     """A server that is up and has the model. Safe to use from several threads.
 
     url : up to and with "/v1". model : its name there; may be left out where the server has one only
@@ -62,33 +62,22 @@ class Server:
     ) -> None:
         if method not in ("auto", *METHODS):
             raise EngineError(f"method is {method!r}, expected 'auto' or one of {', '.join(METHODS)}")
-        self.url = url.rstrip("/")
-        self._http = Http(self.url, timeout_s)
-        entry = find_model(self._http, self.url, model)
-        self.model, self._named = str(entry["id"]), ""
-        owner = str(entry.get("owned_by", ""))
-        owner = OWNERS.get(owner, owner)
-        self.kind = owner if owner in SOFTWARE else "unknown"
-        self._software = SOFTWARE.get(owner, Software())
-        self.one_by_one = self._software.one_by_one
-        self.version = self._version()
+        super().__init__(url, model, timeout_s)
         self._sizes, self._limit = TOP_K if top_k is None else (top_k,), "max_tokens"
         self.top_k = self._sizes[0]
-        max_length = entry.get("max_model_len")
+        max_length = self.entry.get("max_model_len")
         self._max_length = max_length if isinstance(max_length, int) else 1_000_000
         self.tokens: PromptTokenizer | None = None
-        self._route: Route = self._choose(method, tokenizer or None, str(entry.get("root") or self.model))
+        self._route: Route = self._choose(method, tokenizer or None, str(self.entry.get("root") or self.model))
 
     @property
     def signature(self) -> Signature:
         """The same for servers that are interchangeable: no address in it."""
-        software = f"{self.kind}/{self.version}" if self.version else self.kind
+        server = self.server if self.owner in SOFTWARE else "unknown"
         how = f"server-{self.method}" + ("" if self._route.complete else f"{self.top_k}")
         chat = self.tokens.template_hash if self.tokens else "server"
         boundary = {"boundary": "separate"} if self.tokens and self.tokens.boundary == "separate" else {}
-        return Signature.of(
-            model=stable_name(self._named or self.model), backend=how, chat=chat, **boundary, server=software
-        )
+        return Signature.of(model=self.name, backend=how, chat=chat, **boundary, server=server)
 
     @property
     def method(self) -> str:
@@ -104,7 +93,8 @@ class Server:
 
     def check(self) -> None:
         """raises : ServerError, unless the server answers and has the model."""
-        if "owned_by" in find_model(self._http, self.url, self.model):
+        super().check()
+        if "owned_by" in self.entry:
             return
         self._known(_PROBE, _LABELS)  # it lists no models
 
@@ -148,7 +138,7 @@ class Server:
 
         def post(body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], T], /) -> T:
             reply = self._post(self._route, body)
-            with self._http.reading(reply):
+            with self.http.reading(reply):
                 n_tokens, n_cached = (n if isinstance(n, int) else 0 for n in self._route.used(reply))
                 used.append((n_tokens, n_tokens - n_cached))
                 return read(reply)
@@ -162,36 +152,23 @@ class Server:
             if forms.boundary == "separate":
                 warn_of_boundary(self.model, f"the labels {list(labels)}")
             known = known_from_ids(forms, lambda start: step([*ids, *start], next_tokens(forms, start)))
-        elif self._software.spells:
+        elif self.software.spells:
             chat = self._chat(prompt, "")
             known = known_from_text(labels, lambda path: step(chat, path), can_continue=True)
         else:
             known = known_from_text(
                 labels,
                 lambda path: step(self._chat(prompt, "".join(path)), ()),
-                can_continue=self._software.goes_on is not None,
+                can_continue=self.software.goes_on is not None,
             )
         return known, steps[0], used
 
     def _post(self, route: Route, body: Mapping[str, Any]) -> dict[str, Any]:
         if route.at_root:
-            return self._sent(f"{root_of(self.url)}{route.path}", body)
+            return self.sent(f"{root_of(self.url)}{route.path}", body)
         if not route.by_ids:
             body = {self._limit: 1, **body}
-        return self._sent(route.path, {"model": self.model, **body})
-
-    def _sent(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The reply. raises : ServerError, where it is of another model than those before."""
-        reply = self._http.post(path, body)
-        named = reply.get("model")
-        if isinstance(named, str) and named and named != (self._named or named):
-            raise ServerError(
-                f"the server {self.url} answered as {named!r}, and as {self._named!r} before. Expected one model: ask "
-                "for it by its full name",
-                retryable=True,
-            )
-        self._named = named if isinstance(named, str) else self._named
-        return reply
+        return self.sent(route.path, {"model": self.model, **body})
 
     # -------------------------------------------------------------------------------------------- writing
 
@@ -206,14 +183,14 @@ class Server:
         }
         if sampling.stop:
             how["stop"] = list(sampling.stop)
-        how |= self._software.writes
+        how |= self.software.writes
         if self.tokens is not None:
             ids = self.tokens.encode(prompt)
             self.tokens.check_room(len(ids), sampling.max_new_tokens)
-            reply = self._sent("/completions", {"prompt": ids, **how})
+            reply = self.sent("/completions", {"prompt": ids, **how})
         else:
-            reply = self._sent("/chat/completions", self._chat(prompt, "") | how)
-        with self._http.reading(reply):
+            reply = self.sent("/chat/completions", self._chat(prompt, "") | how)
+        with self.http.reading(reply):
             (choice,) = reply["choices"]
             text = choice["message"]["content"] if "message" in choice else choice["text"]
             if not isinstance(text, str):
@@ -226,37 +203,26 @@ class Server:
     def _chat(self, prompt: Prompt, start: str) -> dict[str, Any]:
         """The messages that make the server's chat template end where the rest of the answer begins."""
         messages = [{"role": "user", "content": prompt.text}]
-        chat: dict[str, Any] = {"messages": messages, **self._software.chat}
+        chat: dict[str, Any] = {"messages": messages, **self.software.chat}
         if begun := prompt.prefill + start:
-            if self._software.goes_on is None:
+            if self.software.goes_on is None:
                 raise EngineError(f"{self.model}: this server cannot go on with an answer that begins with {begun!r}")
             messages.append({"role": "assistant", "content": begun})
-            chat |= self._software.goes_on
+            chat |= self.software.goes_on
         return chat
 
     # -------------------------------------------------------------------------------------------- what it can do
-
-    def _version(self) -> str:
-        """The server software's version, as far as it reports; "" if it does not."""
-        if not self._software.version_at:
-            return ""
-        try:
-            reply = self._http.get(root_of(self.url) + self._software.version_at)
-        except ServerError:
-            return ""
-        told = reply.get("info") or reply  # of an API's description, in which its version is the server's
-        return str(told.get("version") or told.get("build_info") or "") if isinstance(told, dict) else ""
 
     def _choose(self, wanted: Method | Literal["auto"], tokenizer: str | None, root: str) -> Route:
         """The best of what the server turns out to offer. raises : EngineError, with what each lacked."""
         lacks: dict[str, str] = {}
         tried = [route() for route in ROUTES if wanted in ("auto", route.name)]
         named = bool(tokenizer) or wanted != "auto"
-        if tokenizer and self._software.spells:
+        if tokenizer and self.software.spells:
             raise EngineError(
-                f"the server {self.url} ({self.kind}) takes text alone, no token ids. Leave the tokenizer out"
+                f"the server {self.url} ({self.owner}) takes text alone, no token ids. Leave the tokenizer out"
             )
-        if tried[0].by_ids and (named or self._software.names_tokenizer):
+        if tried[0].by_ids and (named or self.software.names_tokenizer):
             try:
                 self.tokens = self._load_tokenizer(tokenizer or root)
             except EngineError as error:
@@ -324,8 +290,8 @@ class Server:
         text = tokens.render(_PROBE)
         here = tokens.tokenizer(text, add_special_tokens=False)["input_ids"]
         asked = {"model": self.model, "prompt": text, "content": text, "add_special_tokens": False}
-        reply = self._http.post(f"{root_of(self.url)}/tokenize", asked)
-        with self._http.reading(reply):
+        reply = self.http.post(f"{root_of(self.url)}/tokenize", asked)
+        with self.http.reading(reply):
             there = [whole(token) for token in reply["tokens"]]
         if here != there:
             raise EngineError(
@@ -337,39 +303,3 @@ class Server:
     def _spelled(self, token: int) -> str:
         assert self.tokens is not None
         return str(self.tokens.tokenizer.decode([token]))
-
-
-def find_model(http: Http, url: str, wanted: str | None) -> Mapping[str, Any]:
-    """What the server says of its model. One that is named need not be listed where nothing is, or there is no list
-    (transformers serve without a hub cache: HTTP 500, and it hangs up).
-
-    raises : ServerError
-    """
-    try:
-        reply = http.get("/models")
-    except ServerError as error:
-        if wanted is None or not (error.cut or error.status in (404, 405, 500)):
-            raise
-        reply = {"data": []}
-    with http.reading(reply):
-        entries = {str(entry["id"]): entry for entry in reply["data"]}
-    if wanted is None and len(entries) == 1:
-        return dict(next(iter(entries.values())))
-    if wanted is not None and not entries:
-        return {"id": wanted}
-    if wanted is None or wanted not in entries:
-        names = ", ".join(list(entries)[:10]) + (", ..." if len(entries) > 10 else "")
-        what = "several models" if wanted is None else f"no model {wanted!r}"
-        raise ServerError(
-            f"the server {url} has {what if entries else 'no models'}; it has: {names or 'none'}. "
-            f"Name one of them: {url}#MODEL",
-            fatal=True,
-            model=wanted,
-        )
-    return dict(entries[wanted])
-
-
-def stable_name(model: str) -> str:
-    """A model's name; of a file's or folder's path, which is another on each machine, the last part."""
-    path = re.match(r"[/~]|[.]{1,2}/|[A-Za-z]:[\\/]", model) or model.endswith(".gguf")
-    return re.split(r"[\\/]", model.rstrip("/"))[-1] if path else model
