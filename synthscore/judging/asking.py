@@ -333,12 +333,12 @@ def _why_not(answers: LabelLogProbs, row: int, min_mass: float, max_unreported: 
         names = ", ".join(f"{labels[i]} (at most {most[i]:.2g})" for i in missing)
         return (
             f"the server did not report the probability of {names}, by which a verdict can be off by "
-            f"{answers.unreported[row]:.2g}, expected at most {max_unreported:g}. Take a server that reports "
-            "chosen tokens, or more of the most probable ones (docs/servers.md)"
+            f"{answers.unreported[row]:.2g}, expected at most {max_unreported:g}. Take a server that reports chosen "
+            "tokens, or more of the most probable ones (docs/servers.md), or raise max_unreported (--max-unreported)"
         )
     other = answers.other_tokens[row] if answers.other_tokens else None
     instead = f"; it would rather answer {other.token!r} (p = {np.exp(other.log_prob):.3f})" if other else ""
     return (
         f"the labels {', '.join(labels)} have probability {answers.label_mass[row]:.2g} together, expected at "
-        f"least {min_mass:g}{instead}. Look at the prompt with `synthscore doctor`, or lower min_mass"
+        f"least {min_mass:g}{instead}. Look at the prompt with `synthscore doctor`, or lower min_mass (--min-mass)"
     )

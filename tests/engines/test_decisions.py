@@ -176,13 +176,22 @@ def test_a_question_that_a_request_fails_for_fails_alone():
         np.testing.assert_allclose(answers.probs[[0, 1, 3, 4]], [P] * 4)
 
 
+def test_a_model_that_answers_under_a_path_is_signed_by_its_last_part():
+    decider = Decider()
+    decider.named = "/srv/models/tiny-8b"
+    with Liar(decider) as liar:
+        engine = open_engine(liar.url)
+        assert str(engine.signature).startswith("model:tiny-8b|")
+        assert not label_log_probs(engine, [Prompt("Is ice cold?")], ("Yes", "No")).failures
+
+
 def test_a_reply_of_another_model_is_no_answer():
     decider = Decider()
     with Liar(decider) as liar:
         engine = open_engine(liar.url, retry=None)
         decider.named = "other"
         member = engine._members[0].server
-        with pytest.raises(ServerError, match="of the model 'other', expected 'tiny'"):
+        with pytest.raises(ServerError, match="answered as 'other', and as 'tiny' before"):
             member.answer_all([Question(prompts(1)[0], LABELS)])
 
 
