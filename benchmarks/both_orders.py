@@ -2,12 +2,13 @@
 
     python -m benchmarks.both_orders > benchmarks/results/both_orders.txt
 
-Real judges, from their recorded answers (results/both_orders_answers.json; no model is run): the 24 hand-written ladders,
-`compare` in float32, each rung against each lower one in both orders, and the middle one against itself. "in order" is
-the share of the 240 pairs in which the higher rung is the better one (one order: mean of the two; chance is 1/2, and what
-a judge has that always says the same), with a standard error over ladders. "Spearman" is that of level and score over all
-120 rungs, each scored against its own ladder by the paper's sum; beside it the standard deviation of these scores, in
-rungs, which a threshold needs. Intervals and errors are over ladders, which are few: differences below .04 are noise.
+Real judges, from their recorded answers (results/both_orders_answers.json; no model is run): the 24 hand-written
+ladders, `compare` in float32, each rung against each lower one in both orders, and the middle one against itself. "in
+order" is the share of the 240 pairs in which the higher rung is the better one (one order: mean of the two; chance is
+1/2, and what a judge has that always says the same), with a standard error over ladders. "Spearman" is that of level
+and score over all 120 rungs, each scored against its own ladder by the paper's sum; beside it the standard deviation
+of these scores, in rungs, which a threshold needs. Intervals and errors are over ladders, which are few: differences
+below .04 are noise.
 
 A simulated judge shows why: log-odds of the two texts' difference, noise of half a nat, and a prior for the text asked
 about, the same for all pairs or differing by 1 nat. Spearman of a text's quality and its score on five rungs.

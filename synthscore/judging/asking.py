@@ -60,7 +60,8 @@ class Verdicts:
     by_order : float64, shape (n_orders, n_pairs, 3): better, worse, similar in each order; the second, where
         it was asked for, has the reference where the target was
     unreported : float64, shape (n_pairs,): for labels that a server did not report, better - worse can be off by at
-        most twice this; where it is not 0, both orders are averaged in probability, and it is the mean of LabelLogProbs.unreported over the questions asked about the pair
+        most twice this; where it is not 0, both orders are averaged in probability, and it is the mean of
+        LabelLogProbs.unreported over the questions asked about the pair
     failures : pair index -> reason
     answers : what the engine answered; one row a question, all first questions in pair order, then all second ones
     asked : bool, shape (n_orders, n_pairs), or None: all. What was not asked has no failure, and is NaN
