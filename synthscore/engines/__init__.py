@@ -55,6 +55,14 @@ def open_engine(name: str, **options: Any) -> Engine:
         from .seq2seq.engine import Seq2SeqEngine
 
         return Seq2SeqEngine.load(source, **options)
+    if kind_of_model == "decision":
+        from .decision import DecisionEngine
+
+        return DecisionEngine.load(source, **options)
+    if kind_of_model == "reward":
+        from .reward import RewardEngine
+
+        return RewardEngine.load(source, **options)
     from .tree.causal import CausalEngine
 
     return CausalEngine.load(source, **options)

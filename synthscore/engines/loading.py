@@ -13,6 +13,7 @@ import numpy as np
 import torch
 import transformers
 from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedConfig
+from transformers.utils import cached_file
 from transformers.utils import logging as hf_logging
 
 from ..engine import Answer, Answers, Progress, Question, Sampling, answer_by_kind
@@ -181,6 +182,18 @@ class LocalEngine(ABC):
         ways = {"labels": self._judge, "text": self._write, "tokens": self._read}
         return answer_by_kind(questions, lambda kind, alike: ways[kind](alike, progress))
 
+    def _no(self, what: str, asked: Sequence[Question], progress: Progress | None) -> Answers:
+        """Of questions that this kind of model cannot answer."""
+        error = EngineError(f"{self.name} cannot {what}: it is {self.kind}. Take a language model", model=self.name)
+        if progress:
+            progress(len(asked))
+        return Answers([error] * len(asked))
+
+    def _only_backend(self, wanted: str) -> str:
+        if wanted not in ("auto", self.alone):
+            raise EngineError(f"{self.name}: backend is {wanted!r}, expected {self.alone!r}, or auto", model=self.name)
+        return self.alone
+
     @abstractmethod
     def _judge(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
         """Of questions on the same labels."""
@@ -253,7 +266,12 @@ def _computes_in_bfloat16(on_gpu: bool) -> bool:
     return any(flag() for flag in flags if flag is not None)
 
 
-def read_as(source: Source) -> Literal["causal", "encoder-decoder", "isolated"]:
+_DECISION_FILES = ("decision.json", "decision_config.json", "judge_config.json")
+
+ReadAs = Literal["causal", "encoder-decoder", "isolated", "decision", "reward"]
+
+
+def read_as(source: Source) -> ReadAs:
     """How the config says that a model is to be read.
 
     Causal also where the config names no kind that transformers knows, or there is none: `load` then says so. GGUF
@@ -268,6 +286,10 @@ def read_as(source: Source) -> Literal["causal", "encoder-decoder", "isolated"]:
         if named.get("model_type") not in CONFIG_MAPPING:
             return "causal"
         config = AutoConfig.from_pretrained(place, **source.arguments)
+        decides = any(
+            cached_file(place, name, revision=source.revision, _raise_exceptions_for_missing_entries=False)
+            for name in _DECISION_FILES
+        )
     except Exception as error:  # the libraries raise OSError, ValueError, TypeError, AttributeError, ...
         raise EngineError(
             f"cannot load model {place!r}: its config.json cannot be read: {error} {EXPECTED}. "
@@ -276,6 +298,11 @@ def read_as(source: Source) -> Literal["causal", "encoder-decoder", "isolated"]:
         ) from error
     if "paragraph_end" in (getattr(config, "synthscore", None) or {}):
         return "isolated"
+    architectures = " ".join(config.architectures or ())
+    if decides or "ForDecision" in architectures:
+        return "decision"
+    if "ForSequenceClassification" in architectures:
+        return "reward"
     return "encoder-decoder" if getattr(config, "is_encoder_decoder", False) else "causal"
 
 

@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Literal
 
 import numpy as np
 
 from .._version import __version__
-from ..engine import Engine, LabelLogProbs, OtherToken, Progress, Prompt, label_log_probs
+from ..engine import Engine, LabelLogProbs, OtherToken, Progress, Prompt, gives_rewards, label_log_probs
 from ..errors import unusable
 from ..signature import Signature
 from ..types import BoolArray, Context, FloatArray, IntArray
+from .rewards import Rewards
 from .templates import Templates
 
 ProtocolName = Literal["compare", "yes_no", "yes_no_two_sided", "choose"]
@@ -132,12 +134,15 @@ class Asking:
 
     def signature(self, engine: Engine, templates: Templates) -> Signature:
         """What verdicts depend on."""
-        template = "yes_no" if self.protocol == "yes_no_two_sided" else self.protocol
+        template: str = "yes_no" if self.protocol == "yes_no_two_sided" else self.protocol
+        if rewarded := gives_rewards(engine):
+            template = "likelihood"
         return Signature.of(synthscore=__version__, **dict(engine.signature.parts)).with_(
             template=f"{templates.name}/{template}@{templates.hash(template)}",
             protocol=self.protocol,
             labels=",".join(PROTOCOLS[self.protocol]),
             orders=f"2,{LOG_ODDS}" if self.both_orders else 1,
+            **({"tau": "rungs"} if rewarded else {}),
         )
 
     def unanswered(self, answers: LabelLogProbs) -> dict[int, str]:
@@ -151,22 +156,41 @@ def ask(
     templates: Templates,
     asking: Asking = Asking(),
     progress: Progress | None = None,
+    *,
+    on_ladders: bool = False,
 ) -> Verdicts:
     """Ask the judge about every pair.
 
     templates : the prompts; of another set than asking.prompts if the caller wants
+    on_ladders : each reference is a rung, and all of one context and attribute are a ladder: a reward model's scale
     raises : TemplateError, TaskError, LabelError. A prompt that is too long fails its pair alone.
     """
-    inquiry = Inquiry(pairs, engine, templates, asking)
+    inquiry = Inquiry(pairs, engine, templates, asking, on_ladders=on_ladders)
     inquiry.ask_all(progress)
     return inquiry.verdicts()
 
 
 class Inquiry:
-    """Pairs that are asked about in several calls: each question once, some of them perhaps never."""
+    """Pairs that are asked about in several calls: each question once, some of them perhaps never.
 
-    def __init__(self, pairs: Sequence[Pair], engine: Engine, templates: Templates, asking: Asking = Asking()) -> None:
+    on_ladders : as of `ask`
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        engine: Engine,
+        templates: Templates,
+        asking: Asking = Asking(),
+        *,
+        on_ladders: bool = False,
+    ) -> None:
         self.pairs, self.engine, self.templates, self.asking = pairs, engine, templates, asking
+        self._rewards: Rewards | None = None
+        if gives_rewards(engine):
+            reply_to = cache(templates.reply_to)
+            places = [(reply_to(pair.context, pair.attribute), pair.target, pair.reference) for pair in pairs]
+            self._rewards = Rewards(places, engine, on_ladders=on_ladders)
         self._calls: list[tuple[IntArray, LabelLogProbs]] = []  # rows of Verdicts.answers, and what was answered
 
     @property
@@ -192,12 +216,18 @@ class Inquiry:
         protocol, n_sides = self.asking.protocol, self.asking.n_sides
         sides = np.arange(n_sides)[:, None]
         rows = ((swapped.astype(np.int64) * n_sides + sides) * len(self.pairs) + pair).ravel()
-        prompts = [
-            prompt_of(self.pairs[k], self.templates, protocol, swapped=turned, worse=bool(side))
-            for side in range(n_sides)
-            for k, turned in zip(pair.tolist(), swapped.tolist(), strict=True)
-        ]
-        answers = label_log_probs(self.engine, prompts, PROTOCOLS[protocol], progress)
+        asked = [(k, turned) for k, turned in zip(pair.tolist(), swapped.tolist(), strict=True)]
+        if self._rewards:
+            first = protocol == "choose"  # whose first label is the text that is not asked about
+            signs = [(k, turned ^ bool(side) ^ first) for side in range(n_sides) for k, turned in asked]
+            answers = self._rewards.answers(PROTOCOLS[protocol], signs, progress)
+        else:
+            prompts = [
+                prompt_of(self.pairs[k], self.templates, protocol, swapped=turned, worse=bool(side))
+                for side in range(n_sides)
+                for k, turned in asked
+            ]
+            answers = label_log_probs(self.engine, prompts, PROTOCOLS[protocol], progress)
         self._calls.append((rows, answers))
         probs = answers.probs
         probs[list(self.asking.unanswered(answers))] = np.nan

@@ -358,7 +358,7 @@ def test_llama_cpp_server_takes_no_tokenizer(folder):
 # ------------------------------------------------------------------------------------------------- who answers
 
 
-def hosted(name="big-2026-08-06", most=20, listed=True):
+def hosted(name="big-2026-08-06", most=20, listed=True, status=400):
     def answer(method, path, body):
         if path == "/v1/models":
             if listed is not True:
@@ -367,14 +367,15 @@ def hosted(name="big-2026-08-06", most=20, listed=True):
         if path != "/v1/chat/completions":
             return refusal(404, f"no {path}")
         if body["top_logprobs"] > most:
-            return refusal(400, f"Invalid value for 'top_logprobs': must be less than or equal to {most}.")
+            return refusal(status, f"Invalid value for 'top_logprobs': must be less than or equal to {most}.")
         return OPENAI_TOP | {"model": name() if callable(name) else name}
 
     return answer
 
 
-def test_as_many_tokens_are_asked_for_as_a_hosted_model_gives():
-    with Liar(hosted()) as server:
+@pytest.mark.parametrize("status", [400, 422, 500])
+def test_as_many_tokens_are_asked_for_as_a_hosted_model_gives(status):
+    with Liar(hosted(status=status)) as server:
         told = label_log_probs(open_engine(f"{server.url}#big"), [Prompt("?")], ("Better", "Worse", "Similar"))
         assert {body["top_logprobs"] for _, body in server.asked} == {1000, 100, 20, 5}  # it tells 2
     most = np.exp(told.log_probs[0])

@@ -20,7 +20,6 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from ...engine import Answers, Progress, Prompt, Question
-from ...errors import EngineError
 from ..labels import Questions, TokenIds
 from ..loading import LocalEngine, max_length
 from ..logits import choose_backend, disagreement, log_softmax
@@ -62,16 +61,6 @@ class IsolatedEngine(LocalEngine):
 
     def _read(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         return self._no("say how probable a text is", asked, progress)
-
-    def _no(self, what: str, asked: Sequence[Question], progress: Progress | None) -> Answers:
-        error = EngineError(
-            f"{self.name} cannot {what}: it reads isolated segments, and judges. Take a model that writes: one on "
-            "the hub, a folder, or a server",
-            model=self.name,
-        )
-        if progress:
-            progress(len(asked))
-        return Answers([error] * len(asked))
 
     def _groups(self, sequences: Sequence[TokenIds]) -> list[list[int]]:
         if self.backend == "single":

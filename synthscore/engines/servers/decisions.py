@@ -134,7 +134,7 @@ class DecisionServer(Served):
         """Which questions go in one request: those with the same state."""
         states: dict[str, list[int]] = {}
         for row, question in enumerate(questions):
-            states.setdefault(_parts(question)[0], []).append(row)
+            states.setdefault(question.prompt.divided[0], []).append(row)
         return [rows[start : start + _MOST] for rows in states.values() for start in range(0, len(rows), _MOST)]
 
     def answer_all(self, questions: Sequence[Question]) -> list[Reply]:
@@ -178,8 +178,8 @@ class DecisionServer(Served):
         return LabelAnswer([math.log(p * mass / math.fsum(probs)) if p * mass else -math.inf for p in probs])
 
     def _post(self, wire: Wire, questions: Sequence[Question]) -> dict[str, Any]:
-        asked = [(_parts(question)[1], question.labels) for question in questions]
-        return self.sent(f"/{wire.name}", {"model": self.model, **wire.body(_parts(questions[0])[0], asked)})
+        asked = [(question.prompt.divided[1], question.labels) for question in questions]
+        return self.sent(f"/{wire.name}", {"model": self.model, **wire.body(questions[0].prompt.divided[0], asked)})
 
     def _choose(self, method: str) -> tuple[Wire, dict[str, Any]]:
         """The first form that the server knows, and its reply. raises : EngineError"""
@@ -195,12 +195,6 @@ class DecisionServer(Served):
             f"cannot ask the server {self.url} about {self.model}: {'; '.join(lacks)}. "
             "Expected probabilities of options from /v1/systemone or /v1/decisions (docs/servers.md)"
         )
-
-
-def _parts(question: Question) -> tuple[str, str]:
-    """State and instructions. A prompt of which it is not known where its texts begin is a state of its own."""
-    text, n = question.prompt.text, question.prompt.n_shared
-    return (text[:n].strip(), text[n:].strip()) if n else (text, "Choose the answer.")
 
 
 def _unasked(model: str, question: Question) -> Reply | None:

@@ -263,7 +263,8 @@ def _open(url: str, model: str | None, retry: Retry, options: dict[str, Any]) ->
             return _server(url, model, options)
         except ServerError as error:
             n_failed += 1
-            if not error.retryable or error.status is None or n_failed >= retry.tries:  # None: nobody is there
+            nobody = error.status is None and not error.cut
+            if not error.retryable or nobody or n_failed >= retry.tries:
                 raise
             time.sleep(retry.wait(n_failed, error.retry_after))
 

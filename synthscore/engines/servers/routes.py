@@ -30,8 +30,8 @@ class Software:
     version_at : where it reports its version
     chat : with every chat; thinking is switched off
     goes_on : with a chat whose last message begins the answer; None: it cannot go on from that
-    one_by_one : it reads one prompt at a time, and keeps the last: the requests of a question should come together
     spells : a grammar makes it begin its answer with given tokens, and log-probabilities are those without the grammar
+    one_by_one : it reads one prompt at a time, and keeps the last: the requests of a question should come together
     writes : with every text, or the model's generation_config.json would have its say
     names_tokenizer : it names the model's tokenizer
     """

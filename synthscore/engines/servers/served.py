@@ -74,14 +74,14 @@ class Served:
 
 def find_model(http: Http, url: str, wanted: str | None) -> Mapping[str, Any]:
     """What the server says of its model. One that is named need not be listed where nothing is, or there is no list
-    (transformers serve without a hub cache: HTTP 500, and it hangs up).
+    (transformers serve without a hub cache: HTTP 500).
 
     raises : ServerError
     """
     try:
         reply = http.get("/models")
     except ServerError as error:
-        if wanted is None or not (error.cut or error.status in (404, 405, 500)):
+        if wanted is None or error.status not in (404, 405, 500):
             raise
         reply = {"data": []}
     with http.reading(reply):

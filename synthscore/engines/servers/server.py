@@ -253,8 +253,8 @@ class Server(Served):
             except ServerError as error:
                 if error.status == 400 and "max_completion_tokens" in str(error) and self._limit == "max_tokens":
                     self._limit = "max_completion_tokens"  # OpenAI's newer models; others know max_tokens only
-                elif error.status in (400, 422) and len(sizes) > 1 and not route.complete:
-                    del sizes[0]
+                elif error.status in (400, 422, 500) and len(sizes) > 1 and not route.complete:
+                    del sizes[0]  # 500: how some refuse what they did not expect
                 elif error.retryable and error.status is not None:
                     raise
                 else:
