@@ -5,8 +5,10 @@ import re
 import numpy as np
 import pytest
 
+from synthscore.engine import Prompt
 from synthscore.evaluation.methods import MethodError, Tools, method
 from synthscore.ladders.references import References
+from synthscore.signature import Signature
 from tests.factories import ladder, ladders, rated
 from tests.fakes import FakeEngine, qualities, reading_judge
 
@@ -73,6 +75,30 @@ def test_ladders_of_different_lengths_have_no_common_question():
     two = References((ladder("c1"), ladder("c2", n=3)))
     with pytest.raises(MethodError, match=r"ladders of \[3, 5\] rungs"):
         scores("place", FakeEngine(reading_judge()), references=two)
+
+
+class Deciding(FakeEngine):
+    signature = Signature.of(model="fake", backend="decision")
+
+    def answer(self, questions, progress=None):
+        self.questions = list(questions)
+        return super().answer(questions, progress)
+
+
+def test_a_decision_score_is_one_question_whose_levels_the_rungs_describe():
+    engine = Deciding(lambda prompt, labels: np.log([0.1, 0.05, 0.15, 0.3, 0.2]).tolist())
+    (score,) = scores("decision-score", engine)
+    (question,) = engine.questions
+    assert question.ordered
+    assert [qualities(Prompt(label)) for label in question.labels] == [[1], [2], [3], [4], [5]]
+    assert qualities(question.prompt) == [2]
+    assert score.value == pytest.approx((0.1 + 0.1 + 0.45 + 1.2 + 1.0) / 0.8)
+    assert dict(scores("decision-score", engine).signature.parts)["scoring"] == "decision-score"
+
+
+def test_a_judge_that_does_not_decide_is_asked_no_levels():
+    with pytest.raises(MethodError, match="asks a judge that decides"):
+        scores("decision-score", told(*[0.18] * 5))
 
 
 def test_the_signature_names_template_orders_and_seed():
