@@ -37,6 +37,8 @@ PROTOCOLS: Mapping[ProtocolName, tuple[str, ...]] = {
 """Protocol -> the labels that the judge is asked for."""
 
 TURNED = [1, 0, 2]  # a verdict about the reference -> the verdict about the target
+LOG_ODDS = "log-odds"
+"""What a signature says of both orders: how they are made one (`both_in_one`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +55,15 @@ class Pair:
 class Verdicts:
     """The judge's verdict on each pair's target: probabilities over its labels, NaN where there is no answer.
 
-    better, worse, similar : float64, shape (n_pairs,), sum to 1; similar is 0 for protocols without that label
-        (yes_no_two_sided: two answers, which need not sum to 1, and of which both are needed)
+    better, worse, similar : float64, shape (n_pairs,), sum to 1, of both orders `both_in_one`; similar is 0 for
+        protocols without that label (yes_no_two_sided: two answers, which need not sum to 1, and of which both are
+        needed)
     label_mass : float64, shape (n_pairs,): the least over the questions asked about the pair
     by_order : float64, shape (n_orders, n_pairs, 3): better, worse, similar in each order; the second, where
         it was asked for, has the reference where the target was
     unreported : float64, shape (n_pairs,): for labels that a server did not report, better - worse can be off by at
-        most twice this; the mean of LabelLogProbs.unreported over the questions asked about the pair
+        most twice this; where it is not 0, both orders are averaged in probability, and it is the mean of
+        LabelLogProbs.unreported over the questions asked about the pair
     failures : pair index -> reason
     answers : what the engine answered; one row a question, all first questions in pair order, then all second ones
     asked : bool, shape (n_orders, n_pairs), or None: all. What was not asked has no failure, and is NaN
@@ -93,7 +97,7 @@ class Asking:
     """compare: better, worse or similar; yes_no: better or not; yes_no_two_sided: and worse or not; choose: which"""
 
     both_orders: bool = False
-    """ask about every pair in both orders and average: twice the questions, no position bias"""
+    """ask about every pair in both orders, and take the mean in log-odds: twice the questions, no position bias"""
 
     prompts: str = "default"
     """template set: default, paper, or a folder with templates of your own"""
@@ -137,7 +141,7 @@ class Asking:
             template=f"{templates.name}/{template}@{templates.hash(template)}",
             protocol=self.protocol,
             labels=",".join(PROTOCOLS[self.protocol]),
-            orders=self.n_orders,
+            orders=f"2,{LOG_ODDS}" if self.both_orders else 1,
             **({"tau": "rungs"} if rewarded else {}),
         )
 
@@ -240,8 +244,11 @@ class Inquiry:
         probs[list(failures)] = np.nan
         by_order = read_verdicts(self.asking.protocol, probs.reshape(*unreported.shape, len(answers.labels)))
         by_order[1:] = by_order[1:, :, TURNED]
-        better, worse, similar = (by_order.sum(axis=0) / n_orders).T  # NaN where one order has no answer
+        together = both_in_one(by_order, self.asking.protocol)  # NaN where one order has no answer
         known = ~np.isnan(unreported)
+        bounded = (unreported > 0).any(axis=0)  # what is not reported has no log-odds
+        together[bounded] = by_order[:, bounded].mean(axis=0)
+        better, worse, similar = together.T
         return Verdicts(
             better=better,
             worse=worse,
@@ -309,6 +316,35 @@ def read_verdicts(protocol: ProtocolName, probs: FloatArray) -> FloatArray:
     verdicts = np.stack([better, worse, np.zeros_like(better)], axis=-1)
     verdicts[np.isnan(verdicts).any(axis=-1)] = np.nan
     return verdicts
+
+
+def both_in_one(by_order: FloatArray, protocol: ProtocolName) -> FloatArray:
+    """The verdict of both orders together: the mean of their log-probabilities, normalised over the labels.
+
+        p(l) = sqrt(p_0(l) p_1(l)) / sum_m sqrt(p_0(m) p_1(m))
+
+    What a judge adds to a label's log-odds for the place of the text asked about is gone, however large, where a mean
+    of probabilities would be left near 1/2. Answers of which a label is impossible in one order alone, such as choices
+    (1 and 0), have no log-odds: their probabilities are averaged. yes_no_two_sided: each question by itself.
+
+    by_order : float64, shape (n_orders, ..., 3), as of `read_verdicts`, the second turned. returns : shape (..., 3)
+    """
+    if len(by_order) == 1:
+        return by_order[0].copy()
+    if protocol == "yes_no_two_sided":
+        return _log_mean(np.stack([by_order, 1 - by_order], axis=-1))[..., 0]
+    return _log_mean(by_order)
+
+
+def _log_mean(probs: FloatArray) -> FloatArray:
+    """Of both orders; shape (2, ..., n_labels) -> (..., n_labels)."""
+    impossible = probs == 0
+    hard = (impossible[0] != impossible[1]).any(axis=-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.where(hard, 1, probs)).mean(axis=0)
+    weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    mean: FloatArray = np.where(hard, probs.mean(axis=0), weights / weights.sum(axis=-1, keepdims=True))
+    return mean
 
 
 def unanswered(answers: LabelLogProbs, min_mass: float, max_unreported: float) -> dict[int, str]:

@@ -27,7 +27,7 @@ TOP_K = (1000, 100, 20, 5)
 """How many of the most probable tokens are asked for: the first number that the server takes. The last of 1000 is never
 above 0.001 and mostly below 1e-5; the whole vocabulary would tell little more, at fifty times the bytes."""
 
-_ALIKE = 1e-3  # nats: between two ways to ask the same, one of them run behind a warm cache
+_ALIKE = 0.05  # nats: between two ways to ask the same of a server that others ask meanwhile
 T = TypeVar("T")
 _PROBE = Prompt("Is ice cold? Answer with one word: Yes or No.")
 _LABELS = ("Yes", "No")
@@ -249,7 +249,7 @@ class Server(Served):
         while True:
             self.top_k = sizes[0]
             try:
-                known, first, _ = self._known(_PROBE, _LABELS)
+                _, first, _ = self._known(_PROBE, _LABELS)
             except ServerError as error:
                 if error.status == 400 and "max_completion_tokens" in str(error) and self._limit == "max_tokens":
                     self._limit = "max_completion_tokens"  # OpenAI's newer models; others know max_tokens only
@@ -263,16 +263,16 @@ class Server(Served):
                 return str(error)
             else:
                 if route.complete or len(sizes) == 1 or len(first.reported) > self.top_k / 2:
-                    return self._doubt(known, route.checked_by()) if route.checked_by else ""
+                    return self._doubt(route.checked_by()) if route.checked_by else ""
                 del sizes[0]  # it reports fewer than it was asked for
 
-    def _doubt(self, known: Known, other: Route) -> str:
-        """How that differs from what another way tells; "" if it does not."""
-        mine = self._route
-        lack = self._lack(other)
-        truth = known if lack else self._known(_PROBE, _LABELS)[0]
+    def _doubt(self, other: Route) -> str:
+        """How what it tells differs from what another way tells, both of a warm cache; "" if it does not."""
+        mine, lack = self._route, self._lack(other)
+        truth = None if lack else self._known(_PROBE, _LABELS)[0]
         self._route = mine
-        if (known.least <= truth.most + _ALIKE).all() and (truth.least <= known.most + _ALIKE).all():
+        known = self._known(_PROBE, _LABELS)[0]
+        if not truth or ((known.least <= truth.most + _ALIKE) & (truth.least <= known.most + _ALIKE)).all():
             return lack
         return f"its log-probabilities {known.most.round(3)} are not those of {other.name}, {truth.most.round(3)}"
 
