@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_check
 
 import numpy as np
 
-from .errors import InputError
+from .errors import EngineError, InputError
 from .signature import Signature, text_hash
 from .types import BoolArray, FloatArray
 
@@ -33,6 +33,13 @@ class Prompt:
     text: str
     prefill: str = ""
     n_shared: int = 0
+
+    @property
+    def divided(self) -> tuple[str, str]:
+        """What decision models are given: a state, and a question's instructions. A prompt of which it is not known
+        where its texts begin is a state."""
+        text, n = self.text, self.n_shared
+        return (text[:n].strip(), text[n:].strip()) if n else (text, "Choose the answer.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +212,8 @@ Answer: TypeAlias = "LabelAnswer | Generation | FloatArray | Exception"
 tokens : log P(token | prompt, tokens before it) of each token of the continuation, nats, float64, over the full
     vocabulary, without the token that ends a text. A continuation is plain text: no control token arises from it.
     Prompt and continuation are tokenised as one string; where the tokenizer merges across their border, the
-    continuation by itself, with a warning. An empty continuation fails, and one for which there is no room.
+    continuation by itself, with a warning. An empty continuation fails, and one for which there is no room. Of a
+    reward model one number, in the model's own unit: how good the continuation is as the reply to the prompt.
 """
 
 
@@ -306,6 +314,25 @@ def token_log_probs(
     engine: Engine, prompts: Sequence[Prompt], continuations: Sequence[str], progress: Progress | None = None
 ) -> list[FloatArray | Exception]:
     """log P of each token of continuations[i] as the answer to prompts[i] (Answer). A row that fails holds its
-    EngineError."""
+    EngineError. raises : EngineError for a reward model, which does not know it"""
+    if gives_rewards(engine):
+        raise EngineError(f"a reward model does not report how probable a text is: {engine.signature}. Take another")
     questions = [Question(prompt, continuation=text) for prompt, text in zip(prompts, continuations, strict=True)]
     return cast("list[FloatArray | Exception]", list(engine.answer(questions, progress).rows))
+
+
+REWARD = ("backend", "reward")
+"""In the signature of an engine that reads texts one by one, and gives each a reward."""
+
+
+def gives_rewards(engine: Engine) -> bool:
+    return REWARD in engine.signature.parts
+
+
+def rewards(
+    engine: Engine, prompts: Sequence[Prompt], texts: Sequence[str], progress: Progress | None = None
+) -> list[float | Exception]:
+    """How good texts[i] is as the reply to prompts[i], by a reward model. A row that fails holds its EngineError."""
+    questions = [Question(prompt, continuation=text) for prompt, text in zip(prompts, texts, strict=True)]
+    rows = engine.answer(questions, progress).rows
+    return [row if isinstance(row, Exception) else float(cast("FloatArray", row)[0]) for row in rows]

@@ -1,4 +1,4 @@
-"""Attention of synthscore.engines.isolated.model with its gradients by hand: a step of training takes 1.10 s in one
+"""Attention of synthscore.engines.isolated with its gradients by hand: a step of training takes 1.10 s in one
 thread of a CPU, not 1.36.
 
 Autograd alone makes, of each block, gradients as large as all keys and values, and adds them up. Here a block adds its
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from transformers import AttentionInterface
 
-from synthscore.engines.isolated.model import Block
+from synthscore.engines.isolated import Block
 
 TRAINED_ATTENTION = "synthscore_apart_trained"
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from synthscore.engines.isolated.model import states
+from synthscore.engines.isolated import states
 from synthscore.evaluation.agreement import agreement
 from synthscore.judging.tasks import load_task
 

@@ -15,8 +15,8 @@ from types import SimpleNamespace
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from synthscore.engines.isolated import model as apart_model
-from synthscore.engines.isolated.plan import Marks, Plan, plan
+from synthscore.engines import isolated
+from synthscore.engines.isolated import Marks, Plan, plan
 from synthscore.judging.tasks import load_task, task_names
 from synthscore.judging.templates import Templates
 from synthscore.types import Context, FloatArray, IntArray
@@ -155,7 +155,7 @@ def alone(
 
 
 def marks_of(tokenizer: PreTrainedTokenizerBase) -> Marks:
-    return apart_model.marks_of(SimpleNamespace(synthscore=SETTINGS), tokenizer)
+    return isolated.marks_of(SimpleNamespace(synthscore=SETTINGS), tokenizer)
 
 
 def _of_texts(

@@ -30,7 +30,7 @@ from torch import distributed
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 from transformers import AddedToken, AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
 
-from synthscore.engines.isolated.model import states
+from synthscore.engines.isolated import states
 
 from .attention import TRAINED_ATTENTION
 from .corpora import documents
@@ -63,7 +63,7 @@ def minilm_folder() -> Path:
 
 
 def apart_minilm(folder: Path, tokenizer: Any, label_tokens: Sequence[int]) -> BertForMaskedLM:
-    """MiniLM as a reader of texts apart (synthscore.engines.isolated.engine), of paragraphs of up to MAX_TOKENS tokens;
+    """MiniLM as a reader of texts apart (synthscore.engines.isolated), of paragraphs of up to MAX_TOKENS tokens;
     positions from 512 on start as copies of the first ones."""
     encoder = BertModel.from_pretrained(folder, add_pooling_layer=False)
     config = BertConfig.from_pretrained(

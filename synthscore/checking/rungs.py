@@ -105,5 +105,5 @@ def ask_rungs(
         for lower, higher in combinations(ladder.usable, 2):
             pairs.append(Pair(ladder.context, ladder.attribute, target=higher.text, reference=lower.text))
             indices.append((index, higher.level - 1, lower.level - 1))
-    verdicts = ask(pairs, judge, templates, replace(asking, both_orders=True))
+    verdicts = ask(pairs, judge, templates, replace(asking, both_orders=True), on_ladders=True)
     return RungVerdicts(tuple(ladders), np.array(indices, dtype=np.int64).reshape(-1, 3), verdicts)

@@ -8,16 +8,28 @@ from typing import Literal
 
 from cyclopts import Parameter
 
-from ..judging.asking import Asking
 from ..ranking import ComparisonSets, Selection
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, Attributes, Input, Judge, RowsIn, RowsOut, Seed, UsageError, usage
+from .options import (
+    ERROR,
+    INCOMPLETE,
+    OK,
+    Answering,
+    Attributes,
+    Input,
+    Judge,
+    RowsIn,
+    RowsOut,
+    Seed,
+    UsageError,
+    usage,
+)
 from .talk import counted, reasons
 
 
 @Parameter(name="*", group="judging")
 @dataclass(frozen=True, kw_only=True)
-class Judging:
+class Judging(Answering):
     """What a judge is asked about candidates."""
 
     task: str | None = None
@@ -32,10 +44,6 @@ class Judging:
     "questions about each context and attribute, on pairs that tell most; a pair in both orders is two (default: all)"
     orders: Literal["both", "one"] = "both"
     "ask about a pair in both, or in one that a coin decides"
-    prompts: str = "default"
-    "template set: default, paper, or a folder with templates of your own"
-    min_mass: float = 0.01
-    "least probability, 0 to 1, that the labels have together for an answer to count"
 
     def ask(
         self, candidates: str, judge: Judge, seed: int, input: Input, messages: Messages
@@ -50,7 +58,7 @@ class Judging:
             raise UsageError("to ask a judge, say --task T and --attribute A")
         with usage():
             selection = Selection(self.budget, self.orders, seed)
-            asking = Asking(self.protocol or "choose", False, self.prompts, self.min_mass)
+            asking = self.asking(self.protocol or "choose")
         with judge.open(judge.model, messages) as engine:
             sets = compare(
                 candidates,

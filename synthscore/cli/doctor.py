@@ -15,7 +15,7 @@ from ..judging.asking import PROTOCOLS, Asking, Pair, ProtocolName, Verdicts, as
 from ..judging.templates import Templates
 from ..types import Context
 from .messages import Messages
-from .options import ERROR, JUDGE, OK, Running, Share
+from .options import ERROR, JUDGE, OK, Answering, Running
 from .talk import counted
 
 CONTEXT = Context(
@@ -40,8 +40,7 @@ def doctor(
     task: str = "summarization",
     attribute: Annotated[str | None, Parameter(name=["--attribute", "-a"])] = None,
     protocol: ProtocolName = "compare",
-    min_mass: Share = 0.01,
-    prompts: str = "default",
+    answering: Annotated[Answering, Parameter(name="*")] = Answering(),
     model: Annotated[str, Parameter(group="model", help=JUDGE)] = "nano",
     opening: Running = Running(),
     messages: Messages = Messages(),
@@ -64,10 +63,6 @@ def doctor(
         which (default: the task's first)
     protocol
         how the judge is asked
-    min_mass
-        least probability, 0 to 1, that the labels have together for an answer to count
-    prompts
-        template set: default, paper, or a folder with templates of your own
     """
     from .. import engines
     from ..judging.tasks import load_task
@@ -75,13 +70,13 @@ def doctor(
     known = load_task(task)
     attribute = attribute or next(iter(known.attributes))
     known.attribute(attribute)
-    templates = Templates(known, prompts)
+    templates = Templates(known, answering.prompts)
     engine = engines.open_engine(model, **opening.options)
     _print_model(model, engine)
     pairs = [Pair(CONTEXT, attribute, GOOD, BAD), Pair(CONTEXT, attribute, BAD, GOOD)]
     prompt = prompt_of(pairs[0], templates, protocol)
-    _print_prompt(engine, prompt, f"{known.name}, {attribute}, template set {prompts}", protocol)
-    verdicts = ask(pairs, engine, templates, Asking(protocol, min_mass=min_mass))
+    _print_prompt(engine, prompt, f"{known.name}, {attribute}, template set {answering.prompts}", protocol)
+    verdicts = ask(pairs, engine, templates, answering.asking(protocol))
     _print_answers(verdicts, protocol)
     _print_speed(engine, templates, attribute, protocol)
     _print("signature", str(verdicts.signature).split("|"))
@@ -103,6 +98,8 @@ def _print_model(name: str, engine: Engine) -> None:
     tokens: Any = getattr(engine, "prompts", None)
     if backend := getattr(engine, "backend", None):
         lines.append(f"run as {backend}, checked against the plain forward when it was loaded")
+    if reports := getattr(engine, "reports", None):
+        lines.append(reports)
     if tokens is not None:
         together = f"takes {counted(tokens.max_length, 'token')}, question and answer together"
         lines.append(getattr(tokens, "takes", together))
@@ -115,7 +112,9 @@ def _print_prompt(engine: Engine, prompt: Prompt, what: str, protocol: ProtocolN
     tokens: Any = getattr(engine, "prompts", None)
     text = tokens.render(prompt) if tokens is not None else prompt.text + prompt.prefill
     lines = [part for line in text.split("\n") for part in textwrap.wrap(line, 84) or [""]]
-    _print("prompt", [f"{what}, as the model sees it:", *(f"| {line}" for line in lines)])
+    bare = tokens is None and hasattr(engine, "reports")
+    seen = "before the server's chat template" if bare else "as the model sees it"
+    _print("prompt", [f"{what}, {seen}:", *(f"| {line}" for line in lines)])
     labels = PROTOCOLS[protocol]
     if tokens is None:
         _print("labels", [", ".join(labels)])
@@ -147,7 +146,9 @@ def _print_answers(verdicts: Verdicts, protocol: ProtocolName) -> None:
             continue
         other = answers.other_tokens[row] if answers.other_tokens else None
         instead = f"{other.token!r} ({math.exp(other.log_prob):.3f})" if other else "-"
-        probs = "".join(f"{prob:>9.3f}" for prob in map(math.exp, answers.log_probs[row]))
+        censored = [False] * len(labels) if answers.censored is None else answers.censored[row]
+        told = zip(answers.log_probs[row], censored, strict=True)
+        probs = "".join(f"{f'<={math.exp(most):.3f}' if open_ else f'{math.exp(most):.3f}':>9}" for most, open_ in told)
         mass = f"{answers.label_mass[row]:.3f}" if answers.mass_reported else "?"
         lines.append(f"{name:<22}{probs}{mass:>10}   {instead}")
     if not answers.mass_reported:

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ..errors import InputError, SynthscoreError
-from ..judging.asking import Asking
+from ..judging.asking import Asking, ProtocolName
 from .messages import Messages, Watched
 
 OK, ERROR, USAGE, INCOMPLETE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
@@ -131,6 +131,21 @@ class On:
     "may be repeated (default: all that the references hold, and filter wants one)"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Answering:
+    """What a judge is shown and what counts as its answer: what every verb that asks one lets choose of Asking."""
+
+    prompts: str = Asking.prompts
+    "template set: default, paper, or a folder with templates of your own"
+    min_mass: Share = Asking.min_mass
+    "least probability, 0 to 1, that the labels have together for an answer to count"
+    max_unreported: Share = Asking.max_unreported
+    "the most by which labels that a server did not report may change a probability for an answer to count"
+
+    def asking(self, protocol: ProtocolName, *, both_orders: bool = False) -> Asking:
+        return Asking(protocol, both_orders, self.prompts, self.min_mass, self.max_unreported)
+
+
 @Parameter(name="*", group="model")
 @dataclass(frozen=True, kw_only=True)
 class Running:
@@ -142,14 +157,17 @@ class Running:
     "where the model runs: cpu, cuda, cuda:1, or auto: spread over all GPUs (default: a GPU if there is)"
     exact: bool = False
     "one prompt at a time in float32: slow, but no number depends on what else is asked, to the last bit"
+    top_k: int | None = None
+    "most probable tokens to ask a server for, where tokens cannot be chosen (default: 1000, or as many as it gives)"
     tokenizer: str | None = None
     "of a server's model, folder or hub id (default: the one that the server names)"
     in_flight: int | None = None
     "requests at a time, to each server (default: 16)"
 
     def __post_init__(self) -> None:
-        if self.in_flight is not None and self.in_flight < 1:
-            raise UsageError(f"--in-flight {self.in_flight} asks nothing. Give at least 1")
+        for name, number in (("in-flight", self.in_flight), ("top-k", self.top_k)):
+            if number is not None and number < 1:
+                raise UsageError(f"--{name} {number} asks nothing. Give at least 1")
 
     @property
     def options(self) -> dict[str, Any]:

@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from ..judging.asking import Asking
 from .messages import Messages, Watched
 from .options import (
     INCOMPLETE,
     OK,
+    Answering,
     Count,
     Judge,
     MoreRows,
     OneAttribute,
     OneTask,
     Revision,
-    Share,
     Source,
     UsageError,
     given,
@@ -37,21 +36,13 @@ SHOWN = 3  # findings of a ladder that are printed
 
 @Parameter(name="*", group="model")
 @dataclass(frozen=True, kw_only=True)
-class Judging(Judge):
+class Judging(Answering, Judge):
     """How a judge is asked about rungs; or that none is."""
 
     no_judge: bool = False
     "look at the texts alone, and ask no model"
     protocol: Literal["compare", "yes_no", "yes_no_two_sided", "choose"] = "compare"
     "how the judge is asked"
-    min_mass: Share = 0.01
-    "least probability, 0 to 1, that the labels have together for an answer to count"
-    prompts: str = "default"
-    "template set: default, paper, or a folder with templates of your own"
-
-    @property
-    def asking(self) -> Asking:
-        return Asking(self.protocol, True, self.prompts, self.min_mass)
 
     @contextmanager
     def engine(self, messages: Messages, *more: str) -> Iterator[Watched | None]:
@@ -124,7 +115,7 @@ def check(
         raise UsageError("-o - would write rows into what check prints: name a file")
     chosen = References.load(source, revision=revision).select(task=task, attribute=attribute)
     with judging.engine(messages, *(["--positions"] if positions else [])) as engine:
-        report = check_ladders(chosen, engine, judging.asking, task=task)
+        report = check_ladders(chosen, engine, judging.asking(judging.protocol, both_orders=True), task=task)
     if output:
         write_rows(report.to_rows(), output)
     _print(report, worst)

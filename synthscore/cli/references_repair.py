@@ -56,14 +56,16 @@ def repair(
         def open_writer(name: str) -> Any:
             if judge is not None and name == judging.model:
                 return judge
-            own = judging if "://" in name else replace(judging, tokenizer=None, in_flight=None)  # the judge's server's
+            own = (
+                judging if "://" in name else replace(judging, top_k=None, tokenizer=None, in_flight=None)
+            )  # the judge's server's
             return stack.enter_context(own.open(name, messages))
 
         report = repair_ladders(
             source,
             judge,
             open_writer,
-            judging.asking,
+            judging.asking(judging.protocol, both_orders=True),
             writer_model=writer_model,
             task=task,
             attribute=attribute,

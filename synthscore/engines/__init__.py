@@ -12,6 +12,11 @@ from .source import Source
 
 __all__ = ["Engine", "Progress", "open_engine", "open_judge"]
 
+if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(os.environ):
+    # Threads of torch that wait for each other sleep. Else they spin, which on a machine that others use too takes the
+    # time of the very thread that is waited for: 3 to 20 times as long. Read when torch is imported, not later.
+    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+
 _LOADED = ("revision", "dtype", "device", "device_map", "max_tokens", "backend", "exact")
 
 
@@ -48,13 +53,21 @@ def open_engine(name: str, **options: Any) -> Engine:
 
     kind_of_model = read_as(source)
     if kind_of_model == "isolated":
-        from .isolated.engine import IsolatedEngine
+        from .isolated import IsolatedEngine
 
         return IsolatedEngine.load(source, **options)
     if kind_of_model == "encoder-decoder":
         from .seq2seq.engine import Seq2SeqEngine
 
         return Seq2SeqEngine.load(source, **options)
+    if kind_of_model == "decision":
+        from .decision import DecisionEngine
+
+        return DecisionEngine.load(source, **options)
+    if kind_of_model == "reward":
+        from .reward import RewardEngine
+
+        return RewardEngine.load(source, **options)
     from .tree.causal import CausalEngine
 
     return CausalEngine.load(source, **options)

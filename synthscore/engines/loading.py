@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
@@ -12,7 +13,16 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 import torch
 import transformers
-from transformers import CONFIG_MAPPING, AutoConfig, AutoTokenizer, GenerationConfig, PreTrainedConfig
+from transformers import (
+    CONFIG_MAPPING,
+    MODEL_MAPPING,
+    AutoConfig,
+    AutoModel,
+    AutoTokenizer,
+    GenerationConfig,
+    PreTrainedConfig,
+)
+from transformers.utils import cached_file
 from transformers.utils import logging as hf_logging
 
 from ..engine import Answer, Answers, Progress, Question, Sampling, answer_by_kind
@@ -25,6 +35,9 @@ from .tokens import PromptTokenizer
 
 DType = Literal["auto", "float32", "bfloat16"]
 E = TypeVar("E", bound="LocalEngine")
+
+SMALL = 1_000_000_000
+"""Parameters below which a model on a CPU is run in float32, unless another dtype is named."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +67,8 @@ def load(
     """A model from a folder, a GGUF file or the hub.
 
     auto_class, kind : of transformers, and what it is in words
-    dtype : "auto" is bfloat16 for a model that is stored in 16 bits, on hardware that computes with it, else float32
+    dtype : "auto" is bfloat16 for a model that is stored in 16 bits or less, on hardware that computes with it; on a
+        CPU only from a billion parameters on. Else float32
     device : "cuda" where there is one, else "cpu"; device_map spreads a model over devices instead
     unread : how the names of weights begin that may be missing, because nobody reads what they give
     raises : EngineError, when it cannot be loaded or is of another kind. warns : what a GGUF file is read as
@@ -69,10 +83,8 @@ def load(
             config = AutoConfig.from_pretrained(place, **source.arguments)
             tokenizer = AutoTokenizer.from_pretrained(place, **source.arguments)
             if dtype == "auto":
-                stored = getattr(config.get_text_config(), "dtype", None)
                 on_gpu = device_map is not None or torch.device(device).type == "cuda"
-                halved = stored in (torch.bfloat16, torch.float16)
-                dtype = "bfloat16" if halved and _computes_in_bfloat16(on_gpu) else "float32"
+                dtype = _suitable(config, quantised, on_gpu)
             model, info = auto_class.from_pretrained(
                 place,
                 config=config,
@@ -181,6 +193,18 @@ class LocalEngine(ABC):
         ways = {"labels": self._judge, "text": self._write, "tokens": self._read}
         return answer_by_kind(questions, lambda kind, alike: ways[kind](alike, progress))
 
+    def _no(self, what: str, asked: Sequence[Question], progress: Progress | None) -> Answers:
+        """Of questions that this kind of model cannot answer."""
+        error = EngineError(f"{self.name} cannot {what}: it is {self.kind}. Take a language model", model=self.name)
+        if progress:
+            progress(len(asked))
+        return Answers([error] * len(asked))
+
+    def _only_backend(self, wanted: str) -> str:
+        if wanted not in ("auto", self.alone):
+            raise EngineError(f"{self.name}: backend is {wanted!r}, expected {self.alone!r}, or auto", model=self.name)
+        return self.alone
+
     @abstractmethod
     def _judge(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
         """Of questions on the same labels."""
@@ -246,6 +270,19 @@ class LocalEngine(ABC):
         return cls(loaded.model, loaded.tokenizer, **named, max_tokens=max_tokens, backend=backend)
 
 
+def _suitable(config: Any, quantised: str, on_gpu: bool) -> DType:
+    """The dtype of "auto". The signal of a small judge is not much larger than bfloat16's rounding (decision 6)."""
+    stored = getattr(config.get_text_config(), "dtype", None)
+    halved = stored in (torch.bfloat16, torch.float16) or quantised not in ("", "F32")
+    if not halved or not _computes_in_bfloat16(on_gpu):
+        return "float32"
+    if on_gpu or type(config) not in MODEL_MAPPING:
+        return "bfloat16"
+    with torch.device("meta"):  # no weights
+        n_parameters = AutoModel.from_config(deepcopy(config), trust_remote_code=False).num_parameters()
+    return "float32" if n_parameters < SMALL else "bfloat16"
+
+
 def _computes_in_bfloat16(on_gpu: bool) -> bool:
     if on_gpu and torch.cuda.is_available():
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
@@ -253,7 +290,12 @@ def _computes_in_bfloat16(on_gpu: bool) -> bool:
     return any(flag() for flag in flags if flag is not None)
 
 
-def read_as(source: Source) -> Literal["causal", "encoder-decoder", "isolated"]:
+_DECISION_FILES = ("decision.json", "decision_config.json", "judge_config.json")
+
+ReadAs = Literal["causal", "encoder-decoder", "isolated", "decision", "reward"]
+
+
+def read_as(source: Source) -> ReadAs:
     """How the config says that a model is to be read.
 
     Causal also where the config names no kind that transformers knows, or there is none: `load` then says so. GGUF
@@ -268,6 +310,10 @@ def read_as(source: Source) -> Literal["causal", "encoder-decoder", "isolated"]:
         if named.get("model_type") not in CONFIG_MAPPING:
             return "causal"
         config = AutoConfig.from_pretrained(place, **source.arguments)
+        decides = any(
+            cached_file(place, name, revision=source.revision, _raise_exceptions_for_missing_entries=False)
+            for name in _DECISION_FILES
+        )
     except Exception as error:  # the libraries raise OSError, ValueError, TypeError, AttributeError, ...
         raise EngineError(
             f"cannot load model {place!r}: its config.json cannot be read: {error} {EXPECTED}. "
@@ -276,6 +322,11 @@ def read_as(source: Source) -> Literal["causal", "encoder-decoder", "isolated"]:
         ) from error
     if "paragraph_end" in (getattr(config, "synthscore", None) or {}):
         return "isolated"
+    architectures = " ".join(config.architectures or ())
+    if decides or "ForDecision" in architectures:
+        return "decision"
+    if "ForSequenceClassification" in architectures:
+        return "reward"
     return "encoder-decoder" if getattr(config, "is_encoder_decoder", False) else "causal"
 
 

@@ -19,14 +19,15 @@ from __future__ import annotations
 import hashlib
 import secrets
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from ..engine import Prompt
 from ..errors import EngineError, LabelError, PromptTooLongError, SynthscoreWarning
 
 Ids = tuple[int, ...]
+Form = TypeVar("Form", Ids, str)
 Boundary = Literal["whole", "separate"]
 Span = tuple[int, int]
 
@@ -269,7 +270,7 @@ class PromptTokenizer:
             self._check_sayable(label, found)
             distinct = list(dict.fromkeys(found))
             forms.append(tuple(f for f in distinct if not any(_begins(f, other) for other in distinct if other != f)))
-        self._check_distinct(labels, forms)
+        check_distinct(labels, forms, lambda form: repr(self.spelled(form)))
         return LabelForms(labels, tuple(forms), boundary)
 
     def _check_sayable(self, label: str, forms: list[Ids]) -> None:
@@ -280,19 +281,6 @@ class PromptTokenizer:
                     f"with an unknown one among them. Take labels whose letters the model knows, or another model",
                     label=label,
                 )
-
-    def _check_distinct(self, labels: tuple[str, ...], forms: list[tuple[Ids, ...]]) -> None:
-        for second in range(len(labels)):
-            for first in range(second):
-                for a in forms[first]:
-                    for b in forms[second]:
-                        if _begins(a, b) or _begins(b, a):
-                            raise LabelError(
-                                f"labels {labels[first]!r} and {labels[second]!r} cannot be told apart: their tokens "
-                                f"are {self.spelled(a)} and {self.spelled(b)}, and one begins with the other. "
-                                "Take labels of which none is the beginning of another",
-                                labels=(labels[first], labels[second]),
-                            )
 
     def spelled(self, form: Ids) -> list[str]:
         return list(self.tokenizer.convert_ids_to_tokens(list(form)))
@@ -307,7 +295,24 @@ def warn_of_boundary(name: str, what: str) -> None:
     )
 
 
-def _begins(form: Ids, start: Ids) -> bool:
+def check_distinct(labels: Sequence[str], forms: Sequence[Sequence[Form]], spelled: Callable[[Form], str]) -> None:
+    """raises : LabelError, for an empty label, or one of which a form (token ids, or text) begins another's."""
+    for second, label in enumerate(labels):
+        if not label.strip():
+            raise LabelError(f"label {label!r} is empty, expected a word")
+        for first in range(second):
+            for a in forms[first]:
+                for b in forms[second]:
+                    if _begins(a, b) or _begins(b, a):
+                        raise LabelError(
+                            f"labels {labels[first]!r} and {label!r} cannot be told apart: they are written "
+                            f"{spelled(a)} and {spelled(b)}, and one begins with the other. "
+                            "Take labels of which none is the beginning of another",
+                            labels=(labels[first], label),
+                        )
+
+
+def _begins(form: Form, start: Form) -> bool:
     return form[: len(start)] == start
 
 

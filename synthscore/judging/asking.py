@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Literal
 
 import numpy as np
 
 from .._version import __version__
-from ..engine import Engine, LabelLogProbs, OtherToken, Progress, Prompt, label_log_probs
+from ..engine import Engine, LabelLogProbs, OtherToken, Progress, Prompt, gives_rewards, label_log_probs
 from ..errors import unusable
 from ..signature import Signature
 from ..types import BoolArray, Context, FloatArray, IntArray
+from .rewards import Rewards
 from .templates import Templates
 
 ProtocolName = Literal["compare", "yes_no", "yes_no_two_sided", "choose"]
@@ -35,6 +37,8 @@ PROTOCOLS: Mapping[ProtocolName, tuple[str, ...]] = {
 """Protocol -> the labels that the judge is asked for."""
 
 TURNED = [1, 0, 2]  # a verdict about the reference -> the verdict about the target
+LOG_ODDS = "log-odds"
+"""What a signature says of both orders: how they are made one (`both_in_one`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +55,15 @@ class Pair:
 class Verdicts:
     """The judge's verdict on each pair's target: probabilities over its labels, NaN where there is no answer.
 
-    better, worse, similar : float64, shape (n_pairs,), sum to 1; similar is 0 for protocols without that label
-        (yes_no_two_sided: two answers, which need not sum to 1, and of which both are needed)
+    better, worse, similar : float64, shape (n_pairs,), sum to 1, of both orders `both_in_one`; similar is 0 for
+        protocols without that label (yes_no_two_sided: two answers, which need not sum to 1, and of which both are
+        needed)
     label_mass : float64, shape (n_pairs,): the least over the questions asked about the pair
     by_order : float64, shape (n_orders, n_pairs, 3): better, worse, similar in each order; the second, where
         it was asked for, has the reference where the target was
     unreported : float64, shape (n_pairs,): for labels that a server did not report, better - worse can be off by at
-        most twice this; the mean of LabelLogProbs.unreported over the questions asked about the pair
+        most twice this; where it is not 0, both orders are averaged in probability, and it is the mean of
+        LabelLogProbs.unreported over the questions asked about the pair
     failures : pair index -> reason
     answers : what the engine answered; one row a question, all first questions in pair order, then all second ones
     asked : bool, shape (n_orders, n_pairs), or None: all. What was not asked has no failure, and is NaN
@@ -91,7 +97,7 @@ class Asking:
     """compare: better, worse or similar; yes_no: better or not; yes_no_two_sided: and worse or not; choose: which"""
 
     both_orders: bool = False
-    """ask about every pair in both orders and average: twice the questions, no position bias"""
+    """ask about every pair in both orders, and take the mean in log-odds: twice the questions, no position bias"""
 
     prompts: str = "default"
     """template set: default, paper, or a folder with templates of your own"""
@@ -128,12 +134,15 @@ class Asking:
 
     def signature(self, engine: Engine, templates: Templates) -> Signature:
         """What verdicts depend on."""
-        template = "yes_no" if self.protocol == "yes_no_two_sided" else self.protocol
+        template: str = "yes_no" if self.protocol == "yes_no_two_sided" else self.protocol
+        if rewarded := gives_rewards(engine):
+            template = "likelihood"
         return Signature.of(synthscore=__version__, **dict(engine.signature.parts)).with_(
             template=f"{templates.name}/{template}@{templates.hash(template)}",
             protocol=self.protocol,
             labels=",".join(PROTOCOLS[self.protocol]),
-            orders=self.n_orders,
+            orders=f"2,{LOG_ODDS}" if self.both_orders else 1,
+            **({"tau": "rungs"} if rewarded else {}),
         )
 
     def unanswered(self, answers: LabelLogProbs) -> dict[int, str]:
@@ -147,22 +156,41 @@ def ask(
     templates: Templates,
     asking: Asking = Asking(),
     progress: Progress | None = None,
+    *,
+    on_ladders: bool = False,
 ) -> Verdicts:
     """Ask the judge about every pair.
 
     templates : the prompts; of another set than asking.prompts if the caller wants
+    on_ladders : each reference is a rung, and all of one context and attribute are a ladder: a reward model's scale
     raises : TemplateError, TaskError, LabelError. A prompt that is too long fails its pair alone.
     """
-    inquiry = Inquiry(pairs, engine, templates, asking)
+    inquiry = Inquiry(pairs, engine, templates, asking, on_ladders=on_ladders)
     inquiry.ask_all(progress)
     return inquiry.verdicts()
 
 
 class Inquiry:
-    """Pairs that are asked about in several calls: each question once, some of them perhaps never."""
+    """Pairs that are asked about in several calls: each question once, some of them perhaps never.
 
-    def __init__(self, pairs: Sequence[Pair], engine: Engine, templates: Templates, asking: Asking = Asking()) -> None:
+    on_ladders : as of `ask`
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        engine: Engine,
+        templates: Templates,
+        asking: Asking = Asking(),
+        *,
+        on_ladders: bool = False,
+    ) -> None:
         self.pairs, self.engine, self.templates, self.asking = pairs, engine, templates, asking
+        self._rewards: Rewards | None = None
+        if gives_rewards(engine):
+            reply_to = cache(templates.reply_to)
+            places = [(reply_to(pair.context, pair.attribute), pair.target, pair.reference) for pair in pairs]
+            self._rewards = Rewards(places, engine, on_ladders=on_ladders)
         self._calls: list[tuple[IntArray, LabelLogProbs]] = []  # rows of Verdicts.answers, and what was answered
 
     @property
@@ -188,12 +216,18 @@ class Inquiry:
         protocol, n_sides = self.asking.protocol, self.asking.n_sides
         sides = np.arange(n_sides)[:, None]
         rows = ((swapped.astype(np.int64) * n_sides + sides) * len(self.pairs) + pair).ravel()
-        prompts = [
-            prompt_of(self.pairs[k], self.templates, protocol, swapped=turned, worse=bool(side))
-            for side in range(n_sides)
-            for k, turned in zip(pair.tolist(), swapped.tolist(), strict=True)
-        ]
-        answers = label_log_probs(self.engine, prompts, PROTOCOLS[protocol], progress)
+        asked = [(k, turned) for k, turned in zip(pair.tolist(), swapped.tolist(), strict=True)]
+        if self._rewards:
+            first = protocol == "choose"  # whose first label is the text that is not asked about
+            signs = [(k, turned ^ bool(side) ^ first) for side in range(n_sides) for k, turned in asked]
+            answers = self._rewards.answers(PROTOCOLS[protocol], signs, progress)
+        else:
+            prompts = [
+                prompt_of(self.pairs[k], self.templates, protocol, swapped=turned, worse=bool(side))
+                for side in range(n_sides)
+                for k, turned in asked
+            ]
+            answers = label_log_probs(self.engine, prompts, PROTOCOLS[protocol], progress)
         self._calls.append((rows, answers))
         probs = answers.probs
         probs[list(self.asking.unanswered(answers))] = np.nan
@@ -210,8 +244,11 @@ class Inquiry:
         probs[list(failures)] = np.nan
         by_order = read_verdicts(self.asking.protocol, probs.reshape(*unreported.shape, len(answers.labels)))
         by_order[1:] = by_order[1:, :, TURNED]
-        better, worse, similar = (by_order.sum(axis=0) / n_orders).T  # NaN where one order has no answer
+        together = both_in_one(by_order, self.asking.protocol)  # NaN where one order has no answer
         known = ~np.isnan(unreported)
+        bounded = (unreported > 0).any(axis=0)  # what is not reported has no log-odds
+        together[bounded] = by_order[:, bounded].mean(axis=0)
+        better, worse, similar = together.T
         return Verdicts(
             better=better,
             worse=worse,
@@ -281,6 +318,35 @@ def read_verdicts(protocol: ProtocolName, probs: FloatArray) -> FloatArray:
     return verdicts
 
 
+def both_in_one(by_order: FloatArray, protocol: ProtocolName) -> FloatArray:
+    """The verdict of both orders together: the mean of their log-probabilities, normalised over the labels.
+
+        p(l) = sqrt(p_0(l) p_1(l)) / sum_m sqrt(p_0(m) p_1(m))
+
+    What a judge adds to a label's log-odds for the place of the text asked about is gone, however large, where a mean
+    of probabilities would be left near 1/2. Answers of which a label is impossible in one order alone, such as choices
+    (1 and 0), have no log-odds: their probabilities are averaged. yes_no_two_sided: each question by itself.
+
+    by_order : float64, shape (n_orders, ..., 3), as of `read_verdicts`, the second turned. returns : shape (..., 3)
+    """
+    if len(by_order) == 1:
+        return by_order[0].copy()
+    if protocol == "yes_no_two_sided":
+        return _log_mean(np.stack([by_order, 1 - by_order], axis=-1))[..., 0]
+    return _log_mean(by_order)
+
+
+def _log_mean(probs: FloatArray) -> FloatArray:
+    """Of both orders; shape (2, ..., n_labels) -> (..., n_labels)."""
+    impossible = probs == 0
+    hard = (impossible[0] != impossible[1]).any(axis=-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.where(hard, 1, probs)).mean(axis=0)
+    weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    mean: FloatArray = np.where(hard, probs.mean(axis=0), weights / weights.sum(axis=-1, keepdims=True))
+    return mean
+
+
 def unanswered(answers: LabelLogProbs, min_mass: float, max_unreported: float) -> dict[int, str]:
     """Row -> why it counts as no answer: it failed, or too little of its labels' probability is there or reported."""
     failures = dict(answers.failures)
@@ -298,12 +364,12 @@ def _why_not(answers: LabelLogProbs, row: int, min_mass: float, max_unreported: 
         names = ", ".join(f"{labels[i]} (at most {most[i]:.2g})" for i in missing)
         return (
             f"the server did not report the probability of {names}, by which a verdict can be off by "
-            f"{answers.unreported[row]:.2g}, expected at most {max_unreported:g}. Take a server that reports "
-            "chosen tokens, or more of the most probable ones (docs/servers.md)"
+            f"{answers.unreported[row]:.2g}, expected at most {max_unreported:g}. Take a server that reports chosen "
+            "tokens, or more of the most probable ones (docs/servers.md), or raise max_unreported (--max-unreported)"
         )
     other = answers.other_tokens[row] if answers.other_tokens else None
     instead = f"; it would rather answer {other.token!r} (p = {np.exp(other.log_prob):.3f})" if other else ""
     return (
         f"the labels {', '.join(labels)} have probability {answers.label_mass[row]:.2g} together, expected at "
-        f"least {min_mass:g}{instead}. Look at the prompt with `synthscore doctor`, or lower min_mass"
+        f"least {min_mass:g}{instead}. Look at the prompt with `synthscore doctor`, or lower min_mass (--min-mass)"
     )

@@ -80,6 +80,10 @@ class Templates:
         """Asks which of two texts is better, A (shown first) or B."""
         return self.render("choose", context, attribute, first=first, second=second)
 
+    def reply_to(self, context: Context, attribute: str) -> Prompt:
+        """Asks for as good a text as can be: what a reward model is shown each text as the reply to."""
+        return self.render("likelihood", context, self.task.attribute(attribute))
+
     def rate(
         self, context: Context, attribute: Attribute, *, text: str, low: int, high: int, template: str = "rate"
     ) -> Prompt:

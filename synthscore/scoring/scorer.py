@@ -99,7 +99,9 @@ class Scorer:
         groups: list[Group] = []
         if not isinstance(self.scoring, Paper):
             groups = self.scoring.groups(texts, pairs, self.attribute, self.asking.both_orders)
-        return Plan(self, refused, texts, groups, Inquiry(pairs, self.judge, self.templates, self.asking))
+        return Plan(
+            self, refused, texts, groups, Inquiry(pairs, self.judge, self.templates, self.asking, on_ladders=True)
+        )
 
     def _ladder(self, target: Target) -> Ladder | str:
         """The target's ladder, or why there is none."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..engine import Engine
+from ..judging.asking import ProtocolName, both_in_one
 from ..signature import Signature
 from ..store.engine import StoredVerdicts
 from ..store.file import Store
@@ -19,10 +20,10 @@ from .paper import paper_sum, rung_equivalent
 from .scorer import Scorer
 
 
-def paper_values(probs: FloatArray) -> FloatArray:
+def paper_values(probs: FloatArray, protocol: ProtocolName) -> FloatArray:
     """Scores as Paper computes them. probs : of each rung in each order, shape (n_targets, n_rungs, n_orders, 3)"""
-    mean = probs.sum(axis=2) / probs.shape[2]
-    return rung_equivalent(paper_sum(mean[..., 0], mean[..., 1]), probs.shape[1])
+    together = both_in_one(np.ascontiguousarray(np.moveaxis(probs, 2, 0)), protocol)
+    return rung_equivalent(paper_sum(together[..., 0], together[..., 1]), probs.shape[1])
 
 
 class Wanted(NamedTuple):
@@ -50,7 +51,7 @@ class WholeTexts:
             hits = [index for index, key in keys.items() if key in verdicts]
             if not hits:
                 continue
-            values = paper_values(np.stack([verdicts[keys[index]] for index in hits]))
+            values = paper_values(np.stack([verdicts[keys[index]] for index in hits]), scorer.asking.protocol)
             for index, value in zip(hits, values.tolist(), strict=True):
                 target = wanted[index].target
                 score = Score(target.id, target.context_id, scorer.attribute, value, n_comparisons=n_rungs)

@@ -105,6 +105,8 @@ GENERATE = ("generate", "x.jsonl", "--task", "story", "-a", "coherence", "-o", "
         ["cook"],
         ["score", "x.jsonl", "--references", "y", "--samples", "0"],
         ["score", "x.jsonl", "--references", "y", "--min-mass", "2"],
+        ["doctor", "--max-unreported", "2"],
+        ["references", "check", "x", "--max-unreported", "-1"],
         ["score", "x.jsonl", "--references", "y", "--field", "text"],
         ["score", "x.jsonl", "--references", "y", "-o", "scores.txt"],
         ["score", "x.jsonl", "--references", "y", "--seed", "0"],

@@ -6,6 +6,7 @@ import pytest
 
 from synthscore.cli.app import main
 from tests.cli.given import shown
+from tests.servers import Liar, refusal
 
 
 def test_doctor_shows_what_a_judge_says(engine, capsys):
@@ -31,3 +32,23 @@ def test_doctor_knows_every_protocol(engine, capsys, protocol):
     engine.judge = judge
     assert main(["doctor", "--protocol", protocol]) == 0
     shown(capsys.readouterr().out, "It can judge")
+
+
+def test_doctor_says_what_a_server_reports_and_marks_what_is_only_a_bound(capsys):
+    def hosted(method, path, body):
+        if path != "/v1/chat/completions":
+            return {"data": [{"id": "big", "owned_by": "someone"}]} if path == "/v1/models" else refusal(404, path)
+        if body["top_logprobs"] > 20:
+            return refusal(400, "at most 20")
+        filler = [(f"x{i}", 0.002) for i in range(18)]
+        top = [{"token": t, "logprob": math.log(p)} for t, p in [("Better", 0.8), ("Worse", 0.1), *filler]]
+        return {"choices": [{"logprobs": {"content": [{"top_logprobs": top}]}}], "usage": {"prompt_tokens": 9}}
+
+    with Liar(hosted) as server:
+        assert main(["doctor", "--model", server.url]) == 0
+        out = capsys.readouterr().out
+        shown(
+            out, "reports its 20 most probable tokens", "before the server's chat template", "<=0.802 <=0.102 <=0.004"
+        )
+        assert main(["doctor", "--model", server.url, "--max-unreported", "0.001"]) == 1
+        shown(capsys.readouterr().out, "or raise max_unreported (--max-unreported)")

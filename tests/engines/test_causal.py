@@ -13,7 +13,7 @@ import torch
 import transformers as tf
 
 from synthscore.engine import Engine, Generation, Prompt, Sampling, generate, label_log_probs
-from synthscore.engines import open_engine
+from synthscore.engines import loading, open_engine
 from synthscore.engines.loading import read_as
 from synthscore.engines.source import Source
 from synthscore.engines.tree import attention, cascade, writing
@@ -610,11 +610,13 @@ def test_exact_is_a_backend_in_float32(folder):
         open_engine(str(folder), exact=True, backend="cascade")
 
 
-def test_a_model_is_as_precise_as_it_was_stored(folder, tmp_path):
+def test_a_model_is_as_precise_as_it_was_stored_and_a_small_one_on_a_cpu_more_so(folder, tmp_path, monkeypatch):
     assert "dtype:float32" in str(open_engine(str(folder)).signature)
     model, tokenizer = bert()
     model.to(torch.bfloat16).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
+    assert "dtype:float32" in str(open_engine(str(tmp_path), device="cpu").signature)
+    monkeypatch.setattr(loading, "SMALL", 0)
     opened = str(open_engine(str(tmp_path), device="cpu").signature)
     has_bfloat16 = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     assert ("dtype:bfloat16" in opened) == has_bfloat16

@@ -4,6 +4,10 @@ import json
 
 import numpy as np
 import pytest
+import torch
+import transformers as tf
+from safetensors.torch import load_file, save_file
+from transformers.decision import DecisionConfig
 
 from synthscore.engine import Generation, Prompt, Question, Sampling, label_log_probs
 from synthscore.engines import open_engine
@@ -11,6 +15,7 @@ from synthscore.errors import EngineError, ServerError
 from synthscore.judging.asking import Asking
 from synthscore.scoring.scorer import Scorer
 from tests.factories import ladder, references, target
+from tests.models import byte_level
 from tests.servers import Liar, refusal
 
 LABELS = ("Better", "Worse", "Similar")
@@ -35,10 +40,13 @@ class Decider:
             breaks,
             named,
         )
-        self.listed, self.unlisted = [{"id": "tiny", "owned_by": "someone"}], "cut"
+        self.listed, self.unlisted, self.cuts = [{"id": "tiny", "owned_by": "someone"}], {}, 0
 
     def __call__(self, method, path, body):
         if path == "/v1/models":
+            self.cuts -= 1
+            if self.cuts >= 0:
+                return "cut"
             return {"object": "list", "data": self.listed} if self.listed else self.unlisted
         if path != self.path:
             return refusal(404, f"no {path}")
@@ -120,7 +128,7 @@ def test_a_prompt_that_does_not_say_where_its_texts_begin_is_a_state_of_its_own(
         assert sorted(body["state"] for _, body in liar.asked) == ["One.", "Two."]
 
 
-@pytest.mark.parametrize("listed", [None, "cut", {"object": "list", "data": []}, refusal(500, "no cache")])
+@pytest.mark.parametrize("listed", [None, {"object": "list", "data": []}, refusal(500, "no cache")])
 def test_a_server_without_log_probabilities_is_asked_for_decisions_and_need_not_list_its_model(listed):
     decider = Decider()
     if listed is not None:
@@ -131,6 +139,13 @@ def test_a_server_without_log_probabilities_is_asked_for_decisions_and_need_not_
         "model:tiny|backend:server-systemone|chat:server|format:unreported|mass:unreported|server:"
         + ("unknown" if listed else "someone")
     )
+
+
+def test_a_server_that_hangs_up_when_it_is_opened_is_asked_again():
+    decider = Decider()
+    decider.cuts = 1
+    with Liar(decider) as liar:
+        assert open_engine(f"systemone:{liar.url}").signature
 
 
 def test_a_server_that_neither_reports_nor_decides_is_refused_for_what_it_lacks_first():
@@ -176,13 +191,22 @@ def test_a_question_that_a_request_fails_for_fails_alone():
         np.testing.assert_allclose(answers.probs[[0, 1, 3, 4]], [P] * 4)
 
 
+def test_a_model_that_answers_under_a_path_is_signed_by_its_last_part():
+    decider = Decider()
+    decider.named = "/srv/models/tiny-8b"
+    with Liar(decider) as liar:
+        engine = open_engine(liar.url)
+        assert str(engine.signature).startswith("model:tiny-8b|")
+        assert not label_log_probs(engine, [Prompt("Is ice cold?")], ("Yes", "No")).failures
+
+
 def test_a_reply_of_another_model_is_no_answer():
     decider = Decider()
     with Liar(decider) as liar:
         engine = open_engine(liar.url, retry=None)
         decider.named = "other"
         member = engine._members[0].server
-        with pytest.raises(ServerError, match="of the model 'other', expected 'tiny'"):
+        with pytest.raises(ServerError, match="answered as 'other', and as 'tiny' before"):
             member.answer_all([Question(prompts(1)[0], LABELS)])
 
 
@@ -237,3 +261,69 @@ def test_what_cannot_be_decided_fails_alone():
 def test_options_of_a_form_are_refused_by_another(monkeypatch):
     with Liar(Decider(path="/v1/decisions")) as liar, pytest.raises(EngineError, match="/v1/systemone or"):
         open_engine(f"systemone:{liar.url}")
+
+
+# ------------------------------------------------------------------------------------------------- that run here
+
+
+def save_decider(folder, head):
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4}
+    sizes |= {"vocab_size": len(byte_level()), "intermediate_size": 64, "max_position_embeddings": 512}
+    if head:
+        model = tf.JevForDecision(tf.JevConfig(hidden_size=32, text_config=tf.Qwen2Config(**sizes).to_dict()))
+    else:
+        model = tf.Qwen2ForCausalLM(tf.Qwen2Config(**sizes))
+    with torch.no_grad():
+        for weights in model.parameters():
+            if weights.ndim >= 2:
+                weights.normal_(0, 0.15)
+    model.save_pretrained(folder)
+    byte_level().save_pretrained(folder)
+    if not head:
+        DecisionConfig(temperature={"choice": 2.0}).save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize("head", [True, False])
+def test_a_decision_model_here_says_what_its_pipeline_says(head, tmp_path):
+    folder = save_decider(tmp_path, head)
+    engine = open_engine(folder)
+    asked = [Prompt("An article.\n\nSummary 1.", "", 11), Prompt("An article.\n\nSummary 2.", "", 11), Prompt("Whole.")]
+    answers = probs(engine, asked)
+    kind = tf.JevForDecision if head else tf.Qwen2ForCausalLM
+    decide = tf.DecisionPipeline(model=kind.from_pretrained(folder), tokenizer=tf.AutoTokenizer.from_pretrained(folder))
+    parts = [("An article.", "Summary 1."), ("An article.", "Summary 2."), ("Whole.", "Choose the answer.")]
+    for row, (state, instructions) in enumerate(parts):
+        choice = {"type": "choice", "instructions": instructions, "criteria": dict.fromkeys(LABELS)}
+        told = decide({"state": state, "questions": {"0": choice}})["0"]["probabilities"]
+        np.testing.assert_allclose(answers.probs[row], list(told.values()), atol=1e-6)
+    assert not np.allclose(answers.probs[0], answers.probs[2], atol=1e-4)
+    assert "backend:decision" in str(engine.signature)
+    assert "mass:unreported" in str(engine.signature)
+    assert np.isnan(answers.label_mass).all()
+
+
+def test_a_decision_model_here_fails_what_it_cannot_decide_alone(tmp_path):
+    engine = open_engine(save_decider(tmp_path, True))
+    asked = [
+        Question(Prompt("a"), LABELS),
+        Question(Prompt("a", "b"), LABELS),
+        Question(Prompt("a"), tuple(map(str, range(30)))),
+        Question(Prompt("rain " * 600), LABELS),
+        Question(Prompt("a"), (), Sampling()),
+    ]
+    found = [str(each) if isinstance(each, EngineError) else each for each in engine.answer(asked).rows]
+    assert found[0].log_probs == pytest.approx(found[0].log_probs)
+    assert ["go on from" in found[1], "at most 26 options" in found[2]] == [True, True]
+    assert ["expected at most 512" in found[3], "is a decision model" in found[4]] == [True, True]
+
+
+def test_a_head_without_its_weights_is_refused(tmp_path):
+    folder = save_decider(tmp_path, True)
+    weights = load_file(tmp_path / "model.safetensors")
+    save_file(
+        {n: w for n, w in weights.items() if not n.startswith("proj")}, tmp_path / "model.safetensors", {"format": "pt"}
+    )
+    with pytest.raises(EngineError, match="lacks weights of JevForDecision"):
+        open_engine(folder)

@@ -9,9 +9,7 @@ from transformers import AddedToken, BertConfig, BertForMaskedLM
 
 from synthscore.engine import Prompt, Sampling, generate, label_log_probs, token_log_probs
 from synthscore.engines import open_engine
-from synthscore.engines.isolated.engine import IsolatedEngine
-from synthscore.engines.isolated.model import ATTENTION, states
-from synthscore.engines.isolated.plan import CUE, SHARED, Marks, chunks, plan
+from synthscore.engines.isolated import ATTENTION, CUE, SHARED, IsolatedEngine, Marks, chunks, plan, states
 from synthscore.engines.loading import read_as
 from synthscore.engines.source import Source
 from synthscore.errors import EngineError, LabelError, SynthscoreWarning
@@ -230,7 +228,7 @@ def test_what_it_cannot_do_is_said(engine):
 
 
 def test_reading_together_that_gives_other_numbers_is_found_out(folder, monkeypatch):
-    from synthscore.engines.isolated import engine as apart
+    from synthscore.engines import isolated as apart
 
     def wrong(sequences, marks):
         planned = plan(sequences, marks)

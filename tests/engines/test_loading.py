@@ -1,6 +1,11 @@
 """How a name becomes a model."""
 
 import inspect
+import os
+import subprocess
+import sys
+
+import pytest
 
 from synthscore import engines
 from synthscore.engines.loading import LocalEngine, load
@@ -9,3 +14,22 @@ from synthscore.engines.loading import LocalEngine, load
 def test_the_options_of_a_model_that_is_loaded_here_are_those_that_are_named():
     own, passed_on = (set(inspect.signature(each).parameters) for each in (LocalEngine.load, load))
     assert own - {"options"} | passed_on - {"auto_class", "kind", "unread"} == {"where", *engines._LOADED}
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [({}, "PASSIVE None"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE None"), ({"GOMP_SPINCOUNT": "7"}, "None 7")],
+)
+def test_threads_that_wait_sleep_unless_the_user_says_how_they_wait(given, found):
+    code = """if True:
+        import os, sys
+        import synthscore.engines
+        print(os.environ.get("OMP_WAIT_POLICY"), os.environ.get("GOMP_SPINCOUNT"), "torch" in sys.modules)
+    """
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    }
+    asked = subprocess.run(
+        [sys.executable, "-c", code], env=environment | given, capture_output=True, text=True, check=True
+    )
+    assert asked.stdout == f"{found} False\n"

@@ -150,7 +150,7 @@ class Pretended:
     def __init__(self, name, act=lambda n, prompts: None, check=lambda: None, model="m"):
         self.url, self.act, self.health = f"http://{name}/v1", act, check
         self.signature = Signature.of(model=model)
-        self.can_continue = True
+        self.one_by_one = False
         self.prompts, self.n_checks, self.n_asked = [], 0, 0
         self.n_now = self.n_most = 0
         self.lock = threading.Lock()

@@ -97,9 +97,9 @@ def test_two_spellings_that_were_not_told_may_have_twice_what_one_may():
 def told_in_text(places, labels=("Better", "Worse"), k=20, can_continue=True):
     asked = []
 
-    def step(start):
-        asked.append(start)
-        return Step.of_top([(token, math.log(p)) for token, p in places[start]], k)
+    def step(path):
+        asked.append("".join(path))
+        return Step.of_top([(token, math.log(p)) for token, p in places["".join(path)]], k)
 
     return known_from_text(labels, step, can_continue=can_continue), asked
 
@@ -501,7 +501,7 @@ GARBAGE = {
 def test_garbage_is_a_failed_try_and_never_a_number(what):
     said = {"now": chat_reply()}
     with Liar(lambda method, path, body: models("someone") if method == "GET" else said["now"]) as server:
-        client = Server(server.url, method="chat")
+        client = Server(server.url, method="chat", top_k=2)
         said["now"] = GARBAGE[what]
         with pytest.raises(ServerError) as caught:
             client.answer(Question(Prompt("Is ice cold?"), ("Yes", "No")))
@@ -516,7 +516,7 @@ def test_garbage_is_a_failed_try_and_never_a_number(what):
 def test_what_can_succeed_later_is_told_from_what_cannot(status, retryable, fatal):
     replies = [chat_reply(), refusal(status, "these are its words", Retry_After="7")]
     with Liar(lambda method, path, body: models("x") if method == "GET" else replies.pop(0)) as server:
-        client = Server(server.url, method="chat")
+        client = Server(server.url, method="chat", top_k=2)
         with pytest.raises(ServerError, match="these are its words") as caught:
             client.answer(Question(Prompt("?"), ("Yes", "No")))
     error = caught.value
@@ -538,7 +538,7 @@ def test_a_key_is_sent_to_the_server_and_shown_to_nobody(names, monkeypatch):
         monkeypatch.setenv(name, KEY)
     replies = [chat_reply(), refusal(401, f"the key {KEY} is wrong"), f"your key: {KEY}", chat_reply(choices=[KEY])]
     with Liar(lambda method, path, body: models("x") if method == "GET" else replies.pop(0)) as server:
-        client = Server(server.url, method="chat")
+        client = Server(server.url, method="chat", top_k=2)
         assert KEY not in str(client.signature)
         for _ in range(3):
             with pytest.raises(ServerError) as caught:
@@ -553,5 +553,5 @@ def test_our_own_key_goes_before_openais(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "other")
     monkeypatch.setenv("SYNTHSCORE_API_KEY", KEY)
     with Liar(lambda method, path, body: models("x") if method == "GET" else chat_reply()) as server:
-        Server(server.url, method="chat")
+        Server(server.url, method="chat", top_k=2)
         assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}

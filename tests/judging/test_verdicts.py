@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 from synthscore.engine import LabelLogProbs
 from synthscore.errors import InputError
-from synthscore.judging.asking import PROTOCOLS, Asking, Pair, ask
+from synthscore.judging.asking import PROTOCOLS, TURNED, Asking, Pair, ask, both_in_one
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
 from synthscore.types import Context
@@ -57,7 +57,7 @@ def test_the_better_text_is_called_better_whatever_the_protocol(protocol, both_o
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_both_orders_average_a_favour_for_a_position_away(protocol):
+def test_both_orders_take_a_favour_for_a_position_out(protocol):
     equal = {"target": "quality=0.5", "reference": "quality=0.5", "protocol": protocol, "favour": 1.0}
     one, both = verdict(**equal), verdict(**equal, both_orders=True)
     assert one.better[0] - one.worse[0] > 0.3
@@ -65,13 +65,49 @@ def test_both_orders_average_a_favour_for_a_position_away(protocol):
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_each_order_said_is_said_of_the_target_and_its_mean_is_the_verdict(protocol):
+def test_what_each_order_said_is_said_of_the_target_and_the_verdict_lies_between(protocol):
     verdicts = verdict(HIGH, LOW, protocol=protocol, both_orders=True, favour=0.5)
     assert verdicts.by_order.shape == (2, 1, 3)
     assert (verdicts.by_order[:, 0, 0] > verdicts.by_order[:, 0, 1]).all()  # better than worse, in both
     assert abs(verdicts.by_order[0, 0, 0] - verdicts.by_order[1, 0, 0]) > 0.02  # but the favour shows
-    mean = verdicts.by_order.mean(axis=0)[0]
-    assert mean == pytest.approx([verdicts.better[0], verdicts.worse[0], verdicts.similar[0]])
+    assert verdicts.by_order[0, 0, 0] > verdicts.better[0] > verdicts.by_order[1, 0, 0]
+
+
+@pytest.mark.parametrize("protocol", ["compare", "yes_no", "choose"])
+@pytest.mark.parametrize("favour", [-8.0, 2.0, 12.0])
+def test_in_both_orders_the_verdict_is_that_of_a_judge_without_a_favour_however_large_it_is(protocol, favour):
+    fair = verdict(HIGH, LOW, protocol=protocol)
+    both = verdict(HIGH, LOW, protocol=protocol, both_orders=True, favour=favour)
+    odds = (np.log(each.better[0] / each.worse[0]) for each in (both, fair))
+    assert next(odds) == pytest.approx(next(odds), abs=1e-6)
+    assert both.better[0] + both.worse[0] + both.similar[0] == pytest.approx(1)
+
+
+@given(hnp.arrays(np.float64, (2, 4, 3), elements=st.floats(1e-6, 1)), st.sampled_from(list(PROTOCOLS)))
+def test_turning_a_pair_round_turns_the_verdict_of_both_orders_round(weights, protocol):
+    by_order = weights / weights.sum(axis=-1, keepdims=True)
+    turned = both_in_one(by_order[::-1][:, :, TURNED], protocol)
+    np.testing.assert_allclose(turned, both_in_one(by_order, protocol)[:, TURNED], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("orders", "verdict"),
+    [
+        (([1, 0, 0], [1, 0, 0]), [1, 0, 0]),
+        (([1, 0, 0], [0, 1, 0]), [0.5, 0.5, 0]),
+        (([0.75, 0.25, 0], [0.5, 0, 0.5]), [0.625, 0.125, 0.25]),
+        (([0.8, 0.2, 0], [0.5, 0.5, 0]), [2 / 3, 1 / 3, 0]),  # odds 4 and 1: 2 together
+    ],
+)
+def test_labels_that_are_impossible_in_one_order_alone_are_averaged_in_probability(orders, verdict):
+    np.testing.assert_allclose(both_in_one(np.array(orders)[:, None], "compare")[0], verdict, atol=1e-12)
+
+
+def test_what_a_server_does_not_report_is_averaged_in_probability_so_that_its_bounds_hold():
+    engine = CensoringEngine(position_judge(2.0), lambda prompt: {2: 0.5})
+    verdicts = ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, Asking(both_orders=True, max_unreported=1))
+    assert verdicts.unreported[0] > 0
+    assert verdicts.better[0] == verdicts.by_order[:, 0, 0].mean()
 
 
 @pytest.mark.parametrize(
@@ -109,7 +145,7 @@ def test_labels_that_the_judge_would_not_say_are_no_answer():
 
 def test_the_signature_names_template_protocol_labels_and_orders():
     line = str(verdict(HIGH, LOW, protocol="choose", both_orders=True).signature)
-    assert f"template:default/choose@{TEMPLATES.hash('choose')}|protocol:choose|labels:A,B|orders:2" in line
+    assert f"template:default/choose@{TEMPLATES.hash('choose')}|protocol:choose|labels:A,B|orders:2,log-odds" in line
 
 
 def test_no_pairs_are_asked_nothing():

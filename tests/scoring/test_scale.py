@@ -319,7 +319,7 @@ def test_questions_that_are_put_in_another_way_are_refused(fitted):
         scorer(scale=fitted[1], protocol="yes_no").score(targets())
     scorer(scale=fitted[1], both_orders=False).score(targets())  # the bias is known: one order will do
     unknown = replace(fitted[1], judge=replace(fitted[1].judge, bias_known=False))
-    with pytest.raises(InputError, match="is of orders '2', and orders is now '1'"):
+    with pytest.raises(InputError, match="is of orders '2,log-odds', and orders is now '1'"):
         scorer(scale=unknown, both_orders=False).score(targets())
 
 

@@ -24,7 +24,7 @@ from synthscore.cli.app import main
 from synthscore.errors import InputError, Reasons, StoreError
 from synthscore.io.files import read_batches, read_rows
 from synthscore.io.outputs import Outputs
-from synthscore.judging.asking import Asking
+from synthscore.judging.asking import PROTOCOLS, Asking
 from synthscore.judging.tasks import load_task
 from synthscore.ladders.references import References
 from synthscore.scoring.rows import RowScorer
@@ -437,19 +437,23 @@ def test_scores_from_stored_verdicts_are_those_of_the_scorer_to_the_last_bit(eng
     assert all(row["score"] == truth[name] for name, row in shown.items())
 
 
-@given(st.lists(st.lists(st.floats(-20, 0), min_size=15, max_size=15), min_size=1, max_size=4))
-@settings(max_examples=30)
-def test_any_verdicts_give_the_same_score_from_the_store(log_probs):
+@given(
+    st.lists(st.lists(st.floats(-20, 0), min_size=15, max_size=15), min_size=1, max_size=4),
+    st.booleans(),
+    st.sampled_from(list(PROTOCOLS)),
+)
+@settings(max_examples=50)
+def test_any_verdicts_give_the_same_score_from_the_store(log_probs, both_orders, protocol):
     from synthscore.ladders.references import References
     from synthscore.scoring.whole import paper_values
 
     numbers = iter(itertools.cycle(itertools.chain.from_iterable(log_probs)))
     engine = FakeEngine(lambda prompt, labels: [next(numbers) - math.log(3) for _ in labels])
-    scorer = Scorer(References((ladder("c0"),)), engine, asking=Asking(min_mass=0.0))
+    scorer = Scorer(References((ladder("c0"),)), engine, asking=Asking(protocol, both_orders, min_mass=0.0))
     texts = [{"id": str(i), "context_id": "c0", "text": f"Text {i}, quality 1."} for i in range(len(log_probs))]
     for score in scorer.score(texts):
-        said = np.array([[[(v.better, v.worse, v.similar)] for v in score.verdicts]])
-        assert paper_values(said).tolist() == [score.value]
+        said = np.array([(v.better, v.worse, v.similar) for v in score.verdicts]).reshape(1, 5, 1 + both_orders, 3)
+        assert paper_values(said, protocol).tolist() == [score.value]
 
 
 def kinds():

@@ -10,7 +10,7 @@ import torch
 from numpy.random import default_rng
 from torch import distributed
 
-from synthscore.engines.isolated import model as apart_model
+from synthscore.engines import isolated
 from tests.training.test_groups import documents
 
 pytest.importorskip("training")
@@ -34,7 +34,7 @@ def test_values_and_gradients_of_attention_are_those_of_autograd():
     query, key, value = (torch.randn(1, 3, 12, 4, requires_grad=True) for _ in range(3))
     weights = torch.randn(1, 12, 3, 4)
     found = []
-    for way in (apart_model.attention, attention):
+    for way in (isolated.attention, attention):
         output, _ = way(None, query, key, value, None, 0.5, blocks=blocks)
         gradients = torch.autograd.grad((output * weights).sum(), (query, key, value))
         found.append((output.detach(), *gradients))

@@ -28,9 +28,19 @@ from transformers.modeling_outputs import BaseModelOutput
 from ...engine import Answer, Answers, Progress, Question, Sampling
 from ...errors import EngineError, SynthscoreWarning
 from ...types import FloatArray, IntArray
-from ..labels import NOT_NUMBERS, Questions, Readings, TokenIds
+from ..labels import (
+    MAX_ROWS,
+    MOST_LOGITS,
+    NOT_NUMBERS,
+    Questions,
+    Readings,
+    TokenIds,
+    choose_backend,
+    chosen,
+    disagreement,
+    log_softmax,
+)
 from ..loading import LocalEngine, stop_ids
-from ..logits import MAX_ROWS, MOST_LOGITS, choose_backend, chosen, disagreement, log_softmax
 from ..tokens import Ids
 from ..tree.writing import write
 from .tokens import Seq2SeqTokenizer

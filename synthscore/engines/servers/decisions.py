@@ -17,9 +17,9 @@ from typing import Any, ClassVar, NamedTuple
 from ...engine import MASS_UNREPORTED, LabelAnswer, Prompt, Question
 from ...errors import EngineError, ServerError
 from ...signature import Signature
-from .http import Http, root_of
-from .routes import SOFTWARE, number
-from .server import Reply, find_model
+from .routes import number
+from .served import Served
+from .server import Reply
 
 _PROBE = Question(Prompt("Ice is cold.\n\nIs ice cold?", n_shared=12), ("Yes", "No"))
 _MOST = 64  # questions in a request: all that vLLM and transformers take; OpenAI takes 400
@@ -98,50 +98,43 @@ class Decisions(Wire):
 WIRES: Mapping[str, Wire] = {wire.name: wire for wire in (SystemOne(), Decisions())}
 
 
-class DecisionServer:
+class DecisionServer(Served):
     """A server that is up and decides. Safe to use from several threads.
 
     url, model : as of Server. method : "auto", or one of WIRES
     raises : ServerError when it is not to be reached; EngineError when it cannot be used
     """
 
-    can_continue = False
+    tokens = None
 
     def __init__(self, url: str, model: str | None = None, *, method: str = "auto", timeout_s: float = 600.0) -> None:
-        self.url = url.rstrip("/")
-        self._http = Http(self.url, timeout_s)
-        entry = find_model(self._http, self.url, model)
-        self.model = str(entry["id"])
-        self._software, self._version = str(entry.get("owned_by", "unknown")), ""
-        if (software := SOFTWARE.get(self._software)) and software.version_at:
-            reply = self._http.get(root_of(self.url) + software.version_at)
-            self._version = str(reply.get("version") or reply.get("build_info") or "")
+        super().__init__(url, model, timeout_s)
         self._wire, reply = self._choose(method)
-        with self._http.reading(reply):
+        with self.http.reading(reply):
             told = self._wire.read(reply, 0)
             self._reports_mass = told is not None and told.mass is not None
-            self._signed = str(reply.get("model") or self.model)
         self._format = str(reply.get("prompt_format_version") or "unreported")
 
     @property
     def signature(self) -> Signature:
         """The same for servers that are interchangeable. format : of the prompt, which is the server's own"""
         mass = {} if self._reports_mass else dict([MASS_UNREPORTED])
-        server = f"{self._software}/{self._version}" if self._version else self._software
         backend = f"server-{self._wire.name}"
         return Signature.of(
-            model=self._signed, backend=backend, chat="server", format=self._format, **mass, server=server
+            model=self.name, backend=backend, chat="server", format=self._format, **mass, server=self.server
         )
 
-    def check(self) -> None:
-        """raises : ServerError, unless the server answers and has the model."""
-        find_model(self._http, self.url, self.model)
+    @property
+    def reports(self) -> str:
+        """What it tells of labels, in words."""
+        mass = "and" if self._reports_mass else "but not"
+        return f"asks in its own words (/v1/{self._wire.name}); reports the labels' probabilities, {mass} their mass"
 
     def together(self, questions: Sequence[Question]) -> list[list[int]]:
         """Which questions go in one request: those with the same state."""
         states: dict[str, list[int]] = {}
         for row, question in enumerate(questions):
-            states.setdefault(_parts(question)[0], []).append(row)
+            states.setdefault(question.prompt.divided[0], []).append(row)
         return [rows[start : start + _MOST] for rows in states.values() for start in range(0, len(rows), _MOST)]
 
     def answer_all(self, questions: Sequence[Question]) -> list[Reply]:
@@ -161,9 +154,7 @@ class DecisionServer:
                 return [Reply(error)]
             half = len(questions) // 2  # one that cannot be answered fails alone
             return [*self._ask(questions[:half]), *self._ask(questions[half:])]
-        with self._http.reading(reply):
-            if (named := str(reply.get("model") or self._signed)) != self._signed:
-                raise ValueError(f"the reply is of the model {named!r}, expected {self._signed!r}")
+        with self.http.reading(reply):
             usage = reply.get("usage") or {}
             n_tokens = usage.get("input_tokens") or 0
             n_cached = (usage.get("input_tokens_details") or {}).get("cached_tokens") or 0
@@ -187,8 +178,8 @@ class DecisionServer:
         return LabelAnswer([math.log(p * mass / math.fsum(probs)) if p * mass else -math.inf for p in probs])
 
     def _post(self, wire: Wire, questions: Sequence[Question]) -> dict[str, Any]:
-        asked = [(_parts(question)[1], question.labels) for question in questions]
-        return self._http.post(f"/{wire.name}", {"model": self.model, **wire.body(_parts(questions[0])[0], asked)})
+        asked = [(question.prompt.divided[1], question.labels) for question in questions]
+        return self.sent(f"/{wire.name}", {"model": self.model, **wire.body(questions[0].prompt.divided[0], asked)})
 
     def _choose(self, method: str) -> tuple[Wire, dict[str, Any]]:
         """The first form that the server knows, and its reply. raises : EngineError"""
@@ -204,12 +195,6 @@ class DecisionServer:
             f"cannot ask the server {self.url} about {self.model}: {'; '.join(lacks)}. "
             "Expected probabilities of options from /v1/systemone or /v1/decisions (docs/servers.md)"
         )
-
-
-def _parts(question: Question) -> tuple[str, str]:
-    """State and instructions. A prompt of which it is not known where its texts begin is a state of its own."""
-    text, n = question.prompt.text, question.prompt.n_shared
-    return (text[:n].strip(), text[n:].strip()) if n else (text, "Choose the answer.")
 
 
 def _unasked(model: str, question: Question) -> Reply | None:

@@ -23,6 +23,7 @@ from typing import Any
 from ...engine import Answers, Progress, Question
 from ...errors import EngineError, InputError, LabelError, ServerError, SynthscoreWarning
 from ...signature import Signature
+from ..tokens import PromptTokenizer
 from .decisions import WIRES, DecisionServer
 from .server import Reply, Server
 
@@ -57,7 +58,8 @@ class _Member:
     """A server and how it does. Changed under `lock` alone; room : for so many requests at a time"""
 
     def __init__(self, server: Server | DecisionServer, in_flight: int) -> None:
-        self.server, self.lock, self.room = server, threading.Lock(), threading.Semaphore(in_flight)
+        self.server, self.lock = server, threading.Lock()
+        self.room = threading.Semaphore(1 if server.one_by_one else in_flight)
         self.failures = 0  # in a row
         self.checks = 0  # of its health, failed in a row
         self.aside_until = 0.0  # of time.monotonic(); 0: it is well
@@ -114,6 +116,16 @@ class ServerPool:
                     f"the servers {servers[0].url} and {server.url} are not alike: {self.signature} and "
                     f"{server.signature}. Expected the same of all, so that it does not matter which answers"
                 )
+
+    @property
+    def prompts(self) -> PromptTokenizer | None:
+        """The model's tokenizer; None where prompts go through the server's own chat template."""
+        return self._members[0].server.tokens
+
+    @property
+    def reports(self) -> str:
+        """What the servers tell of labels, in words."""
+        return self._members[0].server.reports
 
     @classmethod
     def open(cls, name: str, *, in_flight: int = 16, retry: Retry | None = None, **options: Any) -> ServerPool:
@@ -251,7 +263,8 @@ def _open(url: str, model: str | None, retry: Retry, options: dict[str, Any]) ->
             return _server(url, model, options)
         except ServerError as error:
             n_failed += 1
-            if not error.retryable or error.status is None or n_failed >= retry.tries:  # None: nobody is there
+            nobody = error.status is None and not error.cut
+            if not error.retryable or nobody or n_failed >= retry.tries:
                 raise
             time.sleep(retry.wait(n_failed, error.retry_after))
 

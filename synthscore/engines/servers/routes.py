@@ -7,15 +7,19 @@ raises : ValueError and its like, for what cannot be true of a reply; Http.readi
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
-from .steps import Step
+from ...errors import EngineError
+from .steps import Step, unbiased
 
+T = TypeVar("T")
+_IMPOSSIBLE = -9999.0  # how vLLM writes a log-probability of -inf; llama.cpp writes -3.4e38
 _TOKEN_ID = re.compile(r"token_id:(\d+)")
 
 
@@ -26,6 +30,8 @@ class Software:
     version_at : where it reports its version
     chat : with every chat; thinking is switched off
     goes_on : with a chat whose last message begins the answer; None: it cannot go on from that
+    spells : a grammar makes it begin its answer with given tokens, and log-probabilities are those without the grammar
+    one_by_one : it reads one prompt at a time, and keeps the last: the requests of a question should come together
     writes : with every text, or the model's generation_config.json would have its say
     names_tokenizer : it names the model's tokenizer
     """
@@ -33,6 +39,8 @@ class Software:
     version_at: str = ""
     chat: Mapping[str, Any] = field(default_factory=dict)
     goes_on: Mapping[str, Any] | None = None
+    one_by_one: bool = False
+    spells: bool = False
     writes: Mapping[str, Any] = field(default_factory=dict)
     names_tokenizer: bool = False
 
@@ -43,12 +51,22 @@ _OURS: dict[str, Any] = {
     "writes": {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0},
     "names_tokenizer": True,
 }
+_LLAMA_CPP = {"top_k": 0, "min_p": 0.0, "repeat_penalty": 1.0}  # or it draws from 40 tokens, and penalises repeats
 SOFTWARE: Mapping[str, Software] = {
     "vllm": Software("/version", **_OURS),
     "sglang": Software("/get_server_info", **_OURS),
-    "llamacpp": Software("/props", goes_on={}),  # takes a last message of the model's as a beginning anyway
+    # goes_on: it takes a last message of the model's as a beginning anyway
+    "llamacpp": Software("/props", _OURS["chat"], {}, writes=_LLAMA_CPP),
+    "llama-cpp-python": Software("/openapi.json", one_by_one=True, spells=True, writes=_LLAMA_CPP),
 }
-"""By what a server names as the owner of its model."""
+OWNERS: Mapping[str, str] = {"me": "llama-cpp-python"}
+"""Software by what a server names as the owner of its model; by its own name, where it is in SOFTWARE."""
+
+
+class Post(Protocol):
+    """Sends a request, and reads its reply: what is not as expected in that fails the try."""
+
+    def __call__(self, body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], T], /) -> T: ...
 
 
 class Route(ABC):
@@ -58,6 +76,7 @@ class Route(ABC):
     path : asked below /v1, or below the server's root (at_root)
     by_ids : behind token ids, made here by the model's tokenizer; else through the server's chat template
     complete : all tokens that matter are reported; else the k most probable ones
+    checked_by : another way, which must report the same when the server is opened
     """
 
     name: ClassVar[str]
@@ -65,14 +84,12 @@ class Route(ABC):
     at_root: ClassVar[bool] = False
     by_ids: ClassVar[bool] = True
     complete: ClassVar[bool] = False
+    checked_by: ClassVar[type[Route] | None] = None
 
     @abstractmethod
-    def body(self, prompt: Any, wanted: Sequence[int], top_k: int) -> dict[str, Any]:
-        """The request. prompt : token ids, or the fields of a chat. wanted : the tokens that matter"""
-
-    @abstractmethod
-    def step(self, reply: Mapping[str, Any], wanted: Sequence[int], top_k: int) -> Step[Any]:
-        """What is reported of the token."""
+    def ask(self, post: Post, prompt: Any, wanted: Sequence[Any], top_k: int) -> Step[Any]:
+        """What is reported of the token. prompt : token ids, or the fields of a chat. wanted : the tokens that matter;
+        behind a chat template, those that the answer is made to begin with"""
 
     def used(self, reply: Mapping[str, Any]) -> tuple[Any, Any]:
         """Tokens of the prompt, and those of them that were cached, as far as reported."""
@@ -80,7 +97,22 @@ class Route(ABC):
         return usage.get("prompt_tokens"), (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
 
 
-class ChosenIds(Route):
+class OneReply(Route):
+    """A way that takes one request."""
+
+    @abstractmethod
+    def body(self, prompt: Any, wanted: Sequence[Any], top_k: int) -> dict[str, Any]:
+        """The request."""
+
+    @abstractmethod
+    def step(self, reply: Mapping[str, Any], wanted: Sequence[Any], top_k: int) -> Step[Any]:
+        """What its reply reports."""
+
+    def ask(self, post: Post, prompt: Any, wanted: Sequence[Any], top_k: int) -> Step[Any]:
+        return post(self.body(prompt, wanted, top_k), lambda reply: self.step(reply, wanted, top_k))
+
+
+class ChosenIds(OneReply):
     """Chosen tokens by logprob_token_ids: vLLM. https://github.com/vllm-project/vllm/pull/43463"""
 
     name, complete = "ids", True
@@ -92,7 +124,7 @@ class ChosenIds(Route):
         return chosen_step(dict(_with_ids(reply)), wanted)
 
 
-class Generate(Route):
+class Generate(OneReply):
     """Chosen tokens by token_ids_logprob: SGLang.
 
     Not /v1/score, which joins query and item with a delimiter token under --enable-mis, and gives a probability of 0 to
@@ -120,8 +152,8 @@ class Generate(Route):
         return reply["meta_info"]["prompt_tokens"], reply["meta_info"].get("cached_tokens")
 
 
-class TopIds(Route):
-    """The k most probable tokens, by id: older vLLM; llama.cpp."""
+class TopIds(OneReply):
+    """The k most probable tokens, by id: older vLLM; llama-server."""
 
     name = "topk"
 
@@ -132,19 +164,61 @@ class TopIds(Route):
         return Step.of_top(_with_ids(reply), top_k)
 
 
-class Chat(Route):
+class Biased(Route):
+    """Chosen tokens through a bias on their logits, which makes them the most probable: llama-server.
+
+    With post_sampling_probs it reports the probabilities after the bias, which `unbiased` turns back. The biases that
+    were good for one prompt are tried first with the next, so that most prompts take one request.
+    """
+
+    name, path, at_root, complete, checked_by = "bias", "/completion", True, True, TopIds
+
+    def __init__(self) -> None:
+        self._bias: dict[int, float] = {}
+
+    def ask(self, post: Post, prompt: Any, wanted: Sequence[int], top_k: int) -> Step[int]:
+        # The bias comes first in its chain of samplers, and at temperature 1 nothing else changes a probability.
+        chain = {"samplers": ["temperature"], "temperature": 1.0, "post_sampling_probs": True, "cache_prompt": True}
+        asked = {"prompt": list(prompt), "n_predict": 1, "n_probs": len(wanted) + 20, **chain}
+        bias: Mapping[int, float] = {token: self._bias.get(token, 4.0) for token in wanted}
+        for _ in range(6):
+            step, better = self._biased(post, asked, bias)
+            if not better:
+                return step
+            self._bias |= better
+            bias = better
+        raise EngineError("the biases that show the labels' tokens were not found within 6 requests")
+
+    @staticmethod
+    def _biased(post: Post, asked: dict[str, Any], bias: Mapping[int, float]) -> tuple[Step[int], dict[int, float]]:
+        sent = asked | {"logit_bias": [[token, b] for token, b in bias.items()]}
+        return post(sent, lambda reply: unbiased(_with_probs(reply), bias))
+
+    def used(self, reply: Mapping[str, Any]) -> tuple[Any, Any]:
+        return reply.get("tokens_evaluated"), (reply.get("timings") or {}).get("cache_n")
+
+
+class Chat(OneReply):
     """The k most probable tokens, as text, behind a message in the server's own chat template."""
 
     name, path, by_ids = "chat", "/chat/completions", False
 
-    def body(self, prompt: Any, wanted: Sequence[int], top_k: int) -> dict[str, Any]:
-        return {**prompt, "temperature": 0, "logprobs": True, "top_logprobs": top_k}
+    def body(self, prompt: Any, wanted: Sequence[str], top_k: int) -> dict[str, Any]:
+        asked = {**prompt, "temperature": 0, "logprobs": True, "top_logprobs": top_k}
+        if wanted:  # then a character that no label begins with: more than the tokens themselves
+            spelled = json.dumps("".join(wanted), ensure_ascii=False)
+            asked |= {"grammar": f'root ::= {spelled} "\\n"', "max_tokens": len(wanted) + 1}
+        return asked
 
-    def step(self, reply: Mapping[str, Any], wanted: Sequence[int], top_k: int) -> Step[str]:
-        return Step.of_top([(str(token), log_prob) for token, log_prob in first_token(reply, "token")], top_k)
+    def step(self, reply: Mapping[str, Any], wanted: Sequence[str], top_k: int) -> Step[str]:
+        if wanted:
+            places = reply["choices"][0]["logprobs"]["content"]
+            if [place["token"] for place in places[: len(wanted)]] != list(wanted) or len(places) <= len(wanted):
+                return Step.nothing()  # spelled in other tokens
+        return Step.of_top([(str(token), p) for token, p in told_token(reply, "token", len(wanted))], top_k)
 
 
-ROUTES: tuple[Route, ...] = (ChosenIds(), Generate(), TopIds(), Chat())
+ROUTES: tuple[type[Route], ...] = (ChosenIds, Generate, Biased, TopIds, Chat)
 """The first that a server turns out to offer is taken."""
 
 
@@ -154,18 +228,22 @@ def _completion(ids: Sequence[int], n_top: int) -> dict[str, Any]:
 
 
 def _with_ids(reply: Mapping[str, Any]) -> list[tuple[int, float]]:
-    return [(token_id(token), log_prob) for token, log_prob in first_token(reply, "id")]
+    return [(token_id(token), log_prob) for token, log_prob in told_token(reply, "id")]
 
 
-def first_token(reply: Mapping[str, Any], by: Literal["id", "token"]) -> list[tuple[int | str, float]]:
-    """The tokens reported at the first place of the answer, in both of the forms in which servers report them."""
+def _with_probs(reply: Mapping[str, Any]) -> list[tuple[int, float]]:
+    return [(whole(entry["id"]), number(entry["prob"])) for entry in reply["completion_probabilities"][0]["top_probs"]]
+
+
+def told_token(reply: Mapping[str, Any], by: Literal["id", "token"], at: int = 0) -> list[tuple[int | str, float]]:
+    """The tokens reported at one place of the answer, in both of the forms in which servers report them."""
     (choice,) = reply["choices"]
     reported = choice["logprobs"]
     if reported is None:
         raise ValueError("no log-probabilities")
     if "content" not in reported:
-        return [(token, number(log_prob)) for token, log_prob in reported["top_logprobs"][0].items()]
-    top = reported["content"][0]["top_logprobs"]
+        return [(token, number(log_prob)) for token, log_prob in reported["top_logprobs"][at].items()]
+    top = reported["content"][at]["top_logprobs"]
     return [(entry.get(by, entry["token"]), number(entry["logprob"])) for entry in top]
 
 
@@ -187,7 +265,7 @@ def chosen_step(reported: Mapping[int, float], wanted: Sequence[int]) -> Step[in
 def number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
         raise ValueError(f"{value!r}, expected a number")
-    return float(value)
+    return -math.inf if value <= _IMPOSSIBLE else float(value)
 
 
 def whole(value: Any) -> int:

@@ -2,26 +2,35 @@
 
 The first way of ROUTES (routes.py) that a server offers is taken, and the signature says which. Those behind token ids
 need the model's tokenizer here, which is checked against the server's /tokenize; prompts are then the very tokens that
-CausalEngine would run. Labels that were not reported are censored (steps.py).
+CausalEngine would run. Labels that were not reported are censored (steps.py). A server whose replies name another model
+than was asked for is signed as that one; one that changes it later fails.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from ...engine import Answer, Generation, LabelAnswer, OtherToken, Prompt, Question, Sampling
-from ...errors import EngineError, LabelError, ServerError, SynthscoreWarning
+from ...errors import EngineError, ServerError, SynthscoreWarning
 from ...signature import Signature
 from ..tokens import PromptTokenizer, warn_of_boundary
-from .http import Http, root_of
-from .routes import ROUTES, SOFTWARE, Route, Software, whole
-from .steps import Step, known_from_ids, known_from_text, next_tokens
+from .http import root_of
+from .routes import ROUTES, SOFTWARE, Route, whole
+from .served import Served
+from .steps import Known, Step, known_from_ids, known_from_text, next_tokens
 
-Method = Literal["ids", "generate", "topk", "chat"]
+Method = Literal["ids", "generate", "bias", "topk", "chat"]
 METHODS = tuple(route.name for route in ROUTES)
+TOP_K = (1000, 100, 20, 5)
+"""How many of the most probable tokens are asked for: the first number that the server takes. The last of 1000 is never
+above 0.001 and mostly below 1e-5; the whole vocabulary would tell little more, at fifty times the bytes."""
+
+_ALIKE = 0.05  # nats: between two ways to ask the same of a server that others ask meanwhile
+T = TypeVar("T")
 _PROBE = Prompt("Is ice cold? Answer with one word: Yes or No.")
+_LABELS = ("Yes", "No")
 
 
 class Reply(NamedTuple):
@@ -32,11 +41,11 @@ class Reply(NamedTuple):
     n_computed: int = 0
 
 
-class Server:
+class Server(Served):
     """A server that is up and has the model. Safe to use from several threads.
 
     url : up to and with "/v1". model : its name there; may be left out where the server has one only
-    method : "auto", or one of METHODS. top_k : how many tokens to ask for where they cannot be chosen
+    method : "auto", or one of METHODS. top_k : how many tokens to ask for where they cannot be chosen; None: as TOP_K
     tokenizer : a folder or hub id; None: the one that the server names, where it can be loaded here
     raises : ServerError when it is not to be reached; EngineError when it cannot be used
     """
@@ -48,46 +57,46 @@ class Server:
         *,
         method: Method | Literal["auto"] = "auto",
         tokenizer: str | None = None,
-        top_k: int = 20,
+        top_k: int | None = None,
         timeout_s: float = 600.0,
     ) -> None:
         if method not in ("auto", *METHODS):
             raise EngineError(f"method is {method!r}, expected 'auto' or one of {', '.join(METHODS)}")
-        self.url = url.rstrip("/")
-        self._http = Http(self.url, timeout_s)
-        entry = find_model(self._http, self.url, model)
-        self.model = str(entry["id"])
-        owner = str(entry.get("owned_by", ""))
-        self.kind = owner if owner in SOFTWARE else "unknown"
-        self._software = SOFTWARE.get(owner, Software())
-        self.version = self._version()
-        self.top_k, self._limit = top_k, "max_tokens"
-        max_length = entry.get("max_model_len")
+        super().__init__(url, model, timeout_s)
+        self._sizes, self._limit = TOP_K if top_k is None else (top_k,), "max_tokens"
+        self.top_k = self._sizes[0]
+        max_length = self.entry.get("max_model_len")
         self._max_length = max_length if isinstance(max_length, int) else 1_000_000
         self.tokens: PromptTokenizer | None = None
-        self._route: Route = self._choose(method, tokenizer or None, str(entry.get("root") or self.model))
+        self._route: Route = self._choose(method, tokenizer or None, str(self.entry.get("root") or self.model))
 
     @property
     def signature(self) -> Signature:
         """The same for servers that are interchangeable: no address in it."""
-        software = f"{self.kind}/{self.version}" if self.version else self.kind
+        server = self.server if self.owner in SOFTWARE else "unknown"
         how = f"server-{self.method}" + ("" if self._route.complete else f"{self.top_k}")
         chat = self.tokens.template_hash if self.tokens else "server"
         boundary = {"boundary": "separate"} if self.tokens and self.tokens.boundary == "separate" else {}
-        return Signature.of(model=self.model, backend=how, chat=chat, **boundary, server=software)
+        return Signature.of(model=self.name, backend=how, chat=chat, **boundary, server=server)
 
     @property
     def method(self) -> str:
         return self._route.name
 
     @property
-    def can_continue(self) -> bool:
-        """Whether an answer can begin with a given text (Prompt.prefill)."""
-        return self.tokens is not None or self._software.goes_on is not None
+    def reports(self) -> str:
+        """What it tells of labels, in words."""
+        if self._route.complete:
+            return f"reports the probability of chosen tokens, exactly (server-{self.method})"
+        better = "" if self.top_k >= TOP_K[0] else "; vLLM, SGLang and llama.cpp would report more (docs/servers.md)"
+        return f"reports its {self.top_k} most probable tokens, so less probable labels have bounds{better}"
 
     def check(self) -> None:
         """raises : ServerError, unless the server answers and has the model."""
-        find_model(self._http, self.url, self.model)
+        super().check()
+        if "owned_by" in self.entry:
+            return
+        self._known(_PROBE, _LABELS)  # it lists no models
 
     # -------------------------------------------------------------------------------------------- asking
 
@@ -111,27 +120,7 @@ class Server:
                 f"{self.model} on {self.url} cannot be asked how probable a given text is: not offered by servers. "
                 "Take a model that runs here"
             )
-        return self._ask(question.prompt, question.labels)
-
-    def _ask(self, prompt: Prompt, labels: Sequence[str]) -> Reply:
-        used: list[tuple[int, int]] = []  # of each request: tokens of the prompt, and tokens run over
-
-        def step(asked: Any, wanted: Sequence[int]) -> Step[Any]:
-            reply = self._post(self._route, self._route.body(asked, wanted, self.top_k))
-            with self._http.reading(reply):
-                n_tokens, n_cached = (n if isinstance(n, int) else 0 for n in self._route.used(reply))
-                used.append((n_tokens, n_tokens - n_cached))
-                return self._route.step(reply, wanted, self.top_k)
-
-        if self.tokens is None:
-            known = known_from_text(
-                labels, lambda start: step(self._chat(prompt, start), ()), can_continue=self.can_continue
-            )
-        else:
-            ids, forms = self.tokens.question(prompt, labels)
-            if forms.boundary == "separate":
-                warn_of_boundary(self.model, f"the labels {list(labels)}")
-            known = known_from_ids(forms, lambda start: step([*ids, *start], next_tokens(forms, start)))
+        known, _, used = self._known(question.prompt, question.labels)
         other = None
         if known.other is not None:
             token, log_prob = known.other
@@ -142,12 +131,44 @@ class Server:
             answer = LabelAnswer(known.most.tolist(), other, censored.tolist(), known.least.tolist())
         return Reply(answer, used[0][0], sum(n for _, n in used))
 
+    def _known(self, prompt: Prompt, labels: Sequence[str]) -> tuple[Known, Step[Any], list[tuple[int, int]]]:
+        """What is known of labels; the first step; and of each request, its tokens, and those run over."""
+        used: list[tuple[int, int]] = []
+        steps: list[Step[Any]] = []
+
+        def post(body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], T], /) -> T:
+            reply = self._post(self._route, body)
+            with self.http.reading(reply):
+                n_tokens, n_cached = (n if isinstance(n, int) else 0 for n in self._route.used(reply))
+                used.append((n_tokens, n_tokens - n_cached))
+                return read(reply)
+
+        def step(asked: Any, wanted: Sequence[Any]) -> Step[Any]:
+            steps.append(self._route.ask(post, asked, wanted, self.top_k))
+            return steps[-1]
+
+        if self.tokens is not None:
+            ids, forms = self.tokens.question(prompt, labels)
+            if forms.boundary == "separate":
+                warn_of_boundary(self.model, f"the labels {list(labels)}")
+            known = known_from_ids(forms, lambda start: step([*ids, *start], next_tokens(forms, start)))
+        elif self.software.spells:
+            chat = self._chat(prompt, "")
+            known = known_from_text(labels, lambda path: step(chat, path), can_continue=True)
+        else:
+            known = known_from_text(
+                labels,
+                lambda path: step(self._chat(prompt, "".join(path)), ()),
+                can_continue=self.software.goes_on is not None,
+            )
+        return known, steps[0], used
+
     def _post(self, route: Route, body: Mapping[str, Any]) -> dict[str, Any]:
         if route.at_root:
-            return self._http.post(f"{root_of(self.url)}{route.path}", body)
+            return self.sent(f"{root_of(self.url)}{route.path}", body)
         if not route.by_ids:
             body = {self._limit: 1, **body}
-        return self._http.post(route.path, {"model": self.model, **body})
+        return self.sent(route.path, {"model": self.model, **body})
 
     # -------------------------------------------------------------------------------------------- writing
 
@@ -162,14 +183,14 @@ class Server:
         }
         if sampling.stop:
             how["stop"] = list(sampling.stop)
-        how |= self._software.writes
+        how |= self.software.writes
         if self.tokens is not None:
             ids = self.tokens.encode(prompt)
             self.tokens.check_room(len(ids), sampling.max_new_tokens)
-            reply = self._http.post("/completions", {"prompt": ids, **how})
+            reply = self.sent("/completions", {"prompt": ids, **how})
         else:
-            reply = self._http.post("/chat/completions", self._chat(prompt, "") | how)
-        with self._http.reading(reply):
+            reply = self.sent("/chat/completions", self._chat(prompt, "") | how)
+        with self.http.reading(reply):
             (choice,) = reply["choices"]
             text = choice["message"]["content"] if "message" in choice else choice["text"]
             if not isinstance(text, str):
@@ -182,32 +203,26 @@ class Server:
     def _chat(self, prompt: Prompt, start: str) -> dict[str, Any]:
         """The messages that make the server's chat template end where the rest of the answer begins."""
         messages = [{"role": "user", "content": prompt.text}]
-        chat: dict[str, Any] = {"messages": messages, **self._software.chat}
+        chat: dict[str, Any] = {"messages": messages, **self.software.chat}
         if begun := prompt.prefill + start:
-            if self._software.goes_on is None:
+            if self.software.goes_on is None:
                 raise EngineError(f"{self.model}: this server cannot go on with an answer that begins with {begun!r}")
             messages.append({"role": "assistant", "content": begun})
-            chat |= self._software.goes_on
+            chat |= self.software.goes_on
         return chat
 
     # -------------------------------------------------------------------------------------------- what it can do
 
-    def _version(self) -> str:
-        """The server software's version, as far as it reports; "" if it does not."""
-        if not self._software.version_at:
-            return ""
-        try:
-            reply = self._http.get(root_of(self.url) + self._software.version_at)
-        except ServerError:
-            return ""
-        return str(reply.get("version") or reply.get("build_info") or "")
-
     def _choose(self, wanted: Method | Literal["auto"], tokenizer: str | None, root: str) -> Route:
         """The best of what the server turns out to offer. raises : EngineError, with what each lacked."""
         lacks: dict[str, str] = {}
-        tried = [route for route in ROUTES if wanted in ("auto", route.name)]
+        tried = [route() for route in ROUTES if wanted in ("auto", route.name)]
         named = bool(tokenizer) or wanted != "auto"
-        if tried[0].by_ids and (named or self._software.names_tokenizer):
+        if tokenizer and self.software.spells:
+            raise EngineError(
+                f"the server {self.url} ({self.owner}) takes text alone, no token ids. Leave the tokenizer out"
+            )
+        if tried[0].by_ids and (named or self.software.names_tokenizer):
             try:
                 self.tokens = self._load_tokenizer(tokenizer or root)
             except EngineError as error:
@@ -230,17 +245,16 @@ class Server:
 
     def _lack(self, route: Route) -> str:
         """What the server lacks for a way to ask, found out by asking so; "" if nothing."""
-        self._route = route
-        for _ in range(3):
+        self._route, sizes = route, list(self._sizes)
+        while True:
+            self.top_k = sizes[0]
             try:
-                self.answer(Question(_PROBE, ("Yes", "No")))
-            except LabelError:
-                raise
+                _, first, _ = self._known(_PROBE, _LABELS)
             except ServerError as error:
                 if error.status == 400 and "max_completion_tokens" in str(error) and self._limit == "max_tokens":
                     self._limit = "max_completion_tokens"  # OpenAI's newer models; others know max_tokens only
-                elif error.status == 400 and self.top_k > 5 and not route.complete:
-                    self.top_k = 5  # the most that some hosted models report
+                elif error.status in (400, 422, 500) and len(sizes) > 1 and not route.complete:
+                    del sizes[0]  # 500: how some refuse what they did not expect
                 elif error.retryable and error.status is not None:
                     raise
                 else:
@@ -248,8 +262,19 @@ class Server:
             except EngineError as error:
                 return str(error)
             else:
-                return ""
-        return "refused every form of the request"
+                if route.complete or len(sizes) == 1 or len(first.reported) > self.top_k / 2:
+                    return self._doubt(route.checked_by()) if route.checked_by else ""
+                del sizes[0]  # it reports fewer than it was asked for
+
+    def _doubt(self, other: Route) -> str:
+        """How what it tells differs from what another way tells, both of a warm cache; "" if it does not."""
+        mine, lack = self._route, self._lack(other)
+        truth = None if lack else self._known(_PROBE, _LABELS)[0]
+        self._route = mine
+        known = self._known(_PROBE, _LABELS)[0]
+        if not truth or ((known.least <= truth.most + _ALIKE) & (truth.least <= known.most + _ALIKE)).all():
+            return lack
+        return f"its log-probabilities {known.most.round(3)} are not those of {other.name}, {truth.most.round(3)}"
 
     def _load_tokenizer(self, name: str) -> PromptTokenizer:
         """The tokenizer, once the server's own agrees with it."""
@@ -265,8 +290,8 @@ class Server:
         text = tokens.render(_PROBE)
         here = tokens.tokenizer(text, add_special_tokens=False)["input_ids"]
         asked = {"model": self.model, "prompt": text, "content": text, "add_special_tokens": False}
-        reply = self._http.post(f"{root_of(self.url)}/tokenize", asked)
-        with self._http.reading(reply):
+        reply = self.http.post(f"{root_of(self.url)}/tokenize", asked)
+        with self.http.reading(reply):
             there = [whole(token) for token in reply["tokens"]]
         if here != there:
             raise EngineError(
@@ -278,33 +303,3 @@ class Server:
     def _spelled(self, token: int) -> str:
         assert self.tokens is not None
         return str(self.tokens.tokenizer.decode([token]))
-
-
-def find_model(http: Http, url: str, wanted: str | None) -> Mapping[str, Any]:
-    """What the server says of its model. One that is named need not be listed where nothing is, or there is no list
-    (transformers serve without a hub cache: HTTP 500, and it hangs up).
-
-    raises : ServerError
-    """
-    try:
-        reply = http.get("/models")
-    except ServerError as error:
-        if wanted is None or not (error.cut or error.status in (404, 405, 500)):
-            raise
-        reply = {"data": []}
-    with http.reading(reply):
-        entries = {str(entry["id"]): entry for entry in reply["data"]}
-    if wanted is None and len(entries) == 1:
-        return dict(next(iter(entries.values())))
-    if wanted is not None and not entries:
-        return {"id": wanted}
-    if wanted is None or wanted not in entries:
-        names = ", ".join(list(entries)[:10]) + (", ..." if len(entries) > 10 else "")
-        what = "several models" if wanted is None else f"no model {wanted!r}"
-        raise ServerError(
-            f"the server {url} has {what if entries else 'no models'}; it has: {names or 'none'}. "
-            f"Name one of them: {url}#MODEL",
-            fatal=True,
-            model=wanted,
-        )
-    return dict(entries[wanted])

@@ -14,14 +14,16 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from ...errors import LabelError
 from ...types import FloatArray
-from ..tokens import Ids, LabelForms
+from ..tokens import Ids, LabelForms, check_distinct
 
 Token = TypeVar("Token", int, str)
+Path = tuple[str, ...]  # tokens as text, one after the other
 
 _ROUNDING = 1e-5  # of a sum of float32 probabilities: what is left over is never less than this
 _NOT_WORTH_ASKING = math.log(1e-6)
+_MOST_MAGNIFIED = 20.0  # rounding of told probabilities: 2e-7 becomes 4e-6 nats
+_MOST_BIAS = 60.0  # nats; what is not reported even so has a logit of -inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,43 @@ class Step(Generic[Token]):
         """From chosen tokens, all of which are reported. raises : ValueError, for what cannot be log-probabilities"""
         return cls(_merged(_checked(entries)))
 
+    @classmethod
+    def nothing(cls) -> Step[Token]:
+        """Nothing was reported: any token may have any probability."""
+        return cls({}, 0.0, 0.0)
+
     def most(self, n: int) -> float:
         """The most that n tokens that are not reported can have together, nats."""
         return min(math.log(n) + self.unseen, self.rest)
+
+
+def unbiased(entries: Sequence[tuple[int, float]], bias: Mapping[int, float]) -> tuple[Step[int], dict[int, float]]:
+    """From probabilities that were reported with biases on the logits of some tokens; exact.
+
+        q_i = p_i e^(b_i) / Z,  sum p = 1    =>    p_i = Z q_i e^(-b_i),  Z = 1 / (1 - sum_b q_i + sum_b q_i e^(-b_i))
+
+    where sum_b is over the biased tokens alone; their mass, sum_b p_i, comes with it.
+
+    entries : token and q, the most probable ones of all. bias : token -> b, nats, for each token that matters
+    returns : the step, and biases to ask with again: none where these were good, all biased tokens being reported, and
+        Z, which magnifies the rounding of the q, being at most _MOST_MAGNIFIED
+    raises : ValueError, for what cannot be probabilities
+    """
+    if any(not 0 <= q <= 1.01 for _, q in entries):
+        raise ValueError("a probability is not from 0 to 1")
+    told = _merged(_checked([(token, math.log(q)) for token, q in entries if q > 0]))
+    inside = [(math.exp(told[token]), b) for token, b in bias.items() if token in told]
+    left = 1.0 + math.fsum(q * math.expm1(-b) for q, b in inside)
+    log_z = -math.log(max(left, 1e-9))
+    reported = {token: min(log_q - bias.get(token, 0.0) + log_z, 0.0) for token, log_q in told.items()}
+    missing = [token for token in bias if token not in told]
+    unseen = max((min(told.values()) - bias[token] + log_z for token in missing), default=-math.inf)
+    ordered = dict(sorted(reported.items(), key=lambda entry: -entry[1]))
+    step = Step(ordered, unseen, math.log(max(len(missing), 1)) + unseen)
+    if left * _MOST_MAGNIFIED >= 1 and all(bias[token] >= _MOST_BIAS for token in missing):
+        return step, {}
+    better = {token: max(round(-3.0 - reported[token]), 0) for token in bias if token in told}  # each has .05 or more
+    return step, {**better, **{token: min(2 * bias[token] + 4, _MOST_BIAS) for token in missing}}
 
 
 def _checked(entries: Sequence[tuple[Token, float]]) -> list[tuple[Token, float]]:
@@ -125,64 +161,50 @@ def next_tokens(forms: LabelForms, start: Ids) -> list[int]:
     return sorted({form[n] for form in forms.all if len(form) > n and form[:n] == start})
 
 
-def known_from_text(labels: Sequence[str], step: Callable[[str], Step[str]], *, can_continue: bool) -> Known:
+def known_from_text(labels: Sequence[str], step: Callable[[Path], Step[str]], *, can_continue: bool) -> Known:
     """Labels from steps in text, where no tokenizer is at hand: token ids and borders are not known.
 
     A token that is spelled as the whole form is how the model writes the form. Where none is reported, a token that is
     spelled as its beginning ("Bet") may or may not be: what follows it is asked for (can_continue), and the form has
     the probability that the text begins with it, in whatever tokens. What was not asked is left open.
 
-    step : the beginning of a form -> what was reported of the token after it
+    step : the tokens that a form begins with -> what was reported of the token after them
     """
+    check_distinct(labels, [[label] for label in labels], repr)
     forms = [(label, f" {label}") for label in labels]
-    check_distinct(labels)
-    steps: dict[str, Step[str]] = {"": step("")}
+    steps: dict[Path, Step[str]] = {(): step(())}
 
     rows = []
     for forms_of_label in forms:
         reported: list[float] = []
         left_open: list[float] = []
-        open_at: dict[str, tuple[float, int]] = {}
+        open_at: dict[Path, tuple[float, int]] = {}
         for form in forms_of_label:
-            places = [("", 0.0)]
+            places: list[tuple[Path, float]] = [((), 0.0)]
             while places:
-                start, at = places.pop()
-                if start not in steps:
-                    steps[start] = step(start)
-                here, rest = steps[start].reported, form[len(start) :]
+                path, at = places.pop()
+                if path not in steps:
+                    steps[path] = step(path)
+                here, rest = steps[path].reported, form[len("".join(path)) :]
                 if rest in here:
                     reported.append(at + here[rest])
                     continue
-                open_at[start] = (at, open_at.get(start, (0.0, 0))[1] + 1)
+                open_at[path] = (at, open_at.get(path, (0.0, 0))[1] + 1)
                 for token, log_prob in here.items():
                     if not token or not rest.startswith(token):
                         continue
                     # A space at the end would not survive the chat template.
                     if can_continue and at + log_prob > _NOT_WORTH_ASKING and not token[-1].isspace():
-                        places.append((start + token, at + log_prob))
+                        places.append(((*path, token), at + log_prob))
                     else:
                         left_open.append(at + log_prob)
-        left_open += [at + steps[start].most(n) for start, (at, n) in open_at.items()]
+        left_open += [at + steps[path].most(n) for path, (at, n) in open_at.items()]
         rows.append(_between(reported, left_open))
 
     def begins(token: str) -> bool:
         return bool(token) and any(form.startswith(token) for pair in forms for form in pair)
 
-    return _known(rows, steps[""], begins)
-
-
-def check_distinct(labels: Sequence[str]) -> None:
-    """raises : LabelError, for an empty label, or one that another begins with."""
-    for place, label in enumerate(labels):
-        if not label.strip():
-            raise LabelError(f"label {label!r} is empty, expected a word")
-        for other in (*labels[:place], *labels[place + 1 :]):
-            if other.startswith(label):
-                raise LabelError(
-                    f"labels {label!r} and {other!r} cannot be told apart: one begins with the other. "
-                    "Take labels of which none is the beginning of another",
-                    labels=(label, other),
-                )
+    return _known(rows, steps[()], begins)
 
 
 def _between(reported: list[float], left_open: list[float]) -> tuple[float, float]:

@@ -23,8 +23,7 @@ import torch
 
 from ...errors import EngineError, SynthscoreWarning
 from ...types import FloatArray
-from ..labels import NOT_NUMBERS, TokenIds
-from ..logits import MOST_LOGITS, choose_backend, chosen, disagreement, log_softmax
+from ..labels import MOST_LOGITS, NOT_NUMBERS, TokenIds, choose_backend, chosen, disagreement, log_softmax
 from .cascade import Memory, Pass, cascading
 from .plan import plan
 from .trie import Packed, pack

@@ -14,8 +14,7 @@ import torch
 
 from ...engine import Generation, Sampling
 from ...errors import EngineError, SynthscoreWarning
-from ..labels import NOT_NUMBERS, TokenIds
-from ..logits import MAX_ROWS, disagreement
+from ..labels import MAX_ROWS, NOT_NUMBERS, TokenIds, disagreement
 from .forward import Forward
 
 

@@ -1,26 +1,168 @@
-"""Prompts about two texts, cut into paragraphs -> which tokens are read once, and what each of them sees. Pure NumPy.
+"""Models that read two texts as isolated segments: exact label log-probabilities. They judge and do not write.
+
+Such a model is an encoder. It reads each paragraph of a prompt in both directions, and each paragraph sees certain
+others (Plan):
 
     instructions, article, question     see what stands before them
     text 1  |  text 2                   see these, and themselves; not each other
     the cue at the end                  sees all
 
-A token sees the whole of its own paragraph. What it is read as depends on what it sees alone, and is the same in all
-prompts that have it: of m texts compared with n others, m + n texts are read, and m x n cues. A prompt without two
-texts under headings is paragraphs that see what stands before them.
+What a token is read as depends on what it sees alone, and is the same in all prompts that have it: of m texts compared
+with n others, m + n texts are read, and m x n cues, and a text as an encoder was trained to read it. A prompt without
+two texts under headings is paragraphs that see what stands before them.
+
+- together: prompts that share paragraphs are read in one forward, each paragraph once.
+- single: one prompt a forward, so that a number depends on its own prompt alone.
+
+A check at load compares them. Such a model's config.json has a part "synthscore" (marks_of).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from transformers import AttentionInterface, AutoModelForMaskedLM
 
-from ...types import IntArray
+from ..engine import Answers, Progress, Prompt, Question
+from ..types import IntArray
+from .labels import Questions, TokenIds, choose_backend, disagreement, log_softmax
+from .loading import LocalEngine, max_length
+from .tokens import PromptTokenizer
+
+Backend = Literal["together", "single"]
+_BACKENDS: dict[Backend, str] = {"together": "together", "single": "one at a time, which is slower"}
+
+ATTENTION = "synthscore_apart"
+N_QUERIES = 320  # of one block: few enough that most keys of other prompts are never touched
+
+Block = tuple[int, int, torch.Tensor, torch.Tensor]
+"""Queries from, to; their keys; what is added to the scores, shape (n_queries, n_keys)."""
 
 Path = tuple[int, ...]
 SHARED, CUE = 0, -1
+
+_CONTEXT = "Article:\nA storm closed the harbour on Monday, and forty boats stayed in port. Nobody was hurt.\n\n"
+_CHECK_TEXTS = [
+    f"{_CONTEXT}Text 1:\n{one}\n\nText 2:\n{other}\n\nVerdict:"
+    for one in ("The harbour is closed.", "It rained.")
+    for other in ("Boats stayed in port after a storm.", "Forty boats sank.")
+]
+
+
+class IsolatedEngine(LocalEngine):
+    """A model that reads two texts as isolated segments, and judges. It does not write."""
+
+    auto_class = AutoModelForMaskedLM
+    kind = "a model that reads isolated segments"
+    alone = "single"
+    usual = 4096
+
+    def _prepare(self, tokenizer: Any, backend: str) -> str:
+        self.model.set_attn_implementation(ATTENTION)
+        self.prompts = PromptTokenizer(tokenizer, max_length(self.model.config, tokenizer))
+        self._marks = marks_of(self.model.config, tokenizer)
+        return choose_backend(self.name, backend, _BACKENDS, self._problem)
+
+    def _judge(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
+        """log P(label | prompt), summed over the label's surface forms, over the full vocabulary, in float32.
+
+        A label of several tokens is read with its beginning as the end of the prompt's last paragraph.
+        """
+        questions = Questions(asked, self.prompts, self.name, progress)
+        for group in self._groups(questions.sequences):
+            log_probs, n_tokens = self._run([questions.sequences[place] for place in group])
+            questions.add(group, log_probs, n_tokens)
+        return questions.answers()
+
+    def _write(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
+        return self._no("write a text", asked, progress)
+
+    def _read(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
+        return self._no("say how probable a text is", asked, progress)
+
+    def _groups(self, sequences: Sequence[TokenIds]) -> list[list[int]]:
+        if self.backend == "single":
+            return [[place] for place in range(len(sequences))]
+        return chunks(sequences, self._marks, self.max_tokens)
+
+    def _run(self, sequences: Sequence[TokenIds]) -> tuple[torch.Tensor, int]:
+        """Log-probabilities of the token after each sequence, float32, shape (n_sequences, vocabulary), and the number
+        of tokens run over."""
+        together = plan(sequences, self._marks)
+        with torch.inference_mode():
+            read = states(self.model.base_model, [together], self.model.dtype)
+            logits = self.model.cls(read[torch.from_numpy(together.ends)])
+        return log_softmax(logits).cpu(), together.n_tokens
+
+    def _problem(self, backend: Backend) -> str:
+        if backend == "single":
+            return ""
+        sequences = [np.array(self.prompts.encode(Prompt(text)), dtype=np.int32) for text in _CHECK_TEXTS]
+        alone = torch.cat([self._run([sequence])[0] for sequence in sequences])
+        return disagreement(self._run(sequences)[0], alone, self.model.dtype)
+
+
+# -------------------------------------------------------------------------------------------- how a BERT reads a plan
+
+
+def marks_of(config: Any, tokenizer: Any) -> Marks:
+    """What a model's config.json says: {"synthscore": {"paragraph_end": .., "texts": [[..], [..]]}}."""
+    marks = config.synthscore
+    first, second = (frozenset(map(int, tokenizer.convert_tokens_to_ids(names))) for names in marks["texts"])
+    end, colon = tokenizer.convert_tokens_to_ids([marks["paragraph_end"], ":"])
+    return Marks(int(end), (first, second), int(colon))
+
+
+def blocks_of(plans: Sequence[Plan], dtype: torch.dtype, device: Any = "cpu") -> list[Block]:
+    """Of plans that stand side by side in one sequence."""
+    blocks, offset = [], 0
+    for each in plans:
+        for start, stop, keys, seen in each.blocks(N_QUERIES):
+            bias = torch.zeros(seen.shape, dtype=dtype).masked_fill_(torch.from_numpy(~seen), -1e9)
+            blocks.append((offset + start, offset + stop, torch.from_numpy(keys + offset).to(device), bias.to(device)))
+        offset += each.n_tokens
+    return blocks
+
+
+def attention(
+    module: Any, query: Any, key: Any, value: Any, mask: None, scaling: float, *, blocks: Sequence[Block], **_: Any
+) -> tuple[torch.Tensor, None]:
+    """Block by block of queries, each with the keys that any of the block sees. Shapes (1, heads, n_tokens, size)."""
+    outputs = []
+    with torch.autocast(query.device.type, enabled=False):
+        for start, stop, keys, bias in blocks:
+            scores = (query[:, :, start:stop] * scaling) @ key[:, :, keys].transpose(2, 3)
+            outputs.append((scores + bias).softmax(-1) @ value[:, :, keys])
+    return torch.cat(outputs, dim=2).transpose(1, 2), None
+
+
+AttentionInterface.register(ATTENTION, attention)
+
+
+def states(model: Any, plans: Sequence[Plan], dtype: torch.dtype) -> torch.Tensor:
+    """Last hidden states of plans side by side, in one forward, shape (n_tokens of all, hidden_size).
+
+    model : a BertModel with the attention of this module. dtype : that it computes attention in
+    """
+
+    def joined(name: str) -> torch.Tensor:
+        return torch.from_numpy(np.concatenate([getattr(each, name) for each in plans]))[None].to(model.device)
+
+    found: torch.Tensor = model(
+        input_ids=joined("ids"),
+        position_ids=joined("positions"),
+        token_type_ids=joined("kinds"),
+        blocks=blocks_of(plans, dtype, model.device),
+    ).last_hidden_state[0]
+    return found
+
+
+# -------------------------------------------------------------------------------------------- what is read once
 
 
 @dataclass(frozen=True, slots=True)

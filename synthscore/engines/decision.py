@@ -1,0 +1,91 @@
+"""Decision models that run here: a head, or a language model with a decision.json, that chooses among given options.
+
+The prompt around state, instructions and options is the model's own (transformers.decision). Log-probabilities are over
+the options: what else it would say is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from transformers import AutoModelForCausalLM, DecisionPipeline
+from transformers.decision import DecisionConfig
+from transformers.decision.modeling_utils import DecisionMixin
+from transformers.models.auto.modeling_auto import MODEL_FOR_DECISION_MAPPING
+
+from ..engine import MASS_UNREPORTED, Answer, Answers, LabelAnswer, Progress, Question
+from ..errors import EngineError
+from .loading import LocalEngine, max_length
+from .tokens import PromptTokenizer
+
+
+class _WithOrWithoutHead:
+    """Reads a model's weights, and how it decides (`decision_config`)."""
+
+    @staticmethod
+    def from_pretrained(place: str, *, config: Any, revision: str | None, **options: Any) -> Any:
+        found, decision_config = AutoModelForCausalLM, None
+        if type(config) in MODEL_FOR_DECISION_MAPPING:
+            kind = MODEL_FOR_DECISION_MAPPING[type(config)]
+            head = config
+            if not isinstance(config, kind.config_class):  # a head in files of its own beside the weights?
+                head, decision_config = kind.checkpoint_config(place, revision=revision)
+            if head is not None:
+                # Past DecisionMixin's, which cannot say which weights are missing.
+                found, config = super(DecisionMixin, kind), head
+                options.pop("trust_remote_code")
+        model, info = found.from_pretrained(place, config=config, revision=revision, **options)
+        model.decision_config = decision_config or DecisionConfig.from_pretrained(place, revision=revision)
+        return model, info
+
+
+class DecisionEngine(LocalEngine):
+    """A model that decides, and does not write. A question is read by itself, in one forward."""
+
+    auto_class = _WithOrWithoutHead
+    kind = "a decision model"
+    alone = "decision"
+    usual = 1
+
+    def _prepare(self, tokenizer: Any, backend: str) -> str:
+        self.prompts = PromptTokenizer(tokenizer, max_length(self.model.config, tokenizer))
+        config = self.model.decision_config
+        self._pipeline = DecisionPipeline(model=self.model, tokenizer=tokenizer, decision_config=config)
+        return self._only_backend(backend)
+
+    @property
+    def _own_parts(self) -> dict[str, str]:
+        return dict([MASS_UNREPORTED])
+
+    def _judge(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
+        answers: list[Answer] = []
+        n_tokens = 0
+        for question in asked:
+            try:
+                prompts = self._prompts(question)
+                n_tokens += (n := prompts["prompts"][0][0]["input_ids"].shape[-1])
+                self.prompts.check_room(n, 0)
+                scores = self._pipeline.forward(prompts)["scores"][0][0]
+                answers.append(LabelAnswer(scores.double().log_softmax(-1).tolist()))
+            except EngineError as error:
+                answers.append(error)
+            if progress:
+                progress(1)
+        return Answers(answers, n_tokens, n_tokens)
+
+    def _prompts(self, question: Question) -> dict[str, Any]:
+        if question.prompt.prefill:
+            raise EngineError(f"{self.name} decides: it cannot go on from {question.prompt.prefill!r}")
+        state, instructions = question.prompt.divided
+        choice = {"type": "choice", "instructions": instructions, "criteria": dict.fromkeys(question.labels)}
+        try:
+            return dict(self._pipeline.preprocess({"state": state, "questions": {"0": choice}}))
+        except ValueError as error:
+            raise EngineError(f"{self.name} cannot decide this: {error}") from error
+
+    def _write(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
+        return self._no("write", asked, progress)
+
+    def _read(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
+        return self._no("say how probable a text is", asked, progress)

@@ -1,1 +1,0 @@
-"""Models that read two texts as isolated segments, such as nano."""

@@ -1,0 +1,71 @@
+"""Reward models: one number a text, how good it is as the reply to a prompt. They neither judge pairs nor write.
+
+A model for sequence classification with one output (Skywork-Reward-V2 and its kind): prompt and text are the two turns
+of its chat template, or of a tokenizer without one the two segments. Each text is read by itself, in one forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from transformers import AutoModelForSequenceClassification
+
+from ..engine import REWARD, Answer, Answers, Progress, Prompt, Question
+from ..errors import EngineError
+from .loading import LocalEngine, max_length
+from .tokens import PromptTokenizer
+
+
+class RewardEngine(LocalEngine):
+    """A model that says how good a reply is. A question with a continuation is answered with its reward alone."""
+
+    auto_class = AutoModelForSequenceClassification
+    kind = "a reward model"
+    alone = REWARD[1]
+    usual = 1
+
+    def _prepare(self, tokenizer: Any, backend: str) -> str:
+        if (n := self.model.config.num_labels) != 1:
+            raise EngineError(
+                f"{self.name} classifies into {n} classes, expected one output, a reward. Take a reward model, or a "
+                "language model",
+                model=self.name,
+            )
+        self.prompts = PromptTokenizer(tokenizer, max_length(self.model.config, tokenizer))
+        return self._only_backend(backend)
+
+    def _judge(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
+        return self._no("choose among labels", asked, progress)
+
+    def _write(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
+        return self._no("write", asked, progress)
+
+    def _read(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
+        answers: list[Answer] = []
+        n_tokens = 0
+        for question in asked:
+            try:
+                fields = self._encoded(question.prompt, question.continuation or "")
+                n_tokens += fields["input_ids"].shape[-1]
+                self.prompts.check_room(fields["input_ids"].shape[-1], 0)
+                with torch.inference_mode():
+                    reward = self.model(**{name: each.to(self.model.device) for name, each in fields.items()}).logits
+                answers.append(reward.double().cpu().numpy().reshape(1))
+            except EngineError as error:
+                answers.append(error)
+            if progress:
+                progress(1)
+        return Answers(answers, n_tokens, n_tokens)
+
+    def _encoded(self, prompt: Prompt, text: str) -> dict[str, torch.Tensor]:
+        """Control tokens come from the template alone: what looks like one in a judged text is text."""
+        tokenizer = self.prompts.tokenizer
+        if not text.strip():
+            raise EngineError(f"{self.name} cannot read an empty text")
+        if not tokenizer.chat_template:
+            return dict(tokenizer(prompt.text, text, split_special_tokens=True, return_tensors="pt", verbose=False))
+        turns = [{"role": "user", "content": prompt.text}, {"role": "assistant", "content": text}]
+        how = {"tokenize": True, "return_dict": True, "return_tensors": "pt", "sanitize_control_tokens": True}
+        return dict(tokenizer.apply_chat_template(turns, **how))

@@ -1,0 +1,108 @@
+"""A model behind a server's address, however it is asked: found, checked, and named for signatures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ...errors import ServerError
+from .http import Http, root_of
+from .routes import OWNERS, SOFTWARE, Software
+
+
+class Served:
+    """A model on a server that is up. Safe to use from several threads.
+
+    Its name is the one that the first reply gives it (`sent`), a path's last part; a reply under another name fails.
+
+    url : up to and with "/v1". model : its name there; may be left out where the server has one only
+    raises : ServerError when it is not to be reached
+    """
+
+    def __init__(self, url: str, model: str | None, timeout_s: float) -> None:
+        self.url = url.rstrip("/")
+        self.http = Http(self.url, timeout_s)
+        self.entry = find_model(self.http, self.url, model)
+        self.model = str(self.entry["id"])
+        owner = str(self.entry.get("owned_by", "unknown"))
+        self.owner = OWNERS.get(owner, owner)
+        self.software = SOFTWARE.get(self.owner, Software())
+        self._version, self._named = self._find_version(), ""
+
+    @property
+    def name(self) -> str:
+        return stable_name(self._named or self.model)
+
+    @property
+    def server(self) -> str:
+        """Software and version, as far as they are reported; for signatures."""
+        return f"{self.owner}/{self._version}" if self._version else self.owner
+
+    @property
+    def one_by_one(self) -> bool:
+        return self.software.one_by_one
+
+    def check(self) -> None:
+        """raises : ServerError, unless the server answers and has the model."""
+        find_model(self.http, self.url, self.model)
+
+    def sent(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The reply to a request. raises : ServerError, also where it is of another model than those before."""
+        reply = self.http.post(path, body)
+        named = reply.get("model")
+        if isinstance(named, str) and named:
+            if named != (self._named or named):
+                raise ServerError(
+                    f"the server {self.url} answered as {named!r}, and as {self._named!r} before. Expected one model: "
+                    "ask for it by its full name",
+                    retryable=True,
+                )
+            self._named = named
+        return reply
+
+    def _find_version(self) -> str:
+        if not self.software.version_at:
+            return ""
+        try:
+            reply = self.http.get(root_of(self.url) + self.software.version_at)
+        except ServerError:
+            return ""
+        told = reply.get("info") or reply  # of an API's description, in which its version is the server's
+        return str(told.get("version") or told.get("build_info") or "") if isinstance(told, dict) else ""
+
+
+def find_model(http: Http, url: str, wanted: str | None) -> Mapping[str, Any]:
+    """What the server says of its model. One that is named need not be listed where nothing is, or there is no list
+    (transformers serve without a hub cache: HTTP 500).
+
+    raises : ServerError
+    """
+    try:
+        reply = http.get("/models")
+    except ServerError as error:
+        if wanted is None or error.status not in (404, 405, 500):
+            raise
+        reply = {"data": []}
+    with http.reading(reply):
+        entries = {str(entry["id"]): entry for entry in reply["data"]}
+    if wanted is None and len(entries) == 1:
+        return dict(next(iter(entries.values())))
+    if wanted is not None and not entries:
+        return {"id": wanted}
+    if wanted is None or wanted not in entries:
+        names = ", ".join(list(entries)[:10]) + (", ..." if len(entries) > 10 else "")
+        what = "several models" if wanted is None else f"no model {wanted!r}"
+        raise ServerError(
+            f"the server {url} has {what if entries else 'no models'}; it has: {names or 'none'}. "
+            f"Name one of them: {url}#MODEL",
+            fatal=True,
+            model=wanted,
+        )
+    return dict(entries[wanted])
+
+
+def stable_name(model: str) -> str:
+    """A model's name; of a file's or folder's path, which is another on each machine, the last part."""
+    path = re.match(r"[/~]|[.]{1,2}/|[A-Za-z]:[\\/]", model) or model.endswith(".gguf")
+    return re.split(r"[\\/]", model.rstrip("/"))[-1] if path else model

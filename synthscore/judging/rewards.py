@@ -1,0 +1,93 @@
+"""Rewards of texts -> answers about pairs, as a judge that is asked for labels gives them.
+
+    P(Better) = sigma((r(target) - r(reference)) / tau)
+
+A reward model reads each text by itself, so no order favours any, and its rewards have no scale of their own: the
+rungs give them one. On a ladder, tau is the mean gap between its rungs' rewards in order of reward, so that
+neighbouring rungs are one nat apart on average, P(Better) = 0.73; elsewhere (ranking, `doctor`) tau is 1, the unit in
+which such models are trained (Bradley & Terry 1952). It never answers Similar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..engine import Engine, LabelLogProbs, Progress, Prompt, rewards
+from ..errors import EngineError
+from ..types import FloatArray
+
+Place = tuple[Prompt, str, str]
+"""What both texts of a pair are to be the reply to, target, reference."""
+
+
+class Rewards:
+    """Of the texts of some pairs: each text is read once, when a pair that needs it is first asked about.
+
+    on_ladders : each reference is a rung, and all references with the same prompt are its ladder
+    """
+
+    def __init__(self, places: Sequence[Place], engine: Engine, *, on_ladders: bool) -> None:
+        self.places, self.engine = places, engine
+        self._rungs: dict[Prompt, dict[str, None]] = {}
+        if on_ladders:
+            for prompt, _, rung in places:
+                self._rungs.setdefault(prompt, {})[rung] = None
+        self._found: dict[tuple[Prompt, str], float | Exception] = {}
+
+    def answers(
+        self, labels: tuple[str, ...], asked: Sequence[tuple[int, bool]], progress: Progress | None = None
+    ) -> LabelLogProbs:
+        """As label_log_probs. asked : pair, and whether it is the reference whose lead the first label stands for; the
+        second stands for the other's, a third has no probability"""
+        self._read([place for place, _ in asked], len(asked), progress)
+        log_probs, failures = np.full((len(asked), len(labels)), np.nan), {}
+        for row, (place, turned) in enumerate(asked):
+            try:
+                ahead = self._ahead(*self.places[place]) * (-1 if turned else 1)
+            except EngineError as error:
+                failures[row] = str(error)
+                continue
+            log_probs[row] = [-np.logaddexp(0, -ahead), -np.logaddexp(0, ahead), *[-np.inf] * (len(labels) - 2)]
+        return LabelLogProbs(labels, log_probs, (None,) * len(asked), failures, mass_reported=False)
+
+    def _read(self, places: Sequence[int], n_asked: int, progress: Progress | None) -> None:
+        """Ask for what is missing. progress : is told of n_asked in all, as texts are read"""
+        needed: dict[tuple[Prompt, str], None] = {}
+        for place in places:
+            prompt, *texts = self.places[place]
+            needed.update(dict.fromkeys((prompt, text) for text in (*texts, *self._rungs.get(prompt, ()))))
+        missing = [each for each in needed if each not in self._found]
+        told = 0
+
+        def tell(n: int) -> None:
+            nonlocal told
+            n = min(n, n_asked - told)
+            told += n
+            if progress and n:
+                progress(n)
+
+        prompts, texts = [prompt for prompt, _ in missing], [text for _, text in missing]
+        self._found.update(zip(missing, rewards(self.engine, prompts, texts, tell), strict=True))
+        tell(n_asked)
+
+    def _ahead(self, prompt: Prompt, target: str, reference: str) -> float:
+        """By how many nats the target is ahead. raises : EngineError, where a reward is missing or there is no scale"""
+        tau = self._tau(prompt) if prompt in self._rungs else 1.0
+        return (self._of(prompt, target) - self._of(prompt, reference)) / tau
+
+    def _of(self, prompt: Prompt, text: str) -> float:
+        found = self._found[prompt, text]
+        if isinstance(found, Exception):
+            raise EngineError(str(found))
+        return found
+
+    def _tau(self, prompt: Prompt) -> float:
+        known: FloatArray = np.array([self._of(prompt, rung) for rung in self._rungs[prompt]])
+        if np.ptp(known) == 0:
+            raise EngineError(
+                f"the rewards of the ladder's rungs give no scale: they are {known.tolist()}, expected two that "
+                "differ. Take another reward model, or mend the ladder"
+            )
+        return float(np.ptp(known)) / (len(known) - 1)

@@ -1,0 +1,172 @@
+"""With a real model: the engine's numbers are plain transformers' numbers, and every verb goes through to its end."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from synthscore.engine import Prompt, Question
+from synthscore.engines.tree.causal import CausalEngine
+from synthscore.judging.asking import PROTOCOLS, Pair, prompt_of
+from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import Templates
+from synthscore.ladders.references import References
+from synthscore.resources import resource
+from synthscore.types import Context
+
+pytestmark = pytest.mark.slow
+
+CONTEXTS = {
+    row["id"]: row
+    for task in ("dialogue", "summarization")
+    for row in map(json.loads, resource(f"data/demo/{task}.jsonl").read_text("utf-8").splitlines())
+}
+LADDERS = [
+    ladder
+    for ladder in map(json.loads, resource("data/demo/handwritten.jsonl").read_text("utf-8").splitlines())
+    if ladder["task"] == "dialogue" or (ladder["task"], ladder["context_id"]) == ("summarization", "sum-01")
+]
+WAYS = [
+    ("compare", {}),
+    ("compare", {"swapped": True}),
+    ("yes_no", {}),
+    ("yes_no_two_sided", {"worse": True}),
+    ("choose", {}),
+]
+REFERENCES = resource("data/references/handwritten")
+
+
+def questions():
+    """50 of them, on ten hand-written ladders."""
+    for n, ladder in enumerate(LADDERS):
+        row = CONTEXTS[ladder["context_id"]]
+        context = Context(row["id"], row["text"], row.get("facts", ""))
+        pair = Pair(context, ladder["attribute"], ladder["rungs"][n % 5], ladder["rungs"][(n + 2) % 5])
+        for protocol, options in WAYS:
+            yield Question(
+                prompt_of(pair, Templates(load_task(ladder["task"])), protocol, **options), PROTOCOLS[protocol]
+            )
+
+
+def plainly(model, tokenizer, question, *, templated=True):
+    """log P of each label by transformers alone: one sequence a forward, float32, no code of ours."""
+    text = question.prompt.text
+    if templated:
+        message = [{"role": "user", "content": text}]
+        text = tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+    text += question.prompt.prefill
+    n = len(tokenizer(text, add_special_tokens=False)["input_ids"])
+    found = []
+    for label in question.labels:
+        forms = {tuple(tokenizer(text + form, add_special_tokens=False)["input_ids"]) for form in (label, f" {label}")}
+        found.append(np.logaddexp.reduce([sum(_log_probs(model, ids)[n:]) for ids in forms]))
+    return found
+
+
+def _log_probs(model, ids, known={}):  # noqa: B006
+    """log P of each token behind those before it. What follows a token does not change it, so labels of one token share
+    a forward."""
+    if (start := (id(model), ids[:-1])) not in known:
+        with torch.inference_mode():
+            known[start] = model(torch.tensor([ids[:-1]]), use_cache=False).logits[0].log_softmax(-1)
+    table = known[start]
+    return [0.0, *(float(table[place, token]) for place, token in enumerate(ids[1:]))]
+
+
+@pytest.fixture(scope="module")
+def answers(smollm):
+    return smollm.answer(list(questions()))
+
+
+def test_label_log_probabilities_are_plain_transformers_to_a_twenty_thousandth_of_a_nat(smollm, answers):
+    asked = list(questions())
+    assert len(asked) >= 40
+    assert {question.labels for question in asked} == {PROTOCOLS[protocol] for protocol, _ in WAYS}
+    plain = [plainly(smollm.model, smollm.prompts.tokenizer, question) for question in asked]
+    for row, expected in zip(answers.rows, plain, strict=True):
+        np.testing.assert_allclose(row.log_probs, expected, rtol=0, atol=5e-5)
+    assert np.ptp([row[0] for row in plain[::5]]) > 0.1  # the prompts are told apart by more than the tolerance
+
+
+def test_they_are_also_without_a_chat_template(smollm):
+    tokenizer = copy.deepcopy(smollm.prompts.tokenizer)
+    tokenizer.chat_template = None
+    engine = CausalEngine(smollm.model, tokenizer, name="base")
+    asked = [Question(Prompt(f"{q.prompt.text}\nVerdict:"), q.labels) for q in list(questions())[:5]]
+    for question, row in zip(asked, engine.answer(asked).rows, strict=True):
+        expected = plainly(smollm.model, tokenizer, question, templated=False)
+        np.testing.assert_allclose(row.log_probs, expected, rtol=0, atol=5e-5)
+
+
+def test_it_shares_what_prompts_begin_with(smollm, answers):
+    assert smollm.backend == "cascade"
+    assert answers.tokens_computed < 0.75 * answers.tokens_naive
+
+
+def test_the_limit_of_a_prompt_is_the_models_where_the_tokenizer_has_none(smollm):
+    assert smollm.prompts.tokenizer.model_max_length > 1e20
+    assert smollm.prompts.max_length == 8192
+
+
+def test_its_signature_names_the_file_and_how_its_weights_were_quantised(smollm):
+    signed = dict(smollm.signature.parts)
+    assert signed["model"].startswith("SmolLM2-135M-Instruct.Q4_1@")
+    assert (signed["gguf"], signed["dtype"], signed["backend"]) == ("Q4_1", "float32", "cascade")
+    assert signed["chat"] != "none"
+
+
+# ------------------------------------------------------------------------------------------------ verbs
+
+
+@pytest.fixture
+def rows(tmp_path):
+    ladder = next(ladder for ladder in References.load(REFERENCES) if ladder.context_id == "dia-02")
+    texts = [ladder.rungs[place].text for place in (0, 2, 4)]
+    targets = [
+        {"id": f"t{n}", "context_id": ladder.context_id, "context": ladder.context, "text": f"{text} Right?"}
+        for n, text in enumerate(texts)
+    ]
+    path = tmp_path / "texts.jsonl"
+    path.write_text("\n".join(map(json.dumps, targets)), "utf-8")
+    return path
+
+
+def test_doctor_says_what_it_is_and_whether_it_can_judge(run):
+    _, out, _ = run("doctor", "--task", "dialogue")
+    for part in ("SmolLM2-135M-Instruct.Q4_1@", "<|im_start|>user", "8,192 tokens"):
+        assert part in out
+
+
+def test_score_asks_once_and_verify_gets_the_same_answers_again(run, rows, tmp_path):
+    store = tmp_path / "answers.sqlite"
+    score = ("score", rows, "--references", REFERENCES, "--task", "dialogue", "-a", "coherence", "--store", store)
+    code, first, _ = run(*score)
+    assert code == 0
+    scores = [json.loads(line) for line in first.splitlines()]
+    assert [row["status"] for row in scores] == ["ok"] * 3
+    assert len({row["score"] for row in scores}) == 3
+    code, again, said = run(*score)
+    assert (code, again) == (0, first)
+    assert "15 from the store" in said
+    code, drift, _ = run("verify", store, "--sample", 5, "--json")
+    assert code == 0
+    assert json.loads(drift.splitlines()[0])["largest"] < 5e-5
+
+
+def test_rank_orders_texts(run, rows):
+    code, out, _ = run("rank", rows, "--task", "dialogue", "-a", "coherence", "--budget", 6)
+    assert code == 0
+    assert sorted(json.loads(line)["rank"] for line in out.splitlines()) == [1, 2, 3]
+
+
+def test_generate_writes_texts_or_says_which_it_could_not(run, tmp_path):
+    contexts = tmp_path / "contexts.jsonl"
+    contexts.write_text(json.dumps({"id": "c1", "text": CONTEXTS["dia-02"]["text"]}), "utf-8")
+    options = ("--rungs", 2, "--max-attempts", 2, "--max-new-tokens", 48)
+    run("generate", contexts, "--task", "dialogue", "-a", "coherence", "-o", "lad", *options)
+    (ladder,) = References.load(tmp_path / "lad")
+    texts = [rung.text for rung in ladder.rungs if rung is not None and rung.text]
+    assert all(20 < len(text) < 400 and text.isprintable() for text in texts), texts
+    assert all("<|im" not in text for text in texts)
