@@ -13,7 +13,8 @@ shared prefixes         every distinct beginning once (docs/engines.md)
 adaptive                in rounds, each of them one call, which reads beginnings anew (docs/adaptive.md)
 adaptive, kept          the same questions, where what is read is kept between rounds, as servers do that cache prefixes
 place                   all rungs in one prompt, one question a text. "Same" is of as many texts kept
-reward model            article and text, once. What it would decide was not measured
+reward model            article and text, once, each text by itself; without the rungs, and what it would decide was
+                        not measured
 
 Bar: 20 times fewer tokens than one prompt at a time at 98 % same decisions. The last line is JSON.
 """
@@ -222,9 +223,9 @@ def fixed_ways(recorded: Recorded, texts: IntArray) -> list[tuple[str, dict[str,
         ("batched", _a_text(len(every), compare.padded(every), compare.padded(every), n)),
         ("shared prefixes", _a_text(len(every), each, compare.distinct(every), n)),
     ]
-    for way, prompts in (("place", recorded.prompts["place"]), ("reward model", recorded.prompts["reward"])):
-        ways.append((way, _a_text(n, prompts.whole(texts), prompts.distinct(texts), n)))
-    return ways
+    placing, read = recorded.prompts["place"], recorded.prompts["reward"].whole(texts)
+    ways.append(("place", _a_text(n, placing.whole(texts), placing.distinct(texts), n)))
+    return [*ways, ("reward model", _a_text(n, read, read, n))]
 
 
 def _a_text(n_questions: int, alone: int, together: int, n_texts: int) -> dict[str, float]:
