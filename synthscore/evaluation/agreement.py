@@ -261,7 +261,7 @@ def _over(points: Points, level: Level, statistic: Statistic, of_equal_ratings: 
         """Their correlation, and whether a side is constant."""
         one, other = x[rows], y[rows]
         if level == "system":
-            texts = np.bincount(system[rows], minlength=system.max() + 1)
+            texts: FloatArray = np.bincount(system[rows], minlength=system.max() + 1).astype(np.float64)
             sums = np.stack([np.bincount(system[rows], side, len(texts)) for side in (one, other)])
             one, other = means(sums, np.stack([texts, texts]))[:, texts > 0]
         if len(one) < least:

@@ -110,7 +110,8 @@ def evaluate_scores(
                     gaps[place] = difference(column, other, human[attribute], *texts, **how)
             each = [part.agreement.value for part in parts]
             mean = float(np.mean(each))
-            ends = spread(mean, mean_without(each, [part.without() for part in parts]), note="an attribute has none" if np.isnan(mean) else "")
+            without = mean_without(each, [part.without() for part in parts])
+            ends = spread(mean, without, note="an attribute has none" if np.isnan(mean) else "")
             means[method, level, statistic] = Mean(mean, ends.low, ends.high)
         for attribute in attributes:
             if any(len(text.annotators.get(attribute, ())) > 1 for text in ratings):
