@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 
@@ -167,13 +167,17 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What was asked: a prompt, and which labels to judge, or how to write and from which seed, or what to read."""
+    """What was asked: a prompt, and which labels to judge, or how to write and from which seed, or what to read.
+
+    ordered : the labels are texts that describe levels, worst first, to a model that decides (decides)
+    """
 
     prompt: Prompt
     labels: tuple[str, ...] = ()
     sampling: Sampling | None = None
     seed: int = 0
     continuation: str | None = None
+    ordered: bool = False
 
     @property
     def kind(self) -> Kind:
@@ -183,7 +187,7 @@ class Question:
 
     def key(self, engine: str) -> bytes:
         """sha256 of all that can change the answer of the engine with this signature."""
-        how: Iterable[str] = self.labels
+        how: Iterable[str] = (*self.labels, "levels") if self.ordered else self.labels
         if self.sampling is not None:
             sampling = self.sampling
             numbers = (sampling.max_new_tokens, sampling.temperature, sampling.top_p)
@@ -336,3 +340,16 @@ def rewards(
     questions = [Question(prompt, continuation=text) for prompt, text in zip(prompts, texts, strict=True)]
     rows = engine.answer(questions, progress).rows
     return [row if isinstance(row, Exception) else float(cast("FloatArray", row)[0]) for row in rows]
+
+
+def decides(engine: Engine) -> bool:
+    """Whether it chooses among options that it is given, rather than says a word."""
+    return dict(engine.signature.parts).get("backend") in ("decision", "server-systemone", "server-decisions")
+
+
+def typed_question(question: Question) -> dict[str, Any]:
+    """In the form of System One: a choice among the labels, or a score whose levels they describe."""
+    instructions = question.prompt.divided[1]
+    if question.ordered:
+        return {"type": "score", "instructions": instructions, "criteria": list(question.labels)}
+    return {"type": "choice", "instructions": instructions, "criteria": dict.fromkeys(question.labels)}

@@ -14,7 +14,7 @@ from transformers.decision import DecisionConfig
 from transformers.decision.modeling_utils import DecisionMixin
 from transformers.models.auto.modeling_auto import MODEL_FOR_DECISION_MAPPING
 
-from ..engine import MASS_UNREPORTED, Answer, Answers, LabelAnswer, Progress, Question
+from ..engine import MASS_UNREPORTED, Answer, Answers, LabelAnswer, Progress, Question, typed_question
 from ..errors import EngineError
 from .loading import LocalEngine, max_length
 from .tokens import PromptTokenizer
@@ -77,10 +77,9 @@ class DecisionEngine(LocalEngine):
     def _prompts(self, question: Question) -> dict[str, Any]:
         if question.prompt.prefill:
             raise EngineError(f"{self.name} decides: it cannot go on from {question.prompt.prefill!r}")
-        state, instructions = question.prompt.divided
-        choice = {"type": "choice", "instructions": instructions, "criteria": dict.fromkeys(question.labels)}
+        request = {"state": question.prompt.divided[0], "questions": {"0": typed_question(question)}}
         try:
-            return dict(self._pipeline.preprocess({"state": state, "questions": {"0": choice}}))
+            return dict(self._pipeline.preprocess(request))
         except ValueError as error:
             raise EngineError(f"{self.name} cannot decide this: {error}") from error
 

@@ -36,9 +36,10 @@ class Templates:
 
     Every template sees `task`, `attribute`, `context` and `facts`; `compare` and `yes_no` see `target` (the text that
     is asked about) and `reference`; `choose` sees `first` and `second`; `between` sees `worse` and `better`; `extreme`
-    sees `extreme` ("best" or "worst"); `yes_no` sees `prediction`; `rate` sees `text`, `low` and `high`; `paraphrase`
-    sees `given`; `boolean` sees `text`, `noun`, `source`, `knowledge` and `reference`. The papers' names (article,
-    col_title, ...) hold the same values. A template may set `prefill`: how the answer starts.
+    sees `extreme` ("best" or "worst"); `yes_no` sees `prediction`; `rate` sees `text`, `low` and `high`; `place` sees
+    `text`, `n`, `how` and `rungs`; `paraphrase` sees `given`; `boolean` sees `text`, `noun`, `source`, `knowledge` and
+    `reference`. The papers' names (article, col_title, ...) hold the same values. A template may set `prefill`: how the
+    answer starts; and `shared`: what it begins with and shares with other texts of the context.
     """
 
     def __init__(self, task: Task, templates: str | Path = "default") -> None:
@@ -136,7 +137,7 @@ class Templates:
             "Facts": task.facts_noun[:1].upper() + task.facts_noun[1:],
         }
 
-    def render(self, name: str, context: Context, attribute: Attribute, **texts: str) -> Prompt:
+    def render(self, name: str, context: Context, attribute: Attribute, **texts: object) -> Prompt:
         """A template of this name. texts : what it sees besides task, attribute, context and facts"""
         values: dict[str, object] = {
             "task": self._nouns,
@@ -177,7 +178,7 @@ class Templates:
 _TEXTS = (
     *("target", "reference", "target_summary", "icl_summary", "first", "second", "prediction"),
     *("worse", "better", "worse_summary", "better_summary", "extreme", "worst_best", "text", "low", "high"),
-    *("given", "noun", "source", "knowledge"),
+    *("given", "noun", "source", "knowledge", "n", "how", "rungs"),
 )
 
 

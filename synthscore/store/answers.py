@@ -62,7 +62,7 @@ def to_row(answer: Stored, created_at: int) -> dict[str, Any]:
         if asked.continuation is not None:
             question["continuation"] = asked.continuation
         elif sampling is None:
-            question["labels"] = list(asked.labels)
+            question |= {"labels": list(asked.labels)} | ({"ordered": True} if asked.ordered else {})
         else:
             question |= {name: getattr(sampling, name) for name in ("max_new_tokens", "temperature", "top_p")}
             question |= {"seed": asked.seed} | ({"stop": list(sampling.stop)} if sampling.stop else {})
@@ -114,7 +114,7 @@ def pack(questions: Sequence[Question]) -> bytes:
         if question.continuation is not None:
             rows.append((*row, question.continuation))
         elif sampling is None:
-            rows.append((*row, question.labels))
+            rows.append((*row, {"levels": question.labels} if question.ordered else question.labels))
         else:
             stop = (sampling.stop,) if sampling.stop else ()  # left out where it was before it was kept
             how = (sampling.max_new_tokens, sampling.temperature, sampling.top_p, *stop)
@@ -135,6 +135,8 @@ def unpack(packed: bytes) -> list[Question]:
             elif seed:
                 n_tokens, temperature, top_p, *stop = how
                 questions.append(Question(prompt, (), Sampling(n_tokens, temperature, top_p, tuple(*stop)), *seed))
+            elif isinstance(how, dict):
+                questions.append(Question(prompt, tuple(how["levels"]), ordered=True))
             else:
                 questions.append(Question(prompt, tuple(how)))
         return questions

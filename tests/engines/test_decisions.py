@@ -61,6 +61,10 @@ class Decider:
             return reply | {"answers": answers}
         answers = []
         for question in body["questions"]:
+            if question["type"] == "score":
+                told = [{"label": str(k), "value": k, "probability": p} for k, p in enumerate(P)]
+                answers.append({"type": "score", "score": 0.7, "probabilities": told})
+                continue
             told = self.one(question, [choice["value"] for choice in question["choices"]])
             if "probabilities" in told:
                 told["probabilities"] = [{"value": v, "probability": p} for v, p in told["probabilities"].items()]
@@ -70,6 +74,8 @@ class Decider:
     def one(self, question, options):
         if self.refuses in question["instructions"]:
             return {"type": "refusal"}
+        if question["type"] == "score":
+            return {"type": "score", "score": 0.7, "probabilities": {str(k): p for k, p in enumerate(P)}}
         told = {
             "type": "choice",
             "choice": options[0],
@@ -110,6 +116,21 @@ def test_questions_about_one_context_go_in_one_request_over_one_state(form):
         assert body["questions"] == [
             {"type": "choice", "name": str(k), "instructions": f"Summary {k}.", "choices": choices} for k in range(2)
         ]
+
+
+@pytest.mark.parametrize("form", ["systemone", "decisions"])
+def test_levels_are_asked_for_as_a_score(form):
+    rungs = ("Bad text.", "Fair text.", "Good text.")
+    with Liar(Decider(path=f"/v1/{form}")) as liar:
+        engine = open_engine(f"{form}:{liar.url}")
+        liar.asked.clear()
+        (found,) = engine.answer([Question(prompts(1)[0], rungs, ordered=True)]).rows
+        ((_, body),) = liar.asked
+    assert found.log_probs == pytest.approx(np.log(P))
+    (asked,) = body["questions"].values() if form == "systemone" else body["questions"]
+    assert asked["type"] == "score"
+    levels = asked["criteria"] if form == "systemone" else [each["description"] for each in asked["levels"]]
+    assert tuple(levels) == rungs
 
 
 def test_a_request_holds_no_more_questions_than_servers_take():

@@ -18,6 +18,7 @@ from synthscore.evaluation.methods import (
     floors,
     method,
     overlap_metrics,
+    placing,
     rating,
     register,
     split_methods,
@@ -60,10 +61,10 @@ def test_names_are_listed_without_scipy_or_torch():
 
 
 def test_kinds_of_all_modules_are_there_each_once_with_one_line_about_it():
-    modules = (ladders_, rating, comparing, overlap_metrics, floors)
+    modules = (ladders_, placing, rating, comparing, overlap_metrics, floors)
     names = [name for module in modules for name in module.KINDS]
     assert set(names) == KINDS.keys() - set(ELSEWHERE)
-    assert len(set(names)) == len(names) == 25
+    assert len(set(names)) == len(names) == 27
     for kind in KINDS.values():
         assert isinstance(kind, Kind)
         assert len(kind.summary.splitlines()) == 1

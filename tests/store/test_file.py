@@ -445,11 +445,14 @@ def test_several_threads_use_one_store(store):
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=30)
 QUESTIONS = st.builds(
-    lambda shared, text, prefill, labels: Question(Prompt(shared + text, prefill, len(shared)), tuple(labels)),
+    lambda shared, text, prefill, labels, ordered: Question(
+        Prompt(shared + text, prefill, len(shared)), tuple(labels), ordered=ordered
+    ),
     st.sampled_from(["", "The same beginning, é, ", "The same end"]),
     TEXTS,
     TEXTS,
     st.lists(TEXTS, max_size=3),
+    st.booleans(),
 )
 WRITINGS = st.builds(
     lambda text, n, temperature, seed, stop: Question(Prompt(text), (), Sampling(n, temperature, 0.9, stop), seed),

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from ...engine import MASS_UNREPORTED, LabelAnswer, Prompt, Question
+from ...engine import MASS_UNREPORTED, LabelAnswer, Prompt, Question, typed_question
 from ...errors import EngineError, ServerError
 from ...signature import Signature
 from .routes import number
@@ -39,12 +39,12 @@ class Wire(ABC):
     name: ClassVar[str]
 
     @abstractmethod
-    def body(self, state: str, asked: Sequence[tuple[str, Sequence[str]]]) -> dict[str, Any]:
-        """The request. asked : instructions and options of each question"""
+    def body(self, questions: Sequence[Question]) -> dict[str, Any]:
+        """The request. questions : with one state"""
 
     @abstractmethod
     def read(self, reply: Mapping[str, Any], place: int) -> Told | None:
-        """What is reported of the question at this place; None where it was refused."""
+        """What is reported of the question at this place, levels by their number from 0; None where it was refused."""
 
 
 class SystemOne(Wire):
@@ -52,12 +52,9 @@ class SystemOne(Wire):
 
     name = "systemone"
 
-    def body(self, state: str, asked: Sequence[tuple[str, Sequence[str]]]) -> dict[str, Any]:
-        questions = {
-            str(place): {"type": "choice", "instructions": instructions, "criteria": dict.fromkeys(options)}
-            for place, (instructions, options) in enumerate(asked)
-        }
-        return {"state": state, "questions": questions}
+    def body(self, questions: Sequence[Question]) -> dict[str, Any]:
+        asked = {str(place): typed_question(question) for place, question in enumerate(questions)}
+        return {"state": questions[0].prompt.divided[0], "questions": asked}
 
     def read(self, reply: Mapping[str, Any], place: int) -> Told | None:
         answer = reply["answers"][str(place)]
@@ -72,17 +69,16 @@ class Decisions(Wire):
 
     name = "decisions"
 
-    def body(self, state: str, asked: Sequence[tuple[str, Sequence[str]]]) -> dict[str, Any]:
-        questions = [
-            {
-                "type": "choice",
-                "name": str(place),
-                "instructions": instructions,
-                "choices": [{"value": option} for option in options],
-            }
-            for place, (instructions, options) in enumerate(asked)
-        ]
-        return {"input": state, "questions": questions}
+    def body(self, questions: Sequence[Question]) -> dict[str, Any]:
+        asked: list[dict[str, Any]] = []
+        for place, question in enumerate(questions):
+            options: dict[str, Any] = {"choices": [{"value": label} for label in question.labels]}
+            if question.ordered:
+                levels = [{"label": str(level), "description": text} for level, text in enumerate(question.labels)]
+                options = {"levels": levels}
+            kind = "score" if question.ordered else "choice"
+            asked.append({"type": kind, "name": str(place), "instructions": question.prompt.divided[1], **options})
+        return {"input": questions[0].prompt.divided[0], "questions": asked}
 
     def read(self, reply: Mapping[str, Any], place: int) -> Told | None:
         answer = reply["answers"][place]
@@ -90,9 +86,8 @@ class Decisions(Wire):
             return None
         told = reply.get("diagnostics") or {}
         diagnostics = told[place] if isinstance(told, list) else told.get(str(place), {})
-        return Told(
-            {each["value"]: each["probability"] for each in answer["probabilities"]}, diagnostics.get("label_mass")
-        )
+        by = "label" if answer["type"] == "score" else "value"
+        return Told({each[by]: each["probability"] for each in answer["probabilities"]}, diagnostics.get("label_mass"))
 
 
 WIRES: Mapping[str, Wire] = {wire.name: wire for wire in (SystemOne(), Decisions())}
@@ -167,7 +162,8 @@ class DecisionServer(Served):
     def _answer(self, told: Told | None, question: Question) -> LabelAnswer | EngineError:
         if told is None:
             return EngineError(f"{self.model} refuses to answer this question")
-        probs = [number(told.probs[label]) for label in question.labels]
+        names = map(str, range(len(question.labels))) if question.ordered else question.labels
+        probs = [number(told.probs[name]) for name in names]
         if len(told.probs) != len(probs) or min(probs) < 0 or not 0.99 < math.fsum(probs) < 1.01:
             raise ValueError(f"the probabilities {told.probs}, expected one of each label, 1 together")
         if self._reports_mass != (told.mass is not None):
@@ -178,8 +174,7 @@ class DecisionServer(Served):
         return LabelAnswer([math.log(p * mass / math.fsum(probs)) if p * mass else -math.inf for p in probs])
 
     def _post(self, wire: Wire, questions: Sequence[Question]) -> dict[str, Any]:
-        asked = [(question.prompt.divided[1], question.labels) for question in questions]
-        return self.sent(f"/{wire.name}", {"model": self.model, **wire.body(questions[0].prompt.divided[0], asked)})
+        return self.sent(f"/{wire.name}", {"model": self.model, **wire.body(questions)})
 
     def _choose(self, method: str) -> tuple[Wire, dict[str, Any]]:
         """The first form that the server knows, and its reply. raises : EngineError"""

@@ -13,13 +13,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from . import comparing, floors, ladders, overlap_metrics, rating
+from . import comparing, floors, ladders, overlap_metrics, placing, rating
 from .base import Kind, Method, MethodError, Tools
 from .columns import file_column
 
 __all__ = ["KINDS", "Kind", "Method", "MethodError", "Tools", "method", "register", "split_methods", "uses"]
 
-KINDS: dict[str, Kind] = {**ladders.KINDS, **rating.KINDS, **comparing.KINDS, **overlap_metrics.KINDS, **floors.KINDS}
+_MODULES = (ladders, placing, rating, comparing, overlap_metrics, floors)
+KINDS: dict[str, Kind] = {name: kind for module in _MODULES for name, kind in module.KINDS.items()}
 """Name -> kind of method; files of scores have none."""
 
 ELSEWHERE = ("bertscore", "gptscore", "bartscore", "unieval", "zepo", "pairs-beam", "meteor", "prompt-scoring")

@@ -11,7 +11,7 @@ from ...judging.asking import Asking, ProtocolName
 from ...ladders.references import References
 from ...scoring.paper import Paper
 from ...scoring.scorer import Scorer
-from ...types import Context, Ladder, Score, Target
+from ...types import Attribute, Context, Ladder, Score, Target, Task
 from ..ratings import RatedText, Ratings
 from .base import (
     Count,
@@ -50,15 +50,7 @@ class OnLadders:
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
         judge = judge_of(tools)
         task, asked = task_of(ratings, attribute)
-        if tools.references is None:
-            raise MethodError("this method needs ladders, and there are none. Name them: --references LADDERS")
-        there = tools.references.filter(task=task.name, attribute=asked.name)
-        if not len(there):
-            names = sorted({f"{ladder.task}/{ladder.attribute}" for ladder in tools.references})
-            raise MethodError(
-                f"{there.source} holds no ladder for {task.name}/{asked.name}, but for {', '.join(names) or 'nothing'}"
-                ". Make some with: synthscore generate"
-            )
+        there = ladders_of(tools, task, asked)
         ladders = {ladder.context_id: self._ladder(ladder, ratings.contexts) for ladder in there}
         scorer = Scorer(
             References(tuple(ladders.values()), there.source),
@@ -68,7 +60,7 @@ class OnLadders:
             asking=Asking(self.protocol, self.both_orders, tools.templates, self.min_mass, self.max_unreported),
             scoring=Paper(self.samples, self.seed),
         )
-        found: list[float | str | Score] = [_why_not(text, ratings, ladders.get(text.context_id)) for text in ratings]
+        found: list[float | str | Score] = [why_not_on(text, ratings, ladders.get(text.context_id)) for text in ratings]
         rows = by_context(ratings, (row for row, why in enumerate(found) if not why))
         texts = (ratings.texts[row] for row in rows)
         scores = scorer.score([Target(text.id, text.context_id, text.text) for text in texts])
@@ -90,7 +82,21 @@ class OnLadders:
         return replace(ladder, rungs=rungs, context=ladder.context or contexts.get(ladder.context_id))
 
 
-def _why_not(text: RatedText, ratings: Ratings, ladder: Ladder | None) -> str:
+def ladders_of(tools: Tools, task: Task, attribute: Attribute) -> References:
+    """raises : MethodError where there are none"""
+    if tools.references is None:
+        raise MethodError("this method needs ladders, and there are none. Name them: --references LADDERS")
+    there = tools.references.filter(task=task.name, attribute=attribute.name)
+    if not len(there):
+        names = sorted({f"{ladder.task}/{ladder.attribute}" for ladder in tools.references})
+        raise MethodError(
+            f"{there.source} holds no ladder for {task.name}/{attribute.name}, but for {', '.join(names) or 'nothing'}"
+            ". Make some with: synthscore generate"
+        )
+    return there
+
+
+def why_not_on(text: RatedText, ratings: Ratings, ladder: Ladder | None) -> str:
     """Why a text is not compared with its ladder, or ""."""
     if not text.text.strip():
         return "the text is empty"
