@@ -59,7 +59,7 @@ def doctor(
     For example:
       $ synthscore doctor
       $ synthscore doctor --model Qwen/Qwen3-0.6B --task dialogue --attribute naturalness
-      $ synthscore doctor --model Qwen/Qwen3-0.6B --ladders data/references/handwritten
+      $ synthscore doctor --model Qwen/Qwen3-0.6B --ladders ladders/
 
     Loads a model and shows how it judges one small example: the prompt as the model sees it, the labels as tokens, what
     it answers in both orders, what it would rather answer. Then asks, in both orders, about a dozen pairs of texts of
@@ -229,8 +229,10 @@ def _print_report(report: JudgeReport, seconds: float) -> None:
 
 def _print_table(report: JudgeReport) -> None:
     """By task and attribute, shares as percentages."""
-    columns = ("task", "attribute", "pairs", "in order", "+-", "adjacent", "two apart", "far", "one order", "contra")
-    columns += ("prior", "signal", "tells", "other")
+    from ..checking.judge import DISTANCES
+
+    columns = [*["task", "attribute", "pairs"], "in order", "+-", *DISTANCES, "one order", "contra"]
+    columns += ["prior", "signal", "tells", "other"]
     groups = report.by_attribute() | ({("all", ""): report} if len(report.by_attribute()) > 1 else {})
     rows: list[list[object]] = []
     for key, each in groups.items():

@@ -65,8 +65,7 @@ def score(
     from ..io.write import write_rows
     from ..ladders.references import References
     from ..scoring.anchored import Scales
-    from ..scoring.leaning import leaning
-    from ..scoring.rows import RowScorer, held_attributes, read_items
+    from ..scoring.rows import RowScorer, held_attributes, leaning, read_items
     from ..thresholds.rules import check_on_scale
 
     for name, value in {"min-score": min_score, "alpha": alpha}.items():
