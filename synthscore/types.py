@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -79,6 +79,7 @@ class Task:
     facts_noun: str = "background facts"
     paper_context: str = "context"  # the papers' template variable that holds the context
     max_new_tokens: int = 256
+    words: Sequence[int] = ()  # the least and the most that a text may have; (): any
     folder: str = ""  # where a user's own task keeps its templates; "" for a built-in task
 
     def __post_init__(self) -> None:
@@ -88,6 +89,8 @@ class Task:
             raise TaskError(
                 f"task {self.name!r}: max_new_tokens is {self.max_new_tokens!r}, expected a whole number >= 1"
             )
+        if self.words and not (list(map(type, self.words)) == [int, int] and 1 <= self.words[0] <= self.words[1]):
+            raise TaskError(f"task {self.name!r}: words is {self.words!r}, expected the least and the most of a text")
 
     def attribute(self, name: str) -> Attribute:
         if name not in self.attributes:

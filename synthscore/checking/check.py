@@ -140,19 +140,20 @@ def check(
     """
     chosen = list(References.load(ladders) if isinstance(ladders, str | os.PathLike) else ladders)
     if judge is None:
-        return CheckReport(tuple(CheckedLadder(ladder, text_findings(ladder)) for ladder in chosen))
+        own = load_task(task) if task else None
+        return CheckReport(tuple(CheckedLadder(ladder, text_findings(ladder, task=own)) for ladder in chosen))
     judge = engines.open_judge(judge)
     checked: list[CheckedLadder] = []
     placed: list[Placed] = []
     signatures: list[Signature] = []
-    for own, group in by_task(chosen, task):
-        rungs = ask_rungs(group, judge, Templates(own, asking.prompts), asking)
+    for kind, group in by_task(chosen, task):
+        rungs = ask_rungs(group, judge, Templates(kind, asking.prompts), asking)
         signatures.append(rungs.verdicts.signature)
         found = place_rungs(rungs) if place else []
         placed += found
         name = dict(judge.signature.parts).get("model", "")
         for ladder, judged in zip(group, rungs.checks(), strict=True):
-            findings = [*text_findings(ladder, name), *judged_findings(ladder, judged)]
+            findings = [*text_findings(ladder, name, kind), *judged_findings(ladder, judged)]
             at = next((each for each in found if each.holds(ladder)), None)
             checked.append(CheckedLadder(ladder, findings, judged, at))
     return CheckReport(tuple(checked), tuple(placed), Signature.merged(signatures))

@@ -20,6 +20,9 @@ MEANING: dict[str, tuple[str, str]] = {
     "copied": ("a rung is copied from the context", "repair it, or take a model that follows instructions better"),
     "refusal": ("a rung is a refusal", "repair it, or take another writer"),
     "meta-text": ("a rung talks about itself or its task", "repair it, or take another writer"),
+    "second-turn": ("somebody else speaks in it, too", "repair it, or take another writer"),
+    "long": ("a rung is longer than its task allows", "repair it, or take a model that follows instructions better"),
+    "short": ("a rung is shorter than its task allows", "repair it, or take a model that follows instructions better"),
     "unfinished": ("a rung does not end with a sentence", "repair it, or generate with more --max-new-tokens"),
     "length": (
         "length alone tells the rungs apart",

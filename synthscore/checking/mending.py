@@ -15,6 +15,7 @@ from typing import Any
 from ..errors import LadderError
 from ..ladders.release import key_of
 from ..ladders.write import Draft, Step, Writer, now, schedule, write_rungs
+from ..signature import text_hash
 from ..types import Ladder, Rung, Task
 from .findings import Finding, flagged
 
@@ -156,7 +157,10 @@ def _trial(case: _Case, task: Task, step: Step, writer_of: WriterOf) -> _Trial |
         return writer
     levels = [step.level]
     for other in case.steps if writer.needs_parents else ():
-        if any(parent in levels for parent in other.parents):
+        child = ladder.rungs[other.level - 1]
+        gone = [ladder.rungs[level - 1] for level in levels]
+        meant = any(each.level in other.parents and (each.text or not child.text) for each in gone)
+        if meant or any(text_hash(each.text) in child.parents for each in gone):
             levels.append(other.level)
     for level in levels[1:]:  # what is written from it goes with it, and must not be lost
         name = ladder.rungs[level - 1].provenance.get("writer")
@@ -166,8 +170,9 @@ def _trial(case: _Case, task: Task, step: Step, writer_of: WriterOf) -> _Trial |
                 "edit the text by hand"
             )
     rungs = {rung.level: rung for rung in ladder.rungs if rung.level not in levels}
-    if writer.needs_parents and not all(rungs[parent].text for parent in step.parents):
-        return "a rung that it is written from failed"
+    there = [other for other, rung in rungs.items() if rung.text]
+    if writer.needs_parents and step.parents and not (there and min(there) < step.level < max(there)):
+        return "a rung that it would be written from failed"
     attempt = max(int(each.get("attempt") or 1) for each in (rung.provenance, *_history(rung)))
     attribute = task.attribute(ladder.attribute)
     draft = Draft(ladder.context, attribute, ladder.n_rungs, levels, rungs, again=(rung.text, attempt))

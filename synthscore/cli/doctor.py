@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ..engine import Engine, Prompt
+from ..engine import Engine, Prompt, decides, gives_rewards
 from ..errors import EngineError
 from ..judging.asking import PROTOCOLS, Pair, ProtocolName, Verdicts, ask, prompt_of
 from ..judging.templates import Templates
@@ -105,6 +105,8 @@ def doctor(
         _print_model(model, engine)
         pairs = [Pair(CONTEXT, example, GOOD, BAD), Pair(CONTEXT, example, BAD, GOOD)]
         prompt = prompt_of(pairs[0], templates, protocol)
+        if gives_rewards(engine):
+            prompt = templates.reply_to(CONTEXT, example)
         _print_prompt(engine, prompt, f"{known.name}, {example}, template set {answering.prompts}", protocol)
         verdicts = ask(pairs, watched, templates, asking)
         _print_answers(verdicts, protocol)
@@ -157,11 +159,15 @@ def _print_model(name: str, engine: Engine) -> None:
 
 
 def _print_prompt(engine: Engine, prompt: Prompt, what: str, protocol: ProtocolName) -> None:
-    tokens: Any = getattr(engine, "prompts", None)
+    in_words = not gives_rewards(engine) and not decides(engine)
+    tokens: Any = getattr(engine, "prompts", None) if in_words else None
     text = tokens.render(prompt) if tokens is not None else prompt.text + prompt.prefill
     lines = [part for line in text.split("\n") for part in textwrap.wrap(line, 84) or [""]]
     bare = tokens is None and hasattr(engine, "reports")
     seen = "before the server's chat template" if bare else "as the model sees it"
+    if not in_words:
+        own = "as the judge is given it, which puts its own words around it"
+        seen = "to which each text is shown as the reply" if gives_rewards(engine) else own
     _print("prompt", [f"{what}, {seen}:", *(f"| {line}" for line in lines)])
     labels = PROTOCOLS[protocol]
     if tokens is None:

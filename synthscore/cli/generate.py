@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,11 +87,13 @@ def generate(
     model
         the writer: a model on the hub, or a folder
     """
+    from ..checking.findings import flagged
+    from ..checking.texts import text_findings
     from ..io.contexts import read_contexts
     from ..judging.tasks import load_task
     from ..ladders.degraded import DegradedWriter
     from ..ladders.prompted import PromptedWriter
-    from ..ladders.references import References, read_about
+    from ..ladders.references import References, check_addable
     from ..ladders.write import Writer, generate_ladders
 
     kind = load_task(task)
@@ -98,9 +102,7 @@ def generate(
         kind.attribute(name)
     _check(writing, model, opening)
     path = Path(output)
-    if path.is_file() or (path.is_dir() and any(path.iterdir())):  # before anything is asked: can ladders be added?
-        References.load(path)
-        read_about(path)
+    check_addable(path)  # before anything is asked
     found, errors = read_contexts(contexts, encoding=rows.encoding, fields=rows.fields)
     if errors:
         messages.warn(f"{counted(len(errors), 'row')} of {contexts} left out:")
@@ -120,12 +122,16 @@ def generate(
         progress = stack.enter_context(messages.bar(n_rungs, "rungs"))
         ladders = generate_ladders(found, kind, names, writer, n_rungs=writing.rungs, progress=progress)
     total = References(tuple(ladders)).save(path, merge=True)
-    failed = [rung.reason for ladder in ladders for rung in ladder.rungs if rung.status == "failed"]
-    n_written = sum(len(ladder.usable) for ladder in ladders)
+    rungs = [rung for ladder in ladders for rung in ladder.rungs]
+    failed = [rung.reason for rung in rungs if rung.status == "failed"]
+    n_written, n_asked = len(rungs) - len(failed), sum(rung.provenance.get("attempt", 0) for rung in rungs)
+    found_wrong = [{finding.kind for finding in flagged(text_findings(each, task=kind))} for each in ladders]
     messages.note(
         f"{counted(len(found), 'context')} x {counted(len(names), 'attribute')} x "
-        f"{counted(writing.rungs, 'rung')}: {counted(n_written, 'rung')} written, {len(failed)} failed",
+        f"{counted(writing.rungs, 'rung')}: {counted(n_written, 'rung')} written, {len(failed)} failed"
+        + (f", in {counted(n_asked, 'attempt')}" if model else ""),
         *reasons(failed),
+        *_look_at(found_wrong, output),
         f"{output} now holds {counted(len(total), 'ladder')}",
         signature=f"{signature}|references:{total.hash[:12]}",
     )
@@ -133,6 +139,15 @@ def generate(
         messages.warn("not one rung could be written")
         return ERROR
     return INCOMPLETE if failed or errors else OK
+
+
+def _look_at(found: Sequence[Collection[str]], folder: str) -> Iterator[str]:
+    """found : kinds of what is flagged, a ladder each"""
+    if wrong := [kinds for kinds in found if kinds]:
+        counts = Counter(kind for kinds in wrong for kind in kinds)
+        named = ", ".join(f"{kind} in {n}" for kind, n in counts.most_common())
+        yield f"findings in {len(wrong)} of {counted(len(found), 'ladder')}: {named}"
+        yield f"To see them: synthscore references check {folder} --no-judge"
 
 
 def _check(writing: Writing, model: str | None, opening: Opening) -> None:

@@ -10,7 +10,7 @@ from ..resources import read_toml, resource
 from ..types import Attribute, Task
 
 _REQUIRED = ("name", "context_noun", "text_noun", "texts_noun", "length")
-_OPTIONAL = ("facts_noun", "paper_context", "max_new_tokens")
+_OPTIONAL = ("facts_noun", "paper_context", "max_new_tokens", "words")
 
 
 def task_names() -> list[str]:

@@ -36,10 +36,11 @@ class Templates:
 
     Every template sees `task`, `attribute`, `context` and `facts`; `compare` and `yes_no` see `target` (the text that
     is asked about) and `reference`; `choose` sees `first` and `second`; `between` sees `worse` and `better`; `extreme`
-    sees `extreme` ("best" or "worst"); `yes_no` sees `prediction`; `rate` sees `text`, `low` and `high`; `place` sees
-    `text`, `n`, `how` and `rungs`; `paraphrase` sees `given`; `boolean` sees `text`, `noun`, `source`, `knowledge` and
-    `reference`. The papers' names (article, col_title, ...) hold the same values. A template may set `prefill`: how the
-    answer starts; and `shared`: what it begins with and shares with other texts of the context.
+    sees `extreme` ("best" or "worst"); both see `again`, the kind of fault for which a text is asked for again, or "";
+    `yes_no` sees `prediction`; `rate` sees `text`, `low` and `high`; `place` sees `text`, `n`, `how` and `rungs`;
+    `paraphrase` sees `given`; `boolean` sees `text`, `noun`, `source`, `knowledge` and `reference`. The papers' names
+    (article, col_title, ...) hold the same values. A template may set `prefill`: how the answer starts; and `shared`:
+    what it begins with and shares with other texts of the context.
     """
 
     def __init__(self, task: Task, templates: str | Path = "default") -> None:
@@ -55,16 +56,15 @@ class Templates:
             auto_reload=False,  # or each prompt looks whether the file has changed
         )
 
-    def extreme(self, context: Context, attribute: Attribute, *, best: bool) -> Prompt:
-        """Asks for the best or the worst text for the context."""
+    def extreme(self, context: Context, attribute: Attribute, *, best: bool, again: str = "") -> Prompt:
+        """Asks for the best or the worst text for the context. again : the fault of one that was refused"""
         word = "best" if best else "worst"
-        return self.render("extreme", context, attribute, extreme=word, worst_best=word)
+        return self.render("extreme", context, attribute, extreme=word, worst_best=word, again=again)
 
-    def between(self, context: Context, attribute: Attribute, *, worse: str, better: str) -> Prompt:
-        """Asks for a text between two others."""
-        return self.render(
-            "between", context, attribute, worse=worse, better=better, worse_summary=worse, better_summary=better
-        )
+    def between(self, context: Context, attribute: Attribute, *, worse: str, better: str, again: str = "") -> Prompt:
+        """Asks for a text between two others. again : the fault of one that was refused"""
+        texts = {"worse": worse, "better": better, "worse_summary": worse, "better_summary": better}
+        return self.render("between", context, attribute, **texts, again=again)
 
     def compare(self, context: Context, attribute: Attribute, *, target: str, reference: str) -> Prompt:
         """Asks whether the target is better than, worse than, or similar to the reference."""
@@ -99,7 +99,7 @@ class Templates:
             predictions = (attribute.better, attribute.worse) if name == "yes_no" else ("<prediction>",)
             for facts, prediction in product(("", "<facts>"), predictions):
                 probe = Context("probe", "<context>", facts)
-                texts = {key: f"<{key}>" for key in _TEXTS} | {"prediction": prediction}
+                texts = {key: f"<{key}>" for key in _TEXTS} | {"prediction": prediction, "again": ""}
                 prompt = self.render(name, probe, attribute, **texts)
                 digest.update(repr((prompt.text, prompt.prefill)).encode())
         return digest.hexdigest()[:12]

@@ -6,18 +6,20 @@ resumes a killed run.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..engine import Engine, Generation, Progress, Prompt, Sampling, generate
+from ..engine import Engine, Generation, Progress, Prompt, Question, Sampling
 from ..errors import InputError
 from ..judging.templates import Templates
 from ..signature import text_hash
 from ..types import Rung, Task
+from .faults import Fault, clean
 from .write import Job, derive_seed, hash_parts, now, subject
+
+WARMER = 0.15  # by which the temperature rises with every text that was refused
 
 
 class PromptedWriter:
@@ -26,7 +28,7 @@ class PromptedWriter:
     engine : any engine that can write. templates : as for `Templates`; `extreme` and `between` are used.
     sampling : how to decode; None: the task's max_new_tokens, temperature 0.7, top_p 0.9.
     seed : changes every text. max_attempts : how often a rung is asked for while the answer cannot be used, each time
-        with another seed; once when decoding is greedy, which would repeat itself.
+        with another seed, warmer, and told what was wrong; once when decoding is greedy, which would repeat itself.
     """
 
     name = "prompt"
@@ -50,38 +52,36 @@ class PromptedWriter:
         self.engine, self.templates, self.sampling = engine, templates, sampling
         self.seed, self.max_attempts = seed, max_attempts
 
-    def write(self, task: Task, jobs: Sequence[Job], progress: Progress | None = None) -> list[Rung]:
+    def write(self, task: Task, jobs: Sequence[Job], progress: Progress | None = None) -> list[Rung | Job]:
         sampling = self.sampling or Sampling(max_new_tokens=task.max_new_tokens)
-        asked = self._prompts(task, jobs, sampling)
-        limit = self.max_attempts if sampling.temperature > 0 else 1
+        prompts = self._prompts(task, jobs, sampling)
+        asked = [
+            Question(prompt, sampling=_warmer(sampling, job), seed=derive_seed(made_from["key"], job.attempt))
+            for job, (prompt, made_from) in zip(jobs, prompts, strict=True)
+        ]
         taken = {(job.context.id, job.attribute.name): list(job.others) for job in jobs}
-        rungs: dict[int, Rung] = {}
-        pending = list(range(len(jobs)))
-        for turn in range(limit):
-            attempts = {i: jobs[i].attempt + turn for i in pending}
-            seeds = [derive_seed(asked[i][1]["key"], attempts[i]) for i in pending]
-            prompts = [asked[i][0] for i in pending]
-            rows = generate(self.engine, prompts, sampling, seeds, None if turn else progress)
-            rejected = []
-            for i, seed, row in zip(pending, seeds, rows, strict=True):
-                job = jobs[i]
-                provenance = asked[i][1] | {"sampling_seed": seed, "attempt": attempts[i], "created_at": now()}
-                if not isinstance(row, Generation):
-                    rungs[i] = job.failed(str(row) or type(row).__name__, provenance)
-                    continue
-                provenance |= {"finish_reason": row.finish_reason, "n_tokens": row.n_tokens}
-                ladder = taken[job.context.id, job.attribute.name]
-                text, reason = clean(row.text, row.finish_reason, ladder, text_noun=task.text_noun)
-                if text is None:
-                    rungs[i] = job.failed(_after(attempts[i], sampling, reason), provenance)
-                    rejected.append(i)
-                else:
-                    rungs[i] = job.written(text, provenance)
-                    ladder.append(text)
-            pending = rejected
-            if not pending:
-                break
-        return [rungs[i] for i in range(len(jobs))]
+        limit = self.max_attempts if sampling.temperature > 0 else 1
+        rungs: list[Rung | Job] = []
+        rows = self.engine.answer(asked, progress).rows
+        for job, (_, made_from), question, row in zip(jobs, prompts, asked, rows, strict=True):
+            provenance = made_from | {"sampling_seed": question.seed, "attempt": job.attempt, "created_at": now()}
+            if not isinstance(row, Generation):
+                rungs.append(job.failed(str(row) or type(row).__name__, provenance))
+                continue
+            provenance |= {"finish_reason": row.finish_reason, "n_tokens": row.n_tokens}
+            if job.refused:
+                provenance["warmed_to"] = _warmer(sampling, job).temperature
+            ladder = taken[job.context.id, job.attribute.name]
+            best = job.level == job.n_rungs
+            text = clean(row.text, task, job.context, finish_reason=row.finish_reason, others=ladder, best=best)
+            if isinstance(text, str):
+                rungs.append(job.written(text, provenance))
+                ladder.append(text)
+            elif len(job.refused) + 1 < limit:
+                rungs.append(job.again(text))
+            else:
+                rungs.append(job.failed(_last(text, job, sampling), provenance))
+        return rungs
 
     def _prompts(self, task: Task, jobs: Sequence[Job], sampling: Sampling) -> list[tuple[Prompt, dict[str, Any]]]:
         """The prompt of each job, and all that its provenance says before an answer is there."""
@@ -96,15 +96,12 @@ class PromptedWriter:
         for job in jobs:
             maker = makers[job.attribute.name]
             template = "between" if job.parents else "extreme"
-            if job.parents:
-                prompt = maker.between(job.context, job.attribute, worse=job.worse, better=job.better)
-            else:
-                prompt = maker.extreme(job.context, job.attribute, best=job.level == job.n_rungs)
+            first, prompt = (_prompt(maker, job, fault) for fault in ("", job.fault))
             made_from = {
                 "writer": self.name,
                 "model": signature,
                 "template_hash": hashes[job.attribute.name][template],
-                "prompt_sha256": text_hash(prompt.text, prompt.prefill),
+                "prompt_sha256": text_hash(first.text, first.prefill),
                 "max_new_tokens": sampling.max_new_tokens,
                 "temperature": float(sampling.temperature),
                 "top_p": float(sampling.top_p),
@@ -112,82 +109,24 @@ class PromptedWriter:
             } | ({"stop": list(sampling.stop)} if sampling.stop else {})
             key = hash_parts(subject(task, job) | made_from | {"fraction": job.fraction, "parents": job.parents})
             named = {"templates": str(self.templates), "template": template}
+            named["prompt_sha256"] = text_hash(prompt.text, prompt.prefill)
             asked.append((prompt, made_from | named | {"context_sha256": text_hash(job.context.text), "key": key}))
         return asked
 
 
-def _after(attempt: int, sampling: Sampling, reason: str) -> str:
+def _prompt(maker: Templates, job: Job, fault: str) -> Prompt:
+    """fault : the kind of what was wrong with an earlier text, which the template may speak of"""
+    if job.parents:
+        return maker.between(job.context, job.attribute, worse=job.worse, better=job.better, again=fault)
+    return maker.extreme(job.context, job.attribute, best=job.level == job.n_rungs, again=fault)
+
+
+def _warmer(sampling: Sampling, job: Job) -> Sampling:
+    """A model that is sure of a text that was refused would write it again from any seed."""
+    return replace(sampling, temperature=round(sampling.temperature + WARMER * len(job.refused), 6))
+
+
+def _last(fault: Fault, job: Job, sampling: Sampling) -> str:
     if sampling.temperature == 0:
-        return f"{reason}; not asked again, because greedy decoding (temperature 0) would repeat it"
-    return f"{reason} (attempt {attempt}, the last)"
-
-
-# ------------------------------------------------------------------------------------------------- checking a text
-
-_QUOTES = (('"', '"'), ("“", "”"), ("«", "»"), ("'", "'"), ("‘", "’"))
-_NOUNS = "text|version|summary|summaries|story|response|description|paragraph|draft|rewrite"
-_YES = r"(?:sure|certainly|of course|absolutely|okay|ok)"
-_OPENING = re.compile(rf"(?:{_YES}|here(?:'s| is| are)?)\b", re.I)  # announces a text if it also names a kind of text,
-_BARE = re.compile(rf"(?:{_YES}\W*)?(?:here (?:it is|you go|you are))?:", re.I)  # or if nothing else is in the line
-_CANNOT = r"i(?:'m unable to| am unable to|'m not able to| am not able to| cannot| can't| can not| won't| will not)"
-_SERVE = (
-    r"(?:help(?! (?:it|but|\w+ing|myself)\b)|assist|comply|provide|write|generate|create|produce|complete|answer"
-    r"|respond|summari[sz]e|fulfil|offer|engage|continue|do (?:this|that|it|so))"
-)
-_REFUSAL = re.compile(
-    r"(?:i'm|i am) (?:very |so |really )?sorry, but\b"
-    r"|as an? (?:ai|artificial intelligence|large language model|language model)\b"
-    rf"|(?:(?:i'm |i am )?sorry[,.]? |(?:i apologi[sz]e|my apologies|sorry), but )?"
-    rf"{_CANNOT}(?: (?:\w+ )?{_SERVE}\w*\b|[.,]|$)",
-    re.I,
-)
-
-
-def clean(
-    text: str, finish_reason: str, parents: Sequence[str] = (), *, text_noun: str = "text"
-) -> tuple[str | None, str]:
-    """What a model wrote, without what surrounds it, or None and the reason why it cannot be a rung.
-
-    Takes off white space, one leading line that only announces the text ("Here is the summary:", "Sure, ... story:",
-    "The worst possible summary:"), and one pair of quotation marks around the whole. The rest is left as it is: a first
-    line that names no kind of text ("Sure, bring these:"), or a quotation inside, belongs to the text.
-
-    parents : texts that it must differ from, letter case and white space aside: parents and the ladder's other rungs.
-    text_noun : the task's word for a text, which an announcing line may name.
-    A genuine text that opens like a refusal ("I'm sorry, but ...") is lost too; that costs one more attempt.
-    """
-    body = _unquoted(_without_announcement(text.strip(), text_noun))
-    if not any(character.isalnum() for character in body):
-        return None, "it is empty"
-    if _REFUSAL.match(body.replace("’", "'").lstrip('"“*_ ')):
-        return None, "it is a refusal"
-    if finish_reason == "length" and not body.rstrip("\"'”’»)]*_").endswith((".", "!", "?", "…", "。", "！", "？")):
-        return None, "it was cut before a sentence ended"
-    if _normal(body) in map(_normal, parents):
-        return None, "it is the same as another rung of the ladder"
-    return body, ""
-
-
-def _normal(text: str) -> str:
-    return " ".join(text.split()).casefold()
-
-
-def _without_announcement(text: str, text_noun: str) -> str:
-    line, _, rest = text.partition("\n")
-    line = line.strip(" \t\r*_#").replace("’", "'")
-    if not rest.strip() or not line.endswith(":") or len(line) > 120:
-        return text
-    nouns = f"(?:{_NOUNS}|{re.escape(text_noun)})"
-    opens = _OPENING.match(line) and (_BARE.fullmatch(line) or re.search(rf"\b{nouns}\b", line, re.I))
-    titled = re.fullmatch(rf"(?:(?:the|my|an?) )?(?:[\w-]+ ){{0,2}}{nouns}(?: (?:in )?between(?: them)?)?:", line, re.I)
-    return rest.strip() if opens or titled else text
-
-
-def _unquoted(text: str) -> str:
-    for opening, closing in _QUOTES:
-        if len(text) > 2 and text.startswith(opening) and text.endswith(closing):
-            inner = text[1:-1]
-            quotes = re.sub(r"(?<=\w)['’](?=\w)", "", inner)  # an apostrophe is no quotation mark
-            if opening not in quotes and closing not in quotes:
-                return inner.strip()
-    return text
+        return f"{fault.evidence}; not asked again, because greedy decoding (temperature 0) would repeat it"
+    return f"{fault.evidence} (attempt {job.attempt}, the last)"

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -170,10 +170,7 @@ class References:
         """
         path = Path(folder)
         about = {"release": release, "licence": licence, "description": description}
-        there = path.is_dir() and any(not entry.name.startswith(".") for entry in path.iterdir())
-        if (path.exists() and not path.is_dir()) or (there and not (path / DATA).exists()):
-            message = f"cannot save ladders in {path}: it is there, and no references folder. Name a new one"
-            raise ReferencesError(message, source=str(path))
+        there = _holds_ladders(path)
         if there and not overwrite and not merge:
             message = f"cannot save ladders in {path}: it holds some already. Pass overwrite=True or merge=True"
             raise ReferencesError(message, source=str(path))
@@ -188,6 +185,8 @@ class References:
 
     def _write(self, path: Path, about: dict[str, str]) -> None:
         rows = [row for ladder in self.ladders for row in ladder_rows(ladder, about["release"])]
+        if not (path / MANIFEST).exists():  # of a first save that is killed, so that it can be repeated
+            _write_manifest(path, {"format": FORMAT, **about})
         with replacing(path / DATA) as file:
             write_table(rows, file)
         with replacing(path / CARD) as file:
@@ -200,8 +199,28 @@ class References:
             "n_rows": len(rows),
             "sha256": {DATA: file_sha256(path / DATA)},
         }
-        with replacing(path / MANIFEST) as file:
-            file.write((json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode())
+        _write_manifest(path, manifest)
+
+
+def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
+    with replacing(path / MANIFEST) as file:
+        file.write((json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def _holds_ladders(path: Path) -> bool:
+    """False for a folder that is not there, or empty, or that a first save was killed in. raises : ReferencesError"""
+    names = {entry.name for entry in path.iterdir() if entry.name[0] != "."} if path.is_dir() else set()
+    if (path.exists() and not path.is_dir()) or (names - {MANIFEST} and DATA not in names):
+        message = f"cannot save ladders in {path}: it is there, and no references folder. Name a new one"
+        raise ReferencesError(message, source=str(path))
+    return DATA in names
+
+
+def check_addable(folder: str | os.PathLike[str]) -> None:
+    """raises : ReferencesError where `save(folder, merge=True)` could not add ladders"""
+    if _holds_ladders(Path(folder)):
+        References.load(folder)
+        read_about(folder)
 
 
 def read_about(folder: str | os.PathLike[str]) -> dict[str, str]:

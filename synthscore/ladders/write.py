@@ -1,9 +1,10 @@
 """Contexts + a writer -> Ladders. Decides which rung is written from which, and checks what comes back.
 
-The extremes come first, then the midpoints between rungs that exist, all contexts and attributes level by level. No
-files and no cache: what a rung is made from is hashed into its key, its seeds derive from the key, and the order of
-asking is fixed, so that a store of answers below the engine resumes a killed run. A rung that cannot be written is a
-failed rung with a reason; it never holds a text.
+The extremes come first, then the midpoints between rungs that exist: in each round all that can be asked for now, over
+all contexts and attributes, texts to be asked for again among them. No files and no cache: what a rung is made from is
+hashed into its key, its seeds derive from the key, and the order of asking is fixed, so that a store of answers below
+the engine resumes a killed run. A rung that cannot be written is a failed rung with a reason; it never holds a text,
+and those that would be written from it are written between the nearest that exist.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from itertools import zip_longest
+from itertools import pairwise
 from typing import Any, Protocol
 
 from ..engine import Progress
@@ -21,6 +22,7 @@ from ..errors import InputError, LadderError
 from ..io.fields import shorten
 from ..signature import text_hash
 from ..types import Attribute, Context, Ladder, Rung, Task
+from .faults import Fault
 
 # ------------------------------------------------------------------------------------------------- the schedule
 
@@ -63,7 +65,8 @@ def schedule(n_rungs: int) -> tuple[tuple[Step, ...], ...]:
 class Job:
     """One rung to write. worse, better : texts of its parents, "" for an extreme or a writer that needs none.
     others : the texts that the ladder has so far; the new one must differ from them.
-    attempt : number of the first attempt; each has another seed, so that a rung can be written again."""
+    first : number of the first attempt; each has another seed, so that a rung can be written again.
+    refused : what was wrong with the texts that were written for it so far."""
 
     context: Context
     attribute: Attribute
@@ -72,7 +75,20 @@ class Job:
     worse: str = ""
     better: str = ""
     others: tuple[str, ...] = ()
-    attempt: int = 1
+    first: int = 1
+    refused: tuple[Fault, ...] = ()
+
+    @property
+    def attempt(self) -> int:
+        return self.first + len(self.refused)
+
+    @property
+    def fault(self) -> str:
+        """Kind of the last fault; "" where nothing was refused."""
+        return self.refused[-1].kind if self.refused else ""
+
+    def again(self, fault: Fault) -> Job:
+        return replace(self, refused=(*self.refused, fault))
 
     @property
     def fraction(self) -> float:
@@ -97,8 +113,9 @@ class Writer(Protocol):
     name: str
     needs_parents: bool
 
-    def write(self, task: Task, jobs: Sequence[Job], progress: Progress | None = None) -> list[Rung]:
-        """One rung a job, in order; `progress` is given how many were written. A job that fails gives a failed rung."""
+    def write(self, task: Task, jobs: Sequence[Job], progress: Progress | None = None) -> Sequence[Rung | Job]:
+        """One rung a job, in order, or the job as it is to be asked for again, in the next round; `progress` is given
+        how many were asked for. A job that fails gives a failed rung."""
         ...
 
 
@@ -144,6 +161,7 @@ class Draft:
 
     levels : of these rungs. rungs : level -> rung, of those that are there; `write_rungs` adds the others
     again : the text and the attempt that the first of the levels is to be unlike, where it is written again
+    open : level -> the job of a rung that is asked for again
     """
 
     context: Context
@@ -152,46 +170,68 @@ class Draft:
     levels: Sequence[int]
     rungs: dict[int, Rung] = field(default_factory=dict)
     again: tuple[str, int] | None = None
+    open: dict[int, Job] = field(default_factory=dict)
 
-    def jobs(self, steps: Sequence[Step], writer: Writer) -> list[Job]:
-        """Those of the steps that are to be written; one whose parents failed is a failed rung at once."""
-        jobs = []
-        others = tuple(rung.text for rung in self.rungs.values() if rung.text)
-        for step in steps:
-            if step.level not in self.levels:
-                continue
-            job = Job(self.context, self.attribute, step.level, self.n_rungs, others=others)
-            if self.again and step.level == self.levels[0]:
-                text, attempt = self.again
-                job = replace(job, others=(*others, text) if text else others, attempt=attempt + 1)
-            parents = [self.rungs[level] for level in step.parents] if writer.needs_parents else []
-            if failed := " and ".join(f"rung {parent.level}" for parent in parents if parent.status == "failed"):
+    @property
+    def missing(self) -> list[int]:
+        """Levels that have no rung yet, coarse to fine."""
+        order = [step.level for wave in schedule(self.n_rungs) for step in wave]
+        return [level for level in order if level in self.levels and level not in self.rungs]
+
+    def jobs(self, writer: Writer) -> list[Job]:
+        """What can be asked for now: the extremes, then the first of those missing between two neighbours that exist.
+        What no rung can be between any more is a failed rung at once."""
+        missing = self.missing
+        if not writer.needs_parents:  # in one round; of two equal texts the one on fewer ladders, or the worse, fails
+            waves = [sorted((step.level for step in wave), reverse=True) for wave in schedule(self.n_rungs)]
+            return [self._job(level) for wave in waves for level in wave if level in missing]
+        if extremes := [level for level in missing if level in (1, self.n_rungs)]:
+            return [self._job(level) for level in extremes]
+        jobs, there = [], sorted(level for level, rung in self.rungs.items() if rung.text)
+        for worse, better in pairwise(there):
+            if between := [level for level in missing if worse < level < better]:
+                jobs.append(self._job(between[0], self.rungs[worse].text, self.rungs[better].text))
+        for level in missing:
+            if not there or not there[0] < level < there[-1]:
+                lost = " and ".join(f"rung {end}" for end in (1, self.n_rungs) if end not in there)
                 provenance = {"writer": writer.name, "context_sha256": text_hash(self.context.text)}
-                self.rungs[step.level] = job.failed(f"it is written from {failed}, which failed", provenance)
-            else:
-                jobs.append(replace(job, worse=parents[0].text, better=parents[1].text) if parents else job)
+                reason = f"it would be written between two rungs, and {lost} failed"
+                self.rungs[level] = self._job(level).failed(reason, provenance)
         return jobs
+
+    def _job(self, level: int, worse: str = "", better: str = "") -> Job:
+        others = tuple(rung.text for rung in self.rungs.values() if rung.text)
+        text, attempt = self.again if self.again and level == self.levels[0] else ("", 0)
+        others = (*others, text) if text else others
+        if level in self.open:
+            return replace(self.open[level], others=others)
+        return Job(self.context, self.attribute, level, self.n_rungs, worse, better, others, attempt + 1)
 
 
 def write_rungs(task: Task, drafts: Sequence[Draft], writer: Writer, progress: Progress | None = None) -> None:
-    """Write what is missing of all drafts, wave by wave."""
-    for wave in zip_longest(*(_waves(draft.n_rungs, writer) for draft in drafts), fillvalue=()):
-        steps = list(zip(drafts, wave, strict=True))
-        due = [(draft, job) for draft, own in steps for job in draft.jobs(own, writer)]
-        n_orphans = sum(step.level in draft.levels for draft, own in steps for step in own) - len(due)
-        if progress and n_orphans:
-            progress(n_orphans)
-        written = writer.write(task, [job for _, job in due], progress) if due else []
+    """Write what is missing of all drafts, in rounds. progress : told of each rung once, when it is first asked for."""
+    while n_missing := sum(len(draft.missing) for draft in drafts):
+        due = [(draft, job) for draft in drafts for job in draft.jobs(writer)]
+        n_lost = n_missing - sum(len(draft.missing) for draft in drafts)
+        tell = _up_to(n_lost + sum(not job.refused for _, job in due), progress)
+        tell(n_lost)
+        written = writer.write(task, [job for _, job in due], tell) if due else []
         for (draft, job), rung in zip(due, written, strict=True):
-            draft.rungs[job.level] = rung
+            if isinstance(rung, Job):
+                draft.open[job.level] = rung
+            else:
+                draft.rungs[job.level] = rung
 
 
-def _waves(n_rungs: int, writer: Writer) -> tuple[tuple[Step, ...], ...]:
-    waves = schedule(n_rungs)
-    if writer.needs_parents:
-        return waves
-    # One wave, still coarse to fine: of two equal texts the one on fewer ladders fails.
-    return (tuple(step for wave in waves for step in sorted(wave, key=lambda step: -step.level)),)
+def _up_to(most: int, progress: Progress | None) -> Progress:
+    def tell(n: int) -> None:
+        nonlocal most
+        n = min(n, most)
+        most -= n
+        if progress and n:
+            progress(n)
+
+    return tell
 
 
 def _unique(contexts: Sequence[Context]) -> list[Context]:

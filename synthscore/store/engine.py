@@ -20,8 +20,8 @@ from .answers import VERDICTS, Stored
 from .file import Store
 
 BATCH_S = 15.0  # how long a batch should take: what a killed run loses
-# Questions in a batch; a text costs as much as tens of verdicts.
-LEAST: dict[Kind, int] = {"labels": 256, "text": 16, "tokens": 256}
+# Questions in a batch; a text costs as much as tens of verdicts, minutes on a small machine.
+LEAST: dict[Kind, int] = {"labels": 256, "text": 4, "tokens": 256}
 MOST = 8192
 _GROWTH = 4  # a batch is at most so many times as large as the one before: a pace may have been luck
 
@@ -43,7 +43,7 @@ class StoredEngine:
     stored before the next is asked: a killed run resumes. Rows that failed are not stored.
 
     batch_size : questions in a batch. None: as many as take about 15 s at the pace of the last batch, because a batch
-        that ends within a context makes the engine compute its beginning once more; 256 (texts: 16) to 8192
+        that ends within a context makes the engine compute its beginning once more; 256 (texts: 4) to 8192
     """
 
     def __init__(self, engine: Engine, store: Store, batch_size: int | None = None) -> None:

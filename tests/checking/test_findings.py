@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from synthscore.checking import texts
 from synthscore.checking.findings import MEANING, Finding, judged_findings, last_written
 from synthscore.checking.positions import place_rungs
 from synthscore.checking.rungs import ask_rungs
-from synthscore.checking.texts import text_findings
 from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
@@ -23,6 +23,7 @@ from tests import factories
 from tests.fakes import FakeEngine
 
 TEMPLATES = Templates(load_task("summarization"))
+ANY_LENGTH = replace(TEMPLATES.task, words=())
 ARTICLE = (
     "The town library of Aldham will open on Sundays from May. The council voted for the plan by nine votes to four. "
     "Volunteers will staff the desk, and two librarians will be on call. Visitors had asked for longer hours."
@@ -44,6 +45,10 @@ def ladder(texts=TEXTS, context_id="c1", writer="prompt", model=""):
 
 def changed(level, text, **more):
     return ladder([text if place == level else each for place, each in enumerate(TEXTS, 1)], **more)
+
+
+def text_findings(ladder, judge="", task=ANY_LENGTH):
+    return texts.text_findings(ladder, judge, task)
 
 
 def kinds(findings):
@@ -78,11 +83,12 @@ def test_small_differences_are_only_noted_where_the_writer_makes_them_on_purpose
         assert kinds(text_findings(changed(4, near, writer=writer))) == [("near-duplicate", (4, 5), flagged)]
 
 
-def test_a_sentence_of_the_context_is_noted_and_the_whole_context_flagged():
+def test_a_copy_of_the_context_is_found_and_the_best_rung_may_be_made_of_its_sentences():
     sentence = ARTICLE.split(". ")[0] + "."
-    assert kinds(text_findings(changed(2, sentence))) == [("copied", (2,), False)]
+    assert kinds(text_findings(changed(2, sentence))) == [("copied", (2,), True)]
+    assert kinds(text_findings(changed(2, sentence.upper(), writer="degrade"))) == [("copied", (2,), False)]
+    assert text_findings(changed(5, sentence)) == []
     assert kinds(text_findings(changed(5, ARTICLE))) == [("copied", (5,), True)]
-    assert kinds(text_findings(changed(5, ARTICLE.upper(), writer="degrade"))) == [("copied", (5,), True)]
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def ladder(context_id, attribute="coherence", task="summarization", n_rungs=5, f
         attribute,
         task,
         n=n_rungs,
-        text="A text of quality {quality}.",
+        text="A text of quality {quality}, which is all of it.",
         qualities=order,
         failed=failed,
         reason="the model refused",

@@ -10,6 +10,8 @@ from synthscore.judging.tasks import load_task
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 from tests.cli.given import shown
+from tests.engines.test_decisions import Decider
+from tests.engines.test_reward import KINDS, save
 from tests.servers import Liar, refusal
 
 
@@ -90,3 +92,19 @@ def test_doctor_says_what_a_server_reports_and_marks_what_is_only_a_bound(capsys
         )
         assert main(["doctor", "--model", server.url, "--max-unreported", "0.001"]) == 1
         shown(capsys.readouterr().out, "or raise max_unreported (--max-unreported)")
+
+
+def test_doctor_shows_a_reward_model_what_each_text_is_the_reply_to(tmp_path, capsys):
+    config, tokenizer = KINDS["llama"]
+    _, folder = save(tmp_path, config, tokenizer())
+    main(["doctor", "--model", folder])  # of random weights: it may see the order or not
+    out = capsys.readouterr().out
+    shown(out, "to which each text is shown as the reply", "as good as can be", "backend:reward", "tau:rungs")
+    assert "Verdict:" not in out
+    assert "How probable they are together is not reported" in out
+
+
+def test_doctor_shows_what_a_decision_model_is_given_not_what_it_reads(capsys):
+    with Liar(Decider()) as server:
+        assert main(["doctor", "--model", server.url]) == 1, "it says Better whatever is shown"
+    shown(capsys.readouterr().out, "which puts its own words around it", "0.500 0.300 0.200 ?", "mass:unreported")

@@ -11,6 +11,17 @@ from synthscore.ladders.references import References
 from tests.cli.given import CONTEXTS, score, shown, target, write
 
 
+def many_words(prompt, seed):
+    """A summary is not so short as seed_writer's texts."""
+    return f"Text {seed} has {' '.join(f'word{seed * k % 9973}' for k in range(1, 8))}."
+
+
+@pytest.fixture
+def engine(engine):
+    engine.writer = many_words
+    return engine
+
+
 @pytest.fixture
 def damage(monkeypatch):
     """Damage that always finds something to damage."""
@@ -149,8 +160,46 @@ def test_a_file_of_targets_without_their_contexts_is_not_taken_for_one_of_contex
     shown(capsys.readouterr().err, "this row is a target", "holds no context")
 
 
+@pytest.mark.parametrize("killed_in", ["manifest.json", "ladders.parquet", "README.md"])
+def test_a_run_that_is_killed_while_it_saves_can_be_repeated(damage, monkeypatch, killed_in):
+    from synthscore.ladders import references
+
+    def killed(path):
+        if Path(path).name == killed_in:
+            Path("ladders").mkdir(exist_ok=True)
+            Path("ladders", f".{killed_in}.1.tmp").write_text("half")
+            raise KeyboardInterrupt
+        return replacing(path)
+
+    contexts("c1")
+    replacing = references.replacing
+    monkeypatch.setattr(references, "replacing", killed)
+    assert generate("--rungs", "3") == 130
+    monkeypatch.setattr(references, "replacing", replacing)
+    assert generate("--rungs", "3") == 0
+    assert main(["references", "verify", "ladders"]) == 0
+
+
+def test_what_a_check_would_find_is_said_with_the_attempts(engine, damage, capsys):
+    texts = iter(("", *(f"{many_words(None, seed)[:-1]}," for seed in range(3))))
+    engine.writer = lambda prompt, seed: next(texts)
+    contexts("c1")
+    assert generate("--model", "fake", "--rungs", "3") == 0
+    shown(
+        capsys.readouterr().err,
+        "3 rungs written, 0 failed, in 4 attempts",
+        "findings in 1 of 1 ladder: unfinished in 1",
+        "references check ladders --no-judge",
+    )
+    contexts("c2")
+    assert generate("--rungs", "2") == 0
+    told = capsys.readouterr().err
+    assert "attempts" not in told
+    assert "findings" not in told
+
+
 def test_failed_rungs_are_counted_with_their_reasons(engine, capsys):
-    engine.writer = lambda prompt, seed: "" if "best" in prompt.text else f"Text {seed}."
+    engine.writer = lambda prompt, seed: "" if "best" in prompt.text else many_words(prompt, seed)
     contexts("c1", "c2")
     assert generate("--model", "fake", "--rungs", "2") == 3
     shown(capsys.readouterr().err, "2 rungs written, 2 failed", "2 x ")

@@ -21,7 +21,7 @@ def test_check_names_what_is_wrong_and_what_to_do(engine, folder, capsys):
     assert rows[1][6:] == ["1"]
     assert rows[2][:5] == ["summarization", "fluency", "1", "1", "1"]
     assert rows[3][:4] == ["all", "3", "2", "2"]
-    assert "5 5 5 5 5" in out.partition("From the worst rung to the best")[2]
+    assert "10 10 10 10 10" in out.partition("From the worst rung to the best")[2]
     shown(out, "1 x inverted", "1 x failed", "-> repair it", "Most at fault (2 of 2)")
     shown(out, "c2/coherence 1 +1.00 2 +1.00 3 -1.00 4 +1.00 5", "inverted 3-4: margin -1.00", "failed 1: the model")
     shown(err, "3 ladders, 52 questions; 2 flagged", "orders:2", "template:", "protocol:compare", "scale.json")
@@ -95,7 +95,7 @@ def test_a_judge_that_answers_nothing_makes_no_scale(engine, references, capsys)
     assert main(["references", "check", "ladders", "-o", "checks.jsonl", "--positions", "scale.json"]) == 1
     assert read("checks.jsonl")[0]["positions"] == [None] * 5
     out, err = capsys.readouterr()
-    shown(out, "summarization coherence - - - - 5", "answered nothing", "3 x unanswered")
+    shown(out, "summarization coherence - - - - 10", "answered nothing", "3 x unanswered")
     shown(err, "no positions", "summarization/coherence", "answered nothing")
     assert not Path("scale.json").exists()
 

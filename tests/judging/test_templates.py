@@ -48,6 +48,7 @@ def test_every_template_renders_for_every_attribute_and_holds_each_text_once(tas
         rendered = {
             "extreme": templates.extreme(ARTICLE, attribute, best=False),
             "between": templates.between(ARTICLE, attribute, worse="<W>", better="<B>"),
+            "again": templates.extreme(ARTICLE, attribute, best=False, again="copied"),
             "compare": templates.compare(ARTICLE, attribute, target="<T>", reference="<R>"),
             "yes_no": templates.yes_no(ARTICLE, attribute, target="<T>", reference="<R>"),
             "choose": templates.choose(ARTICLE, attribute, first="<F>", second="<S>"),

@@ -16,13 +16,13 @@ from synthscore.judging.tasks import load_task
 from synthscore.ladders import degraded as module
 from synthscore.ladders import prompted
 from synthscore.ladders.degraded import DegradedWriter
-from synthscore.ladders.prompted import PromptedWriter, clean
+from synthscore.ladders.prompted import PromptedWriter
 from synthscore.ladders.write import Job, Step, generate_ladders, schedule
 from synthscore.signature import text_hash
 from synthscore.types import Context, Rung
 from tests.fakes import FakeEngine, seed_writer
 
-TASK = load_task("summarization")
+TASK = replace(load_task("summarization"), words=())
 FERRY = Context(
     "ferry",
     "The car ferry Marrin Star lost power on Tuesday evening with 212 passengers on board. The captain said that a "
@@ -49,6 +49,7 @@ LIBRARY = Context(
 CONTEXTS = (FERRY, LIBRARY)
 ATTRIBUTES = ("coherence", "fluency")
 GREEDY = Sampling(temperature=0.0)
+GOOD_ONE = "The ferry lost power, and two tugs came. Nobody was hurt."
 
 
 def ladders(engine, contexts=CONTEXTS, attributes=ATTRIBUTES, n_rungs=5, task=TASK, **options):
@@ -231,24 +232,78 @@ def test_only_rejected_rungs_are_asked_again_together_and_with_new_seeds():
 @given(st.sets(st.integers(0, 15)), st.integers(1, 4))
 @example(set(range(16)), 3)
 @settings(max_examples=30)
-def test_a_rung_that_fails_holds_no_text_but_a_reason_and_takes_its_children_with_it(bad, max_attempts):
+def test_a_rung_that_fails_holds_no_text_but_a_reason_and_is_between_no_others(bad, max_attempts):
     def write(prompt: Prompt, seed: int) -> str:
         return "I'm sorry, but I can't." if seed % 16 in bad else seed_writer(prompt, seed)
 
     engine = FakeEngine(writer=write)
     [made] = ladders(engine, [FERRY], ["fluency"], 9, max_attempts=max_attempts)
-    for step in flat(9):
-        rung = made.rungs[step.level - 1]
-        lost = [parent for parent in step.parents if made.rungs[parent - 1].status == "failed"]
-        if lost:
-            assert rung.reason == "it is written from " + " and ".join(f"rung {p}" for p in lost) + ", which failed"
+    lost = [f"rung {end}" for end in (1, 9) if made.rungs[end - 1].status == "failed"]
+    for rung in made.rungs:
+        if lost and rung.level not in (1, 9):
+            assert rung.reason == f"it would be written between two rungs, and {' and '.join(lost)} failed"
         elif rung.status == "failed":
             assert rung.reason == f"it is a refusal (attempt {max_attempts}, the last)"
             assert rung.provenance["attempt"] == max_attempts
+        elif rung.parents:
+            level = {text_hash(other.text): other.level for other in made.usable}
+            assert level[rung.parents[0]] < rung.level < level[rung.parents[1]]
         assert (rung.status == "failed") == (rung.text == "")
         assert "sorry" not in repr(rung)
     if len(bad) == 16:
         assert engine.n_written == 2 * max_attempts
+
+
+def test_a_rung_whose_middle_failed_is_written_between_the_nearest_that_exist():
+    def write(prompt: Prompt, seed: int) -> str:
+        return "" if len(engine.written) in (3, 4) else seed_writer(prompt, seed)
+
+    engine = FakeEngine(writer=write)
+    [made] = ladders(engine, [FERRY], ["fluency"], 5, max_attempts=2)
+    assert [rung.status for rung in made.rungs] == ["ok", "ok", "failed", "ok", "ok"]
+    hashes = [text_hash(rung.text) for rung in made.rungs]
+    assert made.rungs[1].parents == (hashes[0], hashes[4])
+    assert made.rungs[3].parents == (hashes[1], hashes[4]), "one after the other, or the two would be asked for alike"
+
+
+class Spied(FakeEngine):
+    """Keeps the questions of each call."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.rounds: list[Sequence[Question]] = []
+
+    def answer(self, questions, progress=None):
+        self.rounds.append(questions)
+        return super().answer(questions, progress)
+
+
+def test_a_text_that_is_asked_for_again_does_not_hold_up_other_ladders():
+    def write(prompt: Prompt, seed: int) -> str:
+        late = "Aldham" in prompt.text and "worst possible" in prompt.text and len(engine.rounds) < 4
+        return "" if late else seed_writer(prompt, seed)
+
+    engine = Spied(writer=write)
+    made = ladders(engine, attributes=["fluency"])
+    assert all(len(ladder.usable) == 5 for ladder in made)
+    ferry = [sum("Marrin" in question.prompt.text for question in asked) for asked in engine.rounds]
+    library = [sum("Aldham" in question.prompt.text for question in asked) for asked in engine.rounds]
+    assert (ferry, library) == ([2, 1, 2, 0, 0, 0], [2, 1, 1, 1, 1, 2])
+
+
+def test_a_text_is_asked_for_again_warmer_and_in_other_words():
+    engine = Spied(
+        writer=lambda prompt, seed: GOOD_ONE if "between" in prompt.text or "best" in prompt.text else "Bad."
+    )
+    [made] = ladders(engine, [FERRY], ["fluency"], 3, max_attempts=3)
+    assert made.rungs[1].reason.startswith("it is the same as another rung")
+    middle = [question for asked in engine.rounds for question in asked if "between" in question.prompt.text]
+    assert [question.sampling.temperature for question in middle] == [0.7, 0.85, 1.0]
+    assert "other words" not in middle[0].prompt.text
+    assert all("other words" in question.prompt.text for question in middle[1:])
+    assert made.rungs[1].provenance["warmed_to"] == 1.0
+    assert made.rungs[1].provenance["temperature"] == 0.7
+    assert made.rungs[1].provenance["prompt_sha256"] == text_hash(middle[2].prompt.text, "")
 
 
 def test_greedy_decoding_is_asked_once_and_says_so():
@@ -271,7 +326,7 @@ def test_a_row_that_the_engine_cannot_answer_fails_alone_without_another_attempt
     assert len(ferry.usable) == 5
     assert [rung.status for rung in library.rungs] == ["failed", "failed", "failed", "failed", "ok"]
     assert library.rungs[0].reason == "the prompt has 9000 tokens, the model takes 1024"
-    assert library.rungs[3].reason == "it is written from rung 3, which failed"
+    assert library.rungs[3].reason == "it would be written between two rungs, and rung 1 failed"
 
 
 def test_two_rungs_of_a_ladder_are_never_the_same_text():
@@ -283,132 +338,6 @@ def test_two_rungs_of_a_ladder_are_never_the_same_text():
         FakeEngine(writer=lambda prompt, seed: "abcde"[seed % 5]), [FERRY], ["fluency"], 5, max_attempts=99
     )
     assert len(set(texts([made])[0])) == 5
-
-
-# ---------------------------------------------------------------------------------------------------- cleaning
-
-GOOD = "The ferry lost power. Nobody was hurt."
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"  {GOOD}\n\n",
-        f"Here is the summary:\n{GOOD}",
-        f"Here’s a new summary of the article, halfway in quality:\n\n{GOOD}",
-        f"**Here are two sentences of text:**\n{GOOD}",
-        f"Sure! Here is the worst possible summary:\n{GOOD}",
-        f"Sure:\n{GOOD}",
-        f"Certainly, this is a summary between the two:\r\n{GOOD}",
-        f"Of course! Here you go:\n{GOOD}",
-        f"The worst possible summary:\n{GOOD}",
-        f"The summary between them:\n{GOOD}",
-        f"## Summary:\n{GOOD}",
-        f'"{GOOD}"',
-        f"“{GOOD}”",
-        f"'{GOOD}'",
-        f'Here is the summary:\n\n"{GOOD}"',
-    ],
-)
-def test_what_surrounds_a_text_is_taken_off(text):
-    assert clean(text, "stop", text_noun="summary") == (GOOD, "")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Sure, I would love to go!",
-        "Sure, bring these:\nbread, cheese and a knife.",
-        "Okay, one question:\nwhy an octopus?",
-        "Here is what she packed:\nA rope. A lamp.",
-        "Here is my summary: the ferry lost power.",
-        "Listen:\nI was there.",
-        "Here is a story.\nIt ended.",
-        "The best of it:\nthe sea.",
-        "Here is the summary:",
-        "Here is the summary:\nHere is the story:\nIt ended."[21:],
-        '"Run," she said. "Now."',
-        '"Run!" she said.',
-        'She said "run".',
-        "'Tis the season, they say, of the 'best' stories'",
-        "“One” and “two”",
-        "I'm sorry to hear that! How is he?",
-        "I cannot believe that you met an octopus.",
-        "I can't help but wonder what it thinks.",
-        "As an artist she was unknown.",
-        "A robot said: I cannot help with that.",
-    ],
-)
-def test_a_text_that_only_looks_like_an_announcement_a_quotation_or_a_refusal_is_left_as_it_is(text):
-    expected = "It ended." if text.startswith("Here is the story:\n") else text
-    assert clean(text, "stop", text_noun="response") == (expected, "")
-
-
-def test_an_apostrophe_is_not_a_quotation_mark():
-    assert clean("'It's late.'", "stop")[0] == "It's late."
-
-
-def test_only_one_announcing_line_is_dropped():
-    assert clean("Here is the summary:\nThe summary:\nIt ended.", "stop")[0] == "The summary:\nIt ended."
-
-
-@pytest.mark.parametrize("text", ["", " \n", "...", '""', "“ ”", "Here is the summary:\n\n—"])
-def test_an_empty_text_is_rejected(text):
-    assert clean(text, "stop") == (None, "it is empty")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I'm sorry, but this goes against my guidelines.",
-        "I’m sorry, but I can’t help with that.",
-        "I am very sorry, but no.",
-        "I'm sorry, I can't assist with that request.",
-        "I cannot write a bad summary.",
-        "I can't help with that.",
-        "I am not able to provide one.",
-        "I cannot.",
-        "As an AI, I have no opinion.",
-        "as an AI language model I must not.",
-        "I apologize, but I cannot fulfill this request.",
-        '"I cannot do that."',
-        "Here is the summary:\nI'm sorry, but I won't.",
-    ],
-)
-def test_a_refusal_is_rejected(text):
-    assert clean(text, "stop") == (None, "it is a refusal")
-
-
-@pytest.mark.parametrize("parent", [GOOD, f" {GOOD.upper()}\n", "The ferry  lost power.\nNobody was hurt."])
-def test_a_copy_of_a_parent_is_rejected(parent):
-    text, reason = clean(f'"{GOOD}"', "stop", ["Another.", parent])
-    assert text is None
-    assert "same" in reason
-    assert clean(GOOD, "stop", ["Another.", GOOD[:-1]]) == (GOOD, "")
-
-
-@pytest.mark.parametrize(
-    ("text", "kept"),
-    [
-        ("The ferry lost power. Nobody", False),
-        ("It lost power,", False),
-        ("“No!” he", False),
-        ("It lost power.", True),
-        ("(It lost power.)", True),
-        ("He said “no!”", True),
-        ("And then…", True),
-    ],
-)
-def test_a_cut_text_is_kept_only_if_it_ends_with_a_sentence(text, kept):
-    assert (clean(text, "length")[0] == text) is kept
-    assert clean(text, "stop")[0] == text
-
-
-@given(st.text(max_size=60), st.sampled_from(["stop", "length"]), st.lists(st.text(max_size=5), max_size=2))
-def test_cleaning_gives_a_stripped_part_of_the_text_or_a_reason(text, finish_reason, parents):
-    made, reason = clean(text, finish_reason, parents)
-    assert (made is None) == bool(reason)
-    assert made is None or (made in text and made == made.strip() and made not in parents)
 
 
 # ---------------------------------------------------------------------------------------------------- keys

@@ -279,7 +279,7 @@ def test_a_batch_of_texts_is_small_and_adapts_on_its_own(store, clock):
     engine = StoredEngine(inner, store)
     generate(engine, prompts(*range(76)), SAMPLING, [0] * 76)
     label_log_probs(engine, prompts(*range(300)), LABELS)
-    assert [size for _, size in inner.calls] == [16, 30, 30, 256, 44]
+    assert [size for _, size in inner.calls] == [4, 16, 30, 26, 256, 44]
 
 
 def test_a_batch_size_that_is_named_stays(store, clock):
