@@ -262,7 +262,7 @@ def _over(points: Points, level: Level, statistic: Statistic, of_equal_ratings: 
         one, other = x[rows], y[rows]
         if level == "system":
             texts: FloatArray = np.bincount(system[rows], minlength=system.max() + 1).astype(np.float64)
-            sums = np.stack([np.bincount(system[rows], side, len(texts)) for side in (one, other)])
+            sums: FloatArray = np.stack([np.bincount(system[rows], side, len(texts)) for side in (one, other)])
             one, other = means(sums, np.stack([texts, texts]))[:, texts > 0]
         if len(one) < least:
             return np.nan, False
