@@ -10,8 +10,9 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from importlib import import_module
 from typing import Any
 
@@ -20,7 +21,7 @@ from cyclopts import App, CycloptsError, Parameter
 from .._version import __version__
 from ..errors import InputError, SynthscoreError
 from .messages import Messages
-from .options import BROKEN_PIPE, ERROR, INTERRUPTED, OK, USAGE, UsageError
+from .options import BROKEN_PIPE, ERROR, INTERRUPTED, OK, USAGE, UsageError, usage
 
 HELP = """
 Absolute quality scores for generated texts: a judge model compares each text with a ladder of synthetic references;
@@ -132,6 +133,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except InputError as error:  # of a group of options that is a noun of the library
             raise UsageError(str(error)) from error
         messages = given.arguments.get("messages", messages)
+        _require_apart(given.arguments)
         with _plain_warnings():
             code = verb(*given.args, **given.kwargs)
         sys.stdout.flush()
@@ -147,6 +149,35 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         print(f"{type(error).__name__}: {' '.join(str(error).split())}", file=sys.stderr)
         return USAGE if isinstance(error, UsageError) else ERROR
+
+
+OUTPUTS = ("output", "dropped", "unsure", "save_scale")
+"""Options that name what is written."""
+
+
+def _require_apart(options: Mapping[str, Any]) -> None:
+    """raises : UsageError where a file that is written is another file of the command, read or written"""
+    written: dict[str, str] = {}
+    others: dict[str, str] = {}
+    for name, value in _values(options):
+        if isinstance(value, str):
+            (written if name in OUTPUTS else others)[name.replace("_", "-")] = value.removeprefix("recorded:")
+    if written:
+        from ..io.write import require_apart
+
+        with usage():
+            require_apart(written, others)
+
+
+def _values(options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Each value by its option; groups of options and lists taken apart."""
+    for name, value in options.items():
+        if is_dataclass(value):
+            yield from _values({each.name: getattr(value, each.name) for each in fields(value)})
+        elif isinstance(value, list | tuple):
+            yield from ((f"{name} {index}", one) for index, one in enumerate(value, 1))
+        else:
+            yield name, value
 
 
 def _plain(argv: Sequence[str], error: CycloptsError) -> str:

@@ -53,6 +53,34 @@ def require_format(out: str | os.PathLike[str]) -> str:
     return name
 
 
+def require_apart(outputs: Mapping[str, str], others: Mapping[str, str] | None = None) -> None:
+    """No output is another file of the same command: it would be destroyed, or both would be written into one another.
+
+    outputs, others : what a file is called -> its path; "-" is none, and neither is a folder
+    raises : InputError (field "paths"), also for links to one file
+    """
+    others = others or {}
+    files = [(name, path) for name, path in [*outputs.items(), *others.items()] if path != "-"]
+    for index, (name, path) in enumerate(files[: sum(path != "-" for path in outputs.values())]):
+        for other, second in files[index + 1 :]:
+            if _same_file(path, second):
+                both = repr(path) if path == second else f"{path!r} and {second!r}, the same file"
+                raise InputError(
+                    f"{name} and {other} are both {both}, expected files of their own: what is written would replace "
+                    "what is read, or the other output. Name another file",
+                    field="paths",
+                    value=path,
+                )
+
+
+def _same_file(one: str, other: str) -> bool:
+    if os.path.isdir(one):
+        return False
+    if os.path.exists(one) and os.path.exists(other):
+        return os.path.samefile(one, other)
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
 def write_stdout(data: bytes) -> bool:
     """To stdout, which in a notebook takes only text."""
     buffer = getattr(sys.stdout, "buffer", None)

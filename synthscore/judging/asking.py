@@ -119,6 +119,11 @@ class Asking:
                 raise unusable(name, value, "a number from 0 to 1")
 
     @property
+    def template(self) -> str:
+        """The name of the prompt."""
+        return "yes_no" if self.protocol == "yes_no_two_sided" else self.protocol
+
+    @property
     def n_orders(self) -> int:
         return 2 if self.both_orders else 1
 
@@ -134,7 +139,7 @@ class Asking:
 
     def signature(self, engine: Engine, templates: Templates) -> Signature:
         """What verdicts depend on."""
-        template: str = "yes_no" if self.protocol == "yes_no_two_sided" else self.protocol
+        template = self.template
         if rewarded := gives_rewards(engine):
             template = "likelihood"
         return Signature.of(synthscore=__version__, **dict(engine.signature.parts)).with_(
@@ -191,6 +196,8 @@ class Inquiry:
             reply_to = cache(templates.reply_to)
             places = [(reply_to(pair.context, pair.attribute), pair.target, pair.reference) for pair in pairs]
             self._rewards = Rewards(places, engine, on_ladders=on_ladders)
+        else:
+            templates.require_texts(asking.template)
         self._calls: list[tuple[IntArray, LabelLogProbs]] = []  # rows of Verdicts.answers, and what was answered
 
     @property
@@ -330,7 +337,8 @@ def both_in_one(by_order: FloatArray, protocol: ProtocolName) -> FloatArray:
     by_order : float64, shape (n_orders, ..., 3), as of `read_verdicts`, the second turned. returns : shape (..., 3)
     """
     if len(by_order) == 1:
-        return by_order[0].copy()
+        alone: FloatArray = by_order[0].copy()
+        return alone
     if protocol == "yes_no_two_sided":
         yes: FloatArray = _log_mean(np.stack([by_order, 1 - by_order], axis=-1))[..., 0]
         return yes

@@ -47,6 +47,7 @@ class Templates:
         self.task = task
         self.name = str(templates)
         self._folders = _folders(task, templates)
+        self._checked: set[str] = set()
         self._environment = ImmutableSandboxedEnvironment(
             loader=jinja2.FileSystemLoader(self._folders),
             undefined=jinja2.StrictUndefined,
@@ -91,6 +92,26 @@ class Templates:
         """Asks for a whole number from `low` to `high`, the best. template : "rate", or another file of the set."""
         return self.render(template, context, attribute, text=text, low=str(low), high=str(high))
 
+    def require_texts(self, name: str) -> None:
+        """raises : TemplateError for a question about two texts that does not show each of them exactly once"""
+        if name in self._checked:
+            return
+        shown = ("first", "second") if name == "choose" else ("target", "reference")
+        marks = {text: f"<the {text}, a text to judge>" for text in shown}
+        for attribute, facts in product(self.task.attributes.values(), ("", "<facts>")):
+            texts: dict[str, str] = marks if name == "choose" else _pair(**marks)
+            more = {"prediction": attribute.better} if name == "yes_no" else {}
+            prompt = self.render(name, Context("probe", "<context>", facts), attribute, **texts, **more)
+            for text, mark in marks.items():
+                if (n := (prompt.text + prompt.prefill).count(mark)) != 1:
+                    raise TemplateError(
+                        f"template {self.name}/{name}.jinja (task {self.task.name!r}) shows the {text} {n} times in a "
+                        f"prompt about {attribute.name}, expected exactly once. Write {{{{ {text} }}}} where the text "
+                        "is to stand",
+                        template=name,
+                    )
+        self._checked.add(name)
+
     def hash(self, name: str) -> str:
         """12 hex digits that change when any prompt of this template would: wording, nouns, attribute phrases."""
         digest = hashlib.sha256()
@@ -116,6 +137,7 @@ class Templates:
     def replaced(self, name: str, source: str, label: str) -> Templates:
         """The same set with another template of this name. label : what its own name gets added"""
         other = copy(self)
+        other._checked = set()
         other.name = f"{self.name}+{label}"
         own = jinja2.DictLoader({f"{name}.jinja": source})
         other._environment = self._environment.overlay(

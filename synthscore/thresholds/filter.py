@@ -22,7 +22,7 @@ from ..errors import InputError, Reasons, SynthscoreWarning
 from ..io.fields import Row
 from ..io.files import RowBatch, Source, read_batches
 from ..io.outputs import Outputs
-from ..io.write import json_line, require_format
+from ..io.write import json_line, require_apart, require_format
 from ..judging.asking import Asking
 from ..ladders.references import References
 from ..scoring.anchored.mode import Anchored
@@ -147,6 +147,7 @@ def filter(
     paths = {name: str(path) for name, path in named.items() if path is not None}
     for path in paths.values():
         require_format(path)
+    require_apart(paths, {"rows": os.fspath(rows)} if isinstance(rows, str | os.PathLike) else {})
     check(references, rule, task=task, attribute=attribute, scoring=scoring, paths=paths)
     alone = isinstance(scoring, Paper) or scoring.scale is not None
     found = Filtered()
@@ -191,10 +192,7 @@ def check(
         needs errors which paper scores have not ("alpha") and a threshold off the scale ("threshold"); LadderError
     """
     paths = paths or {}
-    if len({os.path.realpath(path) for path in paths.values()}) < len(paths):
-        names = " and ".join(f"{name} rows to {path}" for name, path in paths.items())
-        seen = f"cannot write {names}: two of these are one file. Give each a file of its own"
-        raise InputError(seen, field="paths", value=paths)
+    require_apart(paths)
     held = held_attributes(references, task, None if attribute is None else [attribute])
     names_ = list(dict.fromkeys(name for attributes in held.values() for name in attributes))
     if len(names_) != 1:

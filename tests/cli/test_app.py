@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -176,3 +177,26 @@ def test_a_verb_or_an_option_of_former_versions_names_what_to_use_instead(capsys
 def test_a_value_that_is_called_as_an_option_once_was_is_a_value(capsys, references):
     assert main(["references", "show", "card", "diff"]) == ERROR
     assert "any more" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "filter x.jsonl --references L --min-score 3 -o x.jsonl",
+        "filter x.jsonl --references L --min-score 3 -o kept.jsonl --dropped x.jsonl",
+        "filter y.jsonl --references L --min-score 3 -o kept.jsonl --dropped ./kept.jsonl",
+        "score x.jsonl --references L -o x.jsonl",
+        "score x.jsonl --references L -o link.jsonl",
+        "score y.jsonl --references L -o x.jsonl --store x.jsonl",
+        "score y.jsonl --references L -o x.jsonl --model recorded:x.jsonl",
+        "calibrate x.jsonl --guarantee precision>=.9 -o x.jsonl",
+        "report x.jsonl -o x.jsonl",
+    ],
+)
+def test_no_output_is_another_file_of_the_command(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("x.jsonl").write_text("not to be lost\n")
+    Path("link.jsonl").symlink_to("x.jsonl")
+    assert main(command.split()) == 2
+    assert "expected files of their own" in capsys.readouterr().err
+    assert Path("x.jsonl").read_text() == "not to be lost\n"

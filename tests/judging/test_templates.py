@@ -242,3 +242,21 @@ def test_an_unknown_task_or_attribute_names_those_that_exist():
         load_task("summarisation")
     with pytest.raises(TaskError, match=r"no attribute 'humour'.*coherence"):
         load_task("story").attribute("humour")
+
+
+@pytest.mark.parametrize(
+    ("name", "template", "seen"),
+    [
+        ("compare", "{{ context }} fixed", "shows the target 0 times"),
+        ("compare", "", "shows the target 0 times"),
+        ("compare", "{{ target }} {{ reference }} {{ reference }}", "shows the reference 2 times"),
+        ("choose", "{{ first }} {% if facts %}{{ second }}{% endif %}", "shows the second 0 times"),
+        ("yes_no", "{{ target }} {{ prediction }}", "shows the reference 0 times"),
+    ],
+)
+def test_a_question_shows_each_text_exactly_once_or_is_refused(name, template, seen, tmp_path):
+    (tmp_path / f"{name}.jinja").write_text(template)
+    with pytest.raises(TemplateError, match=f"{seen}.*expected exactly once"):
+        Templates(load_task("summarization"), tmp_path).require_texts(name)
+    for templates in TEMPLATE_SETS:
+        Templates(load_task("summarization"), templates).require_texts(name)

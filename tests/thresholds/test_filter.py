@@ -336,7 +336,7 @@ def test_two_processes_cannot_write_one_file(engine, capsys):
 def test_two_outputs_cannot_be_one_file(engine, capsys):
     write("targets.jsonl", rows(4))
     assert keep("--dropped", "./kept.jsonl") == 2
-    assert "two of these are one file" in capsys.readouterr().err
+    assert "are both" in capsys.readouterr().err
 
 
 def test_stdout_streams_and_nothing_stays_behind(engine, small, monkeypatch, capsys):
@@ -647,7 +647,7 @@ def test_a_judge_by_name_answers_through_the_store(engine):
 @pytest.mark.parametrize(
     ("options", "field", "seen"),
     [({"rule": 9.0}, "threshold", "the threshold 9 is outside"), ({"rule": AtLeast(3, 0.1)}, "alpha", "alpha needs"),
-     ({"kept": "a.jsonl", "dropped": "./a.jsonl"}, "paths", "two of these are one file")],
+     ({"kept": "a.jsonl", "dropped": "./a.jsonl"}, "paths", "are both")],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_before_anything_is_asked(options, field, seen):
     engine = FakeEngine(judge)
