@@ -330,7 +330,7 @@ def both_in_one(by_order: FloatArray, protocol: ProtocolName) -> FloatArray:
     by_order : float64, shape (n_orders, ..., 3), as of `read_verdicts`, the second turned. returns : shape (..., 3)
     """
     if len(by_order) == 1:
-        return by_order[0].copy()
+        return np.array(by_order[0])
     if protocol == "yes_no_two_sided":
         yes: FloatArray = _log_mean(np.stack([by_order, 1 - by_order], axis=-1))[..., 0]
         return yes
