@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.adaptive import EPS, QUARTILES, THRESHOLDS, Data, halves, place
-from synthscore.judging.asking import TURNED
+from synthscore.judging.asking import TURNED, both_in_one
 from synthscore.scoring.anchored import Answers
 from synthscore.scoring.anchored.adaptive import SameDecision, ask_in_rounds
 from synthscore.scoring.paper import paper_sum, rung_equivalent
@@ -189,7 +189,7 @@ def whole_ladders(data: Data) -> FloatArray:
 
 
 def paper_scores(data: Data) -> FloatArray:
-    better, worse, _ = np.moveaxis(data.said.mean(axis=2), -1, 0)
+    better, worse, _ = np.moveaxis(both_in_one(np.moveaxis(data.said, 2, 0), "compare"), -1, 0)
     return rung_equivalent(paper_sum(better, worse), data.said.shape[1])
 
 

@@ -5,18 +5,24 @@ from __future__ import annotations
 import math
 import textwrap
 import time
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from ..engine import Engine, Prompt, decides, gives_rewards
 from ..errors import EngineError
-from ..judging.asking import PROTOCOLS, Asking, Pair, ProtocolName, Verdicts, ask, prompt_of
+from ..judging.asking import PROTOCOLS, Pair, ProtocolName, Verdicts, ask, prompt_of
 from ..judging.templates import Templates
 from ..types import Context
 from .messages import Messages
-from .options import ERROR, JUDGE, OK, Answering, Running
-from .talk import counted
+from .options import ERROR, JUDGE, OK, Answering, Opening, Output
+from .talk import counted, table
+
+if TYPE_CHECKING:
+    from ..checking.judge import JudgeReport, Rate
+    from ..ladders.references import References
 
 CONTEXT = Context(
     "example",
@@ -32,66 +38,108 @@ BAD = (
     "repaired. Books is closing return and until it the slot."
 )
 
-N_SPEED = 32  # questions on one context
+N_PAIRS = 12  # of the hand-written ladders, unless others are named
 
 
 def doctor(
     *,
-    task: str = "summarization",
+    task: str | None = None,
     attribute: Annotated[str | None, Parameter(name=["--attribute", "-a"])] = None,
     protocol: ProtocolName = "compare",
+    ladders: str | None = None,
+    limit: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    output: Output | None = None,
     answering: Annotated[Answering, Parameter(name="*")] = Answering(),
     model: Annotated[str, Parameter(group="model", help=JUDGE)] = "nano",
-    opening: Running = Running(),
+    opening: Opening = Opening(),
     messages: Messages = Messages(),
 ) -> int:
-    """Can this model judge, and how fast?
+    """Can this model judge?
 
     For example:
       $ synthscore doctor
       $ synthscore doctor --model Qwen/Qwen3-0.6B --task dialogue --attribute naturalness
+      $ synthscore doctor --model Qwen/Qwen3-0.6B --ladders ladders/
 
     Loads a model and shows how it judges one small example: the prompt as the model sees it, the labels as tokens, what
-    it answers in both orders, what it would rather answer, and how fast it is. The exit code is 1 where it cannot
-    judge.
+    it answers in both orders, what it would rather answer. Then asks, in both orders, about a dozen pairs of texts of
+    which one is better, from the hand-written ladders, and says whether it can judge:
+
+      in order      pairs of which it finds the better text the better one; chance is half
+      one order     the same without --both-orders
+      contradicts   pairs of which it finds each text the better one (or each the worse), asked about it
+      prior         what it says whatever is shown, in nats: log P(better) - log P(worse), mean of both orders
+      signal        what it says about the texts: half the difference of the orders, root mean square
+
+    With --ladders, about all pairs of rungs of any ladders, by task and attribute, and what it makes of the
+    same pairs in another attribute, in which they are alike. The exit code is 1 where it cannot judge.
 
     Parameters
     ----------
     task
-        a task, or a folder with a task.toml
+        a task, or a folder with a task.toml (default: all that there are ladders of)
     attribute
-        which (default: the task's first)
+        which (default: all that there are ladders of)
     protocol
         how the judge is asked
+    ladders
+        references folder, or id of a hub dataset; answers are then kept (--store), so that a killed run goes on
+    limit
+        the most pairs, spread over attributes and distances (default: 12; with --ladders: all)
+    output
+        also write all figures, and each pair, to a JSON file
     """
-    from .. import engines
+    from ..checking.judge import examine
     from ..judging.tasks import load_task
 
-    known = load_task(task)
-    attribute = attribute or next(iter(known.attributes))
-    known.attribute(attribute)
+    known = load_task(task or "summarization")
+    known.attribute(attribute or next(iter(known.attributes)))
+    chosen, own = _ladders(ladders, known.name if task else None, task, attribute)
+    if ladders is None and opening.store is None:
+        opening = replace(opening, store="none")  # whoever asks how a model is does not mean how it was
     templates = Templates(known, answering.prompts)
-    engine = engines.open_engine(model, **opening.options)
-    _print_model(model, engine)
-    pairs = [Pair(CONTEXT, attribute, GOOD, BAD), Pair(CONTEXT, attribute, BAD, GOOD)]
-    prompt = prompt_of(pairs[0], templates, protocol)
-    if gives_rewards(engine):
-        prompt = templates.reply_to(CONTEXT, attribute)
-    _print_prompt(engine, prompt, f"{known.name}, {attribute}, template set {answering.prompts}", protocol)
-    verdicts = ask(pairs, engine, templates, answering.asking(protocol))
-    _print_answers(verdicts, protocol)
-    _print_speed(engine, templates, attribute, protocol)
-    _print("signature", str(verdicts.signature).split("|"))
-    print()
-    if verdicts.failures:
-        print(textwrap.fill(f"This model cannot judge so: {next(iter(verdicts.failures.values()))}", 100))
-        return ERROR
-    good, bad = (verdicts.better - verdicts.worse).tolist()
-    if good > bad:
-        print("It can judge: it answers with the labels, and finds the good text the better one.")
-    else:
-        print("It answers with the labels, so it can be used; but it does not find the good text the better one.")
-    return OK
+    example = attribute or next(iter(known.attributes))
+    asking = answering.asking(protocol)
+    with opening.open(model, messages) as watched:
+        engine = getattr(watched.engine, "engine", watched.engine)
+        _print_model(model, engine)
+        pairs = [Pair(CONTEXT, example, GOOD, BAD), Pair(CONTEXT, example, BAD, GOOD)]
+        prompt = prompt_of(pairs[0], templates, protocol)
+        if gives_rewards(engine):
+            prompt = templates.reply_to(CONTEXT, example)
+        _print_prompt(engine, prompt, f"{known.name}, {example}, template set {answering.prompts}", protocol)
+        verdicts = ask(pairs, watched, templates, asking)
+        _print_answers(verdicts, protocol)
+        _print("signature", str(verdicts.signature).split("|"))
+        if verdicts.failures:
+            why = next(iter(verdicts.failures.values()))
+            print("\n" + textwrap.fill(f"This model cannot judge so: {why}", 100, break_on_hyphens=False))
+            return ERROR
+        limit = N_PAIRS if limit is None and ladders is None else limit
+        start = time.perf_counter()
+        report = examine(watched, chosen, asking, limit=limit, others=ladders is not None, task=own)
+    _print_report(report, time.perf_counter() - start)
+    if ladders is not None:
+        _print_table(report)
+    if output:
+        report.save(output)
+    print("\n" + textwrap.fill(report.verdict, 100, break_on_hyphens=False))
+    return OK if report.usable else ERROR
+
+
+def _ladders(
+    source: str | None, name: str | None, task: str | None, attribute: str | None
+) -> tuple[References, str | None]:
+    """Those named, or written by hand: of the task and attribute, or, where none are, all. And the task's folder, where
+    it is theirs. raises : LadderError where those named hold none"""
+    from ..ladders.references import References
+    from ..resources import resource
+
+    if source is not None:
+        return References.load(source).select(task=task, attribute=attribute), task
+    written = References.load(resource("data/references/handwritten"))
+    own = written.filter(task=name, attribute=attribute)
+    return (own, task) if len(own) else (written, None)
 
 
 def _print_model(name: str, engine: Engine) -> None:
@@ -162,18 +210,51 @@ def _print_answers(verdicts: Verdicts, protocol: ProtocolName) -> None:
     _print("answers", lines)
 
 
-def _print_speed(engine: Engine, templates: Templates, attribute: str, protocol: ProtocolName) -> None:
-    pairs = [Pair(CONTEXT, attribute, f"{GOOD} It is the {n}th time this year.", BAD) for n in range(4, 4 + N_SPEED)]
-    start = time.perf_counter()
-    answers = ask(pairs, engine, templates, Asking(protocol, min_mass=0)).answers
-    seconds = time.perf_counter() - start
-    if answers.failures:
-        return
-    lines = [f"{len(answers) / seconds:.3g} questions/s ({len(answers)} on one context in {seconds:.1f} s)"]
-    if 0 < answers.tokens_computed < answers.tokens_naive:
-        run, naive = counted(answers.tokens_computed, "token"), counted(answers.tokens_naive, "token")
-        lines.append(f"beginnings that questions share are run once: {run} instead of {naive}")
-    _print("speed", lines)
+def _print_report(report: JudgeReport, seconds: float) -> None:
+    from ..checking.judge import DISTANCES
+
+    by_distance = ", ".join(f"{name} {_of(report.at(place))}" for place, name in enumerate(DISTANCES))
+    n_tasks = len({pair.ladder.task for pair in report.pairs})
+    _print(
+        "pairs",
+        [
+            f"{counted(len(report), 'pair')} of rungs from {counted(n_tasks, 'task')}, in both orders",
+            f"in order     {_of(report.in_order)} ({by_distance})",
+            f"one order    {report.one_order.value:.0%}",
+            f"contradicts  {_of(report.contradicts)}",
+            f"prior        {report.prior:+.2f} nats",
+            f"signal       {report.signal:.2f} nats",
+        ],
+    )
+    cost = f"{counted(report.n_questions, 'question')} in {seconds:.1f} s"
+    if 0 < report.tokens_computed < report.tokens_naive:
+        run, naive = counted(report.tokens_computed, "token"), counted(report.tokens_naive, "token")
+        cost += f"; beginnings that they share are run once: {run} instead of {naive}"
+    _print("cost", [cost])
+
+
+def _print_table(report: JudgeReport) -> None:
+    """By task and attribute, shares as percentages."""
+    from ..checking.judge import DISTANCES
+
+    columns = [*["task", "attribute", "pairs"], "in order", "+-", *DISTANCES, "one order", "contra"]
+    columns += ["prior", "signal", "tells", "other"]
+    groups = report.by_attribute() | ({("all", ""): report} if len(report.by_attribute()) > 1 else {})
+    rows: list[list[object]] = []
+    for key, each in groups.items():
+        shares = [each.in_order.value, each.in_order.stderr, *(each.at(place).value for place in range(3))]
+        shares += [each.one_order.value, each.contradicts.value]
+        rows.append([*key, len(each), *map(_percent, shares), each.prior, each.signal, each.tells, each.tells_other])
+    print("\n" + table(rows, columns, 130))
+    print("tells, other: mean size of p(better) - p(worse), in the attribute and in another, where the rungs are alike")
+
+
+def _of(rate: Rate) -> str:
+    return f"{rate.value * rate.n:g} of {rate.n}"
+
+
+def _percent(share: float) -> str:
+    return "-" if math.isnan(share) else f"{share:.0%}"
 
 
 def _print(name: str, lines: list[str]) -> None:

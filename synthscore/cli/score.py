@@ -65,7 +65,7 @@ def score(
     from ..io.write import write_rows
     from ..ladders.references import References
     from ..scoring.anchored import Scales
-    from ..scoring.rows import RowScorer, held_attributes, read_items
+    from ..scoring.rows import RowScorer, held_attributes, leaning, read_items
     from ..thresholds.rules import check_on_scale
 
     for name, value in {"min-score": min_score, "alpha": alpha}.items():
@@ -85,6 +85,8 @@ def score(
         with messages.bar(plan.n_questions, "questions", engine.saved) as progress:
             scored = plan.score(progress)
     write_rows((score_row(score, signature, verdicts=verdicts) for score, signature in scored), output)
+    if warning := leaning(score for score, _ in scored):
+        messages.warn(warning)
     if scoring.save_scale:
         Scales(scored.scales).save(scoring.save_scale)
     statuses = scored.counts.statuses

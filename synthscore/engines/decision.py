@@ -6,15 +6,15 @@ the options: what else it would say is not known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from transformers import AutoModelForCausalLM, DecisionPipeline
 from transformers.decision import DecisionConfig
 from transformers.decision.modeling_utils import DecisionMixin
 from transformers.models.auto.modeling_auto import MODEL_FOR_DECISION_MAPPING
 
-from ..engine import MASS_UNREPORTED, Answer, Answers, LabelAnswer, Progress, Question, typed_question
+from ..engine import MASS_UNREPORTED, Answer, Answers, Kind, LabelAnswer, Progress, Question, typed_question
 from ..errors import EngineError
 from .loading import LocalEngine, max_length
 from .tokens import PromptTokenizer
@@ -47,6 +47,7 @@ class DecisionEngine(LocalEngine):
     kind = "a decision model"
     alone = "decision"
     usual = 1
+    cannot: ClassVar[Mapping[Kind, str]] = {"text": "write", "tokens": "say how probable a text is"}
 
     def _prepare(self, tokenizer: Any, backend: str) -> str:
         self.prompts = PromptTokenizer(tokenizer, max_length(self.model.config, tokenizer))
@@ -82,9 +83,3 @@ class DecisionEngine(LocalEngine):
             return dict(self._pipeline.preprocess(request))
         except ValueError as error:
             raise EngineError(f"{self.name} cannot decide this: {error}") from error
-
-    def _write(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
-        return self._no("write", asked, progress)
-
-    def _read(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
-        return self._no("say how probable a text is", asked, progress)

@@ -19,16 +19,16 @@ A check at load compares them. Such a model's config.json has a part "synthscore
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from transformers import AttentionInterface, AutoModelForMaskedLM
 
-from ..engine import Answers, Progress, Prompt, Question
+from ..engine import Answers, Kind, Progress, Prompt, Question
 from ..types import IntArray
 from .labels import Questions, TokenIds, choose_backend, disagreement, log_softmax
 from .loading import LocalEngine, max_length
@@ -61,6 +61,7 @@ class IsolatedEngine(LocalEngine):
     kind = "a model that reads isolated segments"
     alone = "single"
     usual = 4096
+    cannot: ClassVar[Mapping[Kind, str]] = {"text": "write a text", "tokens": "say how probable a text is"}
 
     def _prepare(self, tokenizer: Any, backend: str) -> str:
         self.model.set_attn_implementation(ATTENTION)
@@ -78,12 +79,6 @@ class IsolatedEngine(LocalEngine):
             log_probs, n_tokens = self._run([questions.sequences[place] for place in group])
             questions.add(group, log_probs, n_tokens)
         return questions.answers()
-
-    def _write(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
-        return self._no("write a text", asked, progress)
-
-    def _read(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
-        return self._no("say how probable a text is", asked, progress)
 
     def _groups(self, sequences: Sequence[TokenIds]) -> list[list[int]]:
         if self.backend == "single":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from transformers import (
 from transformers.utils import cached_file
 from transformers.utils import logging as hf_logging
 
-from ..engine import Answer, Answers, Progress, Question, Sampling, answer_by_kind
+from ..engine import Answer, Answers, Kind, Progress, Question, Sampling, answer_by_kind
 from ..errors import EngineError, SynthscoreWarning
 from ..signature import Signature
 from .gguf_file import opened
@@ -132,12 +132,14 @@ class LocalEngine(ABC):
     auto_class, kind : of transformers, and what it is in words
     alone : the backend whose numbers depend on one prompt alone
     usual : max_tokens, where none is given
+    cannot : kinds of questions that it does not answer, and what that would be, in words
     """
 
     auto_class: ClassVar[Any]
     kind: ClassVar[str]
     alone: ClassVar[str]
     usual: ClassVar[int]
+    cannot: ClassVar[Mapping[Kind, str]] = {}
     prompts: PromptTokenizer
 
     def __init__(
@@ -191,23 +193,26 @@ class LocalEngine(ABC):
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
         """As the contract has it (engine.py)."""
         ways = {"labels": self._judge, "text": self._write, "tokens": self._read}
-        return answer_by_kind(questions, lambda kind, alike: ways[kind](alike, progress))
 
-    def _no(self, what: str, asked: Sequence[Question], progress: Progress | None) -> Answers:
-        """Of questions that this kind of model cannot answer."""
-        error = EngineError(f"{self.name} cannot {what}: it is {self.kind}. Take a language model", model=self.name)
-        if progress:
-            progress(len(asked))
-        return Answers([error] * len(asked))
+        def answer(kind: Kind, alike: Sequence[Question]) -> Answers:
+            if kind not in self.cannot:
+                return ways[kind](alike, progress)
+            what = self.cannot[kind]
+            error = EngineError(f"{self.name} cannot {what}: it is {self.kind}. Take a language model", model=self.name)
+            if progress:
+                progress(len(alike))
+            return Answers([error] * len(alike))
+
+        return answer_by_kind(questions, answer)
 
     def _only_backend(self, wanted: str) -> str:
         if wanted not in ("auto", self.alone):
             raise EngineError(f"{self.name}: backend is {wanted!r}, expected {self.alone!r}, or auto", model=self.name)
         return self.alone
 
-    @abstractmethod
     def _judge(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
         """Of questions on the same labels."""
+        raise NotImplementedError
 
     def _write(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
         """Of texts with the same sampling, each drawn with its question's seed alone.
@@ -238,9 +243,9 @@ class LocalEngine(ABC):
         """Every prompt once, some side by side: which they are, and their texts."""
         raise NotImplementedError
 
-    @abstractmethod
     def _read(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
         """Of continuations."""
+        raise NotImplementedError
 
     @classmethod
     def load(

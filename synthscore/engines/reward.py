@@ -6,13 +6,13 @@ of its chat template, or of a tokenizer without one the two segments. Each text 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import torch
 from transformers import AutoModelForSequenceClassification
 
-from ..engine import REWARD, Answer, Answers, Progress, Prompt, Question
+from ..engine import REWARD, Answer, Answers, Kind, Progress, Prompt, Question
 from ..errors import EngineError
 from .loading import LocalEngine, max_length
 from .tokens import PromptTokenizer
@@ -25,6 +25,7 @@ class RewardEngine(LocalEngine):
     kind = "a reward model"
     alone = REWARD[1]
     usual = 1
+    cannot: ClassVar[Mapping[Kind, str]] = {"labels": "choose among labels", "text": "write"}
 
     def _prepare(self, tokenizer: Any, backend: str) -> str:
         if (n := self.model.config.num_labels) != 1:
@@ -35,12 +36,6 @@ class RewardEngine(LocalEngine):
             )
         self.prompts = PromptTokenizer(tokenizer, max_length(self.model.config, tokenizer))
         return self._only_backend(backend)
-
-    def _judge(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
-        return self._no("choose among labels", asked, progress)
-
-    def _write(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
-        return self._no("write", asked, progress)
 
     def _read(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         answers: list[Answer] = []

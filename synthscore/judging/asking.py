@@ -332,7 +332,8 @@ def both_in_one(by_order: FloatArray, protocol: ProtocolName) -> FloatArray:
     if len(by_order) == 1:
         return by_order[0].copy()
     if protocol == "yes_no_two_sided":
-        return _log_mean(np.stack([by_order, 1 - by_order], axis=-1))[..., 0]
+        yes: FloatArray = _log_mean(np.stack([by_order, 1 - by_order], axis=-1))[..., 0]
+        return yes
     return _log_mean(by_order)
 
 

@@ -1,39 +1,77 @@
 """`synthscore doctor`: whether a model can judge."""
 
+import json
 import math
 
 import pytest
 
 from synthscore.cli.app import main
+from synthscore.judging.tasks import load_task
+from synthscore.ladders.references import References
+from synthscore.resources import resource
 from tests.cli.given import shown
 from tests.engines.test_decisions import Decider
 from tests.engines.test_reward import KINDS, save
 from tests.servers import Liar, refusal
 
 
-def test_doctor_shows_what_a_judge_says(engine, capsys):
+@pytest.fixture
+def knowing(engine):
+    """An engine that knows which of the hand-written texts is better, and of the example's two."""
+    levels = {"so that its heating": 2, "bananas": 1}
+    for ladder in References.load(resource("data/references/handwritten")):
+        levels |= {rung.text: rung.level for rung in ladder.rungs}
+
+    def judge(prompt, labels):
+        shown = sorted((prompt.text.rindex(text), level) for text, level in levels.items() if text in prompt.text)
+        (_, reference), (_, target) = shown
+        worse = any(each.worse in prompt.text for name in TASKS for each in load_task(name).attributes.values())
+        better = 0.8 if (target > reference) != worse else 0.1
+        if labels[0] == "A":
+            better = 0.9 - better
+        return [math.log(p) for p in (better, 0.9 - better, 0.01)[: len(labels)]]
+
+    engine.judge = judge
+    return engine
+
+
+TASKS = ("summarization", "dialogue", "story")
+
+
+def test_doctor_shows_what_a_judge_says_and_that_it_is_always_the_same(engine, capsys):
     engine.judge = lambda prompt, labels: [math.log(p) for p in (0.5, 0.2, 0.1)]
-    assert main(["doctor", "--task", "dialogue", "-a", "naturalness"]) == 0
+    assert main(["doctor", "--task", "dialogue", "-a", "naturalness"]) == 1
     out = capsys.readouterr().out
     shown(out, "fake", "dialogue, naturalness, template set default", "Mill Street", "Better, Worse, Similar")
-    shown(out, "good text asked about 0.500 0.200 0.100 0.800 'The' (0.050)", "questions/s", "does not find the good")
+    shown(out, "good text asked about 0.500 0.200 0.100 0.800 'The' (0.050)", "12 pairs of rungs from 1 task")
+    shown(out, "contradicts 12 of 12", "It says Better whatever is shown (prior +0.9 nats, signal 0.0)")
+    assert engine.n_judged == 26
     engine.judge = lambda prompt, labels: [math.log(0.001)] * 3
     assert main(["doctor"]) == 1
     shown(capsys.readouterr().out, "cannot judge", "0.003 together")
+    assert engine.n_judged == 28, "a model that does not answer is asked no more"
 
 
 @pytest.mark.parametrize("protocol", ["compare", "yes_no", "yes_no_two_sided", "choose"])
-def test_doctor_knows_every_protocol(engine, capsys, protocol):
-    def judge(prompt, labels):
-        good_first = prompt.text.index("so that its heating") < prompt.text.index("bananas")
-        if "less coherently" in prompt.text:
-            good_first = not good_first
-        first = 0.8 if good_first == (labels[0] == "A") else 0.1
-        return [math.log(p) for p in (first, 0.9 - first, 0.01)[: len(labels)]]
-
-    engine.judge = judge
+def test_doctor_knows_every_protocol(knowing, capsys, protocol):
     assert main(["doctor", "--protocol", protocol]) == 0
-    shown(capsys.readouterr().out, "It can judge")
+    shown(capsys.readouterr().out, "12 pairs of rungs from 3 tasks", "It can judge: 12 of 12 pairs in order")
+
+
+def test_doctor_of_a_task_that_nothing_is_written_for_asks_about_all_others(knowing, capsys):
+    assert main(["doctor", "--task", "support_replies"]) == 0
+    shown(capsys.readouterr().out, "support_replies, politeness", "12 pairs of rungs from 3 tasks")
+
+
+def test_doctor_asks_about_any_ladders_by_attribute_and_goes_on_where_it_was(knowing, capsys, tmp_path):
+    command = ["doctor", "--ladders", str(resource("data/references/handwritten")), "--task", "story"]
+    command += ["--store", str(tmp_path / "a.sqlite"), "-o", str(tmp_path / "r.json")]
+    assert main([*command, "--limit", "8"]) == 0
+    n = knowing.n_judged
+    assert main(command) == 0
+    shown(capsys.readouterr().out, "80 pairs of rungs from 1 task", "surprise 20 100% 0%", "all 80 100%", "tells other")
+    assert knowing.n_judged == n + 4 * (80 - 8)  # both orders, in two attributes
+    assert json.loads((tmp_path / "r.json").read_text())["usable"]
 
 
 def test_doctor_says_what_a_server_reports_and_marks_what_is_only_a_bound(capsys):
@@ -47,7 +85,7 @@ def test_doctor_says_what_a_server_reports_and_marks_what_is_only_a_bound(capsys
         return {"choices": [{"logprobs": {"content": [{"top_logprobs": top}]}}], "usage": {"prompt_tokens": 9}}
 
     with Liar(hosted) as server:
-        assert main(["doctor", "--model", server.url]) == 0
+        assert main(["doctor", "--model", server.url]) == 1, "it says Better whatever is shown"
         out = capsys.readouterr().out
         shown(
             out, "reports its 20 most probable tokens", "before the server's chat template", "<=0.802 <=0.102 <=0.004"
@@ -59,7 +97,7 @@ def test_doctor_says_what_a_server_reports_and_marks_what_is_only_a_bound(capsys
 def test_doctor_shows_a_reward_model_what_each_text_is_the_reply_to(tmp_path, capsys):
     config, tokenizer = KINDS["llama"]
     _, folder = save(tmp_path, config, tokenizer())
-    assert main(["doctor", "--model", folder]) == 0
+    main(["doctor", "--model", folder])  # of random weights: it may see the order or not
     out = capsys.readouterr().out
     shown(out, "to which each text is shown as the reply", "as good as can be", "backend:reward", "tau:rungs")
     assert "Verdict:" not in out
@@ -68,5 +106,5 @@ def test_doctor_shows_a_reward_model_what_each_text_is_the_reply_to(tmp_path, ca
 
 def test_doctor_shows_what_a_decision_model_is_given_not_what_it_reads(capsys):
     with Liar(Decider()) as server:
-        assert main(["doctor", "--model", server.url]) == 0
+        assert main(["doctor", "--model", server.url]) == 1, "it says Better whatever is shown"
     shown(capsys.readouterr().out, "which puts its own words around it", "0.500 0.300 0.200 ?", "mass:unreported")

@@ -324,3 +324,16 @@ def test_a_task_of_ones_own_goes_all_the_way(engine, folder, capsys):
     shown(capsys.readouterr().err, "1 scored", "task:abstracts")
     assert main(["references", "check", "ladders", "--task", "mine"]) == 0
     assert main(["references", "show", "ladders", "c1", "--task", "mine"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [([], "100% of 40 verdicts find the text the better one"), (["--both-orders"], "in 100% of 40 pairs: asked about")],
+)
+def test_score_warns_once_of_a_judge_that_says_the_same_whatever_it_is_shown(engine, references, capsys, options, said):
+    write("targets.jsonl", *(target("c1", 3, id=str(i)) for i in range(8)))
+    engine.judge = lambda prompt, labels: [math.log(p) for p in (0.9, 0.05, 0.02)]
+    assert score(*options) == 0
+    err = capsys.readouterr().err
+    assert err.count("warning:") == 1
+    shown(err, said, "synthscore doctor")

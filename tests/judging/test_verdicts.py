@@ -234,7 +234,7 @@ def test_much_that_was_not_told_fails_the_pair_and_names_the_labels():
     assert np.isnan(asked.better[0])
     assert "did not report the probability of Worse (at most 0.2), Similar (at most 0.05)" in asked.failures[0]
     assert "off by 0.18, expected at most 0.02" in asked.failures[0]
-    assert asked.failures[0].endswith("or more of the most probable ones (docs/servers.md)"), "options that exist"
+    assert asked.failures[0].endswith("or raise max_unreported (--max-unreported)"), "options that exist"
     assert told_in_part([0.6, 0.2, 0.05], {1: 0.5, 2: 0.0}, max_unreported=0.2).failures == {}
 
 
