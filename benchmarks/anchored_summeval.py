@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from synthscore.evaluation.agreement import agreement, difference
-from synthscore.evaluation.bootstrap import draw_contexts
 from synthscore.io.fields import Row
 from synthscore.io.files import read_rows
 from synthscore.scoring.paper import paper_sum
@@ -62,11 +61,10 @@ def main() -> None:
         human = [value for _, value in both]
         anchored: FloatArray = np.array([row["score"] for row, _ in both])
         summed: FloatArray = np.array([paper(row["verdicts"], int(row["n_rungs"])) for row, _ in both])
-        draws = draw_contexts(contexts, np.random.default_rng(0), 2000)
         for level in ("per_context", "pooled"):
-            one = agreement(anchored, human, contexts, draws=draws, level=level).value
-            other = agreement(summed, human, contexts, draws=draws, level=level).value
-            gap = difference(anchored, summed, human, contexts, draws=draws, level=level)
+            one = agreement(anchored, human, contexts, level=level).value
+            other = agreement(summed, human, contexts, level=level).value
+            gap = difference(anchored, summed, human, contexts, level=level)
             lines.append(
                 f"{attribute:12s} {level:12s} {one:6.3f} - {other:6.3f} = {gap.value:+.3f} "
                 f"[{gap.low:+.3f}, {gap.high:+.3f}]   {len(both)} texts, {len(set(contexts))} contexts"

@@ -1,6 +1,6 @@
 """Do five comparisons beat one placement, with the same judge and the same number of questions?
 
-    python -m benchmarks.place --model MODEL [--tasks dialogue] [--store FILE] [--dtype bfloat16]
+    python -m benchmarks.place --model MODEL [--tasks dialogue] [--store FILE] [--dtype bfloat16] [--out FOLDER]
 
 The targets of data/demo on the hand-written ladders: three texts a context, by design careful, hasty and broken, on two
 attributes each. Figures: of the pairs of two texts of one context and attribute, the share that is put in that order (a

@@ -21,7 +21,6 @@ import numpy as np
 from papers.benchmarks import load_benchmark
 from synthscore.engines import open_engine
 from synthscore.evaluation.agreement import agreement
-from synthscore.evaluation.bootstrap import draw_contexts
 from synthscore.evaluation.methods import method
 from synthscore.evaluation.methods.base import Tools
 from synthscore.evaluation.ratings import Ratings
@@ -47,7 +46,6 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     args = parser.parse_args()
     ratings = load_benchmark("summeval", args.data)
-    draws = draw_contexts(ratings.context_ids, np.random.default_rng(0))
     lines = [f"SummEval, {len(set(ratings.context_ids))} articles, Spearman inside articles"]
     lines.append(f"{'':28}" + "".join(f"{name:>20}" for name in ratings.attributes) + f"{'mean':>8}")
     results: dict[str, object] = {}
@@ -56,7 +54,7 @@ def main() -> None:
         cells = []
         for attribute in ratings.attributes:
             values = method(spec)(ratings, attribute, tools).values
-            cells.append(agreement(values, ratings.human(attribute), ratings.context_ids, draws=draws))
+            cells.append(agreement(values, ratings.human(attribute), ratings.context_ids))
         lines.append(
             f"{label:28}"
             + "".join(f"{f'{cell.value:.3f} [{cell.low:.2f}, {cell.high:.2f}]':>20}" for cell in cells)

@@ -83,7 +83,6 @@ def _tables_parser() -> argparse.ArgumentParser:
                         help="what measures a row: QuestEval=file:questeval.jsonl; may be repeated")  # fmt: skip
     parser.add_argument("--prompts", default="default", metavar="SET,SET", help="a paper's first and second prompt")
     parser.add_argument("--draws", type=int, metavar="N", help="of curves and subsets (default: the paper's number)")
-    parser.add_argument("--resamples", type=int, default=1000, metavar="N", help="of contexts (default: 1000)")
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("-o", "--output", metavar="FOLDER", help="write tables/ID.md and .json there, too")
@@ -112,7 +111,6 @@ def tables(args: argparse.Namespace) -> int:
                 methods=dict(args.row),
                 prompts=[] if args.prompts == "default" else prompts,
                 n_draws=args.draws,
-                n_resamples=args.resamples,
                 seed=args.seed,
             )
             for name in dict.fromkeys(args.table)

@@ -21,7 +21,7 @@ import numpy as np
 
 from synthscore.errors import RankingError
 from synthscore.evaluation.agreement import measure
-from synthscore.evaluation.bootstrap import Draws, draw_contexts, interval, replicates
+from synthscore.evaluation.intervals import mean_without, spread
 from synthscore.evaluation.methods import KINDS, Tools, method
 from synthscore.evaluation.methods.base import judge_of, task_of
 from synthscore.evaluation.methods.comparing import Compared, grouped
@@ -62,15 +62,17 @@ class Unmeasured(Exception):
 @dataclass(frozen=True, slots=True, eq=False)
 class Figure:
     """draws : shape (n_draws,), the value of each draw of calls, or trial; one where nothing is drawn
-    replicates : shape (n_resamples,), of resampled contexts, mean over draws
+    without : benchmark -> the value with each of its contexts left out, mean over draws; NaN for one not used
+    ends : the least and the greatest value there is
     n_contexts : that it rests on; of several benchmarks or attributes, the fewest
     left_out : what takes no part -> how many of them, in all parts of a mean together
     """
 
     draws: FloatArray
-    replicates: FloatArray
+    without: Mapping[str, FloatArray]
     n_contexts: int
     left_out: Mapping[str, int] = field(default_factory=dict)
+    ends: tuple[float, float] = (-1.0, 1.0)
 
     @property
     def value(self) -> float:
@@ -82,8 +84,12 @@ class Figure:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95 %; None for one context."""
-        return interval(self.replicates) if self.n_contexts > 1 else None
+        """95 %; None for one context. The contexts of several benchmarks are so many draws of one kind."""
+        without = np.concatenate(list(self.without.values()))
+        if self.n_contexts < 2 or not len(without):
+            return None
+        found = spread(self.value, without, self.ends, free=self.n_contexts - 1)
+        return None if found.low is None or found.high is None else (found.low, found.high)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +111,6 @@ class Bench:
     writers: Mapping[str, References] = field(default_factory=dict)
     prompts: tuple[str, ...] = ()
     n_draws: int | None = None
-    n_resamples: int = 1000
     seed: int = 0
     _kept: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
@@ -117,11 +122,17 @@ class Bench:
         parts = [
             MEASURES[ask["measure"]](self, ask, each, one_of) for each in self._prompted(ask, tools) for one_of in of
         ]
+        values = [part.value for part in parts]
+        without = {}
+        for name in dict.fromkeys(name for part in parts for name in part.without):  # other benchmarks stay as they are
+            n = max(len(part.without[name]) for part in parts if name in part.without)
+            without[name] = mean_without(values, [part.without.get(name, np.full(n, np.nan)) for part in parts])
         return Figure(
             np.mean([part.draws for part in parts], axis=0),
-            np.mean([part.replicates for part in parts], axis=0),
+            without,
             min(part.n_contexts for part in parts),
             _added(part.left_out for part in parts),
+            parts[0].ends,
         )
 
     def require(self, benchmark: str, attribute: str) -> None:
@@ -154,17 +165,6 @@ class Bench:
         if key not in self._kept:
             self._kept[key] = make()
         return self._kept[key]
-
-    def draws(self, benchmark: str) -> Draws:
-        """The same for all figures of a benchmark, so that means over its attributes are of the same contexts."""
-
-        def drawn() -> Draws:
-            contexts = self.ratings[benchmark].context_ids
-            found = draw_contexts(contexts, self.rng("contexts", benchmark), max(1, self.n_resamples))
-            return replace(found, counts=found.counts[: self.n_resamples])  # none, where no interval is wanted
-
-        draws: Draws = self.kept(("draws", benchmark), drawn)
-        return draws
 
     def rng(self, *names: object) -> np.random.Generator:
         return np.random.default_rng([self.seed, int(text_hash(*map(str, names))[:16], 16)])
@@ -241,16 +241,15 @@ def _compared_with(bench: Bench, ask: Ask, benchmark: str, columns: Sequence[Flo
     ]
     if undefined := [each.agreement.note for each in found if np.isnan(each.agreement.value)]:
         raise Unmeasured("there is no correlation:", undefined[0])
-    draws = bench.draws(benchmark)
-    again = [replicates(each.of_counts, draws, ratings.context_ids) if len(draws) else np.empty(0) for each in found]
     values = np.array([each.agreement.value for each in found])
+    without = mean_without(values.tolist(), [each.without() for each in found])
     fewest = min((each.agreement for each in found), key=lambda agreement: agreement.n_contexts)
     left_out = {
         "texts without a score": max(int((np.isnan(values) & ~np.isnan(human)).sum()) for values in columns),
         "texts that nobody rated": fewest.n_unrated,
         "contexts without two different ratings, or scores": fewest.n_skipped,
     }
-    return Figure(values, np.mean(again, axis=0), fewest.n_contexts, left_out)
+    return Figure(values, {benchmark: without}, fewest.n_contexts, left_out)
 
 
 def without_equal(values: FloatArray, contexts: Sequence[str]) -> FloatArray:
@@ -318,18 +317,18 @@ def _self_consistency(bench: Bench, ask: Ask, tools: Tools, of: Of) -> Figure:
 
 def _share(bench: Bench, benchmark: str, calls: _Calls, found: Sequence[tuple[float, int]]) -> Figure:
     """Of what was counted in all contexts together. found : for each problem a share, and of how many"""
-    draws = bench.draws(benchmark)
-    place = {name: column for column, name in enumerate(draws.contexts)}
-    counted, of_all = np.zeros(len(place)), np.zeros(len(place))
+    names = list(dict.fromkeys(bench.ratings[benchmark].context_ids))
+    counted, of_all = np.zeros(len(names)), np.zeros(len(names))
     for name, (share, n) in zip(calls.names, found, strict=True):
         if n:
-            counted[place[name]], of_all[place[name]] = share * n, n
+            counted[names.index(name)], of_all[names.index(name)] = share * n, n
     if not of_all.any():
         raise Unmeasured("no call can be counted on", benchmark)
-    counts = draws.counts.astype(np.float64)
+    total, n_used = of_all.sum(), int((of_all > 0).sum())
     with np.errstate(invalid="ignore"):
-        again = counts @ counted / (counts @ of_all)
-    return Figure(np.array([counted.sum() / of_all.sum()]), again, int((of_all > 0).sum()), calls.left_out)
+        without = np.where(of_all > 0, (counted.sum() - counted) / (total - of_all), np.nan)
+    value = np.array([counted.sum() / total])
+    return Figure(value, {benchmark: without}, n_used, calls.left_out, ends=(0.0, 1.0))
 
 
 # ------------------------------------------------------------------------------------------------- fewer calls

@@ -33,7 +33,6 @@ def make_table(
     methods: Mapping[str, str] | None = None,
     prompts: Sequence[str] = (),
     n_draws: int | None = None,
-    n_resamples: int = 1000,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Table:
@@ -51,7 +50,7 @@ def make_table(
     of = published(table)
     known = {of.judge(name): tools for name, tools in models.items()}
     wrote = {of.judge(name): ladders for name, ladders in (writers or {}).items()}
-    bench = Bench(ratings, known, wrote, tuple(prompts), n_draws, n_resamples, seed)
+    bench = Bench(ratings, known, wrote, tuple(prompts), n_draws, seed)
     rows = _rows(of, tuple(known), tuple(wrote), methods or {})
     lines = []
     for row in rows:
@@ -63,7 +62,7 @@ def make_table(
             cell = Cell(published=value, published_sd=sd, decimals=ask["decimals"])
             cells.append(_measured(cell, bench, ask, column, of.unit) if _measurable(row, column, ask) else cell)
         lines.append(Line(row, tuple(cells)))
-    settings = {"n_resamples": n_resamples, "seed": seed, "n_draws": n_draws, "prompts": list(prompts)}
+    settings = {"seed": seed, "n_draws": n_draws, "prompts": list(prompts)}
     return Table(of, tuple(lines), tuple(_footnotes(of, lines)), settings)
 
 

@@ -158,7 +158,7 @@ def runs() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
 
     cheap = "length,overlap,type-token-ratio,ladder,poe-bt,bt"
     options = {"human": "ratings.jsonl", "methods": cheap, "references": LADDERS, "task": "summarization"}
-    yield "evaluate", "demo-one.jsonl", "evaluation", options | {"resamples": 200, "against": "length"}
+    yield "evaluate", "demo-one.jsonl", "evaluation", options | {"against": "length"}
     yield "report", "page", "report", {"references": LADDERS, "min_score": 4}
 
 

@@ -31,7 +31,6 @@ from synthscore.engine import Engine
 from synthscore.engines import open_engine
 from synthscore.errors import DegradeError
 from synthscore.evaluation.agreement import agreement, difference
-from synthscore.evaluation.bootstrap import draw_contexts
 from synthscore.evaluation.methods.floors import source_overlap
 from synthscore.judging.asking import Asking, Pair, Verdicts, ask
 from synthscore.judging.tasks import load_task
@@ -305,7 +304,6 @@ def people_part(judge: Judge, folder: Path, name: str, task: str, half: str, n_c
     and overlap summed; and how much the judge, and the sum, are above the better floor."""
     rows = benchmark(folder / f"{name}.jsonl.gz", half, n_contexts)
     ids = [row["context_id"] for row in rows]
-    draws = draw_contexts(ids, np.random.default_rng(0), 2000)
     contexts = {
         row["context_id"]: Context(row["context_id"], row["context"], row.get("facts") or "", tuple(row["references"]))
         for row in rows
@@ -325,7 +323,7 @@ def people_part(judge: Judge, folder: Path, name: str, task: str, half: str, n_c
             judged["nano: ladders"] = ladder_scores(judge, task, attribute, rows, contexts)
         for way, values in judged.items():
             methods |= {way: values, f"{way} + overlap": summed(values, overlap, ids)}
-        found = {method: agreement(values, human, ids, draws=draws) for method, values in methods.items()}
+        found = {method: agreement(values, human, ids) for method, values in methods.items()}
         floor = max(list(methods)[:2], key=lambda method: found[method].value)
         out[attribute] = {}
         for method, said in found.items():
@@ -336,7 +334,7 @@ def people_part(judge: Judge, folder: Path, name: str, task: str, half: str, n_c
                 "skipped": said.n_skipped,
             }
             if not method.startswith("floor"):
-                above = difference(methods[method], methods[floor], human, ids, draws=draws)
+                above = difference(methods[method], methods[floor], human, ids)
                 row |= {"above_floor": above.value, "low": above.low, "high": above.high}
             out[attribute][method] = {
                 key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from ..evaluation.agreement import ALIASES, Agreement
+from ..evaluation.intervals import LEAST_CONTEXTS
 from ..evaluation.result import Evaluation
 from ..signature import Signature
 from .talk import clip, counted, reasons
@@ -51,8 +52,7 @@ def _heading(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
     yield f"{statistic.capitalize()}, {level}: {_LEVELS[level]}"
     if names:
         yield "  called " + "; ".join(f"{name} in {', '.join(papers)}" for name, papers in names.items())
-    if e.settings.n_resamples:
-        yield f"  [95 % interval, from {e.settings.n_resamples} draws of {_contexts(e)}]"
+    yield f"  [95 % interval over {_contexts(e)}]"
 
 
 def _table(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
@@ -133,6 +133,8 @@ def _contrasts(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
         cell = _cell(each.found.value, each.found.low, each.found.high)
         rows.setdefault(each.place.method, []).append(cell + star)
     yield from _blocks([f"{attribute} " for attribute in e.attributes], list(rows.items()))
+    if few := sorted({each.found.n_contexts for each in found if 1 < each.found.n_contexts < LEAST_CONTEXTS}):
+        yield f"  no * here: from fewer than {LEAST_CONTEXTS} contexts ({few[0]}) no difference can be told from chance"
     if n_left_out := sum(each.found.n_left_out for each in found):
         yield f"  {counted(n_left_out, 'score')} not used: only one of the two methods scores that text"
 

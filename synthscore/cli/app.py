@@ -84,6 +84,10 @@ MOVED: dict[tuple[str, ...], str] = {
         "synthscore references repair, or --scoring anchored, which does without a rung that is missing",
     ),
     ("references", "--one-order"): "synthscore references check, which always asks in both orders",
+    **dict.fromkeys(
+        (("evaluate", "--resamples"), ("evaluate", "--seed")),
+        "nothing: intervals leave out each context in turn, and draw none",
+    ),
     ("generate", "--top-p"): "generate_ladders in Python, with PromptedWriter(engine, sampling=Sampling(...))",
     ("generate", "--max-attempts"): "generate_ladders in Python, with PromptedWriter(engine, max_attempts=...)",
     ("calibrate", "--step"): "synthscore calibrate without it; in Python, calibrate(..., step=...)",

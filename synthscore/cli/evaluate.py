@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, JUDGE, OK, Attributes, Count, FileIn, Input, Opening, Output, UsageError
+from .options import ERROR, INCOMPLETE, JUDGE, OK, Attributes, FileIn, Input, Opening, Output, UsageError
 from .talk import table as as_table
 
 if TYPE_CHECKING:
@@ -42,8 +42,6 @@ def evaluate(
     prompts: str = "default",
     level: list[Literal["per_context", "pooled", "system"]] | None = None,
     statistic: list[Literal["spearman", "pearson", "kendall"]] | None = None,
-    resamples: Count = 1000,
-    seed: Count = 0,
     against: str | None = None,
     model: Annotated[list[str] | None, Parameter(name=["--model", "-m"], help=f"{JUDGE}; may be repeated")] = None,
     reading: Input = Input(),
@@ -100,10 +98,6 @@ def evaluate(
         may be repeated (default: per_context; in JSON and -o all)
     statistic
         may be repeated (default: spearman; in JSON and -o all)
-    resamples
-        of contexts, for intervals
-    seed
-        of --resamples
     against
         the differences from this method, with intervals; SCORES go by their name
     """
@@ -137,7 +131,6 @@ def evaluate(
         (not human and not benchmark, "neither of --human and --benchmark is given. Name one of them"),
         (bool(benchmark) != bool(data), "--benchmark and --data go together. Name the folder that its files are in"),
         (task and benchmark, f"--task {task} does nothing with --benchmark {benchmark}, which has one. Leave it out"),
-        (against and not resamples, "--against needs resamples, and --resamples is 0. Raise it"),
         (name in specs, f"{scores} and a method are both called {name}. Rename the file"),
     ):
         if wrong:
@@ -151,9 +144,10 @@ def evaluate(
     levels, statistics = level or LEVELS[:1], statistic or STATISTICS[:1]
     every = bool(json_ or output)  # what is only shown has no more figures than are shown
     settings = Settings(
-        LEVELS if every and not level else levels, STATISTICS if every and not statistic else statistics,
-        against or "", resamples, seed,
-    )  # fmt: skip
+        LEVELS if every and not level else levels,
+        STATISTICS if every and not statistic else statistics,
+        against or "",
+    )
     require_method(settings.against, [*filter(None, [name]), *plan])
     if benchmark:
         ratings = _benchmark(benchmark, data or "")

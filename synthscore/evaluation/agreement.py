@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..types import FloatArray, IntArray
-from .bootstrap import Draws, index, p_value, spread
-from .correlation import STATISTICS, Correlations, Statistic, of_systems, pooled
+from ..types import BoolArray, FloatArray, IntArray
+from .correlation import STATISTICS, Correlations, Statistic, means
+from .intervals import index, p_value, spread
 
 Level = Literal["per_context", "pooled", "system"]
 LEVELS: tuple[Level, ...] = ("per_context", "pooled", "system")
@@ -40,9 +40,8 @@ LEAST_SYSTEMS = 3  # two points correlate with 1 or -1, whatever they are
 class Agreement:
     """A correlation with people's ratings. value is NaN where there is none; `note` says why.
 
-    low, high : interval, where contexts were drawn; None where there are fewer than 2, or value is NaN
+    low, high, stderr : over contexts, see intervals.spread; None and NaN where there are fewer than 2, or value is NaN
     n : texts, at the level `system` systems, that it rests on
-    stderr : of the mean over contexts; NaN at other levels, and for fewer than 2 contexts
     n_contexts : that it rests on. n_skipped : all others: fewer than 2 texts have both score and rating, or all ratings
         are equal
     n_constant : correlations that count 0, because all scores are equal
@@ -88,7 +87,6 @@ def agreement(
     *,
     level: Level = "per_context",
     statistic: Statistic = "spearman",
-    draws: Draws | None = None,
 ) -> Agreement:
     """Correlation of scores with people's ratings.
 
@@ -97,11 +95,9 @@ def agreement(
 
     values, human : shape (n,); NaN or None for an unscored or unrated text, which is left out and counted
     contexts, systems : length n; what each text was written for, and by which system (for the level `system`)
-    draws : of these contexts, for an interval; the same for all methods that are to be compared
-    raises : InputError for an infinite score or rating, columns of different length, an unknown name, draws of other
-        contexts
+    raises : InputError for an infinite score or rating, columns of different length, an unknown name
     """
-    return measure(values, human, contexts, systems, level, statistic).drawn(draws, contexts)[0]
+    return measure(values, human, contexts, systems, level, statistic).spread()
 
 
 def difference(
@@ -111,7 +107,6 @@ def difference(
     contexts: Sequence[str],
     systems: Sequence[str] | None = None,
     *,
-    draws: Draws,
     level: Level = "per_context",
     statistic: Statistic = "spearman",
 ) -> Difference:
@@ -125,11 +120,10 @@ def difference(
     a, b = first.agreement, second.agreement
     n_contexts = min(a.n_contexts, b.n_contexts)
     n_left_out = int((~np.isnan(human) & (np.isnan(one) != np.isnan(other))).sum())
-    gap = spread(
-        lambda counts: first.of_counts(counts) - second.of_counts(counts), draws, contexts, n_contexts, a.note or b.note
-    )
-    p = None if gap.low is None else p_value(gap.replicates)
-    return Difference(a.value - b.value, gap.low, gap.high, p, min(a.n, b.n), n_contexts, n_left_out, gap.note)
+    value, note = a.value - b.value, a.note or b.note
+    gap = spread(value, first.without() - second.without(), (-2.0, 2.0), note)
+    p = None if gap.low is None else p_value(value, gap.stderr, n_contexts)
+    return Difference(value, gap.low, gap.high, p, min(a.n, b.n), n_contexts, n_left_out, gap.note)
 
 
 # ------------------------------------------------------------------------------------------------- how
@@ -146,18 +140,17 @@ class Points(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """agreement : without an interval. of_counts : what bootstrap.replicates() asks for"""
+    """agreement : without an interval. without : its value with each context left out, shape (n_contexts,), in the
+    order in which they first occur; NaN for one that takes no part
+    """
 
     agreement: Agreement
-    of_counts: Callable[[FloatArray], FloatArray]
+    without: Callable[[], FloatArray]
 
-    def drawn(self, draws: Draws | None, contexts: Sequence[str]) -> tuple[Agreement, FloatArray]:
-        """With its interval; and its value in each resample, none where there is no interval."""
-        found = self.agreement
-        if draws is None:
-            return found, np.empty(0)
-        low, high, note, again = spread(self.of_counts, draws, contexts, found.n_contexts, found.note)
-        return replace(found, low=low, high=high, note=note), again
+    def spread(self) -> Agreement:
+        """With its interval."""
+        stderr, low, high, note = spread(self.agreement.value, self.without(), note=self.agreement.note)
+        return replace(self.agreement, stderr=stderr, low=low, high=high, note=note)
 
 
 def measure(
@@ -169,7 +162,7 @@ def measure(
     statistic: Statistic,
     of_equal_ratings: float = np.nan,
 ) -> Measured:
-    """What agreement() says before anything is drawn, and what it says of draws; arguments and errors as there.
+    """What agreement() says before its interval, and what it says without each context; arguments and errors as there.
 
     of_equal_ratings : what counts where all ratings are equal; NaN: it is skipped
     """
@@ -227,7 +220,6 @@ def _inside(points: Points, level: Level, statistic: Statistic, of_equal_ratings
     values, n_used = r[used], int(used.sum())
     agreement = Agreement(
         value=float(values.mean()) if n_used else np.nan,
-        stderr=float(values.std(ddof=1) / np.sqrt(n_used)) if n_used > 1 else np.nan,
         n_contexts=n_used,
         n_skipped=len(sizes) - n_used,
         n_constant=int((used & (found.constant_x | found.constant_y)).sum()),
@@ -238,13 +230,11 @@ def _inside(points: Points, level: Level, statistic: Statistic, of_equal_ratings
         f"score and rating, and in {(sizes > 1).sum()} all ratings are equal",
     )
 
-    def of_counts(counts: FloatArray) -> FloatArray:
-        drawn = counts[:, used]
-        with np.errstate(invalid="ignore"):
-            means: FloatArray = drawn @ values / drawn.sum(axis=1)
-        return means
+    def without() -> FloatArray:
+        others = (values.sum() - r) / (n_used - 1) if n_used > 1 else np.full(len(r), np.nan)
+        return np.asarray(others, dtype=np.float64)  # NaN where r is
 
-    return Measured(agreement, of_counts)
+    return Measured(agreement, without)
 
 
 def _by_size(context: IntArray, sizes: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
@@ -258,26 +248,33 @@ def _by_size(context: IntArray, sizes: IntArray) -> Iterator[tuple[IntArray, Int
 def _over(points: Points, level: Level, statistic: Statistic, of_equal_ratings: float) -> Measured:
     """One correlation: of all texts, or of the means of all systems."""
     x, y, context, n_contexts, system = points
-    present = len(np.unique(context))
+    taking_part = np.unique(context)
     n, least, what = len(x), 2, "texts with both score and rating"
     if level == "system":
         n, least, what = len(np.unique(system)), LEAST_SYSTEMS, "systems with texts that have both"
+    counts = {"n": n, "n_contexts": len(taking_part), "n_skipped": n_contexts - len(taking_part)}
     if n < least:
         note = f"{n} {what}, expected {least} or more"
-        nothing = Agreement(np.nan, n=n, n_contexts=present, n_skipped=n_contexts - present, note=note)
-        return Measured(nothing, lambda counts: np.full(len(counts), np.nan))
-    if level == "system":
-        resampled = of_systems(x, y, context, n_contexts, system, statistic, LEAST_SYSTEMS)
-    else:
-        resampled = pooled(x, y, context, n_contexts, statistic)
-    found = resampled(np.ones((1, n_contexts)))
-    value = float(_settled(found, of_equal_ratings)[0])
-    agreement = Agreement(
-        value,
-        n=n,
-        n_contexts=present,
-        n_skipped=n_contexts - present,
-        n_constant=int(bool(found.constant_x[0] or found.constant_y[0]) and not np.isnan(value)),
-        note="all ratings are equal" if np.isnan(value) else "",
-    )
-    return Measured(agreement, lambda counts: _settled(resampled(counts), of_equal_ratings))
+        return Measured(Agreement(np.nan, **counts, note=note), lambda: np.full(n_contexts, np.nan))
+
+    def of(rows: BoolArray) -> tuple[float, bool]:
+        """Their correlation, and whether a side is constant."""
+        one, other = x[rows], y[rows]
+        if level == "system":
+            texts: FloatArray = np.bincount(system[rows], minlength=system.max() + 1).astype(np.float64)
+            sums: FloatArray = np.stack([np.bincount(system[rows], side, len(texts)) for side in (one, other)])
+            one, other = means(sums, np.stack([texts, texts]))[:, texts > 0]
+        if len(one) < least:
+            return np.nan, False
+        found = Correlations.unknown(1)
+        found.put(np.array([0]), one[None], other[None], statistic)
+        return float(_settled(found, of_equal_ratings)[0]), bool(found.constant_x[0] or found.constant_y[0])
+
+    def without() -> FloatArray:
+        values = np.full(n_contexts, np.nan)
+        values[taking_part] = [of(context != each)[0] for each in taking_part]
+        return values
+
+    value, constant = of(np.ones(len(x), dtype=bool))
+    note = "all ratings are equal" if np.isnan(value) else ""
+    return Measured(Agreement(value, **counts, n_constant=int(constant and not note), note=note), without)

@@ -11,8 +11,8 @@ import numpy as np
 from ..errors import InputError
 from ..types import BoolArray, FloatArray
 from .agreement import Agreement, Level, Measured, measure
-from .bootstrap import Draws, index, spread
 from .correlation import Statistic
+from .intervals import index, mean_without, spread
 from .ratings import Ratings
 
 
@@ -23,7 +23,7 @@ class Reliability:
     one_against_others : correlation of one person's ratings with the mean of the others', mean over people
     reliability : correlation of the mean of all with that of as many other people; from one_against_others
     ceiling : correlation of that mean with what people share, which a method without error would reach
-    low, high : interval of the ceiling, where contexts were drawn; None where there are fewer than 2
+    low, high : interval of the ceiling; None where there are fewer than 2 contexts
     n_texts : rated by two or more people. n_single : rated, but by one, or only their mean is known: left out
     n_people : ratings a text, harmonic mean
     note : why a figure is NaN, or there is no interval
@@ -47,7 +47,6 @@ def reliability(
     *,
     level: Level = "per_context",
     statistic: Statistic = "spearman",
-    draws: Draws | None = None,
 ) -> Reliability:
     """How far the people who rated an attribute agree with each other.
 
@@ -85,27 +84,19 @@ def reliability(
         for names in (ratings.context_ids, ratings.systems)
     )
     parts = _one_against_others(single, contexts, systems, level, statistic)
-    weights = [part.agreement.n for part in parts]
+    values, weights = [part.agreement.value for part in parts], [part.agreement.n for part in parts]
     r, n_each, note = np.nan, np.nan, ""
     if not parts:
         note = "in no context do two texts have different mean ratings and the ratings of two people"
     else:
-        r = float(np.average([part.agreement.value for part in parts], weights=weights))
+        r = float(np.average(values, weights=weights))
         n_each = float(np.mean([_n_each(part.agreement, level) for part in parts]))
         note = f"no ceiling: people agree less than by chance, with {r:.3f}" if r < 0 else ""
     n_contexts = max((part.agreement.n_contexts for part in parts), default=0)
     n_others, k = 1 / np.mean(1 / (n_people - 1)), 1 / np.mean(1 / n_people)
     limits = partial(_limits, n_others=float(n_others), k=float(k), n=n_each, statistic=statistic)
-    low, high = None, None
-    if draws is not None:
-
-        def of_counts(counts: FloatArray) -> FloatArray:
-            mean: FloatArray = np.average([part.of_counts(counts) for part in parts], axis=0, weights=weights)
-            return mean
-
-        ends = spread(of_counts, draws, contexts, n_contexts, note)
-        low, high = (None if end is None else limits(max(end, 0.0))[1] for end in ends[:2])
-        note = ends.note
+    ends = spread(r, mean_without(values, [part.without() for part in parts], weights), note=note)
+    low, high = (None if end is None else limits(max(end, 0.0))[1] for end in (ends.low, ends.high))
     reliability_of_all, ceiling = limits(r)
     return Reliability(
         one_against_others=r,
@@ -117,7 +108,7 @@ def reliability(
         n_single=n_single,
         n_people=float(k),
         n_contexts=n_contexts,
-        note=note,
+        note=ends.note,
     )
 
 

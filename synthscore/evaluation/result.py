@@ -41,23 +41,15 @@ class Settings:
     """Which figures are computed, and how.
 
     against : the method that all others are contrasted with; "" for none
-    n_resamples : of contexts, the same for all figures; 0: no intervals
-    raises : InputError for a level or statistic that is not there, and for contrasts without resamples
+    raises : InputError for a level or statistic that is not there
     """
 
     levels: Sequence[str] = LEVELS
     statistics: Sequence[str] = STATISTICS
     against: str = ""
-    n_resamples: int = 1000
-    seed: int = 0
 
     def __post_init__(self) -> None:
         check_names(level=self.levels, statistic=self.statistics)
-        if self.n_resamples < (1 if self.against else 0):
-            raise InputError(
-                f"n_resamples is {self.n_resamples}, expected 0 or more, and 1 or more with `against`. Raise it",
-                value=self.n_resamples,
-            )
 
     @property
     def kinds(self) -> list[tuple[str, str]]:

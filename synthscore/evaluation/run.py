@@ -10,9 +10,8 @@ import numpy as np
 from ..errors import InputError, LabelError, LadderError, TaskError, TemplateError
 from ..io.scores import Scores
 from ..signature import Signature
-from ..types import FloatArray
-from .agreement import Agreement, Difference, difference, measure
-from .bootstrap import draw_contexts, holm, interval
+from .agreement import Agreement, Difference, Measured, difference, measure
+from .intervals import holm, mean_without, spread
 from .methods.base import Method, MethodError, Tools
 from .people import Reliability, reliability
 from .ratings import Ratings
@@ -41,7 +40,7 @@ def evaluate(
     methods : name -> method (synthscore.evaluation.methods.method makes one from its name)
     attributes : of the ratings (default: all)
     left_out : lines, beside those of the ratings
-    settings : which figures; or, as keywords, any of levels, statistics, against, n_resamples, seed
+    settings : which figures; or, as keywords, any of levels, statistics, against
     raises : InputError for an attribute that the ratings do not have; MethodError where `against` is no method
 
     A method that can score none leaves all unscored, with the reason.
@@ -90,8 +89,6 @@ def evaluate_scores(
     settings = settings or Settings()
     methods, attributes = (tuple(dict.fromkeys(names)) for names in zip(*scores, strict=True))
     require_method(settings.against, methods)
-    rng = np.random.default_rng(settings.seed)
-    draws = draw_contexts(ratings.context_ids, rng, settings.n_resamples) if settings.n_resamples else None
     texts = ratings.context_ids, ratings.systems
     human = {attribute: ratings.human(attribute) for attribute in attributes}
     values = {key: column.values for key, column in scores.items()}
@@ -103,21 +100,22 @@ def evaluate_scores(
         how: dict[str, Any] = {"level": level, "statistic": statistic}
         gaps: dict[Place, Difference] = {}
         for method in methods:
-            again: list[FloatArray] = []  # the same resamples for all attributes, so that their mean is resampled too
+            parts: list[Measured] = []
             for attribute in attributes:
                 place, column = Place(method, attribute, level, statistic), values[method, attribute]
-                found = measure(column, human[attribute], *texts, **how)
-                agreements[place], resampled = found.drawn(draws, ratings.context_ids)
-                again.append(resampled)
-                if draws and settings.against not in ("", method):
+                parts.append(measure(column, human[attribute], *texts, **how))
+                agreements[place] = parts[-1].spread()
+                if settings.against not in ("", method):
                     other = values[settings.against, attribute]
-                    gaps[place] = difference(column, other, human[attribute], *texts, draws=draws, **how)
-            mean = np.mean([agreements[Place(method, attribute, level, statistic)].value for attribute in attributes])
-            ends = interval(np.mean(again, axis=0)) if all(map(len, again)) else None
-            means[method, level, statistic] = Mean(float(mean), *(ends or (None, None)))
+                    gaps[place] = difference(column, other, human[attribute], *texts, **how)
+            each = [part.agreement.value for part in parts]
+            mean = float(np.mean(each))
+            without = mean_without(each, [part.without() for part in parts])
+            ends = spread(mean, without, note="an attribute has none" if np.isnan(mean) else "")
+            means[method, level, statistic] = Mean(mean, ends.low, ends.high)
         for attribute in attributes:
             if any(len(text.annotators.get(attribute, ())) > 1 for text in ratings):
-                people[attribute, level, statistic] = reliability(ratings, attribute, draws=draws, **how)
+                people[attribute, level, statistic] = reliability(ratings, attribute, **how)
         contrasts += _contrasts(gaps, settings.against)
     lines = (*ratings.left_out, *left_out)
     return Evaluation(ratings, scores, settings, agreements, means, tuple(contrasts), people, lines)

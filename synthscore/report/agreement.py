@@ -8,11 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from ..errors import InputError
 from ..evaluation.agreement import LEVELS, Agreement, agreement
-from ..evaluation.bootstrap import draw_contexts
 from ..evaluation.join import join
 from ..evaluation.ratings import Ratings
 from ..evaluation.result import Evaluation
@@ -48,7 +45,6 @@ class Agreements:
 def agreements(ratings: Ratings, scores: Mapping[str, Iterable[tuple[Score, Signature]]]) -> Agreements:
     """Spearman's, at all levels. scores : name of the file or method -> its rows"""
     found = Agreements()
-    draws = draw_contexts(ratings.context_ids, np.random.default_rng(0))
     for name, rows in scores.items():
         try:
             joined = join(ratings, [score_row(*row) for row in rows])
@@ -59,7 +55,7 @@ def agreements(ratings: Ratings, scores: Mapping[str, Iterable[tuple[Score, Sign
         for attribute, column in joined.scores.items():
             human = ratings.human(attribute)
             for level in LEVELS:
-                of = agreement(column.values, human, ratings.context_ids, ratings.systems, level=level, draws=draws)
+                of = agreement(column.values, human, ratings.context_ids, ratings.systems, level=level)
                 found.figures.append(_figure(name, attribute, level, "spearman", of))
     return found
 

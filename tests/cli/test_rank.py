@@ -449,7 +449,7 @@ def test_rankings_of_chatgpts_verdicts_agree_with_people_as_documented(capsys):
     }.items():
         assert rank(*source, "-o", "o.jsonl", "--method", method, task=False) == 0
         assert "4 400 comparisons of 2 400 candidates in 200 groups" in capsys.readouterr().err
-        main(["evaluate", "o.jsonl", "--human", human, "--resamples", "0", "--json"])
+        main(["evaluate", "o.jsonl", "--human", human, "--json"])
         found = json.loads(capsys.readouterr().out)
         for attribute, expected in figures.items():
             of = found[attribute]["per_context"]["spearman"]

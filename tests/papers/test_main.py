@@ -82,12 +82,12 @@ def test_what_is_said_of_a_table_reaches_it(engine, capsys, monkeypatch):
     References(ladders()).save("ladders")
     argv = ["ds5", "--data", str(BENCHMARKS), "--benchmark", "topicalchat", "--model", "http://x/v1#org/m"]
     argv += ["--references", "ladders", "--writer", "w=ladders", "--row", "A=length", "--draws", "7", "--seed", "5"]
-    assert main([*argv, "--prompts", "paper,default", "--resamples", "9"]) == 0
+    assert main([*argv, "--prompts", "paper,default"]) == 0
     ((name, ratings, models, more),) = asked
     assert (name, list(ratings), list(models), list(more["writers"])) == ("ds5", ["topicalchat"], ["org/m"], ["w"])
     assert (models["org/m"].templates, more["prompts"]) == ("paper", ["paper", "default"])
     assert models["org/m"].references.hash == more["writers"]["w"].hash
-    assert (more["methods"], more["n_draws"], more["n_resamples"], more["seed"]) == ({"A": "length"}, 7, 9, 5)
+    assert (more["methods"], more["n_draws"], more["seed"]) == ({"A": "length"}, 7, 5)
 
 
 def test_a_table_that_is_not_there_names_those_that_are(folder, capsys):
@@ -98,7 +98,7 @@ def test_a_table_that_is_not_there_names_those_that_are(folder, capsys):
 
 @benchmark("summeval")
 def test_a_table_shows_measured_beside_published_figures(capsys):
-    assert main(["ds5", "--data", str(BENCHMARKS), "--resamples", "50", "--json"]) == 0
+    assert main(["ds5", "--data", str(BENCHMARKS), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     cells = [cell for row in found["ds5"]["rows"] for cell in row["cells"]]
     assert all(cell["value"] is not None and cell["published"] is not None for cell in cells)
@@ -146,7 +146,7 @@ def test_scores_of_a_benchmarks_texts_are_compared_with_it(capsys):
         ],
         "mine.jsonl",
     )
-    found = evaluated(capsys, "mine.jsonl", "--benchmark", "summeval", "--data", BENCHMARKS, "--resamples", "100")
+    found = evaluated(capsys, "mine.jsonl", "--benchmark", "summeval", "--data", BENCHMARKS)
     expected = agreement([len(t.text) for t in ratings], ratings.human("fluency"), ratings.context_ids)
     figure = found["fluency"]["per_context"]["spearman"]
     assert (figure["value"], figure["n"], figure["n_skipped"]) == (expected.value, expected.n, expected.n_skipped)
