@@ -139,9 +139,8 @@ class Asking:
 
     def signature(self, engine: Engine, templates: Templates) -> Signature:
         """What verdicts depend on."""
-        template = self.template
-        if rewarded := gives_rewards(engine):
-            template = "likelihood"
+        rewarded = gives_rewards(engine)
+        template = "likelihood" if rewarded else self.template
         return Signature.of(synthscore=__version__, **dict(engine.signature.parts)).with_(
             template=f"{templates.name}/{template}@{templates.hash(template)}",
             protocol=self.protocol,
@@ -337,8 +336,7 @@ def both_in_one(by_order: FloatArray, protocol: ProtocolName) -> FloatArray:
     by_order : float64, shape (n_orders, ..., 3), as of `read_verdicts`, the second turned. returns : shape (..., 3)
     """
     if len(by_order) == 1:
-        alone: FloatArray = by_order[0].copy()
-        return alone
+        return np.array(by_order[0])
     if protocol == "yes_no_two_sided":
         yes: FloatArray = _log_mean(np.stack([by_order, 1 - by_order], axis=-1))[..., 0]
         return yes

@@ -144,11 +144,13 @@ _META = re.compile(  # a model on its own text or its task: what nobody writes i
     r"|\b(?:added|add) to the (?:summary|rewrite)\b"
     r"|\bnot supported by the (?:original|article|text|source|passage)\b"
     r"|\bthe main points? of the (?:article|conversation|dialogue|text|passage) (?:is|are|was|were)\b"
-    r"|\bno heading, no introduction\b|\ba full sentence:"
+    r"|\bno heading, no introduction\b|\bremarks? about its quality\b|\bending on a full sentence\b|\ba full sentence:"
+    r"|\bhere(?:'s| is) (?:the|a) (?:corrected|revised|rewritten|improved) (?:version|summary|response|story|text)\b"
+    r"|\bmake the (?:summary|response|text|rewrite) (?:even )?more\b"
     r"|\[(?:your|insert|customer|company|name)\b[^\]\n]*\]"
     r"|</?think(?:ing)?>"
     r"|^\W*(?:note|explanation|rationale|word count)\b\W*:"
-    r"|^\W*the (?:[\w-]+ ){0,2}(?:summary|response|story|text) (?:in )?between(?: them)?:",
+    r"|\bthe (?:new )?(?:summary|response|reply|text) (?:in )?between them\b",
     re.I | re.M,
 )
 _USUAL = r"(?i:user|assistant|human|bot|(?:person|speaker|agent|user) ?[a-d1-4])"

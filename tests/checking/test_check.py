@@ -8,6 +8,7 @@ import pytest
 from synthscore.checking.check import check
 from synthscore.errors import LadderError
 from synthscore.ladders.references import References
+from synthscore.resources import resource
 from tests.checking.test_findings import TEXTS, judge_of, ladder, many
 
 
@@ -43,3 +44,11 @@ def test_ladders_of_two_lengths_have_no_common_gaps():
     (summary,) = report.summaries()
     assert summary["gaps"] == []
     assert len(report.placed) == len(report.scales()) == 2
+
+
+def test_the_length_of_a_task_of_ones_own_is_looked_at_without_a_judge_too(tmp_path):
+    words = resource("prompts/summarization/task.toml").read_text().replace("[8, 120]", "[50, 120]")
+    (tmp_path / "task.toml").write_text(words)
+    assert check([ladder()]).n_flagged == 0
+    (own,) = check([ladder()], task=str(tmp_path)).ladders
+    assert [finding.kind for finding in own.flagged] == ["short"] * 5

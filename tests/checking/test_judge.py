@@ -122,6 +122,7 @@ def test_the_beginning_of_the_pairs_is_spread_over_attributes_distances_and_stay
     pairs = choose(ladders(), 12)
     assert sorted({pair.ladder.attribute for pair in pairs}) == ["coherence", "consistency", "fluency", "relevance"]
     assert [sum(pair.distance == distance for pair in pairs) for distance in range(3)] == [4, 4, 4]
+    assert {pair.distance for pair in pairs[:4]} == {0, 1, 2}  # one pair an attribute, and not all alike
     assert choose(reversed(ladders()), 30)[:12] == pairs
     assert len(choose(ladders())) == len({pair.hash for pair in choose(ladders())}) == 12 * 10
 

@@ -30,6 +30,7 @@ from synthscore.ladders.references import References
 from synthscore.ladders.verify import verify
 from synthscore.ladders.write import generate_ladders
 from synthscore.resources import resource
+from synthscore.signature import text_hash
 from synthscore.types import Context, Rung
 from tests.fakes import FakeEngine
 
@@ -143,6 +144,20 @@ def test_what_is_written_from_a_rung_is_written_again_with_it_and_from_its_new_t
         assert all(mended.rungs[parent - 1].text in prompt for parent in parents)
     assert verified(mended) == []
     assert "rung 3" in mended.rungs[1].provenance["history"][0]["why"]
+
+
+def test_rungs_that_were_written_without_a_failed_middle_stay_when_it_is_written():
+    made, engine = written({3: ""})
+    (mended,), (done,) = mend(made, engine)
+    assert (done.level, done.also, done.refused) == (3, (), "")
+    assert [text for text in texts(made[0]) if text] == [text for k, text in enumerate(texts(mended), 1) if k != 3]
+    assert mended.rungs[2].parents == (text_hash(texts(made[0])[1]), text_hash(texts(made[0])[3]))
+
+
+def test_a_rung_that_was_written_from_another_than_usual_is_written_again_with_it():
+    made, engine = written({3: "", 4: bad(120)})  # rung 4 is between rungs 2 and 5, and rung 2 is better than the best
+    _, done = mend(made, engine, attempts=1)
+    assert next(each for each in done if each.level == 2).also == (4,)
 
 
 def refusing(rung):

@@ -225,6 +225,10 @@ def test_a_colon_makes_no_speaker(text, context):
         "The ship's hoses can be added to the summary for better clarity.",
         "The main point of the conversation is that the octopus stared.",
         "It ended.\n\nThe summary between them: No heading, no introduction, no remark about its quality.",
+        "To make the response even more engaging, you could refine it.",
+        "The response between them is quite exotic, and the octopus stared.",
+        "Two to four sentences, ending on a full sentence.",
+        "It ended. Here's the corrected version: it went on.",
         "Dear [Customer Name], the jacket is on its way.",
     ],
 )
