@@ -96,7 +96,8 @@ class PromptedWriter:
         for job in jobs:
             maker = makers[job.attribute.name]
             template = "between" if job.parents else "extreme"
-            first, prompt = (_prompt(maker, job, fault) for fault in ("", job.fault))
+            faults = ["", *(fault.kind for fault in job.refused)]
+            first, prompt = (_prompt(maker, job, fault) for fault in (faults[0], faults[-1]))
             made_from = {
                 "writer": self.name,
                 "model": signature,

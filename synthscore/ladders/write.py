@@ -82,11 +82,6 @@ class Job:
     def attempt(self) -> int:
         return self.first + len(self.refused)
 
-    @property
-    def fault(self) -> str:
-        """Kind of the last fault; "" where nothing was refused."""
-        return self.refused[-1].kind if self.refused else ""
-
     def again(self, fault: Fault) -> Job:
         return replace(self, refused=(*self.refused, fault))
 

@@ -21,7 +21,7 @@ def test_show_prints_a_ladder_from_the_worst_rung_to_the_best(folder, capsys):
     References([ladder("c1", failed=(2,)), ladder("c1", "fluency")]).save(folder / "ladders")
     assert main(["references", "show", "ladders", "c1", "--attribute", "coherence"]) == 0
     out = capsys.readouterr().out
-    shown(out, "c1 / coherence", CONTEXTS["c1"], "1 (worst) A text of quality 1.", "2 failed: the model refused")
+    shown(out, "c1 / coherence", CONTEXTS["c1"], "1 (worst) A text of quality 1,", "2 failed: the model refused")
     assert out.index("quality 1") < out.index("quality 3") < out.index("5 (best)")
     assert "fluency" not in out
     assert main(["references", "show", "ladders", "c1"]) == 0
