@@ -138,7 +138,8 @@ def test_every_table_is_made_from_a_model_and_ratings(table):
     assert measured
     assert {*papers[:1], *others} <= {line.row.ask.get("judge") for line in measured}
     for cell in (cell for line in measured for cell in line.cells if cell.value is not None):
-        assert cell.low - 1e-9 <= cell.value <= cell.high + 1e-9
+        if cell.low is not None:  # or no context changes it
+            assert cell.low - 1e-9 <= cell.value <= cell.high + 1e-9
         assert -of.unit <= cell.value <= of.unit
     assert max(map(len, made.to_text().split("\n"))) <= 120
     assert json.loads(json.dumps(made.to_json(), allow_nan=False))["rows"]
@@ -324,8 +325,8 @@ def test_self_consistency_with_people_is_that_of_pairs_where_all_texts_are_there
 
 
 def test_an_average_is_over_its_columns_and_so_is_its_interval():
-    made = make_table("ca6", all_ratings(), {"FlanT5-3B": model(2.0)})
-    line = made.lines[0]
+    ratings = {name: made_up(name, 6, 5, noise=1.5) for name in ATTRIBUTES}
+    line = make_table("ca6", ratings, {"FlanT5-3B": model(2.0)}).lines[0]
     assert line.cells[-1].value == pytest.approx(np.mean(cell_values(line)[:-1]))
     spans = [cell.high - cell.low for cell in line.cells]
     assert 0 < spans[-1] < np.mean(spans[:-1])
@@ -464,7 +465,6 @@ def test_with_all_calls_a_curve_is_the_agreement_of_the_method():
             method("average-probability")(ratings["summeval"], attribute, model(1.0)).values,
             ratings["summeval"].human(attribute),
             ratings["summeval"].context_ids,
-            nan_policy="skip",
         ).value
         for attribute in ratings["summeval"].attributes
     ]

@@ -393,7 +393,7 @@ def test_filter_asks_until_its_own_threshold_is_decided(engine, tmp_path, capsys
         (ADAPTIVE, "Give --min-score X or --width W"),
         (
             [*ADAPTIVE, "--min-score", "3", "--width", "1"],
-            "one way to know when it is done with a text. Give --min-score X or",
+            "one way to know when it is done. Give --min-score X or",
         ),
         ([*ADAPTIVE, "--min-score", "3", "--alpha", "0"], "--alpha is 0.0, expected between 0 and 0.5"),
         ([*ADAPTIVE, "--min-score", "3", "--alpha", "0.5"], "--alpha is 0.5, expected between 0 and 0.5"),
