@@ -187,6 +187,15 @@ def test_what_is_no_release_is_refused(tmp_path):
         References.load(tmp_path)
 
 
+def test_a_folder_of_other_files_names_one_that_can_be_loaded(tmp_path, ladders):
+    References(ladders).save(tmp_path / "out")
+    (tmp_path / "story").mkdir()
+    (tmp_path / "out" / "ladders.parquet").rename(tmp_path / "story" / "test.parquet")
+    with pytest.raises(ReferencesError, match=r"no references folder. Name one of its files, such as .*story.test"):
+        References.load(tmp_path)
+    assert len(References.load(tmp_path / "story" / "test.parquet")) == len(References(ladders))
+
+
 def test_two_ladders_of_one_name_are_refused(ladders):
     with pytest.raises(ReferencesError, match="two ladders story/c1/surprise"):
         References((*ladders, ladders[3]))
