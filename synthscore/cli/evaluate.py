@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..evaluation.ratings import Ratings
     from ..io.scores import Scores
 
-FLOORS = ("length", "overlap", "type-token-ratio")
+FLOORS = ("length", "overlap", "copied-span", "type-token-ratio")
 """What is evaluated where no methods are named: what costs nothing, and any judge should be better than."""
 
 
@@ -87,7 +87,7 @@ def evaluate(
         of the texts of --human, to run methods that ask a judge
     methods
         names, with commas between and options as NAME:OPTION=VALUE; see --list and docs/baselines.md (default without
-        SCORES: length,overlap,type-token-ratio, and with --references ladder)
+        SCORES: length,overlap,copied-span,type-token-ratio, and with --references ladder)
     references
         the ladders, folder or hub id
     revision

@@ -345,14 +345,14 @@ def test_names_that_are_not_there_give_1_and_say_what_is(files, argv, why, capsy
 
 def test_without_methods_the_floors_are_evaluated(files, capsys):
     found = said(capsys, "--human", "ratings.jsonl")
-    assert list(found["methods"]) == ["length", "overlap", "type-token-ratio"]
+    assert list(found["methods"]) == ["length", "overlap", "copied-span", "type-token-ratio"]
 
 
 def test_the_ladder_is_added_where_ladders_are_given(files, engine, capsys):
     References(ladders(contexts=("c1", "c2", "c3"))).save("ladders")
     argv = ("--human", "ratings.jsonl", "--task", "summarization", "-a", "coherence", "--references", "ladders")
     found = said(capsys, *argv)
-    assert list(found["methods"]) == ["length", "overlap", "type-token-ratio", "ladder"]
+    assert list(found["methods"]) == ["length", "overlap", "copied-span", "type-token-ratio", "ladder"]
     figure = found["methods"]["ladder"]["attributes"]["coherence"]["per_context"]["spearman"]
     assert figure["value"] == pytest.approx(1)
     assert "model:nano" in found["methods"]["ladder"]["signature"]["coherence"]
