@@ -12,7 +12,7 @@ from synthscore.ladders.references import References
 from synthscore.ladders.release import DATA, SPLIT
 from synthscore.ladders.verify import verify
 from synthscore.signature import text_hash
-from synthscore.types import Context, Ladder, Rung
+from synthscore.types import Context, Ladder, Rung, blank
 
 FULL = {
     "writer": "prompt", "model": "model:a|dtype:b", "template": "between", "templates": "default", "seed": 3,
@@ -86,7 +86,7 @@ def test_saving_and_loading_gives_the_same_ladders_in_the_order_of_their_names(t
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
-FILLED = TEXT.filter(str.strip)
+FILLED = TEXT.filter(lambda text: not blank(text))
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
