@@ -109,7 +109,7 @@ def test_filter_decides_by_a_certificate_and_refuses_it_for_other_scores(engine,
     write("targets.jsonl", target("c1", 1, id="bad"), target("c2", 5, id="good"))
     main(["score", "targets.jsonl", "--references", "ladders", "-a", "coherence", "-o", "scores.jsonl"])
     signature = Signature.parse(read("scores.jsonl")[0]["signature"])
-    certified = (Certified(Guarantee.parse("precision>=0.9"), 3.5, 40, 40, 1.0, 0.92, 0.9),)
+    certified = (Certified(Guarantee.parse("precision>=0.9"), 3.5, 40, 40, 0.9),)
     Certificate(certified, 0.9, 3.5, 3.5, 40, 20, 0, signature).save("good.json")
     Certificate(certified, 0.9, 3.5, 3.5, 40, 20, 0, signature.with_(model="another")).save("stale.json")
     assert keep("-a", "coherence", "-o", "kept.jsonl", "--certificate", "good.json") == 0
