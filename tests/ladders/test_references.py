@@ -1,12 +1,15 @@
+import contextlib
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import LadderError, ReferencesError
+from synthscore.io.write import replacing
 from synthscore.ladders.card import card_text
 from synthscore.ladders.references import References
 from synthscore.ladders.release import DATA, SPLIT
@@ -358,8 +361,52 @@ def test_verify_without_a_manifest_says_so_and_without_a_release_raises(tmp_path
 def test_a_tampered_ladder_that_is_none_any_more_is_not_loaded(tmp_path, ladders):
     References(ladders).save(tmp_path / "out")
     edit_rows(tmp_path / "out", set_(1, "text", "Text 1 of c1."))
+    (tmp_path / "out" / "manifest.json").unlink()
     with pytest.raises(ReferencesError, match=r"story/c1/surprise: .*two rungs are the same.*references verify"):
         References.load(tmp_path / "out")
+
+
+def test_ladders_that_are_not_those_of_their_manifest_are_not_loaded(tmp_path, ladders):
+    out = tmp_path / "out"
+    References(ladders).save(out)
+    whole = (out / "manifest.json").read_text()
+    (out / "manifest.json").write_text(whole.replace('"format": 1', '"format": 99'))
+    with pytest.raises(ReferencesError, match=r"manifest.json has format 99, expected 1.*references verify"):
+        References.load(out)
+    (out / "manifest.json").write_text(whole)
+    edit_rows(out, set_(0, "text", "Another text."))
+    for source in (out, out / "ladders.parquet"):
+        with pytest.raises(
+            ReferencesError, match=r"sha256 of ladders.parquet is .*, manifest.json says .*Make or down"
+        ):
+            References.load(source)
+    manifest = json.loads(whole)
+    del manifest["sha256"]
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    assert len(References.load(out)) == len(ladders)
+
+
+@pytest.mark.parametrize("at", ["ladders.parquet", "README.md", "manifest.json"])
+def test_a_save_that_is_killed_can_be_repeated(tmp_path, ladders, monkeypatch, at):
+    out = tmp_path / "out"
+    References(ladders[:1]).save(out, licence="CC0")
+
+    @contextlib.contextmanager
+    def killed(path):
+        with replacing(path) as file:
+            yield file
+            file.flush()
+            if path.name == at and (at != "manifest.json" or b"sha256" in Path(file.name).read_bytes()):
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr("synthscore.ladders.references.replacing", killed)
+    with pytest.raises(KeyboardInterrupt):
+        References(ladders).save(out, merge=True)
+    monkeypatch.undo()
+    References(ladders).save(out, merge=True)
+    assert verify(out) == []
+    assert len(References.load(out)) == len(ladders)
+    assert json.loads((out / "manifest.json").read_text())["licence"] == "CC0"
 
 
 # ------------------------------------------------------------------------------------------------- the card
