@@ -115,7 +115,9 @@ def test_filter_decides_by_a_certificate_and_refuses_it_for_other_scores(engine,
     assert keep("-a", "coherence", "-o", "kept.jsonl", "--certificate", "good.json") == 0
     assert [row["id"] for row in read("kept.jsonl")] == ["good"]
     shown(capsys.readouterr().err, "kept 1 of 2 with precision>=0.9, confidence 0.9; 1 dropped")
-    assert keep("-a", "coherence", "--certificate", "stale.json") == 1
+    engine.calls.clear()
+    assert keep("-a", "coherence", "--certificate", "stale.json", "--store", "none") == 1
+    assert not engine.calls
     shown(capsys.readouterr().err, "CertificateError", "model was another")
 
 
