@@ -4,10 +4,10 @@
 
 Prints them as Markdown; --write puts them into the folder's README.md, between its marks, and into figures.json.
 
-The blind reading: somebody who had not written a ladder saw its five texts shuffled, as A to E,
-with the context and the attribute, and put them in order.
-A line of blind.jsonl is one reading: `shown` are the levels of A to E, `order` the letters, worst first; `hash` is the
-ladder's, so that no reading counts for other texts than those that were read.
+The blind reading: somebody who had not written a ladder saw its five texts shuffled, as A to E, with the context and
+the attribute, and put them in order. A line of blind.jsonl is one reading: `shown` are the levels of A to E, `order`
+the letters, worst first; `guess` is the attribute as told, where it was hidden; `hash` is the ladder's, so that no
+reading counts for other texts than those that were read.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ by second and third hands on {contexts_with_more_hands} of the test contexts.
 **Blind reading**: {read_blind} ladders were read, {unread} were not. Kendall's tau with the order as written is
 {tau_mean} in the mean, {tau_lowest} at the lowest; {read_as_written} were put in the very order. In
 {readings_with_a_remark} the reader remarked that something else differs too (`blind.jsonl`, `other`).
+{attribute_hidden} readings, of ladders drawn at random, were made with the attribute hidden among those of the task: it
+was told in {attribute_guessed}.
 
 **Length**: the rung furthest from its ladder's mean is {length_spread_mean} of the mean away, in the mean over ladders,
 and {length_spread_largest} in the worst; {ladders_beyond_10_percent} ladders are beyond 10 %.
@@ -66,7 +68,7 @@ Single counts beyond the ceiling:
 
 @dataclass(frozen=True)
 class Released:
-    """A ladder as it is released. tau : of its blind reading; None where it was not read"""
+    """A ladder as it is released. tau : of its blind readings, the mean; None where it was not read"""
 
     ladder: Ladder
     split: str
@@ -118,10 +120,13 @@ def figures(folder: Path) -> dict[str, Any]:
     hands: dict[str, set[int]] = defaultdict(set)
     for one in ladders:
         hands[one.ladder.context_id].add(one.hand)
+    hidden = [reading for reading in read if reading["guess"]]
     return {
         "contexts": len(hands),
         "contexts_with_more_hands": sum(len(own) > 1 for own in hands.values()),
         **_figures_of(ladders),
+        "attribute_hidden": len(hidden),
+        "attribute_guessed": sum(reading["guess"] == reading["attribute"] for reading in hidden),
         "readings_with_a_remark": sum(bool(reading["other"]) for reading in read),
         "groups": [{"task": task, "attribute": attribute, **_figures_of(own), "counts": counts[task, attribute]}
                    for (task, attribute), own in sorted(groups.items())],
