@@ -74,6 +74,14 @@ def load(
     raises : EngineError, when it cannot be loaded or is of another kind. warns : what a GGUF file is read as
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # an unknown name, no such device, or a torch that is not for it
+        raise EngineError(
+            f"cannot use the device {device!r}: {str(error).splitlines()[0]}. Name one that is here, such as cpu, or "
+            "leave it out",
+            device=device,
+        ) from error
     source = where if isinstance(where, Source) else Source.of(where, revision)
     place = str(source.place)
     show_progress = hf_logging.is_progress_bar_enabled()

@@ -184,7 +184,7 @@ class Templates:
                 + ", ".join(sorted(values)),
                 template=name,
             ) from error
-        except (jinja2.TemplateError, TypeError) as error:
+        except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError) as error:
             raise TemplateError(
                 f"template {self.name}/{name}.jinja (task {self.task.name!r}) failed: {error}", template=name
             ) from error

@@ -9,11 +9,18 @@ import pytest
 
 from synthscore import engines
 from synthscore.engines.loading import LocalEngine, load
+from synthscore.errors import EngineError
 
 
 def test_the_options_of_a_model_that_is_loaded_here_are_those_that_are_named():
     own, passed_on = (set(inspect.signature(each).parameters) for each in (LocalEngine.load, load))
     assert own - {"options"} | passed_on - {"auto_class", "kind", "unread"} == {"where", *engines._LOADED}
+
+
+@pytest.mark.parametrize("device", ["mars", "cpu:x", "cuda:99"])
+def test_a_device_that_is_not_here_is_an_error_of_the_engine(device):
+    with pytest.raises(EngineError, match=rf"cannot use the device '{device}': .*Name one that is here, such as cpu"):
+        engines.open_engine("nano", device=device)
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,14 @@ def test_a_template_with_an_undefined_name_says_which_and_what_there_is(tmp_path
         templates.compare(ARTICLE, templates.task.attribute("empathy"), target="t", reference="r")
 
 
+@pytest.mark.parametrize("source", ["{{ range(999999999) }}", "{{ 1 / 0 }}", "{{ 'a'.encode('x', 3) }}"])
+def test_a_template_that_cannot_be_computed_is_named(tmp_path, source):
+    (tmp_path / "compare.jinja").write_text(source)
+    templates = Templates(load_task("story"), tmp_path)
+    with pytest.raises(TemplateError, match=r"compare.jinja .* failed: "):
+        templates.compare(ARTICLE, templates.task.attribute("empathy"), target="t", reference="r")
+
+
 def test_one_template_of_a_set_can_be_replaced(tmp_path):
     own = Templates(load_task("story"))
     other = own.replaced("choose", own.source("choose").replace("Verdict:", "{{ target }}"), "mine")

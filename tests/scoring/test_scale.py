@@ -370,6 +370,19 @@ def test_a_file_that_is_no_scale_is_refused(tmp_path, content):
         Scales.load(tmp_path / "missing.json")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"discrimination": -3.0}, {"discrimination": "NaN"}, {"noise": 0.0}, {"target_sd": -1.0}, {"target_mean": "NaN"}],
+)
+def test_a_scale_of_a_judge_that_cannot_be_is_refused(tmp_path, change):
+    Scales([Scale(JUDGE, {}, "t", "a", Signature.of(model="m"))]).save(tmp_path / "scale.json")
+    content = json.loads((tmp_path / "scale.json").read_text())
+    content["scales"][0]["judge"] |= change
+    (tmp_path / "scale.json").write_text(json.dumps(content).replace('"NaN"', "NaN"))
+    with pytest.raises(InputError, match=r"cannot read the scale .*scale.json: ValueError"):
+        Scales.load(tmp_path / "scale.json")
+
+
 def test_a_file_of_two_scales_is_not_one(fitted, tmp_path):
     Scales([fitted[1], replace(fitted[1], attribute="fluency")]).save(tmp_path / "scales.json")
     assert [scale.attribute for scale in Scales.load(tmp_path / "scales.json")] == ["coherence", "fluency"]

@@ -174,6 +174,7 @@ class Scales(tuple[Scale, ...]):
             content = json.loads(Path(path).read_text(encoding="utf-8"))
             if content["format"] != FORMAT:
                 raise InputError(f"{path} is a scale of format {content['format']!r}, expected {FORMAT}. Fit it anew")
+            _json(content["scales"])  # NaN is a ValueError: JSON has none, and json reads it all the same
             return cls(_scale(values) for values in content["scales"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(
@@ -210,6 +211,9 @@ def _scale(values: Mapping[str, object]) -> Scale:
         for name, each in of["ladders"].items()  # type: ignore[attr-defined]
     }
     judge = JudgeModel.of(of["judge"])  # type: ignore[arg-type]
+    spreads = (judge.spread, judge.target_sd, judge.context_sd, *judge.rung_sd)
+    if judge.rungs_rise and not (judge.discrimination > 0 < judge.noise and min(spreads) >= 0):
+        raise ValueError(f"its judge is {judge}, expected discrimination and noise > 0, and no deviation below 0")
     return Scale(judge, ladders, str(of["task"]), str(of["attribute"]), Signature.parse(str(of["signature"])))
 
 
