@@ -50,7 +50,9 @@ def context_from_row(row: Row) -> Context:
     context_id = read_id(row, "context_id", "id" if row.has("id") and not row.has("context_id") else "context_id")
     if "context" not in row.values and (why := _is_target(row)):
         seen = f"this row is a target ({why}); its context is missing"
-        remedy = "Add a column context, or say which column holds it: context=COLUMN, or give the file of contexts"
+        remedy = (
+            "Add a column context, or say which column holds it: --field context=COLUMN, or give the file of contexts"
+        )
         raise row_error(row, "context", None, seen, remedy, id=context_id)
     text = read_text(row, "context" if "context" in row.values else "text", id=context_id)
     facts = row.values["facts"] if row.has("facts") else ""

@@ -28,6 +28,12 @@ from ..errors import InputError
 from ..types import Target, blank, encodable
 
 MEND = "Mend or remove the row"
+_USUAL = {
+    "text": ("summary", "response", "output", "completion", "answer", "generation", "prediction"),
+    "context": ("article", "source", "document", "prompt", "input", "question", "dialogue"),
+    "context_id": ("article_id", "doc_id", "document_id", "source_id", "prompt_id"),
+}
+"""Our name -> what others call such a column, likeliest first."""
 _FLAGS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 
 
@@ -104,7 +110,9 @@ def require_column(row: Row, name: str, remedy: str = "", data: Mapping[str, obj
     if name not in row.values:
         column = row.fields.get(name, name)
         seen = f"there is no {column!r}, but {', '.join(map(repr, row.values)) or 'nothing at all'}"
-        remedy = remedy or f"Add it, or say which column holds it: --field {name}=COLUMN; in Python, rename it"
+        there = {str(column).lower(): column for column in row.values}
+        guess = next((there[usual] for usual in _USUAL.get(name, ()) if usual in there), "COLUMN")
+        remedy = remedy or f"Add it, or say which column holds it: --field {name}={guess}; in Python, rename it"
         raise row_error(row, name, None, seen, remedy, **(data or {}))
 
 

@@ -72,7 +72,7 @@ def test_a_missing_column_is_named_with_those_there_are_and_the_way_to_map_it(tm
     path = jsonl(tmp_path / "t.jsonl", {"context_id": "c", "summary": "S."})
     _, (error,) = read_targets(path)
     assert "there is no 'text', but 'context_id', 'summary'" in str(error)
-    assert "text=COLUMN" in str(error)
+    assert "--field text=summary" in str(error)
     targets, errors = read_targets(path, fields={"text": "summary"})
     assert (targets, errors) == ([Target("c/1", "c", "S.")], [])
 

@@ -13,6 +13,7 @@ from synthscore.io.fields import (
     read_names,
     read_number,
     read_text,
+    require_column,
     require_number,
 )
 from synthscore.types import Context, Rung, Target
@@ -102,6 +103,21 @@ def test_a_text_of_which_nothing_can_be_seen_is_empty(nothing):
     for noun in (Target("t", "c", "text"), Context("c", "text"), Rung(1, 0.0, "text")):
         with pytest.raises((InputError, LadderError), match="empty"):
             replace(noun, text=nothing)
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "guess"),
+    [
+        ("text", ("article", "summary"), "text=summary"),
+        ("text", ("prompt", "Response"), "text=Response"),
+        ("context", ("article", "summary"), "context=article"),
+        ("context_id", ("doc_id", "id"), "context_id=doc_id"),
+        ("text", ("messages",), "text=COLUMN"),
+    ],
+)
+def test_a_column_that_is_missing_is_guessed_from_those_that_there_are(name, columns, guess):
+    with pytest.raises(InputError, match=rf"there is no '{name}', but '{columns[0]}'.* --field {guess};"):
+        require_column(Row(3, dict.fromkeys(columns, "x"), "file.csv"), name)
 
 
 def test_a_text_is_named_by_the_column_of_the_source():
