@@ -472,7 +472,7 @@ def test_whoever_is_only_ever_similar_to_another_is_its_equal():
 def test_without_similar_answers_ties_have_no_part():
     c = linked(np.random.default_rng(8), 6, 20)
     ranked = bradley_terry_ties(c)
-    assert ranked.settings == {"nu": 0.0}
+    assert ranked.settings["nu"] == 0.0
     np.testing.assert_allclose(ranked.scores, soft(c).scores, atol=1e-8)
 
 
@@ -502,9 +502,12 @@ def test_the_anchor_is_of_no_effect(c, anchor, sigma_0):
     scores, covariance = w_tilde(c, p - 0.5, np.full(len(c), 0.2), anchor, sigma_0)
     ranked = gaussian(c)
     np.testing.assert_allclose(ranked.scores, scores - scores.mean(), atol=1e-9)
-    if not np.isnan(sigma := ranked.settings["sigma"]):
+    if freedom := ranked.settings["degrees_of_freedom"]:
+        pairs = c.averaged()
+        left = pairs.probabilities - 0.5 - (ranked.scores[pairs.first] - ranked.scores[pairs.second])
+        phi = 0.0 if (np.abs(left) < 1e-12).all() else pairs.weights @ left**2 / freedom
         centre = np.eye(c.n_candidates) - 1 / c.n_candidates
-        expected = centre @ covariance @ centre * (sigma / 0.2) ** 2
+        expected = centre @ covariance @ centre * phi / 0.2**2
         np.testing.assert_allclose(ranked.stderr**2, np.diag(expected), atol=1e-9)
 
 
@@ -532,7 +535,7 @@ def test_sigma_is_what_the_residuals_leave():
     plain = gaussian(c)
     residuals = c.probabilities - 0.5 - (plain.scores[c.first] - plain.scores[c.second])
     freedom = c.weights.sum() - 4
-    assert plain.settings["degrees_of_freedom"] == freedom
+    assert plain.settings["degrees_of_freedom"] == len(c.averaged()) - 4
     assert plain.settings["sigma"] == pytest.approx(np.sqrt(c.weights @ residuals**2 / freedom))
     d = plain.scores[c.first] - plain.scores[c.second]
     densities = stats.norm.logpdf(c.probabilities - 0.5, d, plain.settings["sigma"])
@@ -548,9 +551,9 @@ def test_a_tree_of_single_calls_leaves_no_residuals_and_no_errors():
 
 def test_a_perfect_fit_has_no_errors_and_no_end_of_likelihood():
     p = [0.7 + 0.2, 0.9, 1 - 0.1]  # the same up to rounding
-    ranked = gaussian(Comparisons.of([("a", "b", p[0]), ("a", "b", p[1]), ("a", "b", p[2])]))
+    ranked = gaussian(Comparisons.of([("a", "b", p[0]), ("b", "c", 0.5), ("a", "c", p[1]), ("a", "c", p[2])]))
     assert ranked.settings["sigma"] == 0
-    assert ranked.stderr.tolist() == [0, 0]
+    assert ranked.stderr.tolist() == [0, 0, 0]
     assert ranked.log_likelihood == np.inf
 
 
