@@ -74,7 +74,8 @@ def soft_bradley_terry(
     If no scores have sigma(d) equal to the mean of p, as for a judge that is too sure, the scores converge to other
     values than the truth, and no standard error makes up for that (docs/ranking.md).
 
-    warns, raises : as bradley_terry; with "mle", RankingError if the comparisons do not tell gamma from the scores
+    warns, raises : as bradley_terry; with "mle", RankingError if the comparisons do not tell gamma from the scores, or
+        gamma is not finite
     source : PoE (arXiv 2405.05894) 2.3 and A.8. log_likelihood leaves out the Z, which do not depend on the scores.
     """
     pairs = comparisons.pairs(ordered=bias is not None)
@@ -207,6 +208,7 @@ def _ranked(
         graph.require_finite(comparisons.ids, likelihood.wins + ties, likelihood.losses + ties)
     if theta == "gamma":
         _require_told_apart(graph, pairs.games)
+        graph.require_finite_shift(likelihood.wins, likelihood.losses)
     fit = maximise(
         graph,
         likelihood,

@@ -19,7 +19,9 @@ from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.counts import average_probability, colley, win_ratio
 from synthscore.ranking.gaussian import gaussian, hard_gaussian
 from synthscore.ranking.graph import Graph, Information
+from synthscore.ranking.methods import rank
 from synthscore.ranking.newton import maximise
+from synthscore.ranking.sets import ComparisonSets
 from tests.factories import turned
 
 EXACT = 1e-12  # of a solver's gradient for each comparison, where the answer is compared to 1e-8
@@ -394,6 +396,38 @@ def test_reversing_all_calls_turns_the_sign_of_the_bias_and_keeps_the_scores(see
     assert theirs.settings["gamma"] == pytest.approx(-ours.settings["gamma"], abs=1e-8)
     np.testing.assert_allclose(soft(turned(c), bias=-0.7).scores, soft(c, bias=0.7).scores, atol=1e-8)
     np.testing.assert_allclose(gaussian(turned(c), bias=0.4).scores, gaussian(c, bias=0.6).scores, atol=1e-10)
+
+
+def test_a_place_that_decides_is_refused_just_where_a_linear_programme_says_so():
+    rng, outcomes = np.random.default_rng(13), set()
+    for _ in range(250):
+        n = int(rng.integers(2, 7))
+        k = int(rng.integers(2, 4 * n))
+        first = rng.integers(0, n, k)
+        second = (first + rng.integers(1, n, k)) % n
+        p = np.where(rng.random(k) < 0.75, (rng.random(k) < 0.5).astype(float), rng.random(k))
+        c = Comparisons.from_probabilities([str(i) for i in range(n)], first, second, p)
+        lead = np.column_stack([np.eye(n)[first] - np.eye(n)[second], -np.ones(k)])
+        against = np.vstack([-lead[p > 0], lead[p < 1]])
+        way_out = optimize.linprog(against.sum(axis=0), against, np.zeros(len(against)), bounds=(-1, 1)).fun < -1e-9
+        known = np.linalg.matrix_rank(lead) == n
+        try:
+            assert soft(c, bias="mle").converged
+            found = "finite"
+        except RankingError as error:
+            found = "place" if "the place decides: no finite gamma" in str(error) else "other"
+        assert (found == "finite") == (known and not way_out)
+        outcomes.add(found)
+    assert outcomes == {"finite", "place", "other"}
+
+
+@pytest.mark.parametrize(("winner", "preferred"), [("second", "the second"), ("first", "the first")])
+def test_a_group_in_which_the_place_decides_is_unscored_alone(winner, preferred):
+    rows = [{"context_id": "place", "first": a, "second": b, "outcome": winner} for a, b in ("ab", "ba")]
+    rows += [{"context_id": "fine", "first": a, "second": b, "probability": 0.6} for a, b in ("ab", "ba")]
+    found = rank(ComparisonSets.load(rows), "poe-bt", debias="mle").of
+    assert f"no finite gamma, since {preferred} text wins" in found["place",]
+    assert found["fine",].converged
 
 
 def test_the_joint_maximum_is_where_a_generic_optimiser_finds_it():
