@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -31,8 +32,13 @@ def encodable(text: str) -> bool:
         return False
 
 
+def blank(text: str) -> bool:
+    """Whether nothing of it can be seen: white space, zero-width characters, soft hyphens, byte order marks, ..."""
+    return all(char.isspace() or unicodedata.category(char) in ("Cc", "Cf") for char in text)
+
+
 def _require_text(value: object, what: str, name: str) -> None:
-    if not isinstance(value, str) or not value.strip():
+    if not isinstance(value, str) or blank(value):
         raise InputError(f"{what}: {name} is {value!r}, expected a text that is not empty", field=name, value=value)
     if not encodable(value):
         raise InputError(
@@ -58,7 +64,7 @@ class Attribute:
     def __post_init__(self) -> None:
         for name in ("name", "description", "more", "better", "worse"):
             value = getattr(self, name)
-            if not isinstance(value, str) or not value.strip():
+            if not isinstance(value, str) or blank(value):
                 raise TaskError(f"attribute {self.name!r}: {name} is {value!r}, expected a phrase that is not empty")
 
     @property
@@ -118,7 +124,7 @@ class Context:
     def __post_init__(self) -> None:
         _require_text(self.id, "context", "id")
         _require_text(self.text, f"context {self.id!r}", "text")
-        if not all(isinstance(reference, str) and reference.strip() for reference in self.references):
+        if not all(isinstance(reference, str) and not blank(reference) for reference in self.references):
             raise InputError(f"context {self.id!r}: references hold an empty text; leave it out", field="references")
 
 
@@ -158,7 +164,7 @@ class Rung:
     def __post_init__(self) -> None:
         if self.status not in ("ok", "failed"):
             raise LadderError(f"rung {self.level}: status is {self.status!r}, expected 'ok' or 'failed'")
-        if self.status == "ok" and not self.text.strip():
+        if self.status == "ok" and blank(self.text):
             raise LadderError(f"rung {self.level} is empty, expected a text, or status 'failed' with a reason")
         if self.status == "failed" and (self.text or not self.reason):
             raise LadderError(f"rung {self.level} failed: expected a reason and no text, got text {self.text!r}")

@@ -16,6 +16,7 @@ from synthscore.cli.app import main
 from synthscore.resources import resource
 assert "site" in str(resource("prompts")), resource("prompts")
 references = ss.References.load(resource("data/references/handwritten"))
+assert len(ss.References.load(resource("data/references/curated/dialogue/test.parquet")))
 context = references.find("sum-01", "coherence").context
 scorer = ss.Scorer(references, ss.open_engine("nano"), task="summarization", attribute="coherence")
 scores = scorer.score([ss.Target("t", "sum-01", "The ferry lost power and was towed in.")])

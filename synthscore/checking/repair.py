@@ -105,7 +105,7 @@ def _mended_manifest(folder: str | os.PathLike[str]) -> list[str]:
         raise ReferencesError(message, source=name)
     problems = verify(folder)
     # A run that is killed between two files has changed texts, and neither their number nor what a manifest is.
-    other = [problem for problem in problems if not problem.startswith(f"sha256 of {DATA} is")]
+    other = [problem for problem in problems if not problem.startswith(f"sha256 of {DATA} is not in")]
     if other:
         raise ReferencesError(
             f"cannot repair {name}: it is not what its hashes say (problems: {len(problems)}, such as: {other[0]}). "

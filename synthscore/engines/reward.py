@@ -14,6 +14,7 @@ from transformers import AutoModelForSequenceClassification
 
 from ..engine import REWARD, Answer, Answers, Kind, Progress, Prompt, Question
 from ..errors import EngineError
+from ..types import blank
 from .loading import LocalEngine, max_length
 from .tokens import PromptTokenizer
 
@@ -57,7 +58,7 @@ class RewardEngine(LocalEngine):
     def _encoded(self, prompt: Prompt, text: str) -> dict[str, torch.Tensor]:
         """Control tokens come from the template alone: what looks like one in a judged text is text."""
         tokenizer = self.prompts.tokenizer
-        if not text.strip():
+        if blank(text):
             raise EngineError(f"{self.name} cannot read an empty text")
         if not tokenizer.chat_template:
             return dict(tokenizer(prompt.text, text, split_special_tokens=True, return_tensors="pt", verbose=False))

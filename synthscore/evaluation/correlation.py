@@ -19,7 +19,7 @@ _SIDE = 200  # numbers in a row up to which all pairs are compared with each oth
 
 
 def correlation(values: npt.ArrayLike, human: npt.ArrayLike, statistic: Statistic = "spearman") -> float:
-    """Of two vectors, in [-1, 1]; NaN where either side is constant.
+    """Of two vectors, in [-1, 1]; NaN where either side is constant, or empty.
 
     spearman : Pearson's correlation of the mid-ranks
     pearson : covariance by the two standard deviations
@@ -47,7 +47,9 @@ class Correlations(NamedTuple):
 
 
 def of_rows(x: FloatArray, y: FloatArray, statistic: Statistic) -> FloatArray:
-    """Correlation of each row of x with the same row of y: shape (n_rows, n) twice -> (n_rows,)."""
+    """Correlation of each row of x with the same row of y: shape (n_rows, n) twice -> (n_rows,); NaN where n is 0."""
+    if not x.shape[1]:
+        return np.full(len(x), np.nan)
     if statistic == "kendall":
         return _tau_b(x, y)
     if statistic == "spearman":

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from ..errors import InputError
-from ..types import Context, encodable
+from ..types import Context, blank, encodable
 from .fields import Row, is_missing, read_id, read_text, row_error, shorten
 from .files import Source, read_rows
 
@@ -85,7 +85,7 @@ def _references(row: Row, context_id: str) -> tuple[str, ...]:
             value = parsed if isinstance(parsed, list) else [value]
         else:
             value = [value]
-    if not isinstance(value, Sequence) or not all(isinstance(v, str) and v.strip() and encodable(v) for v in value):
+    if not isinstance(value, Sequence) or not all(isinstance(v, str) and not blank(v) and encodable(v) for v in value):
         seen = f"references is {shorten(value)}, expected a list of texts that are not empty"
         raise row_error(row, "references", value, seen, "Leave empty ones out", id=context_id)
     return tuple(value)

@@ -7,7 +7,7 @@ an empty text.
              "0.5", " -3 ", "1e3", ".5", "+2"; also "inf" and "nan", in any case, as CSV files have them: NaN is missing
              not: booleans, "0,5" (a comma may be meant either way), "1_000", "½", dates
     flag     true or false; 1 or 0, also as 1.0 and 0.0; texts of these, in any case, with spaces around
-    id       a text that is not blank, as it stands; or an int, as JSON writes it. Not: booleans, 1.5
+    id       a text that is not `types.blank`, as it stands; or an int, as JSON writes it. Not: booleans, 1.5
     text     a text that is not blank and can be encoded, as it stands
 
 Whatever else stands there is an InputError with `source`, `row`, `field` and `value`: never a 0, never left out.
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..types import Target, encodable
+from ..types import Target, blank, encodable
 
 MEND = "Mend or remove the row"
 _FLAGS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
@@ -115,7 +115,7 @@ def read_id(row: Row, name: str, column: str | None = None) -> str:
     value = row.values[column]
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return str(value)
-    if not isinstance(value, str) or not value.strip() or not encodable(value):
+    if not isinstance(value, str) or blank(value) or not encodable(value):
         seen = f"{column} is {shorten(value)}, expected a text that is not empty"
         raise row_error(row, name, value, seen, "Fill it")
     return value
@@ -140,7 +140,7 @@ def read_text(row: Row, name: str, **data: object) -> str:
     """The text in the column. data : further attributes of the error"""
     require_column(row, name, data=data)
     value, column = row.values[name], row.fields.get(name, name)
-    if not isinstance(value, str) or not value.strip():
+    if not isinstance(value, str) or blank(value):
         seen = f"{column} is {shorten(value)}, expected a text that is not empty"
         raise row_error(row, name, value, seen, "Fill it, or remove the row", **data)
     if not encodable(value):

@@ -13,7 +13,7 @@ from ..degrade.reading import centrality, sentences
 from ..engine import Progress
 from ..errors import DegradeError
 from ..signature import text_hash
-from ..types import Context, Rung, Task
+from ..types import Context, Rung, Task, blank
 from .write import Job, derive_seed, hash_parts, subject
 
 
@@ -72,7 +72,7 @@ class DegradedWriter:
             )
         except DegradeError as error:
             return job.failed(str(error), provenance)
-        if not text.strip():
+        if blank(text):
             return job.failed(f"damage of severity {severity:g} left nothing of the text", provenance)
         if _spaced(text) in taken:
             reason = f"it is the same as another rung: the text is too short for {job.n_rungs} rungs; ask for fewer"

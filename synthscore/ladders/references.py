@@ -144,10 +144,16 @@ class References:
         """The ladders of a release: a folder, its ladders.parquet, or the id of a dataset on the Hugging Face Hub.
 
         revision : branch, tag or commit of a Hub dataset; pin one for a number that others should get too.
-        raises : ReferencesError
+        raises : ReferencesError, also where the manifest beside the ladders tells of others
         """
         require_kind("references", source, (str, os.PathLike), "a folder, a file or a hub id")
         name = str(source) if revision is None else f"{source}@{revision}"
+        for problem in manifest_problems(Path(source)):
+            raise ReferencesError(
+                f"cannot load {name}: {problem}. See what else: synthscore references verify {name}. Make or download "
+                f'it again; if the change is meant, take "sha256" out of {MANIFEST}',
+                source=name,
+            )
         return cls(rows_ladders(source_rows(Path(source), revision), name), name)
 
     def save(
@@ -185,10 +191,15 @@ class References:
 
     def _write(self, path: Path, about: dict[str, str]) -> None:
         rows = [row for ladder in self.ladders for row in ladder_rows(ladder, about["release"])]
-        if not (path / MANIFEST).exists():  # of a first save that is killed, so that it can be repeated
-            _write_manifest(path, {"format": FORMAT, **about})
         with replacing(path / DATA) as file:
             write_table(rows, file)
+            unsigned = {
+                **read_manifest(path),
+                "format": FORMAT,
+                **about,
+            }  # so that a save that is killed can be repeated
+            unsigned.pop("sha256", None)
+            _write_manifest(path, unsigned)
         with replacing(path / CARD) as file:
             file.write(card_text(self.ladders, self.hash, DATA, SPLIT, **about).encode())
         manifest = {
@@ -246,6 +257,18 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return manifest if isinstance(manifest, dict) else {}
+
+
+def manifest_problems(source: Path) -> Iterator[str]:
+    """Where the manifest beside ladders, if there is one, tells of another format or another file."""
+    folder = source.parent if source.name == DATA else source
+    manifest = read_manifest(folder) if (folder / DATA).exists() else {}
+    if manifest and manifest.get("format") != FORMAT:
+        yield f"{MANIFEST} has format {manifest.get('format')!r}, expected {FORMAT}: install another synthscore"
+    hashes = manifest.get("sha256")
+    stated = hashes.get(DATA) if isinstance(hashes, dict) else None
+    if stated and (has := file_sha256(folder / DATA)) != stated:
+        yield f"sha256 of {DATA} is {has}, {MANIFEST} says {stated}"
 
 
 def file_sha256(path: Path) -> str:

@@ -97,7 +97,10 @@ def source_rows(source: str | Path, revision: str | None) -> list[dict[str, Any]
             raise ReferencesError(f"{name} is a folder here, which has no revision {revision!r}; leave it out")
         file = path / DATA if path.is_dir() else path
         if not file.exists():
-            raise ReferencesError(f"cannot load {name}: it holds no {DATA}, so it is no references folder", source=name)
+            held = sorted((*path.glob("*.parquet"), *path.glob("*/*.parquet")))
+            advice = f". Name one of its files, such as {held[0]}" if held else ""
+            message = f"cannot load {name}: it holds no {DATA}, so it is no references folder{advice}"
+            raise ReferencesError(message, source=name)
         try:
             with pq.ParquetFile(file) as parquet:
                 table = parquet.read()

@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import ReferencesError
 from ..io.fields import shorten
 from ..signature import text_hash
-from .references import FORMAT, MANIFEST, References, file_sha256, read_manifest
+from .references import MANIFEST, References, manifest_problems, read_manifest
 from .release import DATA, Key, grouped, ladder_rows, rows_ladder, rows_ladders, source_rows
 
 _WRONG = {
@@ -74,12 +74,8 @@ def _manifest_problems(path: Path, rows: list[dict[str, Any]]) -> list[str]:
     manifest = read_manifest(path)
     if not manifest:
         return [f"{MANIFEST} is missing or not JSON: nothing says what {DATA} should hold"]
-    if manifest.get("format") != FORMAT:
-        return [f"{MANIFEST} has format {manifest.get('format')!r}, expected {FORMAT}: install another synthscore"]
-    hashes = manifest.get("sha256")
-    found = {
-        f"sha256 of {DATA}": (hashes.get(DATA) if isinstance(hashes, dict) else None, file_sha256(path / DATA)),
-        "n_rows": (manifest.get("n_rows"), len(rows)),
-        "n_ladders": (manifest.get("n_ladders"), len(grouped(rows))),
-    }
-    return [f"{name} is {has}, {MANIFEST} says {stated}" for name, (stated, has) in found.items() if stated != has]
+    found = {"n_rows": len(rows), "n_ladders": len(grouped(rows))}
+    stated = ((name, has, manifest.get(name)) for name, has in found.items())
+    other = [f"{name} is {has}, {MANIFEST} says {says}" for name, has, says in stated if says != has]
+    unsigned = f"sha256 of {DATA} is not in {MANIFEST}: a save was killed, or it was taken out"
+    return [*manifest_problems(path), *other, *([] if manifest.get("sha256") else [unsigned])]

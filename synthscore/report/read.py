@@ -20,7 +20,7 @@ from ..io.scores import read_score
 from ..ladders.references import References
 from ..ladders.release import DATA
 from ..signature import Signature
-from ..types import Ladder, Score, Target
+from ..types import Ladder, Score, Target, blank
 from .agreement import Agreements, read_evaluation
 
 T = TypeVar("T")
@@ -211,7 +211,7 @@ def _read_ratings(run: Run, source: str, name: str) -> None:
         return
     run.ratings = Ratings.load(source)
     for text in run.ratings:
-        if text.text.strip():
+        if not blank(text.text):
             run.texts.setdefault(text.id, Target(text.id, text.context_id, text.text, text.system or None))
     run.files.append(File(name, "ratings by people", len(run.ratings), len(run.ratings.left_out)))
     run.left_out += run.ratings.left_out

@@ -306,6 +306,12 @@ class RowsPlan:
         """The most that is asked now."""
         return sum(plan.n_questions for _, plan in self.parts)
 
+    @property
+    def signatures(self) -> tuple[Signature, ...]:
+        """Of what is compared, each once; without the scales, where these are yet to be fitted."""
+        scored = [signature for score, signature in self.stored.values() if score.n_comparisons]
+        return tuple(dict.fromkeys([*scored, *(plan.scorer.signature for _, plan in self.parts if plan.texts)]))
+
     def score(self, progress: Progress | None = None) -> RowScores:
         """One Score for each item and attribute."""
         scales: list[Scale] = []

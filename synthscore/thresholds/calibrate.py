@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import CertificateError, InputError
 from ..types import FloatArray, IntArray
-from .certificate import Certificate, Certified, Guarantee, Kind
+from .certificate import Certificate, Certified, Guarantee, Kind, thresholds_of
 from .labels import Labelled
 
 STEP = 0.01  # thresholds are multiples of this: they must not depend on the scores that they are tested on
@@ -71,9 +71,7 @@ def calibrate(
     level = 1 - (1 - confidence) / len(guarantees)
     tested = [_certify(labelled, guarantee, level, step, start) for guarantee in guarantees]
     certified = tuple(each for each, _ in tested)
-    keeping = [each.threshold for each in certified if each.guarantee.kind != "recall"]
-    recalling = [each.threshold for each in certified if each.guarantee.kind == "recall"]
-    keep_from = max(keeping) if keeping else recalling[0]
+    keep_from, drop_below = thresholds_of(certified)
     for each, strictest in tested:
         if each.guarantee.kind == "precision" and keep_from > strictest:
             raise CertificateError(
@@ -85,7 +83,7 @@ def calibrate(
         certified=certified,
         confidence=confidence,
         keep_from=keep_from,
-        drop_below=min(keep_from, *recalling) if recalling else keep_from,
+        drop_below=drop_below,
         n_rows=len(labelled),
         n_good=n_good,
         n_unscored=int((~labelled.scored).sum()),
@@ -123,17 +121,7 @@ def _certify(
     if at < 0:
         raise CertificateError(_refusal(guarantee, level, thresholds, n, n_faultless), needed=enough, seen=int(n[0]))
     n_hit = int(n[at] - n_faultless[at]) if kind == "fpr" else int(n_faultless[at])
-    limit = lower_limit(int(n_faultless[at]), int(n[at]), delta)
-    certified = Certified(
-        guarantee=guarantee,
-        threshold=float(thresholds[at]),
-        n=int(n[at]),
-        n_hit=n_hit,
-        observed=n_hit / int(n[at]),
-        limit=1 - limit if kind == "fpr" else limit,
-        level=level,
-    )
-    return certified, float(thresholds[0])
+    return Certified(guarantee, float(thresholds[at]), int(n[at]), n_hit, level), float(thresholds[0])
 
 
 def _least(guarantee: Guarantee) -> float:
@@ -187,10 +175,3 @@ def by_chance(hits: IntArray, n: IntArray, share: float) -> FloatArray:
     from scipy.special import bdtrc
 
     return np.asarray(bdtrc(hits - 1, n, share))
-
-
-def lower_limit(hits: int, n: int, alpha: float) -> float:
-    """The share that is exceeded with confidence 1 - alpha, of one threshold looked at alone (Clopper-Pearson)."""
-    from scipy.special import betaincinv
-
-    return float(betaincinv(hits, n - hits + 1, alpha)) if hits else 0.0

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from ..errors import CertificateError, InputError
 from ..io.write import replacing
@@ -67,6 +70,7 @@ class Certified:
 
     n : labelled texts that the share is of (the kept, the good or the bad). n_hit : of these, the good, not dropped
     or kept ones. observed : n_hit / n. limit : what the true share is beyond, at least (fpr: at most), at `level`
+    (Clopper-Pearson)
     level : the confidence of this guarantee alone; with several, they hold together with the certificate's
     """
 
@@ -74,9 +78,58 @@ class Certified:
     threshold: float
     n: int
     n_hit: int
-    observed: float
-    limit: float
     level: float
+
+    def __post_init__(self) -> None:
+        sure = 0 <= self.n_hit <= self.n and 0 < self.level < 1 and math.isfinite(self.threshold)
+        bound, sign = self.guarantee.bound, -1 if self.guarantee.kind == "fpr" else 1
+        if not sure or (self.limit - bound) * sign < -1e-6:
+            raise CertificateError(
+                f"{self.guarantee} does not follow at {self.threshold} from {self.n_hit} of {self.n} labelled texts at "
+                f"level {self.level}, expected counts and a level that show it. Calibrate anew"
+            )
+
+    @property
+    def observed(self) -> float:
+        return self.n_hit / self.n
+
+    @property
+    def limit(self) -> float:
+        if self.guarantee.kind == "fpr":
+            return 1 - lower_limit(self.n - self.n_hit, self.n, 1 - self.level)
+        return lower_limit(self.n_hit, self.n, 1 - self.level)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, and what follows from them."""
+        follows = {"guarantee": str(self.guarantee), "observed": self.observed, "limit": self.limit}
+        return asdict(self) | follows
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Certified:
+        """From `to_dict`. raises : CertificateError where observed or limit is not what follows"""
+        own = {**values, "guarantee": Guarantee.parse(values["guarantee"])}
+        seen = own.pop("observed"), own.pop("limit")
+        made = cls(**own)
+        if not all(map(partial(math.isclose, abs_tol=1e-6), seen, (made.observed, made.limit))):
+            raise CertificateError(
+                f"{made.guarantee} has observed and limit {seen}, expected {made.observed:g} and {made.limit:g}, which "
+                f"follow from {made.n_hit} of {made.n}. Calibrate anew"
+            )
+        return made
+
+
+def thresholds_of(certified: Sequence[Certified]) -> tuple[float, float]:
+    """keep_from, where all that is promised of the kept holds, and drop_below, where recall does too."""
+    recalling = [each.threshold for each in certified if each.guarantee.kind == "recall"]
+    keep_from = max([each.threshold for each in certified if each.guarantee.kind != "recall"] or recalling)
+    return keep_from, min([keep_from, *recalling])
+
+
+def lower_limit(hits: int, n: int, alpha: float) -> float:
+    """The share that is exceeded with confidence 1 - alpha, of one threshold looked at alone (Clopper-Pearson)."""
+    from scipy.special import betaincinv
+
+    return float(betaincinv(hits, n - hits + 1, alpha)) if hits else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +150,15 @@ class Certificate(Rule):
     signature: Signature
 
     def __post_init__(self) -> None:
-        if not self.certified or not self.drop_below <= self.keep_from:
+        level = 1 - (1 - self.confidence) / max(len(self.certified), 1)
+        follows = 0 < self.confidence < 1 and all(
+            math.isclose(each.level, level) and each.n <= self.n_rows for each in self.certified
+        )
+        if not follows or not self.certified or (self.keep_from, self.drop_below) != thresholds_of(self.certified):
             raise CertificateError(
                 f"a certificate of {len(self.certified)} guarantees keeps from {self.keep_from} and drops below "
-                f"{self.drop_below}, expected at least one, and keep_from >= drop_below. Make it with calibrate"
+                f"{self.drop_below} with confidence {self.confidence}, expected at least one guarantee, and what "
+                "follows from the thresholds, levels and counts of all. Make it with calibrate"
             )
 
     def decide(self, score: Score) -> tuple[Decision, str]:
@@ -133,7 +191,7 @@ class Certificate(Rule):
     def to_json(self) -> str:
         """Equal certificates give equal texts."""
         content = asdict(self) | {"format": FORMAT, "signature": dict(self.signature.parts)}
-        content["certified"] = [{**asdict(each), "guarantee": str(each.guarantee)} for each in self.certified]
+        content["certified"] = [each.to_dict() for each in self.certified]
         return json.dumps({"certificate": content}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -148,11 +206,9 @@ class Certificate(Rule):
             values = dict(json.loads(Path(path).read_text(encoding="utf-8"))["certificate"])
             if (format_ := values.pop("format")) != FORMAT:
                 raise InputError(f"its format is {format_!r}, expected {FORMAT}")
-            values["certified"] = tuple(
-                Certified(**{**each, "guarantee": Guarantee.parse(each["guarantee"])}) for each in values["certified"]
-            )
+            values["certified"] = tuple(map(Certified.of, values["certified"]))
             return cls(**{**values, "signature": Signature.of(**values["signature"])})
-        except (OSError, KeyError, TypeError, ValueError, AttributeError, InputError) as error:
+        except (OSError, KeyError, TypeError, ValueError, AttributeError, InputError, CertificateError) as error:
             raise CertificateError(
                 f"cannot read the certificate {path}: {type(error).__name__}: {error}. Expected a file that "
                 "`synthscore calibrate` wrote. Calibrate anew"

@@ -138,7 +138,7 @@ def filter(
         they go with the dropped
     fields : our name -> the rows' own column. progress : called with numbers of questions that were answered
     raises : InputError, also for a threshold off the scale; LadderError; CertificateError for other scores than were
-        certified
+        certified, before anything is asked where their signature is known by then: not of scales fitted to these rows
     """
     if not isinstance(references, References):
         references = References.load(references)
@@ -165,7 +165,10 @@ def filter(
         batches = read_batches(rows, BATCH, encoding=encoding)
         for group in ([batch] for batch in batches) if alone else [list(batches)]:
             read = [row for batch in group for row in batch.rows]
-            scored = scorer.score([read_item(row, fields) for row in read], progress)
+            plan = scorer.plan([read_item(row, fields) for row in read])
+            for signature in plan.signatures if alone else ():  # before anything is asked
+                rule.check(signature)
+            scored = plan.score(progress)
             for signature in scored.used:
                 rule.check(signature)
             decided = [Decided(row, score, *rule.decide(score)) for row, (score, _) in zip(read, scored, strict=True)]

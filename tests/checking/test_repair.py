@@ -402,7 +402,7 @@ def test_a_manifest_that_a_killed_run_left_behind_is_written_anew(monkeypatch, c
         made[1],
     ]
     References(other).save("ladders", overwrite=True)
-    manifest.write_text(stale)
+    manifest.write_text(json.dumps({key: value for key, value in json.loads(stale).items() if key != "sha256"}))
     assert verify("ladders")
     assert main(["references", "repair", "ladders"]) == 0
     assert "the manifest is written anew" in capsys.readouterr().err

@@ -109,13 +109,15 @@ def test_filter_decides_by_a_certificate_and_refuses_it_for_other_scores(engine,
     write("targets.jsonl", target("c1", 1, id="bad"), target("c2", 5, id="good"))
     main(["score", "targets.jsonl", "--references", "ladders", "-a", "coherence", "-o", "scores.jsonl"])
     signature = Signature.parse(read("scores.jsonl")[0]["signature"])
-    certified = (Certified(Guarantee.parse("precision>=0.9"), 3.5, 40, 40, 1.0, 0.92, 0.9),)
+    certified = (Certified(Guarantee.parse("precision>=0.9"), 3.5, 40, 40, 0.9),)
     Certificate(certified, 0.9, 3.5, 3.5, 40, 20, 0, signature).save("good.json")
     Certificate(certified, 0.9, 3.5, 3.5, 40, 20, 0, signature.with_(model="another")).save("stale.json")
     assert keep("-a", "coherence", "-o", "kept.jsonl", "--certificate", "good.json") == 0
     assert [row["id"] for row in read("kept.jsonl")] == ["good"]
     shown(capsys.readouterr().err, "kept 1 of 2 with precision>=0.9, confidence 0.9; 1 dropped")
-    assert keep("-a", "coherence", "--certificate", "stale.json") == 1
+    engine.calls.clear()
+    assert keep("-a", "coherence", "--certificate", "stale.json", "--store", "none") == 1
+    assert not engine.calls
     shown(capsys.readouterr().err, "CertificateError", "model was another")
 
 

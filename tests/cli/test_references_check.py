@@ -141,5 +141,6 @@ def test_a_ladder_of_one_rung_is_an_error_that_says_so(folder, capsys):
     References([ladder("c1")]).save(folder / "ladders")
     rows = pq.read_table("ladders/ladders.parquet")
     pq.write_table(rows.slice(0, 1), "ladders/ladders.parquet")
+    (folder / "ladders" / "manifest.json").unlink()
     assert main(["references", "check", "ladders", "--no-judge"]) == 1
     shown(capsys.readouterr().err, "c1/coherence", "1 rungs, expected at least 2")

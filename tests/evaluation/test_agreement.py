@@ -323,3 +323,8 @@ def test_published_benchmarks_have_as_many_constant_contexts_as_is_known():
             human = [row["human"][attribute] for row in rows]
             found = agreement(np.arange(len(rows)), human, [row["context_id"] for row in rows])
             assert found.n_skipped == n, (name, attribute)
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_nothing_correlates_with_nothing(statistic):
+    assert np.isnan(correlation.correlation([], [], statistic))

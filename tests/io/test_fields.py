@@ -1,9 +1,10 @@
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
 import pytest
 
-from synthscore.errors import InputError
+from synthscore.errors import InputError, LadderError
 from synthscore.io.fields import (
     Row,
     check_number,
@@ -14,6 +15,7 @@ from synthscore.io.fields import (
     read_text,
     require_number,
 )
+from synthscore.types import Context, Rung, Target
 
 
 def row(value, **more):
@@ -89,6 +91,17 @@ def test_an_id_is_a_text_or_a_whole_number_as_it_stands():
         InputError, match=r"there is no 'id', but 'x'\. Add it, or say which column holds it: --field id=COLUMN"
     ):
         read_id(row(1), "id")
+
+
+@pytest.mark.parametrize("nothing", [" ", "\u200b", "\u00ad\u2060\ufeff", " \u200d\n\x00", "\u3000\u200e"])
+def test_a_text_of_which_nothing_can_be_seen_is_empty(nothing):
+    for read in (read_id, read_text):
+        with pytest.raises(InputError, match=r"row 3: x is .*, expected a text that is not empty"):
+            read(row(nothing), "x")
+        assert read(row(f"{nothing}e\u0301"), "x") == f"{nothing}e\u0301"
+    for noun in (Target("t", "c", "text"), Context("c", "text"), Rung(1, 0.0, "text")):
+        with pytest.raises((InputError, LadderError), match="empty"):
+            replace(noun, text=nothing)
 
 
 def test_a_text_is_named_by_the_column_of_the_source():

@@ -1,18 +1,21 @@
+import contextlib
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import LadderError, ReferencesError
+from synthscore.io.write import replacing
 from synthscore.ladders.card import card_text
 from synthscore.ladders.references import References
 from synthscore.ladders.release import DATA, SPLIT
 from synthscore.ladders.verify import verify
 from synthscore.signature import text_hash
-from synthscore.types import Context, Ladder, Rung
+from synthscore.types import Context, Ladder, Rung, blank
 
 FULL = {
     "writer": "prompt", "model": "model:a|dtype:b", "template": "between", "templates": "default", "seed": 3,
@@ -86,7 +89,7 @@ def test_saving_and_loading_gives_the_same_ladders_in_the_order_of_their_names(t
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
-FILLED = TEXT.filter(str.strip)
+FILLED = TEXT.filter(lambda text: not blank(text))
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
@@ -185,6 +188,15 @@ def test_what_is_no_release_is_refused(tmp_path):
     pq.write_table(pa.table({"text": ["a"]}), tmp_path / "ladders.parquet")
     with pytest.raises(ReferencesError, match=r"no column task, context_id, attribute, level.*it has: text"):
         References.load(tmp_path)
+
+
+def test_a_folder_of_other_files_names_one_that_can_be_loaded(tmp_path, ladders):
+    References(ladders).save(tmp_path / "out")
+    (tmp_path / "story").mkdir()
+    (tmp_path / "out" / "ladders.parquet").rename(tmp_path / "story" / "test.parquet")
+    with pytest.raises(ReferencesError, match=r"no references folder. Name one of its files, such as .*story.test"):
+        References.load(tmp_path)
+    assert len(References.load(tmp_path / "story" / "test.parquet")) == len(References(ladders))
 
 
 def test_two_ladders_of_one_name_are_refused(ladders):
@@ -349,8 +361,52 @@ def test_verify_without_a_manifest_says_so_and_without_a_release_raises(tmp_path
 def test_a_tampered_ladder_that_is_none_any_more_is_not_loaded(tmp_path, ladders):
     References(ladders).save(tmp_path / "out")
     edit_rows(tmp_path / "out", set_(1, "text", "Text 1 of c1."))
+    (tmp_path / "out" / "manifest.json").unlink()
     with pytest.raises(ReferencesError, match=r"story/c1/surprise: .*two rungs are the same.*references verify"):
         References.load(tmp_path / "out")
+
+
+def test_ladders_that_are_not_those_of_their_manifest_are_not_loaded(tmp_path, ladders):
+    out = tmp_path / "out"
+    References(ladders).save(out)
+    whole = (out / "manifest.json").read_text()
+    (out / "manifest.json").write_text(whole.replace('"format": 1', '"format": 99'))
+    with pytest.raises(ReferencesError, match=r"manifest.json has format 99, expected 1.*references verify"):
+        References.load(out)
+    (out / "manifest.json").write_text(whole)
+    edit_rows(out, set_(0, "text", "Another text."))
+    for source in (out, out / "ladders.parquet"):
+        with pytest.raises(
+            ReferencesError, match=r"sha256 of ladders.parquet is .*, manifest.json says .*Make or down"
+        ):
+            References.load(source)
+    manifest = json.loads(whole)
+    del manifest["sha256"]
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    assert len(References.load(out)) == len(ladders)
+
+
+@pytest.mark.parametrize("at", ["ladders.parquet", "README.md", "manifest.json"])
+def test_a_save_that_is_killed_can_be_repeated(tmp_path, ladders, monkeypatch, at):
+    out = tmp_path / "out"
+    References(ladders[:1]).save(out, licence="CC0")
+
+    @contextlib.contextmanager
+    def killed(path):
+        with replacing(path) as file:
+            yield file
+            file.flush()
+            if path.name == at and (at != "manifest.json" or b"sha256" in Path(file.name).read_bytes()):
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr("synthscore.ladders.references.replacing", killed)
+    with pytest.raises(KeyboardInterrupt):
+        References(ladders).save(out, merge=True)
+    monkeypatch.undo()
+    References(ladders).save(out, merge=True)
+    assert verify(out) == []
+    assert len(References.load(out)) == len(ladders)
+    assert json.loads((out / "manifest.json").read_text())["licence"] == "CC0"
 
 
 # ------------------------------------------------------------------------------------------------- the card

@@ -15,10 +15,9 @@ from synthscore.signature import Signature
 from synthscore.thresholds.calibrate import (
     by_chance,
     calibrate,
-    lower_limit,
     needed,
 )
-from synthscore.thresholds.certificate import Certificate, Guarantee
+from synthscore.thresholds.certificate import Certificate, Guarantee, lower_limit
 from synthscore.thresholds.labels import Labelled
 
 SIGNATURE = Signature.of(synthscore="0.1.0", model="nano@1f2e", attribute="coherence")

@@ -27,8 +27,8 @@ UNSCORED = score(None, status="unscored", reason="the text is empty")
 def certificate(keep_from=3.5, drop_below=2.5, signature=SIGNATURE):
     return Certificate(
         certified=(
-            Certified(Guarantee("precision", 0.9), keep_from, 108, 103, 103 / 108, 0.905, 0.95),
-            Certified(Guarantee("recall", 0.9), drop_below, 140, 133, 0.95, 0.908, 0.95),
+            Certified(Guarantee("precision", 0.9), keep_from, 108, 103, 0.95),
+            Certified(Guarantee("recall", 0.9), drop_below, 140, 133, 0.95),
         ),
         confidence=0.9,
         keep_from=keep_from,
@@ -217,8 +217,41 @@ def test_a_certificate_with_a_changed_guarantee_or_an_unknown_field_is_refused(t
         Certificate.load(file)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"keep_from": 0.1},
+        {"drop_below": 0.1},
+        {"confidence": 5},
+        {"confidence": 0.95},
+        {"n_rows": 100},
+        {"certified": []},
+        {"n_hit": 9999},
+        {"n_hit": 99, "observed": 99 / 108},
+        {"n": 10_800, "n_hit": 10_300},
+        {"limit": 0.93},
+        {"observed": 0.99},
+        {"observed": math.nan},
+        {"level": 0.5},
+        {"guarantee": "precision>=0.99"},
+        {"threshold": 0.1},
+    ],
+)
+def test_a_certificate_that_was_edited_by_hand_is_refused(change, tmp_path):
+    whole = json.loads(certificate().to_json())["certificate"]
+    edited = whole if change.keys() <= whole.keys() else whole["certified"][0]
+    assert change.keys() <= edited.keys()
+    edited |= change
+    (tmp_path / "a.json").write_text(json.dumps({"certificate": whole}))
+    with pytest.raises(CertificateError, match=r"cannot read the certificate .*expected"):
+        Certificate.load(tmp_path / "a.json")
+
+
 def test_a_certificate_keeps_no_less_than_it_does_not_drop():
-    with pytest.raises(CertificateError, match="expected at least one, and keep_from >= drop_below"):
+    with pytest.raises(
+        CertificateError,
+        match=r"keeps from 2.0 and drops below 3.0 .* expected at least one guarantee, and what follows",
+    ):
         certificate(keep_from=2.0, drop_below=3.0)
 
 

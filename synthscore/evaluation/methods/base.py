@@ -21,7 +21,7 @@ from ...io.scores import Scores
 from ...judging.tasks import load_task
 from ...ladders.references import References
 from ...signature import Signature
-from ...types import Attribute, Score, Task
+from ...types import Attribute, Score, Task, blank
 from ..ratings import Ratings
 
 
@@ -161,7 +161,7 @@ def why_not_asked(ratings: Ratings) -> list[str]:
     """For each text why nobody can be asked about it, or ""."""
     return [
         "the text is empty"
-        if not text.text.strip()
+        if blank(text.text)
         else f"the text of its context {text.context_id!r} is not known"
         if text.context_id not in ratings.contexts
         else ""

@@ -11,7 +11,7 @@ from ...judging.asking import Asking, ProtocolName
 from ...ladders.references import References
 from ...scoring.paper import Paper
 from ...scoring.scorer import Scorer
-from ...types import Attribute, Context, Ladder, Score, Target, Task
+from ...types import Attribute, Context, Ladder, Score, Target, Task, blank
 from ..ratings import RatedText, Ratings
 from .base import (
     Count,
@@ -98,7 +98,7 @@ def ladders_of(tools: Tools, task: Task, attribute: Attribute) -> References:
 
 def why_not_on(text: RatedText, ratings: Ratings, ladder: Ladder | None) -> str:
     """Why a text is not compared with its ladder, or ""."""
-    if not text.text.strip():
+    if blank(text.text):
         return "the text is empty"
     context = ratings.contexts.get(text.context_id)
     if ladder and ladder.context and context and ladder.context.text.split() != context.text.split():

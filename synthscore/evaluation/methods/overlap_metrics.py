@@ -13,6 +13,7 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 from ...degrade.reading import sentences
+from ...types import blank
 from ..ratings import RatedText, Ratings
 from .base import Kind, Method, MethodError, signed
 from .floors import WORDS, PerText
@@ -110,7 +111,7 @@ def reference_texts(
     known: dict[str, tuple[str, ...]] = defaultdict(tuple)
     if system:
         for text in ratings:
-            if text.system == system and text.text.strip():
+            if text.system == system and not blank(text.text):
                 known[text.context_id] += (text.text,)
         authors, source = {system}, f"text by {system!r}"
     else:
@@ -131,7 +132,7 @@ def reference_texts(
             return f"the texts of {text.system!r} are references; with own=yes they are compared with themselves"
         if not known[text.context_id]:
             return f"its context {text.context_id!r} has no {source} to compare it with"
-        if not text.text.strip():
+        if blank(text.text):
             return "the text is empty"
         return known[text.context_id] if references == "all" else known[text.context_id][:1]
 

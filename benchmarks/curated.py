@@ -1,0 +1,224 @@
+"""What the curated ladders are, counted from the files that are released: the figures of their card.
+
+    python -m benchmarks.curated [FOLDER] [--write]
+
+Prints them as Markdown; --write puts them into the folder's README.md, between its marks, and into figures.json.
+
+The blind reading: somebody who had not written a ladder saw its five texts shuffled, as A to E, with the context and
+the attribute, and put them in order. A line of blind.jsonl is one reading: `shown` are the levels of A to E, `order`
+the letters, worst first; `guess` is the attribute as told, where it was hidden; `hash` is the ladder's, so that no
+reading counts for other texts than those that were read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from benchmarks import ladder_counts
+from synthscore.ladders.references import References
+from synthscore.ladders.release import grouped
+from synthscore.types import Ladder
+
+FOLDER = Path(__file__).parents[1] / "data/references/curated"
+BEGIN, END = "<!-- figures: python -m benchmarks.curated --write -->\n", "<!-- end of the figures -->\n"
+CEILING = 0.15  # of a count's mean Spearman with the rung, in a task
+SPREAD = 0.10  # of a rung's length, from its ladder's mean
+GROUP_COLUMNS = {
+    "task": "task", "attribute": "attribute", "ladders": "ladders", "train": "train", "test": "test",
+    "second_and_third": "2nd, 3rd hand", "words": "words", "read_blind": "read blind", "tau_mean": "tau, mean",
+    "tau_lowest": "lowest",
+}  # fmt: skip
+FORMS = {"words": "{:.0f}", "tau_mean": "{:.3f}", "tau_lowest": "{:.1f}",
+         "length_spread_mean": "{:.1%}", "length_spread_largest": "{:.1%}"}  # fmt: skip
+TEXT = """\
+**{ladders} ladders** ({texts} texts) on {contexts} contexts: {train} in `train`, {test} in `test`, {second_and_third}
+by second and third hands on {contexts_with_more_hands} of the test contexts.
+
+**Blind reading**: {read_blind} ladders were read, {unread} were not. Kendall's tau with the order as written is
+{tau_mean} in the mean, {tau_lowest} at the lowest; {read_as_written} were put in the very order. In
+{readings_with_a_remark} the reader remarked that something else differs too (`blind.jsonl`, `other`).
+{attribute_hidden} readings, of ladders drawn at random, were made with the attribute hidden among those of the task: it
+was told in {attribute_guessed}.
+
+**Length**: the rung furthest from its ladder's mean is {length_spread_mean} of the mean away, in the mean over ladders,
+and {length_spread_largest} in the worst; {ladders_beyond_10_percent} ladders are beyond 10 %.
+
+{groups}
+
+**Counts**: mean Spearman of each count with the rung, by task; a star: beyond {ceiling}, the ceiling that was set.
+`together`: all counts weighed by a ridge regression, fitted on the ladders of other contexts, attribute by attribute.
+
+{counts}
+
+Single counts beyond the ceiling:
+
+{missed}
+"""
+
+
+@dataclass(frozen=True)
+class Released:
+    """A ladder as it is released. tau : of its blind readings, the mean; None where it was not read"""
+
+    ladder: Ladder
+    split: str
+    hand: int
+    tau: float | None
+    where: tuple[tuple[str, ...], ...]
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        return self.ladder.task, self.ladder.context_id, self.ladder.attribute, self.hand
+
+    @property
+    def spread(self) -> float:
+        """How far a rung's length is from the ladder's mean, at most: a share of the mean."""
+        n = np.array([len(ladder_counts.words_of(rung.text)) for rung in self.ladder.rungs])
+        return float(np.abs(n / n.mean() - 1).max())
+
+
+def released(folder: Path) -> list[Released]:
+    found = []
+    for path in sorted(folder.glob("*/*.parquet")):
+        rows = grouped(pq.read_table(path).to_pylist())
+        for ladder in References.load(path):
+            own = sorted(rows[ladder.task, ladder.context_id, ladder.attribute], key=lambda row: row["level"])
+            where = tuple(tuple(row["where"]) for row in own)
+            found.append(Released(ladder, own[0]["split"], own[0]["hand"], own[0]["kendall_tau"], where))
+    return found
+
+
+def readings(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "blind.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def tau(reading: dict[str, Any]) -> float:
+    """Kendall's tau of the order as read with the order as written, 1: the same."""
+    levels = [reading["shown"]["ABCDE".index(letter)] for letter in reading["order"]]
+    pairs = [1 if worse < better else -1 for worse, better in combinations(levels, 2)]
+    return sum(pairs) / len(pairs)
+
+
+def figures(folder: Path) -> dict[str, Any]:
+    """All that the card says in numbers."""
+    ladders, read = released(folder), readings(folder)
+    counts = ladder_counts.figures([one.ladder for one in ladders])
+    groups: dict[tuple[str, str], list[Released]] = defaultdict(list)
+    for one in ladders:
+        groups[one.ladder.task, one.ladder.attribute].append(one)
+        groups[one.ladder.task, ""].append(one)
+    hands: dict[str, set[int]] = defaultdict(set)
+    for one in ladders:
+        hands[one.ladder.context_id].add(one.hand)
+    hidden = [reading for reading in read if reading["guess"]]
+    return {
+        "contexts": len(hands),
+        "contexts_with_more_hands": sum(len(own) > 1 for own in hands.values()),
+        **_figures_of(ladders),
+        "attribute_hidden": len(hidden),
+        "attribute_guessed": sum(reading["guess"] == reading["attribute"] for reading in hidden),
+        "readings_with_a_remark": sum(bool(reading["other"]) for reading in read),
+        "groups": [{"task": task, "attribute": attribute, **_figures_of(own), "counts": counts[task, attribute]}
+                   for (task, attribute), own in sorted(groups.items())],
+    }  # fmt: skip
+
+
+def _figures_of(ladders: Sequence[Released]) -> dict[str, Any]:
+    taus = [one.tau for one in ladders if one.tau is not None]
+    words = [len(ladder_counts.words_of(rung.text)) for one in ladders for rung in one.ladder.rungs]
+    return {
+        "ladders": len(ladders),
+        "train": sum(one.split == "train" for one in ladders),
+        "test": sum(one.split == "test" and one.hand == 1 for one in ladders),
+        "second_and_third": sum(one.hand > 1 for one in ladders),
+        "words": float(np.mean(words)),
+        "length_spread_mean": float(np.mean([one.spread for one in ladders])),
+        "length_spread_largest": max(one.spread for one in ladders),
+        "ladders_beyond_10_percent": sum(one.spread > SPREAD for one in ladders),
+        "read_blind": len(taus),
+        "tau_mean": float(np.mean(taus)) if taus else None,
+        "tau_lowest": min(taus, default=None),
+        "read_as_written": sum(value == 1 for value in taus),
+    }
+
+
+def misses(found: dict[str, Any]) -> dict[str, list[str]]:
+    """task -> the counts that go with the rung further than they may, `together` aside"""
+    return {
+        group["task"]: [
+            name
+            for name, value in group["counts"].items()
+            if name not in ("ladders", "together") and abs(value) > CEILING
+        ]
+        for group in found["groups"]
+        if not group["attribute"]
+    }
+
+
+def markdown(found: dict[str, Any]) -> str:
+    """The figures as the card has them."""
+    own = [group for group in found["groups"] if group["attribute"]]
+    tasks = [group for group in found["groups"] if not group["attribute"]]
+    numbers = {name: _cell(value, FORMS.get(name, "{}")) for name, value in found.items() if name != "groups"}
+    texts, unread = f"{5 * found['ladders']:,}", found["ladders"] - found["read_blind"]
+    rows = ([_cell(group[name], FORMS.get(name, "{}")) for name in GROUP_COLUMNS] for group in own)
+    of_count = (
+        [name, *(_starred(group["counts"][name]) for group in tasks)]
+        for name in tasks[0]["counts"]
+        if name != "ladders"
+    )
+    missed = (f"- {task}: {', '.join(names) or 'none'}" for task, names in misses(found).items())
+    return TEXT.format(
+        **numbers,
+        texts=texts,
+        unread=unread,
+        ceiling=CEILING,
+        groups=_table(list(GROUP_COLUMNS.values()), rows),
+        counts=_table(["count", *(group["task"] for group in tasks)], of_count),
+        missed="\n".join(missed),
+    )
+
+
+def _cell(value: object, form: str) -> str:
+    return "" if value is None else form.format(value)
+
+
+def _starred(value: float) -> str:
+    return f"{value:+.2f}{'*' if abs(value) > CEILING else ''}"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))
+
+
+def with_figures(card: str, found: dict[str, Any]) -> str:
+    """The card with these figures in the place of those that it has."""
+    before, rest = card.split(BEGIN)
+    return before + BEGIN + "\n" + markdown(found) + "\n" + END + rest.split(END)[1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", default=FOLDER)
+    parser.add_argument("--write", action="store_true", help="into the folder's README.md and figures.json")
+    args = parser.parse_args()
+    found = figures(args.folder)
+    print(markdown(found), end="")
+    if args.write:
+        (args.folder / "figures.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        card = args.folder / "README.md"
+        card.write_text(with_figures(card.read_text(encoding="utf-8"), found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
