@@ -110,7 +110,7 @@ class Graph:
             one = order[np.append(True, key[1:] > key[:-1])]
             bounds = sparse.csr_array((bound[one], (source[one], target[one])), shape=(self.n, self.n))
             try:
-                csgraph.bellman_ford(bounds, indices=0)
+                csgraph.bellman_ford(bounds, indices=np.array([0]))
             except csgraph.NegativeCycleError:
                 continue
             raise RankingError(
