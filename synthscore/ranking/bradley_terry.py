@@ -17,7 +17,7 @@ from .counts import Decisions, decided
 from .graph import Graph, Information
 from .newton import TOLERANCE, Slopes, maximise
 from .result import Ranking
-from .uncertainty import Stderr, standard_errors
+from .uncertainty import Stderr, dispersion, standard_errors
 
 Prior = Literal["all", "observed"]
 
@@ -36,7 +36,7 @@ def bradley_terry(
     decisions : what a win is, as in win_ratio
     prior : pseudo-wins of 1 / (N - 1) each way, "all": between all candidates, one win and one loss each, so that
         scores are finite for any comparisons, linked or not; "observed": for pairs that were compared; or None
-    stderr : see standard_errors
+    stderr : see standard_errors. "averaged": a pair is one decision, however often it was asked; "per_call": each call
     A score is accepted when |W_i - expected W_i| is at most 1e-9 of i's comparisons.
     warns : SynthscoreWarning, if that is not reached in 100 iterations; then `converged` is False
     raises : RankingError if the scores are not finite or not comparable; for a prior on all pairs of more than 10,000
@@ -52,6 +52,7 @@ def bradley_terry(
         method="bt",
         settings={"decisions": decisions, "prior": prior},
         prior=epsilon if prior == "all" else 0.0,
+        phi=pairs.games if decisions == "averaged" else 1.0,
         stderr=stderr,
     )
 
@@ -68,15 +69,13 @@ def soft_bradley_terry(
 
     bias : gamma, nats: < 0 if the judge prefers what it is shown first. A number; "mle": estimated with the scores;
         None: 0. Needed where not all pairs are judged in both orders.
-    stderr : see standard_errors, and for what "the model is true" means here:
-
-    The expert (1/Z) sigma(d)^p sigma(-d)^(1-p) is a density of d: the product over calls is a posterior of s under a
-    flat prior. As a likelihood of p, it is true of hard answers with P(1) = sigma(d). In both senses "model" is right
-    for many calls; soft p vary less than a coin, and answers that repeat each other more: the bootstrap measures that.
+    stderr : see standard_errors, with the dispersion of the pairs, whose degrees_of_freedom settings hold; with none
+        left, of as many coins as there are calls
     If no scores have sigma(d) equal to the mean of p, as for a judge that is too sure, the scores converge to other
     values than the truth, and no standard error makes up for that (docs/ranking.md).
 
-    warns, raises : as bradley_terry; with "mle", RankingError if the comparisons do not tell gamma from the scores
+    warns, raises : as bradley_terry; with "mle", RankingError if the comparisons do not tell gamma from the scores, or
+        gamma is not finite
     source : PoE (arXiv 2405.05894) 2.3 and A.8. log_likelihood leaves out the Z, which do not depend on the scores.
     """
     pairs = comparisons.pairs(ordered=bias is not None)
@@ -200,6 +199,7 @@ def _ranked(
     prior: float = 0.0,
     theta: Literal["gamma", "log_nu"] | None = None,
     start: float = 0.0,
+    phi: float | FloatArray | None = None,
     stderr: Stderr,
 ) -> Ranking:
     graph = Graph(comparisons.n_candidates, pairs.i, pairs.j)
@@ -208,6 +208,7 @@ def _ranked(
         graph.require_finite(comparisons.ids, likelihood.wins + ties, likelihood.losses + ties)
     if theta == "gamma":
         _require_told_apart(graph, pairs.games)
+        graph.require_finite_shift(likelihood.wins, likelihood.losses)
     fit = maximise(
         graph,
         likelihood,
@@ -223,7 +224,10 @@ def _ranked(
             SynthscoreWarning,
             stacklevel=3,
         )
-    errors, theta_error = standard_errors(stderr, fit.information)
+    if phi is None:
+        slopes = likelihood.slopes(graph.differences(fit.scores), fit.theta).d
+        phi, settings["degrees_of_freedom"] = dispersion(fit.information, slopes, unmeasured=1.0)
+    errors, theta_error = standard_errors(stderr, fit.information, phi)
     if theta is not None:
         settings[theta] = fit.theta
         settings[f"{theta}_stderr"] = theta_error

@@ -12,7 +12,7 @@ from .comparisons import Comparisons, added_up
 from .counts import Decisions, decided
 from .graph import Graph, Information
 from .result import Ranking
-from .uncertainty import Stderr, standard_errors
+from .uncertainty import Stderr, dispersion, standard_errors
 
 
 def gaussian(comparisons: Comparisons, *, bias: float | None = None, stderr: Stderr = "auto") -> Ranking:
@@ -20,13 +20,11 @@ def gaussian(comparisons: Comparisons, *, bias: float | None = None, stderr: Std
 
     bias : beta, the p at which there is no difference; None: 1/2. It cancels where every pair is judged in both orders.
         > 1/2: the judge prefers what it is shown first.
-    stderr : see standard_errors. "model" has sigma from the residuals, and is right where the model is true:
+    stderr : see standard_errors, with the dispersion of the pairs, whose degrees_of_freedom settings hold; with none
+        left (a tree of pairs) it is NaN. sigma in settings is of a single call; a row of weight w is w calls:
 
             sigma^2 = sum w_k (mu_k - d_k)^2 / (sum w_k - (N - 1)),   mu_k = p_k - beta
 
-        A row of weight w counts as w calls. settings holds degrees_of_freedom, sum w_k - (N - 1); when they are few,
-        take Student's t for intervals. With none left (a tree of single calls) sigma and stderr are NaN.
-        Both calls about a pair share what the judge thinks of it: where they do, take the bootstrap.
     log_likelihood : sum w_k log N(mu_k; d_k, sigma^2); infinite if the fit is perfect
     raises : RankingError if the comparisons do not link all candidates
     source : PoE (arXiv 2405.05894) 2.4; its anchor is a gauge, of no effect on these scores.
@@ -53,11 +51,13 @@ def _ranked(comparisons: Comparisons, beta: float, method: str, settings: dict[s
     information, pull = Information(graph, games), graph.divergence(flow)
     scores = information.solve(pull)
     residuals = mean - (scores[comparisons.first] - scores[comparisons.second])
-    errors, _ = standard_errors(stderr, information)
     freedom = float(w.sum()) - (n - 1)
     if np.abs(residuals).max() <= 1e-12 * np.abs(mean).max():  # rounding
         residuals = np.zeros_like(residuals)
     sigma = float(np.sqrt(w @ residuals**2 / freedom)) if freedom > 1e-9 else float("nan")
+    slopes = flow - games * graph.differences(scores)
+    phi, left_over = dispersion(information, slopes if residuals.any() else np.zeros_like(slopes), float("nan"))
+    errors, _ = standard_errors(stderr, information, phi)
     scaled = np.divide(residuals, sigma, out=np.zeros_like(residuals), where=residuals != 0)
     with np.errstate(divide="ignore"):
         densities = -0.5 * np.log(2 * np.pi * np.square(sigma)) - 0.5 * scaled**2
@@ -67,9 +67,9 @@ def _ranked(comparisons: Comparisons, beta: float, method: str, settings: dict[s
         scores,
         graph.degrees(games),
         method,
-        sigma * errors,
+        errors,
         converged=left <= 1e-9 * float(np.abs(flow).sum()),
         gradient=left,
         log_likelihood=float(w @ densities),
-        settings=settings | {"degrees_of_freedom": freedom, "sigma": sigma},
+        settings=settings | {"degrees_of_freedom": left_over, "sigma": sigma},
     )

@@ -90,6 +90,35 @@ class Graph:
                 "Take a prior (bt with prior='all'), soft probabilities, or more comparisons"
             )
 
+    def require_finite_shift(self, wins: FloatArray, losses: FloatArray) -> None:
+        """raises : RankingError if the likelihood grows for ever with gamma, which is taken from all differences.
+
+        It does where scores exist with x_i - x_j >= gamma on edges with wins and <= gamma on those with losses, for
+        gamma = 1 or -1: such differences exist if and only if no cycle of these bounds is negative. The edges, in the
+        order of showing, are strongly connected and tell gamma from the scores.
+        """
+        won, lost = wins > 0, losses > 0
+        if won.all() and lost.all():
+            return
+        source = np.concatenate([self.i[won], self.j[lost]])
+        target = np.concatenate([self.j[won], self.i[lost]])
+        for gamma, preferred in ((1.0, "second"), (-1.0, "first")):
+            bound = np.concatenate([np.full(int(won.sum()), -gamma), np.full(int(lost.sum()), gamma)])
+            # The smaller of two bounds on one difference counts; a sparse matrix would add them up.
+            order = np.lexsort((bound, target, source))
+            key = source[order] * self.n + target[order]
+            one = order[np.append(True, key[1:] > key[:-1])]
+            bounds = sparse.csr_array((bound[one], (source[one], target[one])), shape=(self.n, self.n))
+            try:
+                csgraph.bellman_ford(bounds, indices=np.array([0]))
+            except csgraph.NegativeCycleError:
+                continue
+            raise RankingError(
+                f"bias='mle': the place decides: no finite gamma, since the {preferred} text wins wherever the scores "
+                "leave it open. Expected answers against the place, too. Show more pairs in both orders, take soft "
+                "probabilities, or give bias a number or None"
+            )
+
 
 def _components(
     ids: Sequence[str], matrix: sparse.csr_array | sparse.coo_array, connection: Literal["weak", "strong"]

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError, RankingError, SynthscoreWarning
 from ..types import FloatArray
-from .comparisons import Comparisons, distinct
+from .comparisons import Comparisons, added_up, distinct
 from .graph import Information
 from .result import Ranking
 
@@ -19,12 +19,35 @@ Stderr = Literal["auto", "model"] | None
 AUTOMATIC = 3_000  # candidates up to which "auto" computes errors: about 2 s, 100 MB
 
 
-def standard_errors(kind: Stderr, information: Information) -> tuple[FloatArray, float]:
-    """Of scores with mean zero, shape (N,), and of the parameter that all edges share: from the inverse of the
-    information on the mean-zero subspace, which is right if the model is true.
+def dispersion(information: Information, slopes: FloatArray, unmeasured: float) -> tuple[float, int]:
+    """How many times as far from the scores the pairs' answers are as the curvature says, squared; and the degrees of
+    freedom it rests on. When these are few, take Student's t for intervals.
+
+        phi = sum over pairs of g^2 / h / freedom,   freedom = pairs - parameters
+
+    The pair is the unit, in whichever orders and however often it was asked: what a judge says twice is one decision.
+
+    g, h : derivative and curvature of a pair's log-likelihood, sums of slopes, shape (n_edges,), and of the weights
+    unmeasured : phi where no freedom is left. 1: each call is a coin's flip
+    source : quasi-likelihood, McCullagh and Nelder (1989), 9.2
+    """
+    graph = information.graph
+    low, high = np.minimum(graph.i, graph.j), np.maximum(graph.i, graph.j)
+    columns = np.where(graph.i < graph.j, slopes, -slopes), information.weights
+    _, _, (slope, curvature) = added_up(low, high, graph.n, columns)
+    freedom = max(len(slope) - (graph.n - 1) - (information.column is not None), 0)
+    if not freedom:
+        return unmeasured, 0
+    parts = np.divide(slope**2, curvature, out=np.zeros_like(slope), where=curvature > 0)
+    return float(parts.sum()) / freedom, freedom
+
+
+def standard_errors(kind: Stderr, information: Information, phi: float | FloatArray) -> tuple[FloatArray, float]:
+    """Of scores with mean zero, shape (N,), and of the parameter that all edges share: H^-1 M H^-1, H the information
+    at the scores and M that of the edges alone, phi times.
 
     kind : "model"; "auto": the same for at most 3,000 candidates, else None; None: NaN
-    information : at the scores
+    phi : as `dispersion` measures it; or where it is known, shape (n_edges,): how often its decision was counted
     raises : RankingError for more than 10,000 candidates: the inverse is dense
     """
     if kind not in ("auto", "model", None):
@@ -32,7 +55,13 @@ def standard_errors(kind: Stderr, information: Information) -> tuple[FloatArray,
     n = information.graph.n
     if kind is None or (kind == "auto" and n > AUTOMATIC):
         return np.full(n, np.nan), float("nan")
-    stderr = np.sqrt(np.diag(information.covariance()))
+    covariance = information.covariance()
+    if isinstance(phi, float):
+        variance = phi * np.diag(covariance)
+    else:
+        edges = Information(information.graph, phi * information.weights).dense()
+        variance = ((covariance @ edges) * covariance).sum(axis=1)
+    stderr = np.sqrt(variance)
     return stderr[:n], float(stderr[n]) if len(stderr) > n else float("nan")
 
 

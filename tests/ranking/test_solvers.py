@@ -19,7 +19,9 @@ from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.counts import average_probability, colley, win_ratio
 from synthscore.ranking.gaussian import gaussian, hard_gaussian
 from synthscore.ranking.graph import Graph, Information
+from synthscore.ranking.methods import rank
 from synthscore.ranking.newton import maximise
+from synthscore.ranking.sets import ComparisonSets
 from tests.factories import turned
 
 EXACT = 1e-12  # of a solver's gradient for each comparison, where the answer is compared to 1e-8
@@ -396,6 +398,38 @@ def test_reversing_all_calls_turns_the_sign_of_the_bias_and_keeps_the_scores(see
     np.testing.assert_allclose(gaussian(turned(c), bias=0.4).scores, gaussian(c, bias=0.6).scores, atol=1e-10)
 
 
+def test_a_place_that_decides_is_refused_just_where_a_linear_programme_says_so():
+    rng, outcomes = np.random.default_rng(13), set()
+    for _ in range(250):
+        n = int(rng.integers(2, 7))
+        k = int(rng.integers(2, 4 * n))
+        first = rng.integers(0, n, k)
+        second = (first + rng.integers(1, n, k)) % n
+        p = np.where(rng.random(k) < 0.75, (rng.random(k) < 0.5).astype(float), rng.random(k))
+        c = Comparisons.from_probabilities([str(i) for i in range(n)], first, second, p)
+        lead = np.column_stack([np.eye(n)[first] - np.eye(n)[second], -np.ones(k)])
+        against = np.vstack([-lead[p > 0], lead[p < 1]])
+        way_out = optimize.linprog(against.sum(axis=0), against, np.zeros(len(against)), bounds=(-1, 1)).fun < -1e-9
+        known = np.linalg.matrix_rank(lead) == n
+        try:
+            assert soft(c, bias="mle").converged
+            found = "finite"
+        except RankingError as error:
+            found = "place" if "the place decides: no finite gamma" in str(error) else "other"
+        assert (found == "finite") == (known and not way_out)
+        outcomes.add(found)
+    assert outcomes == {"finite", "place", "other"}
+
+
+@pytest.mark.parametrize(("winner", "preferred"), [("second", "the second"), ("first", "the first")])
+def test_a_group_in_which_the_place_decides_is_unscored_alone(winner, preferred):
+    rows = [{"context_id": "place", "first": a, "second": b, "outcome": winner} for a, b in ("ab", "ba")]
+    rows += [{"context_id": "fine", "first": a, "second": b, "probability": 0.6} for a, b in ("ab", "ba")]
+    found = rank(ComparisonSets.load(rows), "poe-bt", debias="mle").of
+    assert f"no finite gamma, since {preferred} text wins" in found["place",]
+    assert found["fine",].converged
+
+
 def test_the_joint_maximum_is_where_a_generic_optimiser_finds_it():
     _, c = judge_with_a_lead(np.random.default_rng(7), 6, 40, 0.8, noise=0.7)
 
@@ -472,7 +506,7 @@ def test_whoever_is_only_ever_similar_to_another_is_its_equal():
 def test_without_similar_answers_ties_have_no_part():
     c = linked(np.random.default_rng(8), 6, 20)
     ranked = bradley_terry_ties(c)
-    assert ranked.settings == {"nu": 0.0}
+    assert ranked.settings["nu"] == 0.0
     np.testing.assert_allclose(ranked.scores, soft(c).scores, atol=1e-8)
 
 
@@ -502,9 +536,12 @@ def test_the_anchor_is_of_no_effect(c, anchor, sigma_0):
     scores, covariance = w_tilde(c, p - 0.5, np.full(len(c), 0.2), anchor, sigma_0)
     ranked = gaussian(c)
     np.testing.assert_allclose(ranked.scores, scores - scores.mean(), atol=1e-9)
-    if not np.isnan(sigma := ranked.settings["sigma"]):
+    if freedom := ranked.settings["degrees_of_freedom"]:
+        pairs = c.averaged()
+        left = pairs.probabilities - 0.5 - (ranked.scores[pairs.first] - ranked.scores[pairs.second])
+        phi = 0.0 if (np.abs(left) < 1e-12).all() else pairs.weights @ left**2 / freedom
         centre = np.eye(c.n_candidates) - 1 / c.n_candidates
-        expected = centre @ covariance @ centre * (sigma / 0.2) ** 2
+        expected = centre @ covariance @ centre * phi / 0.2**2
         np.testing.assert_allclose(ranked.stderr**2, np.diag(expected), atol=1e-9)
 
 
@@ -532,7 +569,7 @@ def test_sigma_is_what_the_residuals_leave():
     plain = gaussian(c)
     residuals = c.probabilities - 0.5 - (plain.scores[c.first] - plain.scores[c.second])
     freedom = c.weights.sum() - 4
-    assert plain.settings["degrees_of_freedom"] == freedom
+    assert plain.settings["degrees_of_freedom"] == len(c.averaged()) - 4
     assert plain.settings["sigma"] == pytest.approx(np.sqrt(c.weights @ residuals**2 / freedom))
     d = plain.scores[c.first] - plain.scores[c.second]
     densities = stats.norm.logpdf(c.probabilities - 0.5, d, plain.settings["sigma"])
@@ -548,9 +585,9 @@ def test_a_tree_of_single_calls_leaves_no_residuals_and_no_errors():
 
 def test_a_perfect_fit_has_no_errors_and_no_end_of_likelihood():
     p = [0.7 + 0.2, 0.9, 1 - 0.1]  # the same up to rounding
-    ranked = gaussian(Comparisons.of([("a", "b", p[0]), ("a", "b", p[1]), ("a", "b", p[2])]))
+    ranked = gaussian(Comparisons.of([("a", "b", p[0]), ("b", "c", 0.5), ("a", "c", p[1]), ("a", "c", p[2])]))
     assert ranked.settings["sigma"] == 0
-    assert ranked.stderr.tolist() == [0, 0]
+    assert ranked.stderr.tolist() == [0, 0, 0]
     assert ranked.log_likelihood == np.inf
 
 

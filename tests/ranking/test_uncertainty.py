@@ -10,6 +10,7 @@ from synthscore.ranking.bradley_terry import bradley_terry, bradley_terry_ties, 
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.counts import average_probability, win_ratio
 from synthscore.ranking.gaussian import gaussian
+from synthscore.ranking.methods import METHODS
 from synthscore.ranking.uncertainty import bootstrap
 
 from .test_solvers import full, linked, sigmoid
@@ -22,7 +23,7 @@ def test_the_error_of_a_duel_is_that_of_its_log_odds():
 
 
 @pytest.mark.parametrize("bias", [None, "mle"])
-def test_errors_are_the_curvature_of_the_log_likelihood(bias):
+def test_errors_are_the_curvature_of_the_log_likelihood_times_what_the_pairs_differ(bias):
     c = linked(np.random.default_rng(0), 6, 40)
     ranked = soft_bradley_terry(c, bias=bias)
     p, w, h = c.probabilities, c.weights, 1e-4
@@ -38,11 +39,41 @@ def test_errors_are_the_curvature_of_the_log_likelihood(bias):
         [[value(at + a + b) - value(at + a - b) - value(at - a + b) + value(at - a - b) for b in step] for a in step]
     ) / (4 * h * h)
     used = 7 if bias == "mle" else 6
-    inverse = np.linalg.pinv(curvature[:used, :used], rcond=1e-5)
+    d = at[c.first] - at[c.second] - at[6]
+    pair = np.minimum(c.first, c.second) * 6 + np.maximum(c.first, c.second)
+    slope = np.bincount(pair, np.where(c.first < c.second, 1, -1) * w * (p - sigmoid(d)))
+    weight = np.bincount(pair, w * sigmoid(d) * sigmoid(-d))
+    there = weight > 0
+    freedom = there.sum() - used + 1
+    assert ranked.settings["degrees_of_freedom"] == freedom
+    phi = (slope[there] ** 2 / weight[there]).sum() / freedom
+    inverse = phi * np.linalg.pinv(curvature[:used, :used], rcond=1e-5)
     expected = np.diag(centre @ inverse[:6, :6] @ centre)
     np.testing.assert_allclose(ranked.stderr**2, expected, rtol=1e-3, atol=1e-5)
     if bias == "mle":
         assert ranked.settings["gamma_stderr"] == pytest.approx(np.sqrt(inverse[6, 6]), rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["bt", "poe-bt", "poe-g", "poe-g-hard"])
+def test_a_pair_that_is_asked_again_is_no_second_decision(name):
+    """The second answer repeats the first, in the other order: the scores stand as surely as on the first alone."""
+    rng, n = np.random.default_rng(12), 12
+    i, j = np.triu_indices(n, 1)
+    d = np.linspace(-1, 1, n)[i] - np.linspace(-1, 1, n)[j]
+    p = sigmoid(d + 2 * rng.normal(size=len(d)))
+    ids = [str(k) for k in range(n)]
+    options = {"prior": None} if name == "bt" else {}
+    once = METHODS[name](Comparisons.from_probabilities(ids, i, j, p), **options)
+    both = Comparisons.from_probabilities(ids, np.append(i, j), np.append(j, i), np.append(p, 1 - p))
+    np.testing.assert_allclose(METHODS[name](both, **options).stderr, once.stderr, rtol=1e-6)
+
+
+def test_a_prior_is_no_decision():
+    """H^-1 M H^-1 by hand, of two candidates: 8 wins in one pair, which are one decision, and the prior's 1 and 1."""
+    ranked = bradley_terry(Comparisons.of([("a", "b", 1.0, 6.0), ("a", "b", 0.8, 2.0)]))
+    curvature = 0.9 * 0.1  # 8 wins and 0 losses, and one each way: p is .9
+    assert ranked.scores[0] - ranked.scores[1] == pytest.approx(np.log(9))
+    assert 2 * ranked.stderr[0] == pytest.approx(np.sqrt(8 * 8 * curvature) / (10 * curvature))
 
 
 def test_errors_are_computed_unless_there_are_many_candidates_or_they_are_not_wanted(monkeypatch):
