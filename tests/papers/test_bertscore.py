@@ -257,7 +257,7 @@ def test_what_was_cut_is_counted_in_the_details(folder, encoder):
 
 
 def test_a_text_without_tokens_is_unscored(folder):
-    ratings = ratings_of([(0, "a", "\u200b"), (0, "b", TEXTS[0]), (1, "b", TEXTS[0])], [(TEXTS[1],), ("\u200b",)])
+    ratings = ratings_of([(0, "a", "\ufffd"), (0, "b", TEXTS[0]), (1, "b", TEXTS[0])], [(TEXTS[1],), ("\ufffd",)])
     scores = method(f"bertscore:model={folder}")(ratings, "coherence", Tools())
     reasons = [score.reason for score in scores]
     assert reasons == ["the text has no tokens", "", "the reference has no tokens"]
