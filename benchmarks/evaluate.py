@@ -5,7 +5,7 @@
 FOLDER holds summeval.jsonl.gz: 50 articles, 16 summaries of each, 4 attributes. A judge that draws its answers from the
 hash of the prompt fills a store: ladders of 5 rungs (16 000 questions), grades (3 200), all pairs in both orders
 (48 000). Then each command is a process of its own that asks nothing, with 9 figures an attribute and their intervals
-from 1000 resamples of the articles. Floor: `synthscore --version`. A second run must give the same JSON.
+over the articles. Floor: `synthscore --version`. A second run must give the same JSON.
 
 Writes benchmarks/results/evaluate.txt and .json.
 """
@@ -87,7 +87,7 @@ def main() -> None:
     args = parser.parse_args()
     load = os.getloadavg()[0]
     lines = [
-        "evaluate: SummEval, 50 articles x 16 summaries x 4 attributes, answers stored, 1000 resamples",
+        "evaluate: SummEval, 50 articles x 16 summaries x 4 attributes, answers stored",
         f"{os.cpu_count()} vCPU, shared; load before {load:.1f}; median of {args.repeats} runs (range)",
         "",
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -234,7 +235,7 @@ def _inside(points: Points, level: Level, statistic: Statistic, of_equal_ratings
         others = (values.sum() - r) / (n_used - 1) if n_used > 1 else np.full(len(r), np.nan)
         return np.asarray(others, dtype=np.float64)  # NaN where r is
 
-    return Measured(agreement, without)
+    return Measured(agreement, cache(without))
 
 
 def _by_size(context: IntArray, sizes: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
@@ -277,4 +278,4 @@ def _over(points: Points, level: Level, statistic: Statistic, of_equal_ratings: 
 
     value, constant = of(np.ones(len(x), dtype=bool))
     note = "all ratings are equal" if np.isnan(value) else ""
-    return Measured(Agreement(value, **counts, n_constant=int(constant and not note), note=note), without)
+    return Measured(Agreement(value, **counts, n_constant=int(constant and not note), note=note), cache(without))
