@@ -151,7 +151,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return USAGE if isinstance(error, UsageError) else ERROR
 
 
-OUTPUTS = ("output", "dropped", "unsure", "save_scale")
+OUTPUTS = ("output", "dropped", "unsure", "save_scale", "store")
 """Options that name what is written."""
 
 

@@ -56,10 +56,11 @@ def require_format(out: str | os.PathLike[str]) -> str:
 def require_apart(outputs: Mapping[str, str], others: Mapping[str, str] | None = None) -> None:
     """No output is another file of the same command: it would be destroyed, or both would be written into one another.
 
-    outputs, others : what a file is called -> its path; "-" is none, and neither is a folder
+    outputs, others : what a file is called -> its path; "-" is none, and neither is a folder. Of others, only what is a
+        file by now can be lost: a name that is none, such as a task's, may be an output's too
     raises : InputError (field "paths"), also for links to one file
     """
-    others = others or {}
+    others = {name: path for name, path in (others or {}).items() if os.path.isfile(path)}
     files = [(name, path) for name, path in [*outputs.items(), *others.items()] if path != "-"]
     for index, (name, path) in enumerate(files[: sum(path != "-" for path in outputs.values())]):
         for other, second in files[index + 1 :]:

@@ -200,3 +200,13 @@ def test_no_output_is_another_file_of_the_command(command, tmp_path, monkeypatch
     assert main(command.split()) == 2
     assert "expected files of their own" in capsys.readouterr().err
     assert Path("x.jsonl").read_text() == "not to be lost\n"
+
+
+def test_an_output_may_have_the_name_of_a_task_or_an_attribute(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for task, attribute in (("summarization", "coherence"), ("story", "coherence")):
+        for output in (task, attribute):
+            main(["generate", "none.jsonl", "--task", task, "-a", attribute, "-o", output])
+            assert "expected files of their own" not in capsys.readouterr().err
+    assert main(["score", "y.jsonl", "--references", "L", "-o", "new.jsonl", "--store", "new.jsonl"]) == 2
+    assert "expected files of their own" in capsys.readouterr().err
