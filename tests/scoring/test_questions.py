@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -189,7 +190,7 @@ def test_the_rounds_of_a_block_keep_what_engines_read_and_no_other_block_does(sc
     monkeypatch.setattr(questions, "MOST_CHARACTERS", 60)
     asked_of(judge, scale=scale, stop=Sure(3.0))
     assert all(place is not None for place in places)  # all of them live, so that each has an id of its own
-    changes = sum(one is not other for one, other in zip(places, places[1:], strict=False))
+    changes = sum(one is not other for one, other in pairwise(places))
     assert changes == len(set(map(id, places))) - 1 > 1  # one block after the other
     asked_of(judge, scale=scale)
     assert places[-1] is None
