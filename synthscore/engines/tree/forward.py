@@ -175,7 +175,7 @@ class Forward:
         ends = tree.ends[order]
         start, memory = (read.tree.n_tokens, read.memory) if read else (0, {})
         keeps = read is not None
-        for n_chunks, part in enumerate(plan(tree, max_tokens or self.max_tokens, start)):
+        for part in plan(tree, max_tokens or self.max_tokens, start):
             keeps &= sum(k.nbytes + v.nbytes for pieces in memory.values() for _, k, v in pieces) <= MOST_KEPT
             first, last = np.searchsorted(ends, [part.start, part.stop])
             reads, back = np.unique(ends[first:last] - part.start, return_inverse=True)
@@ -187,8 +187,7 @@ class Forward:
                     position_ids=torch.from_numpy(tree.positions[part.start : part.stop])[None].to(self.model.device),
                 )
             memory = current.next_memory
-            if n_chunks % 4 == 3:
-                _give_back()
+            _give_back()
             logits = logits[0]
             if not np.array_equal(back, np.arange(len(logits))):
                 logits = logits[torch.from_numpy(back)]
