@@ -29,7 +29,7 @@ def demo(*, output: Output = "synthscore-demo", judge: Judge = Judge(), messages
     Runs the whole flow on small texts that come along (34 contexts of three tasks), with
     the embedded judge and without a network, in about a minute on two CPU cores: writes
     ladders, scores texts against them, filters by a threshold, checks the scores against
-    ladders written by hand, and writes a report to open in a browser. Prints each step as
+    curated ladders, and writes a report to open in a browser. Prints each step as
     the command that one would type, and keeps all files.
 
     Parameters
@@ -46,13 +46,13 @@ def demo(*, output: Output = "synthscore-demo", judge: Judge = Judge(), messages
     folder.mkdir(parents=True, exist_ok=True)
     for name in (*TASKS, "targets"):
         shutil.copyfile(resource("data/demo") / f"{name}.jsonl", folder / f"{name}.jsonl")
-    handwritten = [
+    curated = [
         {"id": f"{of.context_id}/{of.attribute}/{rung.level}", "context_id": of.context_id, "task": of.task,
          "attribute": of.attribute, "text": rung.text, "human": rung.level}
-        for of in References.load(resource("data/references/handwritten")).select(attribute="coherence")
+        for of in References.load(resource("data/references/curated/first24")).select(attribute="coherence")
         for rung in of.usable
     ]  # fmt: skip
-    write_rows(handwritten, folder / "handwritten.jsonl")
+    write_rows(curated, folder / "curated.jsonl")
     coherence = ["--references", f"{folder}/ladders", "-a", "coherence", "--both-orders"]
     for name in ("model", "dtype", "device", "store"):
         value = getattr(judge, name)
@@ -84,11 +84,11 @@ def demo(*, output: Output = "synthscore-demo", judge: Judge = Judge(), messages
     if not run("filter", *files, *coherence, "--min-score", "4"):
         return ERROR
 
-    _heading("4  A check: do texts that people wrote to be better and better have rising scores, too?")
-    files = [f"{folder}/handwritten.jsonl", "-o", f"{folder}/handwritten-scores.jsonl"]
+    _heading("4  A check: do texts that were written one at a time to be better and better have rising scores, too?")
+    files = [f"{folder}/curated.jsonl", "-o", f"{folder}/curated-scores.jsonl"]
     if not run("score", *files, *coherence):
         return ERROR
-    run("evaluate", f"{folder}/handwritten-scores.jsonl", "--human", f"{folder}/handwritten.jsonl")
+    run("evaluate", f"{folder}/curated-scores.jsonl", "--human", f"{folder}/curated.jsonl")
 
     _heading("5  A report: one page with all of this, for a browser")
     run("report", str(folder), "--min-score", "4")
