@@ -54,7 +54,7 @@ def main() -> None:
             (OUT / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / source, OUT / place)
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
-        _write_notebook(path)
+        _write_notebook(path, shown)
     for verb, text in helps().items():
         _write(f"commands/{verb}.md", text)
     _write("python.md", python_page())
@@ -77,7 +77,7 @@ def linked(page: str, source: str, places: dict[str, str]) -> str:
 
     def moved(link: re.Match[str]) -> str:
         image, text, target, anchor = link.groups()
-        if not target or "://" in target:
+        if not target or "://" in target or (image and source.endswith(".ipynb")):  # a plot of its own
             return link[0]
         path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
         path = path if path in places else posixpath.join(path, "README.md")
@@ -93,10 +93,11 @@ def linked(page: str, source: str, places: dict[str, str]) -> str:
     return "".join(piece if index % 2 else LINK.sub(moved, piece) for index, piece in enumerate(pieces))
 
 
-def _write_notebook(path: Path) -> None:
+def _write_notebook(path: Path, shown: dict[str, str]) -> None:
     notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     body, resources = MarkdownExporter().from_notebook_node(notebook, {"output_files_dir": path.stem})
-    _write(f"notebooks/{path.stem}.md", body)
+    source, place = path.relative_to(ROOT).as_posix(), f"notebooks/{path.stem}.md"
+    _write(place, linked(body, source, {**shown, source: place}))
     for name, data in resources["outputs"].items():
         (OUT / "notebooks" / name).parent.mkdir(parents=True, exist_ok=True)
         (OUT / "notebooks" / name).write_bytes(data)
