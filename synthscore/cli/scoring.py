@@ -142,8 +142,8 @@ def judge_lines(scales: Sequence[Scale]) -> list[str]:
         rungs = judge.bias_sd / judge.discrimination
         if dict(scale.signature.parts).get("orders") == "1" and rungs >= 0.1:
             shown.append(
-                f"  the position bias differs by {judge.bias_sd:.2f} nats from text to text, which in one order moves a "
-                f"score by {rungs:.2f} rungs: the errors count that, and --both-orders takes it out"
+                f"  the position bias differs by {judge.bias_sd:.2f} nats from text to text, in one order a score "
+                f"by {rungs:.2f} rungs: the errors count that, and --both-orders takes it out"
             )
         if judge.length_effect is not None and judge.length_stderr is not None:
             shown.append(

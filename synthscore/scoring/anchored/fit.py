@@ -185,8 +185,9 @@ def _bias_sd(answers: Answers, judge: JudgeModel, posterior: Posterior) -> float
     mean = sums * unsure
     both = np.where((weight > 0) & (weight.swapaxes(1, 2) > 0), 1 / (unsure + unsure.swapaxes(1, 2)), 0.0)
     (shared, apart), (n_shared, n_apart) = _products(both * (mean + mean.swapaxes(1, 2))), _products(both)
-    of_texts = shared / n_shared if n_shared > 0 else 0.0
-    of_contexts = max(apart / n_apart, 0.0) if n_apart > 1e-9 * n_shared else 0.0
+    least = 1e-9 * (both**2).sum()  # what rounding leaves where no two pairs share a rung, or none is apart
+    of_texts = shared / n_shared if n_shared > least else 0.0
+    of_contexts = max(apart / n_apart, 0.0) if n_apart > least else 0.0
     return float(np.sqrt(max(of_texts - 0.75 * of_contexts, 0.0)))  # one has 4 times what contexts differ by
 
 

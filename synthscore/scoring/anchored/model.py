@@ -95,8 +95,8 @@ class JudgeModel:
     sharpness_told : how far texts have told sharp contexts from long ladders: 0, not at all (half each), to 1
     bias_sd : by how much the position bias differs between texts, nats; told by rungs, of ladders of three or more
     length_effect, length_stderr : by how many rungs a text seems better if it is twice as long; None: not in the model
-    rungs_rise : False where the judge sees the median ladder upside down, or its rungs as alike as chance would: positions by
-        such a judge mean nothing, and fitting stopped there
+    rungs_rise : False where the judge sees the median ladder upside down, or its rungs as alike as by chance: positions
+        by such a judge mean nothing, and fitting stopped there
     """
 
     n_rungs: int

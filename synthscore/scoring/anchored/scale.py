@@ -69,7 +69,7 @@ class Scale:
             return ""
         return (
             f"the judge does not see the ladders rise: over {self.judge.n_ladders} ladders of {self.n_rungs} rungs, "
-            "its answers put them upside down, or favour higher rungs by no more than chance and 0.2 nats, so that they "
+            "its answers put them upside down, or higher rungs ahead by no more than chance or 0.2 nats, so that they "
             "are no scale. Look at the ladders, take another judge, or --scoring paper"
         )
 
