@@ -17,6 +17,7 @@ from .sharpness import Lengths, share, sharpness
 
 _ROUNDS = 300
 _TOLERANCE = 1e-4
+_CALM = 10.0  # rounds, half of those after which the weights of answers change by less and less
 _LEAST_STRETCH = 0.05  # below: the judge sees the rungs upside down
 _CLEAR = 2.0  # standard errors by which answers must favour higher rungs
 _LEAST_NATS = 0.2  # between the worst and the best rung, or it sees them as one
@@ -100,8 +101,8 @@ def _fit(answers: Answers) -> JudgeModel:
     posterior: Posterior | None = None
     start: Posterior | None = None
     told: FloatArray | None = None  # sharpness of the judge on each context; None: it is not yet told from stretch
-    for _ in range(_ROUNDS):
-        last, before = posterior, judge
+    for turn in range(_ROUNDS):
+        before = judge
         posterior, differences = solve(answers, judge, start, judge.prior(answers.n_ladders, answers.n_targets, told))
         judge = _answering(answers, judge, posterior, differences)
         judge = _noise(answers, judge, posterior, differences)
@@ -118,7 +119,7 @@ def _fit(answers: Answers) -> JudgeModel:
                 judge = replace(judge, converged=True)
                 break
             judge, told = _sharpness(answers, judge, posterior)
-        start = posterior if last is None else _between(last, posterior)
+        start = posterior if start is None else _between(start, posterior, min(0.5, _CALM / (turn + 1)))
     assert posterior is not None
     return replace(_contexts(judge), bias_sd=_bias_sd(answers, judge, posterior))
 
@@ -147,9 +148,10 @@ def _rises(answers: Answers) -> bool:
     return bool(rise * size > _CLEAR * np.sqrt(max(by_answers, by_ladders)))
 
 
-def _between(one: Posterior, other: Posterior) -> Posterior:
-    """Answers weigh what they do halfway between two rounds. At the last positions, rounds may go back and forth."""
-    return replace(other, rungs=(one.rungs + other.rungs) / 2, mean=(one.mean + other.mean) / 2)
+def _between(one: Posterior, other: Posterior, part: float) -> Posterior:
+    """Answers weigh what they do part of the way to a round's positions: at these, rounds may go back and forth."""
+    rungs, mean = one.rungs + part * (other.rungs - one.rungs), one.mean + part * (other.mean - one.mean)
+    return replace(other, rungs=rungs, mean=mean)
 
 
 def _sharpness(answers: Answers, judge: JudgeModel, posterior: Posterior) -> tuple[JudgeModel, FloatArray]:
