@@ -19,6 +19,7 @@ from ..io.files import read_rows
 from ..io.scores import read_score
 from ..ladders.references import References
 from ..ladders.release import DATA
+from ..scoring.anchored.scale import Scales
 from ..signature import Signature
 from ..types import Ladder, Score, Target, blank
 from .agreement import Agreements, read_evaluation
@@ -26,7 +27,7 @@ from .agreement import Agreements, read_evaluation
 T = TypeVar("T")
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".csv", ".tsv", ".parquet")
-EVALUATION = "evaluation.json"
+EVALUATION, SCALE = "evaluation.json", "scale.json"
 
 
 class Scored(NamedTuple):
@@ -54,7 +55,7 @@ class Run:
     """What a report is made of.
 
     scores : name of the file or method -> its rows. texts : id -> text
-    evaluation : what `synthscore evaluate` found
+    evaluation : what `synthscore evaluate` found. scales : that the scores are compared with
     unused : files that hold nothing that a report shows. left_out : what could not be read, and why
     """
 
@@ -64,6 +65,7 @@ class Run:
     references: References | None = None
     ratings: Ratings | None = None
     evaluation: Agreements | None = None
+    scales: Scales = field(default_factory=Scales)
     files: list[File] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
@@ -88,11 +90,12 @@ def read_run(
     targets: str | os.PathLike[str] | None = None,
     references: str | os.PathLike[str] | None = None,
     human: str | os.PathLike[str] | None = None,
+    scale: str | os.PathLike[str] | None = None,
 ) -> Run:
     """What is known of a run.
 
-    source : a folder, or a file of scores. targets : texts. references : ladders. human : people's ratings; these
-    three also where the folder holds none, or others
+    source : a folder, or a file of scores. targets : texts. references : ladders. human : people's ratings.
+    scale : what `score --save-scale` wrote. These four also where the folder holds none, or others
     raises : InputError where the source, or a file named here, cannot be read, or where nothing can be shown
     """
     path = Path(source)
@@ -101,6 +104,8 @@ def read_run(
         _read_file(run, str(targets), str(targets), "texts")
     if human is not None:
         _read_ratings(run, str(human), str(human))
+    if scale is not None:
+        _read_scale(run, scale, str(scale))
     if path.is_dir():
         _read_folder(run, path)
     else:
@@ -133,10 +138,17 @@ def _read_folder(run: Run, folder: Path) -> None:
             if name == EVALUATION:
                 run.evaluation = read_evaluation(folder)
                 run.files.append(File(name, "agreement with people", 1))
+            elif name == SCALE and not run.scales:
+                _read_scale(run, path, name)
             elif name.lower().endswith(SUFFIXES) and name != DATA and not name.startswith("."):
                 _read_file(run, str(path), name)
         except InputError as error:
             run.left_out.append(str(error))
+
+
+def _read_scale(run: Run, path: str | os.PathLike[str], name: str) -> None:
+    run.scales = Scales.load(path)
+    run.files.append(File(name, "scales", len(run.scales)))
 
 
 def _read_file(run: Run, source: str, name: str, kind: str = "") -> None:

@@ -10,8 +10,9 @@ import numpy as np
 from ..errors import InputError
 from ..io.fields import Row, read_flag, read_id, read_names, read_number, require_column, row_error, shorten
 from ..io.files import Source, read_rows
+from ..io.scores import read_score
 from ..signature import Signature, text_hash
-from ..types import BoolArray, FloatArray
+from ..types import BoolArray, FloatArray, Score
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,6 +23,7 @@ class Labelled:
     n_contexts : how many contexts the texts are of; 0 where that is not known
     n_broken : rows that were read and could not be used
     left_out : what was read and is not here, and why; one line a reason, with a count
+    scores : of the texts, as they were read, to tell drift by
     """
 
     value: FloatArray
@@ -30,6 +32,7 @@ class Labelled:
     n_contexts: int = 0
     n_broken: int = 0
     left_out: tuple[str, ...] = ()
+    scores: tuple[Score, ...] = ()
 
     def __post_init__(self) -> None:
         if self.value.ndim != 1 or self.good.shape != self.value.shape or np.isinf(self.value).any():
@@ -75,7 +78,7 @@ class Labelled:
         labels_of = rows
         if labels is not None:
             labels_of = _by_text(_rows(labels, encoding, fields, errors), attribute, "label", errors)
-        value, good, contexts = [], [], set()
+        found_, good, contexts = [], [], set()
         signatures: dict[str, None] = {}
         n_without = n_further = 0
         for name, row in sorted(rows.items(), key=lambda item: text_hash(item[0])) if one_per_context else rows.items():
@@ -89,12 +92,12 @@ class Labelled:
                     n_further += 1
                     continue
                 require_column(row, "score", "Give rows of `synthscore score`; labels alone go into --labels")
-                score, signature = read_number(row, "score"), _signature(row)
+                signature, score = _signature(row), read_score(row)[0]
             except InputError as broken:
                 errors.append(broken)
                 continue
             signatures[signature] = None
-            value.append(np.nan if score is None else score)
+            found_.append(score)
             good.append(label)
             contexts.add(row.values.get("context_id"))
         left_out = [f"{len(errors)} rows could not be used: {errors[0]}"] if errors else []
@@ -105,18 +108,19 @@ class Labelled:
         if n_unmatched := len(labels_of.keys() - rows.keys()):
             first = next(name for name in labels_of if name not in rows)
             left_out.append(f"{n_unmatched} labels are of texts without a score; the first is {first!r}")
-        if not value:
+        if not found_:
             raise InputError(
                 f"no score has a label: {'; '.join(left_out) or 'there are no rows'}. Expected rows with score and "
                 "label (true or false), or human with good_from. Add them, or name the file that has them (--labels)"
             )
         return cls(
-            np.array(value, dtype=np.float64),
+            np.array([np.nan if score.value is None else score.value for score in found_], dtype=np.float64),
             np.array(good, dtype=bool),
             _one_signature(list(signatures)),
             0 if None in contexts else len(contexts),
             len(errors),
             tuple(left_out),
+            tuple(found_),
         )
 
 
