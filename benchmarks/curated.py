@@ -89,7 +89,7 @@ class Released:
 
 def released(folder: Path) -> list[Released]:
     found = []
-    for path in sorted(folder.glob("*/*.parquet")):
+    for path in sorted(set(folder.glob("*/*.parquet")) - set(folder.glob("first24/*"))):
         rows = grouped(pq.read_table(path).to_pylist())
         for ladder in References.load(path):
             own = sorted(rows[ladder.task, ladder.context_id, ladder.attribute], key=lambda row: row["level"])
