@@ -58,7 +58,7 @@ def drift(
         print JSON instead of a table
     """
     from ..errors import InputError
-    from ..io.files import read_rows
+    from ..io.files import each_row, good_rows, read_rows
     from ..io.scores import read_score
     from ..scoring.anchored import Scales
     from ..scoring.anchored.drift import Watch
@@ -69,14 +69,8 @@ def drift(
     watches = [Watch.scale(each) for each in Scales.load(scale)] if scale else []
     watches += [Certificate.load(certificate).watch] if certificate else []
     errors: list[InputError] = []
-    scored = []
-    for row in read_rows(scores, encoding=input.encoding, fields=input.fields):
-        try:
-            if isinstance(row, InputError):
-                raise row
-            scored.append(read_score(row))
-        except InputError as error:
-            errors.append(error)
+    rows = good_rows(read_rows(scores, encoding=input.encoding, fields=input.fields), errors)
+    scored = list(each_row(rows, read_score, errors))
     for watch in watches:
         watch.add(scored)
     drifts = [watch.drift() for watch in watches]

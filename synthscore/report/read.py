@@ -6,16 +6,16 @@ A broken row, or a file of the folder that cannot be read, is left out and named
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from ..errors import InputError, SynthscoreError
 from ..evaluation.ratings import Ratings
 from ..io.fields import Row, target_from_row
-from ..io.files import read_rows
+from ..io.files import each_row, good_rows, read_rows
 from ..io.scores import read_score
 from ..ladders.references import References
 from ..ladders.release import DATA
@@ -23,8 +23,6 @@ from ..scoring.anchored.scale import Scales
 from ..signature import Signature
 from ..types import Ladder, Score, Target, blank
 from .agreement import Agreements, read_evaluation
-
-T = TypeVar("T")
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".csv", ".tsv", ".parquet")
 EVALUATION, SCALE = "evaluation.json", "scale.json"
@@ -154,7 +152,7 @@ def _read_scale(run: Run, path: str | os.PathLike[str], name: str) -> None:
 def _read_file(run: Run, source: str, name: str, kind: str = "") -> None:
     """Add what a file of rows holds. kind : what that is; "": as its first good row says"""
     errors: list[InputError] = []
-    rows = _good(read_rows(source), errors)
+    rows = good_rows(read_rows(source), errors)
     first = next(rows, None)
     kind = kind or (_kind(first.values) if first else "")
     if kind == "ratings":
@@ -176,27 +174,11 @@ def _kind(columns: Mapping[str, Any]) -> str:
     return "texts" if {"context_id", "text"} <= columns.keys() else ""
 
 
-def _good(rows: Iterable[Row | InputError], errors: list[InputError]) -> Iterator[Row]:
-    for row in rows:
-        if isinstance(row, InputError):
-            errors.append(row)
-        else:
-            yield row
-
-
-def _each(rows: Iterable[Row], read: Callable[[Row], T], errors: list[InputError]) -> Iterator[T]:
-    for row in rows:
-        try:
-            yield read(row)
-        except InputError as error:
-            errors.append(error)
-
-
 def _take_scores(run: Run, name: str, rows: Iterable[Row], errors: list[InputError]) -> int:
     """A row of `synthscore evaluate` says which method it is of; other rows are of the method that the file is."""
     stem = Path(name.removesuffix(".gz")).stem
     methods: dict[str, list[Scored]] = {}
-    for method, row in _each(rows, lambda row: (row.values.get("method") or stem, Scored(*read_score(row))), errors):
+    for method, row in each_row(rows, lambda row: (row.values.get("method") or stem, Scored(*read_score(row))), errors):
         methods.setdefault(str(method), []).append(row)
     for method, taken in methods.items():
         run.scores[method if method not in run.scores else f"{method} ({name})"] = taken
@@ -206,7 +188,7 @@ def _take_scores(run: Run, name: str, rows: Iterable[Row], errors: list[InputErr
 def _take_texts(run: Run, name: str, rows: Iterable[Row], errors: list[InputError]) -> int:
     n_taken, others = 0, []
     readable = (row for row in rows if "unreadable" not in row.values)  # `synthscore filter` says so of such rows
-    for target in _each(readable, target_from_row, errors):
+    for target in each_row(readable, target_from_row, errors):
         n_taken += 1
         if run.texts.setdefault(target.id, target).text != target.text:
             others.append(target.id)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..errors import InputError
 from ..io.fields import Row, read_flag, read_id, read_names, read_number, require_column, row_error, shorten
-from ..io.files import Source, read_rows
+from ..io.files import Source, good_rows, read_rows
 from ..io.scores import read_score
 from ..signature import Signature, text_hash
 from ..types import BoolArray, FloatArray, Score
@@ -72,12 +72,14 @@ class Labelled:
         raises : InputError where two rows are about one text, the scores are of two signatures, or nothing is left
         """
         errors: list[InputError] = []
-        all_rows = _rows(scores, encoding, fields if labels is None else None, errors)
+        own = fields if labels is None else None
+        all_rows = list(good_rows(read_rows(scores, encoding=encoding, fields=own), errors))
         attribute = attribute or _only_attribute(all_rows)
         rows = _by_text(all_rows, attribute, "score", errors)
         labels_of = rows
         if labels is not None:
-            labels_of = _by_text(_rows(labels, encoding, fields, errors), attribute, "label", errors)
+            others = good_rows(read_rows(labels, encoding=encoding, fields=fields), errors)
+            labels_of = _by_text(others, attribute, "label", errors)
         found_, good, contexts = [], [], set()
         signatures: dict[str, None] = {}
         n_without = n_further = 0
@@ -124,16 +126,6 @@ class Labelled:
         )
 
 
-def _rows(source: Source, encoding: str, fields: Mapping[str, str] | None, errors: list[InputError]) -> list[Row]:
-    rows = []
-    for row in read_rows(source, encoding=encoding, fields=fields):
-        if isinstance(row, InputError):
-            errors.append(row)
-        else:
-            rows.append(row)
-    return rows
-
-
 def _only_attribute(rows: list[Row]) -> str | None:
     names = dict.fromkeys(str(row.values["attribute"]) for row in rows if row.has("attribute"))
     if len(names) > 1:
@@ -146,7 +138,7 @@ def _only_attribute(rows: list[Row]) -> str | None:
     return next(iter(names), None)
 
 
-def _by_text(rows: list[Row], attribute: str | None, noun: str, errors: list[InputError]) -> dict[str, Row]:
+def _by_text(rows: Iterable[Row], attribute: str | None, noun: str, errors: list[InputError]) -> dict[str, Row]:
     """Text id -> row; those of other attributes are not meant. raises : InputError for a second row about a text"""
     found: dict[str, Row] = {}
     for row in rows:
