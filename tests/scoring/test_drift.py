@@ -164,6 +164,7 @@ def test_scores_of_another_attribute_or_length_of_ladder_are_left_alone():
     watch = Watch.scale(SCALE)
     watch.add((score, OWN.with_(attribute="other")) for score in scored)
     watch.add((replace(score, details={"n_rungs": 7.0}), OWN) for score in scored)
+    watch.add((replace(score, details={"questions": 4.0}), OWN) for score in scored)  # asked about in rounds
     watch.add((score, OWN) for score in scores_of(run(contexts=6), verdicts=False))
     assert watch.drift().n_contexts == 0
 
