@@ -14,6 +14,7 @@ import numpy as np
 from ...errors import SynthscoreWarning
 from ...signature import Signature
 from ...types import FloatArray, IntArray, Ladder
+from .drift import Watch
 from .fit import fit
 from .model import Answers, Posterior
 from .positions import positions
@@ -55,7 +56,8 @@ def fitted(
     """The scale that these answers make, and where their targets stand on it. ladders : by context id, in order"""
     judge, posterior = fit(answers)
     anchors = _anchors(posterior, ladders)
-    return Scale(judge, anchors, task, attribute, signature.with_(task=task, attribute=attribute)), posterior
+    scale = Scale(judge, anchors, task, attribute, signature.with_(task=task, attribute=attribute))
+    return replace(scale, seen=Watch.scale(scale).observe(answers, list(ladders)).now()), posterior
 
 
 def extended(answers: Answers, ladders: Mapping[str, Ladder], scale: Scale) -> Scale:
