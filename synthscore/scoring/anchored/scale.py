@@ -6,10 +6,12 @@ What is placed with a scale does not depend on what else is placed with it, nor 
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,16 +31,35 @@ Lengths = tuple[FloatArray, FloatArray]
 """Of rungs, shape (n_targets, N), and of targets, shape (n_targets,)."""
 
 
+class Seen(NamedTuple):
+    """A statistic of many contexts: its value, that one's standard error, and the contexts, counted by their weight."""
+
+    value: float
+    stderr: float
+    n: float
+
+    @classmethod
+    def of(cls, values: Mapping[str, Sequence[float]]) -> dict[str, Seen]:
+        """From JSON. raises : ValueError for what is no statistic"""
+        found = {name: cls(*map(float, seen)) for name, seen in values.items()}
+        if not all(math.isfinite(sum(seen)) and seen.stderr >= 0 and seen.n > 1 for seen in found.values()):
+            raise ValueError(f"what was seen is {found}, expected numbers, errors of at least 0, more than 1 context")
+        return found
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Anchors:
     """Where the rungs of one ladder stand.
 
     mean, cov : float64, shape (N,) and (N, N), rungs of the scale. ladder : Ladder.hash of what was placed, or ""
+    sharpness, sharpness_sd : as in Prior, of this context
     """
 
     mean: FloatArray
     cov: FloatArray
     ladder: str = ""
+    sharpness: float = 0.0
+    sharpness_sd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +68,7 @@ class Scale:
 
     ladders : context id -> its anchors; a ladder that is not among them is expected at 1..N, as uneven as ladders are
     signature : what the answers came from; whoever uses the scale must ask in the same way (`check`)
+    seen : what drift is told by (`drift.Watch`); no score depends on it, nor the hash. Empty: fitted before there was
     """
 
     judge: JudgeModel
@@ -54,6 +76,7 @@ class Scale:
     task: str
     attribute: str
     signature: Signature
+    seen: Mapping[str, Seen] = field(default_factory=dict)
 
     @property
     def n_rungs(self) -> int:
@@ -66,8 +89,8 @@ class Scale:
             return ""
         return (
             f"the judge does not see the ladders rise: over {self.judge.n_ladders} ladders of {self.n_rungs} rungs, "
-            "its answers put them upside down, or all rungs at one place, so that they are no scale. Look at the "
-            "ladders, take another judge, or --scoring paper"
+            "its answers put them upside down, or higher rungs ahead by no more than chance or 0.2 nats, so that they "
+            "are no scale. Look at the ladders, take another judge, or --scoring paper"
         )
 
     @property
@@ -118,16 +141,19 @@ class Scale:
 
     def prior(self, contexts: Sequence[str]) -> Prior:
         """Of targets, each with a ladder of its own."""
+        n = self.n_rungs
         unknown = self.judge.prior(1, len(contexts))
-        places = {name: place for place, name in enumerate(dict.fromkeys(contexts))}
-        rungs = np.repeat(unknown.rungs, len(places), axis=0)
-        precision = np.repeat(unknown.precision, len(places), axis=0)
-        for name, place in places.items():
-            if name in self.ladders:
-                rungs[place] = self.ladders[name].mean
-                precision[place] = np.linalg.inv(self.ladders[name].cov)
+        none = Anchors(
+            unknown.rungs[0], np.linalg.inv(unknown.precision[0]), sharpness_sd=float(unknown.sharpness_sd[0])
+        )
+        names = list(dict.fromkeys(contexts))
+        places = {name: place for place, name in enumerate(names)}
+        known = [self.ladders.get(name, none) for name in names]
         at = np.array([places[name] for name in contexts], dtype=np.int64)
-        return Prior(rungs[at], precision[at], unknown.targets)
+        rungs = np.array([each.mean for each in known]).reshape(-1, n)
+        precision = np.linalg.inv(np.array([each.cov for each in known]).reshape(-1, n, n))
+        sharp = np.array([(each.sharpness, each.sharpness_sd) for each in known]).reshape(-1, 2)
+        return Prior(rungs[at], precision[at], unknown.targets, *sharp[at].T)
 
     def check(self, signature: Signature) -> None:
         """raises : InputError where the questions would not be those that the scale was fitted on"""
@@ -147,7 +173,7 @@ class Scale:
 
     def _plain(self) -> dict[str, object]:
         ladders = {
-            name: {"ladder": anchors.ladder, "mean": anchors.mean.tolist(), "cov": anchors.cov.tolist()}
+            name: asdict(anchors) | {"mean": anchors.mean.tolist(), "cov": anchors.cov.tolist()}
             for name, anchors in self.ladders.items()
         }
         return {
@@ -163,7 +189,7 @@ class Scales(tuple[Scale, ...]):
     """Scales of several attributes, or lengths of ladder, in one JSON file; equal scales give equal bytes."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        text = _json({"format": FORMAT, "scales": [scale._plain() for scale in self]})
+        text = _json({"format": FORMAT, "scales": [scale._plain() | {"seen": scale.seen} for scale in self]})
         with replacing(path) as file:
             file.write(text.encode() + b"\n")
 
@@ -207,14 +233,17 @@ def _summing_to_1(verdicts: FloatArray) -> FloatArray:
 def _scale(values: Mapping[str, object]) -> Scale:
     of = dict(values)
     ladders = {
-        name: Anchors(np.array(each["mean"], dtype=float), np.array(each["cov"], dtype=float), each["ladder"])
+        name: Anchors(
+            **{**each, "mean": np.array(each["mean"], dtype=float), "cov": np.array(each["cov"], dtype=float)}
+        )
         for name, each in of["ladders"].items()  # type: ignore[attr-defined]
     }
     judge = JudgeModel.of(of["judge"])  # type: ignore[arg-type]
-    spreads = (judge.spread, judge.target_sd, judge.context_sd, *judge.rung_sd)
+    spreads = (judge.spread, judge.target_sd, judge.context_sd, judge.sharpness_sd, *judge.rung_sd)
     if judge.rungs_rise and not (judge.discrimination > 0 < judge.noise and min(spreads) >= 0):
         raise ValueError(f"its judge is {judge}, expected discrimination and noise > 0, and no deviation below 0")
-    return Scale(judge, ladders, str(of["task"]), str(of["attribute"]), Signature.parse(str(of["signature"])))
+    seen = Seen.of(of.get("seen", {}))  # type: ignore[arg-type]
+    return Scale(judge, ladders, str(of["task"]), str(of["attribute"]), Signature.parse(str(of["signature"])), seen)
 
 
 def _json(values: object) -> str:
