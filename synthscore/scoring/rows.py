@@ -15,7 +15,7 @@ import numpy as np
 
 from ..engine import Engine, Progress
 from ..errors import InputError, LadderError
-from ..io.contexts import some_contexts
+from ..io.contexts import of_some_contexts
 from ..io.fields import Row, find_target, make_row
 from ..io.files import Source, read_rows
 from ..judging.asking import Asking
@@ -76,10 +76,7 @@ def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None) ->
 def read_items(
     source: Source, *, encoding: str = "utf-8", fields: Mapping[str, str] | None = None, limit: int | None = None
 ) -> list[Item]:
-    """Of every row; a second row of the same id (and attribute) holds no target.
-
-    limit : only of so many contexts (io.contexts.some_contexts), and of the rows that name none
-    """
+    """Of every row, or those of some contexts (of_some_contexts); a second of one id (and attribute) is no target."""
     items: list[Item] = []
     seen: dict[tuple[str, str], int] = {}
     for row in read_rows(source, encoding=encoding):
@@ -94,9 +91,7 @@ def read_items(
                 error = InputError(message, source=row.source, row=row.number, field="id", **item.known)
                 item = replace(item, target=error)
         items.append(item)
-    named = [item.known.get("context_id") for item in items]
-    taken = {None, *some_contexts((name for name in named if name is not None), limit)}
-    return [item for item, name in zip(items, named, strict=True) if name in taken]
+    return of_some_contexts(items, lambda item: item.known.get("context_id"), limit)
 
 
 def _word(row: Row, name: str) -> str:
