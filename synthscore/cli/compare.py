@@ -16,6 +16,7 @@ from .options import (
     OK,
     Answering,
     Attributes,
+    DryRun,
     Input,
     Judge,
     Limit,
@@ -40,6 +41,7 @@ class Judging(Answering):
     contexts: str | None = None
     "file of the contexts (default: column context of the candidates)"
     limit: Limit = None
+    dry_run: DryRun = False
     protocol: Literal["choose", "compare", "yes_no"] | None = None
     "choose: A or B; compare: Better, Worse or Similar (default: compare for --method bt-ties, else choose)"
     budget: int | None = None
@@ -50,7 +52,7 @@ class Judging(Answering):
     def ask(
         self, candidates: str, judge: Judge, seed: int, input: Input, messages: Messages
     ) -> tuple[ComparisonSets, list[str]]:
-        """The answers of a judge about the candidates of a file; and in words, what was asked.
+        """The answers of a judge about the candidates of a file; and in words, what was asked, or would be.
 
         raises : UsageError for options that contradict each other
         """
@@ -61,7 +63,7 @@ class Judging(Answering):
         with usage():
             selection = Selection(self.budget, self.orders, seed)
             asking = self.asking(self.protocol or "choose")
-        with judge.open(judge.model, messages) as engine:
+        with judge.open(judge.model, messages, dry_run=self.dry_run) as engine:
             sets = compare(
                 candidates,
                 engine,
@@ -75,6 +77,8 @@ class Judging(Answering):
                 fields=input.fields,
             )
             cost = engine.cost
+        if self.dry_run:
+            return sets, cost
         n_candidates = sum(calls.n_candidates for calls in sets.sets.values())
         n_calls = sum(len(calls) for calls in sets.sets.values())
         asked = f"{counted(len(sets.sets), 'ranking')} of {counted(n_candidates, 'candidate')}"
@@ -113,6 +117,9 @@ def compare(
     3 where a row could not be read, or a question was not answered.
     """
     sets, lines = judging.ask(candidates, judge, seed, input, messages)
+    if judging.dry_run:
+        print(*lines, sep="\n")
+        return OK
     sets.save(output)
     if sets.left_out:
         lines += ["left out:", *reasons(each.reason for each in sets.left_out)]

@@ -13,6 +13,7 @@ from .options import (
     INCOMPLETE,
     OK,
     AskingOptions,
+    DryRun,
     Input,
     Judge,
     MoreRows,
@@ -40,6 +41,7 @@ def filter(
     output: RowsOut = "-",
     dropped: MoreRows = None,
     unsure: MoreRows = None,
+    dry_run: DryRun = False,
     asking: AskingOptions = Asking(),
     scoring: Scoring = Scoring(),
     judge: Judge = Judge(),
@@ -100,10 +102,18 @@ def filter(
             raise
         raise UsageError(str(error)) from error
     reading: dict[str, Any] = {"encoding": input.encoding, "fields": input.fields}
-    with judge.open(judge.model, messages) as engine, messages.bar(None, "questions", engine.saved) as progress:
+    paths = {} if dry_run else paths
+    with (
+        judge.open(judge.model, messages, dry_run=dry_run) as engine,
+        messages.bar(None, "questions", engine.saved) as progress,
+    ):
+        engine.expected = None  # rows are read some at a time
         found = thresholds.filter(
-            targets, ladders, engine.engine, rule, asking=asking, progress=progress, **how, **paths, **reading
+            targets, ladders, engine, rule, asking=asking, progress=progress, **how, **paths, **reading
         )
+    if dry_run:
+        print(*engine.cost, sep="\n")
+        return OK
     if scoring.save_scale:
         Scales(found.scales).save(scoring.save_scale)
     if not found.n_rows:

@@ -109,6 +109,9 @@ def rank(
     else:
         judging = replace(judging, protocol=judging.protocol or ("compare" if method == "bt-ties" else "choose"))
         sets, lines = judging.ask(candidates, judge, seed, input, messages)
+        if judging.dry_run:
+            print(*lines, sep="\n")
+            return OK
     rankings = rank_sets(sets, method, debias=debias, stderr=stderr, seed=seed, **options)
     rows = list(rankings.to_rows())
     write_rows(rows, output)

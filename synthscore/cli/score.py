@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from ..judging.asking import Asking
 from ..signature import Signature
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, AskingOptions, Input, Judge, Limit, On, RowsIn, RowsOut, UsageError
+from .options import ERROR, INCOMPLETE, OK, AskingOptions, DryRun, Input, Judge, Limit, On, RowsIn, RowsOut, UsageError
 from .scoring import Scoring, asked_line, judge_lines, tell_drift
 from .talk import reasons
 
@@ -24,6 +24,7 @@ def score(
     output: RowsOut = "-",
     verdicts: bool = False,
     limit: Limit = None,
+    dry_run: DryRun = False,
     asking: AskingOptions = Asking(),
     scoring: Scoring = Scoring(),
     min_score: Ends = None,
@@ -81,11 +82,15 @@ def score(
     items = read_items(targets, encoding=input.encoding, fields=input.fields, limit=limit)
     if not items:
         messages.warn(f"{targets} holds no rows")
-    with judge.open(judge.model, messages) as engine:
+    with judge.open(judge.model, messages, dry_run=dry_run) as engine:
         scorer = RowScorer(ladders, engine, task=on.task, attributes=on.attribute, scoring=mode, asking=asking)
         plan = scorer.plan(items)
+        engine.expected = plan.n_questions
         with messages.bar(plan.n_questions, "questions", engine.saved) as progress:
             scored = plan.score(progress)
+    if dry_run:
+        print(*engine.cost, sep="\n")
+        return OK
     write_rows((score_row(score, signature, verdicts=verdicts) for score, signature in scored), output)
     if warning := leaning(score for score, _ in scored):
         messages.warn(warning)

@@ -31,7 +31,6 @@ from ..scoring.anchored.scale import Scale
 from ..scoring.paper import Paper
 from ..scoring.rows import Counts, RowScorer, RowScores, held_attributes, read_item
 from ..signature import Signature
-from ..store.engine import StoredEngine
 from ..types import Score
 from .certificate import Certificate
 from .rules import AtLeast, Decision, MinScore, Rule, check_on_scale
@@ -165,7 +164,7 @@ def filter(
             attributes=None if attribute is None else [attribute],
             scoring=scoring,
             asking=asking,
-            store=judge.store if isinstance(judge, StoredEngine) else None,
+            store=getattr(judge, "store", None),
         )
         batches = read_batches(rows, BATCH, encoding=encoding)
         for group in ([batch] for batch in batches) if alone else [list(batches)]:
