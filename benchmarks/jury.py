@@ -13,6 +13,10 @@ slopes, biases, and how noisy each judge is. The best single judge is chosen by 
 repetitions of error / error of the jury - 1, and its standard error. 90 %: share of intervals that hold the truth,
 in the unit that suits it best.
 
+Ladders: 25 contexts of 16 texts, 5 rungs, both orders (benchmarks/anchored.py); slopes are 1.2 nats a rung times
+exp(N(0, 1)), noise of 1 nat in every answer. `best weights`: the linear combination of the judges' scores that
+regression on the truth finds.
+
 Published judges, where there is a folder of them (SummEval, 50 articles): ChatGPT's choices on a chain of 11 pairs;
 GPT-4o (mean of 5 prompts) and Qwen2.5-72B, whose distributions of a score 1..5 say P(one text is better). Spearman with
 the mean of three experts inside articles; the difference from the jury has a 95 % interval over articles.
@@ -26,6 +30,7 @@ import itertools
 import json
 import time
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +39,14 @@ from scipy.stats import spearmanr
 from synthscore.evaluation.intervals import spread
 from synthscore.ranking import Comparisons, ComparisonSets, rank, rank_jury
 from synthscore.ranking.designs import all_pairs, greedy
-from synthscore.types import FloatArray
+from synthscore.scoring.anchored.fit import fit
+from synthscore.scoring.anchored.scale import Anchors, Scale
+from synthscore.scoring.jury import score_together
+from synthscore.scoring.rows import Counts, RowScores
+from synthscore.signature import Signature
+from synthscore.types import FloatArray, Score
+
+from .anchored import simulate
 
 N_CONTEXTS, N, BIAS, NOISE = 20, 16, 0.5, 0.7
 IDS = tuple(f"t{k}" for k in range(N))
@@ -165,17 +177,8 @@ def simulated(repetitions: int) -> dict:
         rng, begun = np.random.default_rng(1), time.process_time()
         runs, held = zip(*(three(rng, n_calls, soft) for _ in range(repetitions)), strict=True)
         lines = {method: np.array([run[method] for run in runs]) for method in runs[0]}
-        jury = lines["jury, poe-bt" if soft else "jury, bt"]
         print(f"\nthree judges, {name}; 90 %: {np.mean(held):.3f} +- {np.std(held) / repetitions**0.5:.3f}")
-        print(f"{'':28s} {'wrong':>7s} {'rms':>6s}   relative to the jury: wrong, rms")
-        for method, each in lines.items():
-            ratio = each / jury - 1
-            mean, error = ratio.mean(0), ratio.std(0) / repetitions**0.5
-            print(
-                f"{method:28s} {each[:, 0].mean():7.4f} {each[:, 1].mean():6.3f}   "
-                + ", ".join(f"{100 * m:+6.1f} +- {100 * e:.1f} %" for m, e in zip(mean, error, strict=True))
-            )
-            kept[f"{name}: {method}"] = [*each.mean(0), *mean, *error]
+        kept |= table(lines, "jury, poe-bt" if soft else "jury, bt", name, begun)
         runs = [noise(rng, n_calls, soft) for _ in range(repetitions)]
         right = {which: 1 - np.array([run[which][0] for run in runs]) for which in runs[0]}
         for which in ("and a coin", "and a stranger"):
@@ -185,8 +188,66 @@ def simulated(repetitions: int) -> dict:
                 f" cost {100 * cost.mean():+.2f} +- {100 * cost.std() / repetitions**0.5:.2f} %"
             )
             kept[f"{name}: {which}"] = [cost.mean(), cost.std() / repetitions**0.5]
-        print(f"({time.process_time() - begun:.0f} s)", flush=True)
     return kept
+
+
+def table(lines: dict[str, FloatArray], jury: str, name: str, begun: float) -> dict:
+    kept = {}
+    print(f"{'':28s} {'wrong':>7s} {'rms':>6s}   relative to the jury: wrong, rms")
+    for method, each in lines.items():
+        ratio = each / lines[jury] - 1
+        mean, error = ratio.mean(0), ratio.std(0) / len(each) ** 0.5
+        print(
+            f"{method:28s} {each[:, 0].mean():7.4f} {each[:, 1].mean():6.3f}   "
+            + ", ".join(f"{100 * m:+6.1f} +- {100 * e:.1f} %" for m, e in zip(mean, error, strict=True))
+        )
+        kept[f"{name}: {method}"] = [*each.mean(0), *mean, *error]
+    print(f"({time.process_time() - begun:.0f} s)", flush=True)
+    return kept
+
+
+# ------------------------------------------------------------------------------------------------- ladders
+
+
+def on_ladders(rng: np.random.Generator, seed: int) -> tuple[dict, float, list[float]]:
+    """Errors by method; the share of 90 % intervals that hold; and slopes of the judges with their shares."""
+    scored, slopes = {}, 1.2 * np.exp(rng.normal(size=3))
+    for m, slope in enumerate(slopes):
+        drawn = simulate(np.random.default_rng(seed), 25, 5, noise=0.0, discrimination=slope, position_bias=0.5)
+        d = np.log(drawn.answers.probs[:, 0] / drawn.answers.probs[:, 1])
+        logits = np.stack([d / 2, -d / 2, np.full(len(d), 0.3)], axis=1)
+        noise = rng.normal(size=len(d)) / 2
+        probs = np.exp(logits + np.stack([noise, -noise, 0 * noise], axis=1))
+        answers = replace(drawn.answers, probs=probs / probs.sum(axis=1, keepdims=True))
+        judge, posterior = fit(answers)
+        anchors = {str(c): Anchors(posterior.rungs[c], posterior.rung_cov[c]) for c in range(25)}
+        scale = Scale(judge, anchors, "t", "a", Signature.of(model=f"judge {m}", task="t"))
+        of = {"n_rungs": 5.0, "label_mass": 1.0}
+        rows = [
+            [(Score(str(i), str(i // N), "a", x, stderr=sd, n_comparisons=5, details=of), scale.signature)]
+            for i, (x, sd) in enumerate(zip(posterior.mean.tolist(), posterior.sd.tolist(), strict=True))
+        ]
+        scored[f"judge {m}"] = RowScores(rows, Counts(), [scale])
+    together, worth = score_together(scored)
+    values = np.array([[score.value for score, _ in each] for each in (*scored.values(), together)])
+    stderr = np.array([score.stderr for score, _ in together])
+    truth = drawn.truth
+    singles, jury = values[:-1], values[-1]
+    design = np.column_stack([singles.T, np.ones(len(truth))])
+    best = design @ np.linalg.lstsq(design, truth, rcond=None)[0]
+    z = [(each - each.mean()) / each.std() for each in singles]
+    methods = {"jury": jury, "best weights": best, "mean of z-scores": sum(z), "mean of scores": singles.mean(0)}
+    result = {name: errors(each.reshape(-1, N), truth.reshape(-1, N)) for name, each in methods.items()}
+    result["best single judge"] = min(errors(each.reshape(-1, N), truth.reshape(-1, N)) for each in singles)
+    held = np.abs(jury - truth) < 1.645 * stderr
+    return result, float(held.mean()), [each.share for each in worth["t", "a", 5]]
+
+
+def ladders_simulated(repetitions: int) -> dict:
+    rng, begun = np.random.default_rng(2), time.process_time()
+    runs, held, _ = zip(*(on_ladders(rng, seed) for seed in range(repetitions)), strict=True)
+    print(f"\nladders; 90 %: {np.mean(held):.3f} +- {np.std(held) / repetitions**0.5:.3f}")
+    return table({name: np.array([run[name] for run in runs]) for name in runs[0]}, "jury", "ladders", begun)
 
 
 # ------------------------------------------------------------------------------------------------- published judges
@@ -291,7 +352,8 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{options.repetitions} repetitions, seed 1")
     kept = published(options.published) if options.published else {}
-    kept |= simulated(options.repetitions) if options.repetitions else {}
+    if options.repetitions:
+        kept |= ladders_simulated(options.repetitions) | simulated(options.repetitions)
     print(json.dumps({name: [round(float(x), 5) for x in values] for name, values in kept.items()}))
 
 
