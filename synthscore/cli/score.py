@@ -11,7 +11,7 @@ from ..judging.asking import Asking
 from ..signature import Signature
 from .jury import disagreement_lines, jury_lines
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, AskingOptions, Input, Judges, On, RowsIn, RowsOut, UsageError
+from .options import ERROR, INCOMPLETE, OK, AskingOptions, Input, Judges, On, RowsIn, RowsOut, UsageError, usage
 from .scoring import Scoring, asked_line, judge_lines
 from .talk import reasons
 
@@ -68,7 +68,7 @@ def score(
     from ..io.write import write_rows
     from ..ladders.references import References
     from ..scoring.anchored import Scales
-    from ..scoring.jury import score_together
+    from ..scoring.jury import require_anchored, score_together
     from ..scoring.rows import RowScorer, held_attributes, leaning, read_items
     from ..thresholds.rules import check_on_scale
 
@@ -83,12 +83,11 @@ def score(
     items = read_items(targets, encoding=input.encoding, fields=input.fields)
     if not items:
         messages.warn(f"{targets} holds no rows")
-    several = len(judge.models) > 1
-    if several and (scoring.scoring == "paper" or scoring.scale or scoring.save_scale or verdicts):
-        raise UsageError(
-            "several judges score by --scoring anchored, whose errors say what each is worth, each on a scale fitted "
-            "to these texts. Add that, without --scale, --save-scale and --verdicts; or name one --model"
-        )
+    if several := len(judge.models) > 1:
+        if scoring.save_scale or verdicts:
+            raise UsageError("--save-scale and --verdicts are of one judge. Leave them out, or name one --model")
+        with usage():
+            require_anchored(mode)
     by_judge, cost = {}, []
     for model in judge.models:
         with judge.open(model, messages) as engine:

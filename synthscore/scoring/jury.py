@@ -18,8 +18,10 @@ import numpy as np
 from ..errors import InputError
 from ..signature import Signature
 from ..types import FloatArray, Score
+from .anchored.mode import Anchored
 from .anchored.scale import Scale
 from .opinions import Belief, Bench, Juror, Seen, believe, disagreement, jurors, refit
+from .paper import Paper
 from .rows import RowScores
 
 _ROUNDS, _TOLERANCE = 500, 1e-5
@@ -27,6 +29,16 @@ _Z90 = 1.6448536269514722
 
 Question = tuple[str, str, int]
 """Task, attribute, length of ladder."""
+
+
+def require_anchored(scoring: Paper | Anchored) -> None:
+    """raises : InputError for scores without errors of their own, or on a scale of one judge"""
+    if isinstance(scoring, Paper) or scoring.scale is not None:
+        raise InputError(
+            "several judges score together by anchored scoring, whose errors say what each is worth, each on a scale "
+            "that is fitted to these texts. Take --scoring anchored without --scale, or one judge",
+            field="scoring",
+        )
 
 
 def score_together(scored: Mapping[str, RowScores]) -> tuple[RowScores, dict[Question, tuple[Juror, ...]]]:
