@@ -1,6 +1,6 @@
 """Is a jury better than its judges, and does it find out without labels whom to believe?
 
-    python -m benchmarks.jury [--repetitions 60] [--published FOLDER]
+    python -m benchmarks.jury [--repetitions 30] [--published FOLDER]
 
 Simulated judges: 20 contexts of 16 texts, N(0, 1); each judge sees a text at slope times that, and answers about
 24 pairs of each context (or all 120) in both orders, with a bias of 0.5 nats. hard: each answer is a coin's flip; soft:
@@ -347,7 +347,7 @@ def published(folder: Path) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repetitions", type=int, default=60)
+    parser.add_argument("--repetitions", type=int, default=30)
     parser.add_argument("--published", type=Path)
     options = parser.parse_args()
     print(f"{options.repetitions} repetitions, seed 1")

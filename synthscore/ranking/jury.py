@@ -45,14 +45,15 @@ def rank_jury(sets: ComparisonSets, method: str = "poe-bt") -> Rankings:
     Scores have mean zero, and the unit of the method: that of the judges' mean, by their shares. Each text starts as an
     average one, so that what is said of it once moves it less than what is said ten times. `disagreement` of each
     ranking is, for each text, the chance that such judges disagree so much: small where their errors do not explain it.
-    raises : InputError for comparisons by one judge, or another method; as a reason, RankingError where judges do not
-        agree at all
+    raises : InputError for comparisons by one judge, or another method. Where judges do not agree at all, or one alone
+        was asked, the group has no ranking
     source : Bradley-Terry with judges' slopes, arXiv 2602.16610
     """
     if method not in METHODS:
         raise InputError(f"method is {method!r}, expected one of {', '.join(METHODS)} for several judges", value=method)
-    if JUDGE not in sets.by:
-        raise InputError("the comparisons do not say who made them, expected a column judge", field=JUDGE)
+    if len(sets.judges) < 2:
+        seen = f"of one judge, {sets.judges[0]!r}" if sets.judges else "without a column judge"
+        raise InputError(f"the comparisons are {seen}, expected two judges or more for a jury", field=JUDGE)
     place = sets.by.index(JUDGE)
     by = sets.by[:place] + sets.by[place + 1 :]
     groups: dict[Group, dict[str, Comparisons]] = {}
@@ -104,7 +105,7 @@ class _Calls(NamedTuple):
 class _Fit:
     """The judges of one question, and where its texts stand for them: expectation and maximisation in turn.
 
-    raises : InputError for one judge; RankingError where the judges do not agree, or a context is too large
+    raises : RankingError for one judge, judges who do not agree, or a context that is too large
     """
 
     def __init__(self, asked: Mapping[Group, Judged], ids: Mapping[Group, tuple[str, ...]], method: str) -> None:
@@ -113,7 +114,9 @@ class _Fit:
         self.method, self.ids, self.asked = method, ids, asked
         self.judges = tuple(dict.fromkeys(name for judged in asked.values() for name in judged))
         if (m := len(self.judges)) < 2:
-            raise InputError(f"there is one judge, {self.judges[0]!r}, expected two or more for a jury", field=JUDGE)
+            raise RankingError(
+                f"there is one judge, {self.judges[0]!r}, expected two or more. Rank by each: --by judge"
+            )
         self.logistic = method in ("bt", "poe-bt")
         self.unit = 1.0 if self.logistic else 0.25  # of differences of t
         sizes: dict[int, list[Group]] = {}

@@ -189,11 +189,11 @@ def test_the_gaussian_jury_is_where_the_likelihood_is_greatest(rng, monkeypatch)
 
 def test_what_is_no_jury_is_refused(rng, truth):
     sets = judges(rng, truth[:1], (1.0, 0.2, 0.5, 0.0))
-    with pytest.raises(InputError, match="there is one judge, 'judge 0', expected two or more"):
+    with pytest.raises(InputError, match="of one judge, 'judge 0', expected two judges"):
         rank_jury(sets)
     with pytest.raises(InputError, match="method is 'colley', expected one of bt, poe-bt"):
         rank_jury(sets, "colley")
-    with pytest.raises(InputError, match="expected a column judge"):
+    with pytest.raises(InputError, match="without a column judge"):
         rank_jury(ComparisonSets(("context_id",), {("c",): sets.sets["c0", "judge 0"]}))
 
 
