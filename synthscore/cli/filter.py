@@ -23,7 +23,7 @@ from .options import (
     UsageError,
     usage,
 )
-from .scoring import Scoring, asked_line
+from .scoring import Scoring, asked_line, tell_drift
 
 if TYPE_CHECKING:
     from ..thresholds.filter import Filtered
@@ -130,6 +130,7 @@ def filter(
     lines = [asked_line(asking, found.counts), *_lines(found, rule)]
     lines += [line for each in judges.values() for line in each.cost]
     messages.note(*lines, signature=str(Signature.merged(found.signatures)))
+    tell_drift(found.drifts, messages)
     if found.n_rows and found.n_open == found.n_rows:
         messages.warn("nothing could be scored, so nothing was kept")
         return ERROR
