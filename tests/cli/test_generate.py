@@ -27,7 +27,7 @@ def damage(monkeypatch):
     """Damage that always finds something to damage."""
     monkeypatch.setattr(
         "synthscore.ladders.degraded.degrade",
-        lambda good, *, severity, **more: good + f" Damage: {severity:g}." * (severity > 0),
+        lambda good, *, severity, **more: (good + f" Damage: {severity:g}." * (severity > 0), ("damage",)),
     )
 
 
