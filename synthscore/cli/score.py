@@ -114,8 +114,10 @@ def score(
         lines += [f"{model}:"] * several + judge_lines(each.scales)
     for (_, attribute, n_rungs), jurors in worth.items():
         lines += jury_lines(f"{attribute}, {n_rungs} rungs", jurors)
-    chances = {f"{score.id} on {score.attribute}": score.details.get("disagreement", math.nan) for score, _ in scored}
-    lines += [*disagreement_lines(chances), *cost]
+    if several:
+        known = {f"{score.id} on {score.attribute}": score.details.get("disagreement", math.nan) for score, _ in scored}
+        lines += disagreement_lines(known)
+    lines += cost
     messages.note(*lines, signature=str(Signature.merged(scored.used)))
     if statuses["unscored"] == statuses.total() > 0:
         messages.warn("nothing could be scored")
