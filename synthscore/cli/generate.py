@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..signature import Signature
 from ..types import Task
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, Input, Opening, Output, RowsIn, UsageError, given
+from .options import ERROR, INCOMPLETE, OK, Input, Limit, Opening, Output, RowsIn, UsageError, given
 from .talk import counted, reasons
 
 
@@ -52,6 +52,7 @@ def generate(
     output: Output,
     task: str,
     attribute: Annotated[list[str], Parameter(name=["--attribute", "-a"])],
+    limit: Limit = None,
     writing: Writing = Writing(),
     model: Annotated[str | None, Parameter(group="model")] = None,
     opening: Opening = Opening(),
@@ -89,7 +90,7 @@ def generate(
     """
     from ..checking.findings import flagged
     from ..checking.texts import text_findings
-    from ..io.contexts import read_contexts
+    from ..io.contexts import read_contexts, some_contexts
     from ..judging.tasks import load_task
     from ..ladders.degraded import DegradedWriter
     from ..ladders.prompted import PromptedWriter
@@ -110,6 +111,8 @@ def generate(
             messages.warn(line)
     if not found:
         raise InputError(f"{contexts} holds no context that ladders could be written for", source=contexts)
+    taken = some_contexts((context.id for context in found), limit)
+    found = [context for context in found if context.id in taken]
     n_rungs = len(found) * len(names) * writing.rungs
     with ExitStack() as stack:
         writer: Writer = DegradedWriter(seed=writing.seed)

@@ -11,7 +11,7 @@ from ..judging.asking import Asking
 from ..signature import Signature
 from .jury import disagreement_lines, jury_lines
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, AskingOptions, Input, Judges, On, RowsIn, RowsOut, UsageError, usage
+from .options import ERROR, INCOMPLETE, OK, AskingOptions, Input, Judges, Limit, On, RowsIn, RowsOut, UsageError, usage
 from .scoring import Scoring, asked_line, judge_lines, tell_drift
 from .talk import reasons
 
@@ -25,6 +25,7 @@ def score(
     on: On,
     output: RowsOut = "-",
     verdicts: bool = False,
+    limit: Limit = None,
     asking: AskingOptions = Asking(),
     scoring: Scoring = Scoring(),
     min_score: Ends = None,
@@ -81,7 +82,7 @@ def score(
     held_attributes(ladders, on.task, on.attribute)
     if min_score is not None:
         check_on_scale(min_score, max(ladder.n_rungs for ladder in ladders), scoring.scoring)
-    items = read_items(targets, encoding=input.encoding, fields=input.fields)
+    items = read_items(targets, encoding=input.encoding, fields=input.fields, limit=limit)
     if not items:
         messages.warn(f"{targets} holds no rows")
     if several := len(judge.models) > 1:

@@ -1,12 +1,13 @@
-"""Rows -> contexts. An error names its row, what it held and what to do."""
+"""Rows -> contexts, all or some of them. An error names its row, what it held and what to do."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 
 from ..errors import InputError
+from ..signature import text_hash
 from ..types import Context, blank, encodable
 from .fields import Row, is_missing, read_id, read_text, row_error, shorten
 from .files import Source, read_rows
@@ -30,6 +31,16 @@ def read_contexts(
         except InputError as error:
             errors.append(error)
     return list(contexts.values()), errors
+
+
+def some_contexts(ids: Iterable[str], limit: int | None) -> frozenset[str]:
+    """So many of these ids of contexts, or all: those with the lowest hashes. Whoever has the same contexts gets the
+    same ones, in whatever order they come, and those of a lower limit are among them. raises : InputError below 1"""
+    if limit is None:
+        return frozenset(ids)
+    if limit < 1:
+        raise InputError(f"cannot take {limit} contexts, expected 1 or more. Leave the limit out for all", value=limit)
+    return frozenset(sorted(set(ids), key=text_hash)[:limit])
 
 
 def add_context(known: MutableMapping[str, Context], row: Row) -> Context:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..engine import Engine, Progress
 from ..errors import InputError, LadderError
+from ..io.contexts import some_contexts
 from ..io.fields import Row, find_target, make_row
 from ..io.files import Source, read_rows
 from ..judging.asking import Asking
@@ -72,8 +73,13 @@ def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None) ->
     return Item(row, find_target(ours), *(_word(ours, name) for name in ("task", "attribute", "context")))
 
 
-def read_items(source: Source, *, encoding: str = "utf-8", fields: Mapping[str, str] | None = None) -> list[Item]:
-    """Of every row; a second row of the same id (and attribute) holds no target."""
+def read_items(
+    source: Source, *, encoding: str = "utf-8", fields: Mapping[str, str] | None = None, limit: int | None = None
+) -> list[Item]:
+    """Of every row; a second row of the same id (and attribute) holds no target.
+
+    limit : only of so many contexts (io.contexts.some_contexts), and of the rows that name none
+    """
     items: list[Item] = []
     seen: dict[tuple[str, str], int] = {}
     for row in read_rows(source, encoding=encoding):
@@ -88,7 +94,9 @@ def read_items(source: Source, *, encoding: str = "utf-8", fields: Mapping[str, 
                 error = InputError(message, source=row.source, row=row.number, field="id", **item.known)
                 item = replace(item, target=error)
         items.append(item)
-    return items
+    named = [item.known.get("context_id") for item in items]
+    taken = {None, *some_contexts((name for name in named if name is not None), limit)}
+    return [item for item, name in zip(items, named, strict=True) if name in taken]
 
 
 def _word(row: Row, name: str) -> str:

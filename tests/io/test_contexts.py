@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from synthscore.errors import InputError
-from synthscore.io.contexts import read_contexts
+from synthscore.io.contexts import read_contexts, some_contexts
 from synthscore.io.fields import Row, target_from_row
 from synthscore.io.files import read_rows
 from synthscore.io.write import write_rows
@@ -212,6 +212,17 @@ def test_an_id_with_two_different_contexts_is_an_error_of_the_later_row(tmp_path
     assert "context 'c1' has another text in an earlier row: 'An article.'" in str(error)
     _, (error,) = read_contexts([ROW | {"facts": "A."}, ROW | {"facts": "B."}])
     assert (error.row, error.field) == (2, "facts")
+
+
+def test_a_limit_takes_the_same_contexts_in_any_order_and_a_lower_one_some_of_these():
+    ids = [f"c{k}" for k in range(50)]
+    taken = some_contexts(ids, 10)
+    assert len(taken) == 10
+    assert taken == some_contexts(ids[::-1] + ids, 10)
+    assert some_contexts(ids, 3) < taken < some_contexts(ids, 50) == some_contexts(ids, None) == set(ids)
+    assert taken != set(ids[:10])
+    with pytest.raises(InputError, match="cannot take 0 contexts"):
+        some_contexts(ids, 0)
 
 
 def test_what_one_row_of_a_context_leaves_out_another_says_and_the_first_references_count():
