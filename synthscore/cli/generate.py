@@ -66,7 +66,7 @@ def generate(
       $ synthscore generate contexts.jsonl --task story -a all --model Qwen/Qwen3-8B -o ladders/
 
     Writes a ladder for every context and attribute: texts of rising quality, the worst first. A row needs a
-    column id (or context_id) and text (or context), and may have facts and references. Two writers:
+    column text (or context), and may have id (or context_id), facts and references. Two writers:
 
       prompt    the model --model writes them: the best and the worst first, then those between
       degrade   needs no model: takes the row's first reference (or, for summaries, central sentences) as
@@ -134,7 +134,7 @@ def generate(
         f"{counted(writing.rungs, 'rung')}: {counted(n_written, 'rung')} written, {len(failed)} failed"
         + (f", in {counted(n_asked, 'attempt')}" if model else ""),
         *reasons(failed),
-        *_look_at(found_wrong, output),
+        *look_at(found_wrong, output),
         f"{output} now holds {counted(len(total), 'ladder')}",
         signature=f"{signature}|references:{total.hash[:12]}",
     )
@@ -144,7 +144,7 @@ def generate(
     return INCOMPLETE if failed or errors else OK
 
 
-def _look_at(found: Sequence[Collection[str]], folder: str) -> Iterator[str]:
+def look_at(found: Sequence[Collection[str]], folder: str) -> Iterator[str]:
     """found : kinds of what is flagged, a ladder each"""
     if wrong := [kinds for kinds in found if kinds]:
         counts = Counter(kind for kinds in wrong for kind in kinds)

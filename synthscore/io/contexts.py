@@ -9,7 +9,7 @@ from dataclasses import replace
 from ..errors import InputError
 from ..signature import text_hash
 from ..types import Context, blank, encodable
-from .fields import Row, is_missing, read_id, read_text, row_error, shorten
+from .fields import Row, context_key, is_missing, read_id, read_text, recognised, row_error, shorten
 from .files import Source, read_rows
 
 
@@ -18,8 +18,8 @@ def read_contexts(
 ) -> tuple[list[Context], list[InputError]]:
     """Contexts, each id once, and the rows that hold none. A file of targets that carry their context works too.
 
-    Columns: context_id (or id); context (or, where there is no such column, and the row is no target, text); facts,
-    references if any.
+    Columns: context_id (or, of a row without a target, id; without either, the key of the text); context (or, where
+    there is no such column, and the row is no target, text); facts, references if any.
     """
     contexts: dict[str, Context] = {}
     errors: list[InputError] = []
@@ -68,14 +68,21 @@ def add_context(known: MutableMapping[str, Context], row: Row) -> Context:
 
 def context_from_row(row: Row) -> Context:
     """The context that a row holds. raises: InputError, with source, row, field, value and, where known, id."""
-    context_id = read_id(row, "context_id", "id" if row.has("id") and not row.has("context_id") else "context_id")
+    row = recognised(row)
+    column = "context" if "context" in row.values else "text"
+    if "context_id" in row.values and not (row.has("id") and not row.has("context_id")):
+        context_id = read_id(row, "context_id")
+    elif "id" in row.values and not {"context", "text"} <= row.values.keys():
+        context_id = read_id(row, "context_id", "id")
+    else:  # an id would be the target's
+        context_id = context_key(read_text(row, column))
     if "context" not in row.values and (why := _is_target(row)):
         seen = f"this row is a target ({why}); its context is missing"
         remedy = (
             "Add a column context, or say which column holds it: --field context=COLUMN, or give the file of contexts"
         )
         raise row_error(row, "context", None, seen, remedy, id=context_id)
-    text = read_text(row, "context" if "context" in row.values else "text", id=context_id)
+    text = read_text(row, column, id=context_id)
     facts = row.values["facts"] if row.has("facts") else ""
     if not isinstance(facts, str):
         raise row_error(row, "facts", facts, f"facts is {shorten(facts)}", "Give one string", id=context_id)

@@ -16,7 +16,7 @@ import numpy as np
 from ..engine import Engine, Progress
 from ..errors import InputError, LadderError
 from ..io.contexts import some_contexts
-from ..io.fields import Row, find_target, make_row
+from ..io.fields import Row, find_target, make_row, recognised
 from ..io.files import Source, read_rows
 from ..judging.asking import Asking
 from ..judging.tasks import load_task
@@ -70,6 +70,10 @@ def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None) ->
         ours = make_row(row.number, row.values, row.source, fields)
     if isinstance(ours, InputError):
         return Item(row, ours)
+    try:
+        ours = recognised(ours)
+    except InputError as error:
+        return Item(row, error)
     return Item(row, find_target(ours), *(_word(ours, name) for name in ("task", "attribute", "context")))
 
 
