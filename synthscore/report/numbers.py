@@ -273,7 +273,7 @@ def failures(run: Run) -> list[Failure]:
     for name, rows in run.scores.items():
         for score, _ in rows:
             if score.reason or score.status != "ok":
-                reasons = {alike(reason): reason for reason in re.split(r"; (?=rung \d)", score.reason)}
+                reasons = {alike(reason): reason for reason in score.reasons}
                 for kind, reason in reasons.items():
                     found.setdefault((name, score.status, kind), []).append((score.id, reason))
     listed = [
