@@ -90,7 +90,7 @@ def generate(
     """
     from ..checking.findings import flagged
     from ..checking.texts import text_findings
-    from ..io.contexts import read_contexts, some_contexts
+    from ..io.contexts import of_some_contexts, read_contexts
     from ..judging.tasks import load_task
     from ..ladders.degraded import DegradedWriter
     from ..ladders.prompted import PromptedWriter
@@ -111,8 +111,7 @@ def generate(
             messages.warn(line)
     if not found:
         raise InputError(f"{contexts} holds no context that ladders could be written for", source=contexts)
-    taken = some_contexts((context.id for context in found), limit)
-    found = [context for context in found if context.id in taken]
+    found = of_some_contexts(found, lambda context: context.id, limit)
     n_rungs = len(found) * len(names) * writing.rungs
     with ExitStack() as stack:
         writer: Writer = DegradedWriter(seed=writing.seed)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from ..errors import InputError
 from ..signature import text_hash
 from ..types import Context, blank, encodable
 from .fields import Row, context_key, is_missing, read_id, read_text, recognised, row_error, shorten
 from .files import Source, read_rows
+
+T = TypeVar("T")
 
 
 def read_contexts(
@@ -41,6 +44,13 @@ def some_contexts(ids: Iterable[str], limit: int | None) -> frozenset[str]:
     if limit < 1:
         raise InputError(f"cannot take {limit} contexts, expected 1 or more. Leave the limit out for all", value=limit)
     return frozenset(sorted(set(ids), key=text_hash)[:limit])
+
+
+def of_some_contexts(things: Sequence[T], context_id: Callable[[T], str | None], limit: int | None) -> list[T]:
+    """Those of some_contexts, and those of which no context is known."""
+    ids = [context_id(thing) for thing in things]
+    taken = some_contexts([each for each in ids if each is not None], limit)
+    return [thing for thing, each in zip(things, ids, strict=True) if each is None or each in taken]
 
 
 def add_context(known: MutableMapping[str, Context], row: Row) -> Context:

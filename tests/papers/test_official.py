@@ -536,7 +536,7 @@ def test_the_files_at_hand_are_read_whole(name):
 @needs_data
 def test_known_facts_of_the_data_at_hand_hold():
     summeval = load_benchmark("summeval", SHARED)
-    assert summeval.left_out[-1] == "50 of 100 contexts: not in summeval.jsonl.gz"
+    assert summeval.left_out[-1] == "50 of 100 contexts, 800 of 1600 texts: not in summeval.jsonl.gz"
     assert sum(bool(text.annotators) for text in summeval) == 600  # the abstractive systems
     assert all(len(context.references) == 11 for context in summeval.contexts.values())
     webnlg = load_benchmark("webnlg", SHARED)
