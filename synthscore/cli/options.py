@@ -131,7 +131,7 @@ class On:
     """The ladders that texts are scored on."""
 
     references: str
-    "folder or hub id of the ladders, as written by `synthscore generate`"
+    "folder or hub id of the ladders, as `synthscore generate` or `synthscore references import` wrote them"
     revision: Revision = None
     task: str | None = None
     "task, or folder with a task.toml (default: that of each row's ladder)"
