@@ -16,7 +16,7 @@ from dataclasses import fields, is_dataclass
 from importlib import import_module
 from typing import Any
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 
 from .._version import __version__
 from ..errors import InputError, SynthscoreError
@@ -186,6 +186,11 @@ def _plain(argv: Sequence[str], error: CycloptsError) -> str:
     for place in ((argv[0],), tuple(argv[:2]), *((argv[0], option) for option in options)):
         if new := MOVED.get(place):
             return f"there is no {' '.join(place)} any more. Use: {new}"
+    if isinstance(error, MissingArgumentError) and error.app and error.argument and not error.argument.tokens:
+        verb, missing = " ".join(error.command_chain or ()), error.argument.name
+        options: Any = error.app.assemble_argument_collection(parse_docstring=True)
+        what = next((option.parameter.help for option in options if option.name == missing), None)
+        return f"{verb} needs {missing}: {what}. See: synthscore {verb} --help"
     return f"{error} See: {' '.join(['synthscore', *(error.command_chain or ())])} --help"
 
 

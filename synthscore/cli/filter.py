@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
@@ -15,7 +16,7 @@ from .options import (
     AskingOptions,
     DryRun,
     Input,
-    Judge,
+    Judges,
     MoreRows,
     On,
     RowsIn,
@@ -44,7 +45,7 @@ def filter(
     dry_run: DryRun = False,
     asking: AskingOptions = Asking(),
     scoring: Scoring = Scoring(),
-    judge: Judge = Judge(),
+    judge: Judges = Judges(),
     input: Input = Input(),
     messages: Messages = Messages(),
 ) -> int:
@@ -64,6 +65,8 @@ def filter(
     --dropped gets the rows that are not kept (without the unsure ones, where --unsure gets them), each with
     a column synthscore: its score, stderr, the low and high that it could have, decision (dropped or unsure),
     why, status and reason. The exit code is 3 where a row is partial, unsure or unscored.
+
+    Several judges (--model A --model B) score together, with --scoring anchored (docs/jury.md).
 
     Rows are read, decided and written some at a time, in little memory; until the end, FILE is FILE.partial. A
     run that was killed is run again by the same command: what the judge answered is in the store. With
@@ -85,6 +88,7 @@ def filter(
     """
     from ..ladders.references import References
     from ..scoring.anchored import Scales
+    from ..scoring.jury import require_anchored
     from ..thresholds import filter as thresholds
 
     rule = _rule(min_score, alpha, certificate)
@@ -102,23 +106,36 @@ def filter(
             raise
         raise UsageError(str(error)) from error
     reading: dict[str, Any] = {"encoding": input.encoding, "fields": input.fields}
-    paths = {} if dry_run else paths
-    with (
-        judge.open(judge.model, messages, dry_run=dry_run) as engine,
-        messages.bar(None, "questions", engine.saved) as progress,
-    ):
-        engine.expected = None  # rows are read some at a time
+    if len(judge.models) > 1:
+        if scoring.save_scale:
+            raise UsageError("--save-scale is of one judge. Leave it out, or name one --model")
+        with usage():
+            require_anchored(mode)
+    with ExitStack() as opened:
+        judges = {model: opened.enter_context(judge.open(model, messages, dry_run=dry_run)) for model in judge.models}
+        progress = opened.enter_context(messages.bar(None, "questions", judges[judge.models[0]].saved))
+        for each in judges.values():
+            each.expected = None  # rows are read some at a time
         found = thresholds.filter(
-            targets, ladders, engine, rule, asking=asking, progress=progress, **how, **paths, **reading
+            targets,
+            ladders,
+            judges,
+            rule,
+            asking=asking,
+            progress=progress,
+            **how,
+            **({} if dry_run else paths),
+            **reading,
         )
     if dry_run:
-        print(*engine.cost, sep="\n")
+        print(*(line for each in judges.values() for line in each.cost), sep="\n")
         return OK
     if scoring.save_scale:
         Scales(found.scales).save(scoring.save_scale)
     if not found.n_rows:
         messages.warn(f"{targets} holds no rows")
-    lines = [asked_line(asking, found.counts), *_lines(found, rule), *engine.cost]
+    lines = [asked_line(asking, found.counts), *_lines(found, rule)]
+    lines += [line for each in judges.values() for line in each.cost]
     messages.note(*lines, signature=str(Signature.merged(found.signatures)))
     tell_drift(found.drifts, messages)
     if found.n_rows and found.n_open == found.n_rows:

@@ -21,6 +21,7 @@ from ..io.fields import (
     read_id,
     read_text,
     recognised,
+    require_column,
     require_number,
     row_error,
     shorten,
@@ -59,7 +60,10 @@ def read_ladders(
             if isinstance(row, InputError):
                 raise row
             row = recognised(row)
-            named = [given or read_id(row, name) for name, given in (("task", task), ("attribute", attribute))]
+            for name, given in (("task", task), ("attribute", attribute)):
+                if not given:
+                    require_column(row, name, f"Say it with --{name} NAME, or in such a column")
+            named = [task or read_id(row, "task"), attribute or read_id(row, "attribute")]
             context_id, found = _texts(row)
             key = (load_task(named[0]).name, context_id, named[1])
             if row.has("context") or (row.has("text") and "level" not in row.values):
@@ -121,7 +125,7 @@ def _texts(row: Row) -> tuple[str, dict[int, str]]:
         while rungs and is_missing(rungs[-1]):
             rungs.pop()
     if not isinstance(rungs, Sequence) or isinstance(rungs, str) or not rungs:
-        seen = f"there are no rungs, but {', '.join(map(repr, row.values)) or 'nothing at all'}"
+        seen = f"there are no rungs, but {', '.join(repr(row.fields.get(name, name)) for name in row.values)}"
         remedy = "Give them as a list in rungs, as rung_1, rung_2, ..., or as a row each with level and text"
         raise row_error(row, "rungs", rungs, seen, remedy, context_id=context_id)
     one = (Row(row.number, {f"rung {level}": text}, row.source) for level, text in enumerate(rungs, 1))
