@@ -210,6 +210,20 @@ class Opening(Running):
 
 @Parameter(name="*", group="model")
 @dataclass(frozen=True, kw_only=True)
+class Judges(Opening):
+    """The models that judge."""
+
+    model: Annotated[
+        list[str] | None, Parameter(help=f"{JUDGE}; several are a jury (docs/jury.md) (default: nano)")
+    ] = None
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.model or ("nano",)))
+
+
+@Parameter(name="*", group="model")
+@dataclass(frozen=True, kw_only=True)
 class Judge(Opening):
     """The model that judges."""
 
