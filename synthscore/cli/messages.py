@@ -109,12 +109,14 @@ class Watched:
     """
 
     def __init__(self, engine: Engine, messages: Messages, *, dry_run: bool = False) -> None:
-        from ..store.plan import Plan
-
         self.engine, self.messages, self.n_judged = engine, messages, 0
-        self.plan = Plan(engine) if dry_run else None
+        self.plan: Plan | None = None
         self.expected: int | None = 0
         self.announced = False
+        if dry_run:
+            from ..store.plan import Plan
+
+            self.plan = Plan(engine)
 
     @property
     def signature(self) -> Signature:

@@ -35,8 +35,8 @@ def test_no_command_asks_or_writes_anything_with_dry_run(engine, references, cap
         (["score", *on], "30 questions, of which 30 are to be asked: about "),
         (["score", *on, "--both-orders", "--scoring", "anchored", "--save-scale", "s.json"], "120 questions"),
         (["filter", *on, "--min-score", "3", "--dropped", "low.jsonl"], "30 questions"),
-        (["score", *on, "--scoring", "anchored", "--model", "m", "--model", "n"], "60 questions, of which"),
-        (["filter", *on, "--min-score", "3", "--scoring", "anchored", "--model", "m", "--model", "n"], "60 questions"),
+        (["score", *on, "--scoring", "anchored", "--model", "m", "--model", "n"], "90 questions, of which"),
+        (["filter", *on, "--min-score", "3", "--scoring", "anchored", "--model", "m", "--model", "n"], "90 questions"),
         (["rank", *compared, "--model", "m", "--model", "n"], "6 questions"),
         (["rank", *compared], "6 questions"),
         (["compare", *compared], "6 questions"),
@@ -50,6 +50,27 @@ def test_no_command_asks_or_writes_anything_with_dry_run(engine, references, cap
         assert said in " ".join(capsys.readouterr().out.split()), argv
         assert engine.n_judged == 0, argv
     assert sorted(path for path in Path().rglob("*") if "answers.sqlite" not in path.name) == files
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["score", "--references", "ladders", "--scoring", "anchored"],
+        ["filter", "--references", "ladders", "--scoring", "anchored", "--min-score", "3"],
+        ["rank", "--task", "summarization", "-a", "coherence", "--limit", "2"],
+        ["evaluate", "--task", "summarization", "--methods", "g-eval,ladder,poe-bt", "--references", "ladders"],
+    ],
+    ids=lambda argv: argv[0],
+)
+def test_as_many_are_asked_as_were_counted(argv, engine, references, capsys):
+    rows = [target(c, k, id=f"{c}-{k}", context=CONTEXTS[c], human={"coherence": k}) for c in CONTEXTS for k in (1, 3)]
+    write("targets.jsonl", *rows)
+    verb, *more = argv
+    given = ["--human", "targets.jsonl"] if verb == "evaluate" else ["targets.jsonl"]
+    assert main([verb, *given, *more, "--dry-run"]) == 0
+    counted = capsys.readouterr().out
+    main([verb, *given, *more])
+    assert counted.startswith(f"{engine.n_judged} questions, of which {engine.n_judged} are to be asked")
 
 
 def test_what_the_store_holds_is_not_to_be_asked(engine, references, capsys):
