@@ -13,7 +13,7 @@ from .talk import counted
 
 def report(
     source: FileIn,
-    other: FileIn | None = None,
+    other: str | None = None,
     /,
     *,
     output: Output | None = None,
