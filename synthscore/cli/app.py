@@ -188,8 +188,8 @@ def _plain(argv: Sequence[str], error: CycloptsError) -> str:
             return f"there is no {' '.join(place)} any more. Use: {new}"
     if isinstance(error, MissingArgumentError) and error.app and error.argument and not error.argument.tokens:
         verb, missing = " ".join(error.command_chain or ()), error.argument.name
-        options: Any = error.app.assemble_argument_collection(parse_docstring=True)
-        what = next((option.parameter.help for option in options if option.name == missing), None)
+        known = error.app.assemble_argument_collection(parse_docstring=True)
+        what = {option.name: option.parameter.help for option in known}.get(missing)
         return f"{verb} needs {missing}: {what}. See: synthscore {verb} --help"
     return f"{error} See: {' '.join(['synthscore', *(error.command_chain or ())])} --help"
 

@@ -48,8 +48,10 @@ def read_ladders(
     """The ladders that rows or a folder hold, and why rows and ladders are left out.
 
     task, attribute : instead of what the rows say in columns of these names. contexts : of rows without their own
-    raises : InputError for a source that cannot be read at all; TaskError for a task that there is not
+    raises : InputError for a source that cannot be read at all; TaskError for an unknown task or attribute
     """
+    if task and (held := load_task(task)) and attribute:
+        held.attribute(attribute)  # raises
     known = {context.id: context for context in contexts}
     texts: dict[Key, dict[int, str]] = defaultdict(dict)
     left_out: list[SynthscoreError] = []
@@ -73,8 +75,6 @@ def read_ladders(
                 raise row_error(row, "level", min(double), seen, "Give each rung once")
             texts[key] |= found
         except (InputError, TaskError) as error:
-            if task is not None and isinstance(error, TaskError):
-                raise
             left_out.append(error)
     ladders = []
     for key, found in texts.items():
