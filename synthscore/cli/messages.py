@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from ..signature import Signature
-from .talk import counted, spaced
+from .talk import counted, spaced, visible
 
 if TYPE_CHECKING:
     from ..engine import Answers, Engine, Progress, Question
@@ -45,6 +45,7 @@ class Messages:
         shown = logging.StreamHandler()
         shown.setLevel(logging.WARNING if self.quiet else logging.INFO)
         shown.addFilter(new)
+        shown.format = lambda record: visible(record.getMessage())  # type: ignore[method-assign]
         before = log.level
         log.addHandler(shown)
         log.setLevel(logging.INFO)
@@ -58,10 +59,10 @@ class Messages:
         """Print counts, and the signature of the numbers they are about, on stderr; not with --quiet."""
         if not self.quiet:
             for line in (*lines, signature) if signature else lines:
-                print(line, file=sys.stderr, flush=True)
+                print(visible(line), file=sys.stderr, flush=True)
 
     def warn(self, text: str) -> None:
-        print(f"warning: {text}", file=sys.stderr)
+        print(visible(f"warning: {text}"), file=sys.stderr)
 
     @contextmanager
     def bar(self, total: int | None, unit: str, saved: Any = None) -> Iterator[Progress]:
