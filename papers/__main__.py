@@ -27,7 +27,7 @@ from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.store.recorded import RecordedEngine
 
-from .answers import import_answers
+from .answers import import_answers, score_rows
 from .candidates import CandidateRatings
 from .curves import METHODS, efficiency_curves, thinnable
 from .designs import DRAWN
@@ -47,6 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         run, args = tables, _tables_parser().parse_args(argv)
     elif verb == "import":
         run, args = import_, _import_parser().parse_args(argv[1:])
+    elif verb == "scores":
+        run, args = scores, _scores_parser().parse_args(argv[1:])
     elif verb == "curve":
         run, args = curve, _curve_parser().parse_args(argv[1:])
     elif verb == "list":
@@ -72,6 +74,9 @@ def _tables_parser() -> argparse.ArgumentParser:
     parser.add_argument("table", nargs="+", choices=table_ids(), metavar="TABLE", help="ds1, ca3, poe5, ...")
     parser.add_argument("--data", required=True, metavar="DIR", help="folder that the files of the benchmarks lie in")
     parser.add_argument("--benchmark", choices=tuple(BENCHMARKS), help="this one alone (default: the table's)")
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help="contexts of each benchmark, as `evaluate --limit` takes"
+    )
     parser.add_argument("-m", "--model", action="append", default=[], metavar="M", help="may be repeated")
     parser.add_argument("--store", metavar="FILE", help='of answers (default: that of synthscore); "none" for none')
     parser.add_argument("--dtype", help="of a model that runs here")
@@ -99,6 +104,7 @@ def _named(text: str) -> tuple[str, str]:
 def tables(args: argparse.Namespace) -> int:
     benchmarks = [args.benchmark] if args.benchmark else [b for name in args.table for b in published(name).benchmarks]
     ratings, absent = _benchmarks(args.data, dict.fromkeys(benchmarks))
+    ratings = {name: each.limited(args.limit) for name, each in ratings.items()}
     prompts = args.prompts.split(",")
     references = References.load(args.references) if args.references else None
     with _opened(args, Tools(None, references, prompts[0])) as models:
@@ -131,7 +137,7 @@ def tables(args: argparse.Namespace) -> int:
 
 
 def _benchmarks(folder: str, names: Iterable[str]) -> tuple[dict[str, Ratings], list[BenchmarkError]]:
-    """Those that lie there, and why the others do not. raises : BenchmarkError for one that is not whole"""
+    """Those that lie there, and why the others do not. raises : BenchmarkError for one that cannot be used"""
     found: dict[str, Ratings] = {}
     absent: list[BenchmarkError] = []
     for name in names:
@@ -193,6 +199,22 @@ def import_(args: argparse.Namespace) -> int:
             _note(f"  {n} x {reason}")
         return INCOMPLETE
     return OK
+
+
+def _scores_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("papers scores", description="Published scores -> rows of scores.")
+    parser.add_argument("rows", metavar="ROWS", help="the published scores: .jsonl, .jsonl.gz, .json, .parquet")
+    parser.add_argument("part", nargs="?", default="", metavar="PART", help="of the signature of those that are taken")
+    parser.add_argument("-o", "--output", default="-", metavar="FILE", help="of rows (default: JSONL on stdout)")
+    return parser
+
+
+def scores(args: argparse.Namespace) -> int:
+    rows = score_rows(args.rows, args.part)
+    write_rows(rows, args.output)
+    open_ = sum(row["status"] != "ok" for row in rows)
+    _note(f"{_counted(len(rows), 'score')}, {open_} partial or unscored; {rows[0]['signature']}")
+    return INCOMPLETE if open_ else OK
 
 
 # ------------------------------------------------------------------------------------------------- curves

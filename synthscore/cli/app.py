@@ -134,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise UsageError(str(error)) from error
         messages = given.arguments.get("messages", messages)
         _require_apart(given.arguments)
-        with _plain_warnings():
+        with _plain_warnings(), messages.logged():
             code = verb(*given.args, **given.kwargs)
         sys.stdout.flush()
         return code if isinstance(code, int) else OK if {*argv} & {"--help", "-h", "--version"} else USAGE

@@ -18,6 +18,7 @@ from .options import (
     Attributes,
     Input,
     Judge,
+    Limit,
     RowsIn,
     RowsOut,
     Seed,
@@ -38,6 +39,7 @@ class Judging(Answering):
     "what texts are compared on; may be repeated"
     contexts: str | None = None
     "file of the contexts (default: column context of the candidates)"
+    limit: Limit = None
     protocol: Literal["choose", "compare", "yes_no"] | None = None
     "choose: A or B; compare: Better, Worse or Similar (default: compare for --method bt-ties, else choose)"
     budget: int | None = None
@@ -67,6 +69,7 @@ class Judging(Answering):
                 attribute=self.attribute,
                 selection=selection,
                 contexts=self.contexts,
+                limit=self.limit,
                 asking=asking,
                 encoding=input.encoding,
                 fields=input.fields,

@@ -70,6 +70,14 @@ MoreRows = Annotated[str | None, Parameter(validator=_rows_file, allow_leading_h
 Output = Annotated[str, Parameter(name=["--output", "-o"], validator=_no_option, allow_leading_hyphen=True)]
 """A file, or a folder."""
 
+Limit = Annotated[
+    int | None,
+    Parameter(
+        validator=Number(gte=1),
+        help="only so many contexts, drawn by the hash of their ids: the same for every command (default: all)",
+    ),
+]
+
 Source = Annotated[str, Parameter(help="references folder, or id of a hub dataset")]
 Revision = Annotated[str | None, Parameter(help="commit, tag or branch of a hub dataset")]
 OneAttribute = Annotated[str | None, Parameter(name=["--attribute", "-a"], help="only this one (default: all)")]

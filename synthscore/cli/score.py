@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from ..judging.asking import Asking
 from ..signature import Signature
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, AskingOptions, Input, Judge, On, RowsIn, RowsOut, UsageError
+from .options import ERROR, INCOMPLETE, OK, AskingOptions, Input, Judge, Limit, On, RowsIn, RowsOut, UsageError
 from .scoring import Scoring, asked_line, judge_lines, tell_drift
 from .talk import reasons
 
@@ -23,6 +23,7 @@ def score(
     on: On,
     output: RowsOut = "-",
     verdicts: bool = False,
+    limit: Limit = None,
     asking: AskingOptions = Asking(),
     scoring: Scoring = Scoring(),
     min_score: Ends = None,
@@ -77,7 +78,7 @@ def score(
     held_attributes(ladders, on.task, on.attribute)
     if min_score is not None:
         check_on_scale(min_score, max(ladder.n_rungs for ladder in ladders), scoring.scoring)
-    items = read_items(targets, encoding=input.encoding, fields=input.fields)
+    items = read_items(targets, encoding=input.encoding, fields=input.fields, limit=limit)
     if not items:
         messages.warn(f"{targets} holds no rows")
     with judge.open(judge.model, messages) as engine:

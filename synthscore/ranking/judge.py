@@ -18,8 +18,8 @@ import numpy as np
 
 from ..engine import Engine
 from ..errors import InputError, SynthscoreWarning
-from ..io.contexts import context_from_row, read_contexts
-from ..io.fields import Row, row_error, target_from_row, target_names
+from ..io.contexts import add_context, read_contexts, some_contexts
+from ..io.fields import row_error, target_from_row
 from ..io.files import Source, read_rows
 from ..judging.asking import Asking, Pair, ask
 from ..judging.tasks import load_task
@@ -47,6 +47,7 @@ def compare(
     attribute: str | Sequence[str],
     selection: Selection = Selection(),
     contexts: Source | None = None,
+    limit: int | None = None,
     asking: Asking = Asking("choose"),
     encoding: str = "utf-8",
     fields: Mapping[str, str] | None = None,
@@ -55,6 +56,7 @@ def compare(
 
     candidates : rows with context_id, text, and context unless `contexts` holds them; maybe id and system
     judge : an engine, or the name of a model (open_judge: behind the default store)
+    limit : only candidates of so many contexts (io.contexts.some_contexts)
     task : one of synthscore.task_names(), or a folder with a task.toml. attribute : one of its, or several
     raises : TaskError, TemplateError, LabelError, EngineError; InputError for a source that cannot be read at all
     """
@@ -63,7 +65,9 @@ def compare(
     known = task if isinstance(task, Task) else load_task(task)
     names = [attribute] if isinstance(attribute, str) else attribute
     attributes = [known.attribute(name).name for name in dict.fromkeys(names)]
-    problems, left_out = read_problems(candidates, attributes, contexts=contexts, encoding=encoding, fields=fields)
+    problems, left_out = read_problems(
+        candidates, attributes, contexts=contexts, limit=limit, encoding=encoding, fields=fields
+    )
     asked = Judge(problems, open_judge(judge), Templates(known, asking.prompts), asking)
     return ask_judge(asked, selection, left_out)
 
@@ -89,6 +93,7 @@ def read_problems(
     attributes: Sequence[str],
     *,
     contexts: Source | None = None,
+    limit: int | None = None,
     encoding: str = "utf-8",
     fields: Mapping[str, str] | None = None,
 ) -> tuple[list[Problem], list[LeftOut]]:
@@ -96,35 +101,37 @@ def read_problems(
 
     warns : SynthscoreWarning for a row of `contexts` that holds none
     """
-    known: dict[str, Context] | None = None
+    known: dict[str, Context] = {}
     if contexts is not None:
         read, errors = read_contexts(contexts, encoding=encoding)
         known = {context.id: context for context in read}
         for error in errors:
             warnings.warn(str(error), SynthscoreWarning, stacklevel=2)
-    by_context: dict[str, tuple[Context, list[Target]]] = {}
+    by_context: dict[str, list[Target]] = {}
     left_out: list[LeftOut] = []
     rows: dict[str, int] = {}
     for row in read_rows(candidates, encoding=encoding, fields=fields):
+        target: Target | None = None
         try:
             if isinstance(row, InputError):
                 raise row
             target = target_from_row(row)
-            if known is not None and target.context_id not in known:
-                raise _refused(row, f"its context {target.context_id!r} is not in the file of contexts")
-            context = context_from_row(row) if known is None else known[target.context_id]
-            first, texts = by_context.setdefault(target.context_id, (context, []))
-            if context != first:
-                raise _refused(row, f"context {context.id!r} has another text, facts or references in an earlier row")
+            if contexts is None:
+                add_context(known, row)
+            elif target.context_id not in known:
+                seen = f"its context {target.context_id!r} is not in the file of contexts"
+                raise row_error(row, "id", target.id, seen, "Mend or remove the row")
             if rows.setdefault(target.id, row.number) != row.number:
-                raise _refused(row, f"target id {target.id!r} was already used by row {rows[target.id]}")
-            texts.append(target)
+                seen = f"target id {target.id!r} was already used by row {rows[target.id]}"
+                raise row_error(row, "id", target.id, seen, "Mend or remove the row")
+            by_context.setdefault(target.context_id, []).append(target)
         except InputError as error:
-            about = vars(error)
+            about = vars(error) | ({"id": target.id, "context_id": target.context_id} if target else {})
             names = {name: about[name] for name in GROUPS if name in about}
             left_out.append(LeftOut({"id": about.get("id", f"row {about.get('row')}"), **names}, str(error)))
     problems = []
-    for context, texts in by_context.values():
+    taken = some_contexts(by_context, limit)
+    for context, texts in ((known[name], texts) for name, texts in by_context.items() if name in taken):
         for attribute in attributes:
             if len(texts) > 1:
                 ids, shown = zip(*((target.id, target.text) for target in texts), strict=True)
@@ -134,11 +141,6 @@ def read_problems(
                 reason = "it is the only candidate of its context, expected at least 2 to compare"
                 left_out.append(LeftOut(names, reason))
     return problems, left_out
-
-
-def _refused(row: Row, seen: str) -> InputError:
-    known = target_names(row)
-    return row_error(row, "id", known["id"], seen, "Mend or remove the row", **known)
 
 
 @dataclass(frozen=True, slots=True)
