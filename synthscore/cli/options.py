@@ -131,7 +131,7 @@ class On:
     """The ladders that texts are scored on."""
 
     references: str
-    "folder or hub id of the ladders, as written by `synthscore generate`"
+    "folder or hub id of the ladders, as `synthscore generate` or `synthscore references import` wrote them"
     revision: Revision = None
     task: str | None = None
     "task, or folder with a task.toml (default: that of each row's ladder)"
@@ -206,6 +206,20 @@ class Opening(Running):
         engine = engines.open_judge(model, self.store, **self.options)
         with engine.store if isinstance(engine, StoredEngine) else nullcontext():
             yield Watched(engine, messages)
+
+
+@Parameter(name="*", group="model")
+@dataclass(frozen=True, kw_only=True)
+class Judges(Opening):
+    """The models that judge."""
+
+    model: Annotated[
+        list[str] | None, Parameter(help=f"{JUDGE}; several are a jury (docs/jury.md) (default: nano)")
+    ] = None
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.model or ("nano",)))
 
 
 @Parameter(name="*", group="model")

@@ -112,8 +112,8 @@ def row_error(row: Row, name: str, value: object, seen: str, remedy: str, **data
 def require_column(row: Row, name: str, remedy: str = "", data: Mapping[str, object] | None = None) -> None:
     """raises : InputError where the row has no such column at all"""
     if name not in row.values:
-        column = row.fields.get(name, name)
-        seen = f"there is no {column!r}, but {', '.join(map(repr, row.values)) or 'nothing at all'}"
+        column, there_are = row.fields.get(name, name), (repr(row.fields.get(each, each)) for each in row.values)
+        seen = f"there is no {column!r}, but {', '.join(there_are) or 'nothing at all'}"
         there = {str(column).lower(): column for column in row.values}
         guess = next((there[usual] for usual in _USUAL.get(name, ()) if usual in there), "COLUMN")
         remedy = remedy or f"Add it, or say which column holds it: --field {name}={guess}; in Python, rename it"
@@ -159,7 +159,8 @@ def recognised(row: Row) -> Row:
             found[name] = "\n".join(f"{role.capitalize()}: {said}" if several else said for role, said in chat)
     if all(row.values.get(name) is value for name, value in found.items()):
         return row
-    return replace(row, values={**row.values, **found}, fields={**row.fields, **taken})
+    others = {column: value for column, value in row.values.items() if column not in taken.values()}
+    return replace(row, values=others | found, fields={**row.fields, **taken})
 
 
 def _messages(value: object) -> list[tuple[str, str]]:

@@ -21,6 +21,7 @@ from ..io.fields import (
     read_id,
     read_text,
     recognised,
+    require_column,
     require_number,
     row_error,
     shorten,
@@ -47,8 +48,10 @@ def read_ladders(
     """The ladders that rows or a folder hold, and why rows and ladders are left out.
 
     task, attribute : instead of what the rows say in columns of these names. contexts : of rows without their own
-    raises : InputError for a source that cannot be read at all; TaskError for a task that there is not
+    raises : InputError for a source that cannot be read at all; TaskError for an unknown task or attribute
     """
+    if task and (held := load_task(task)) and attribute:
+        held.attribute(attribute)  # raises
     known = {context.id: context for context in contexts}
     texts: dict[Key, dict[int, str]] = defaultdict(dict)
     left_out: list[SynthscoreError] = []
@@ -59,7 +62,10 @@ def read_ladders(
             if isinstance(row, InputError):
                 raise row
             row = recognised(row)
-            named = [given or read_id(row, name) for name, given in (("task", task), ("attribute", attribute))]
+            for name, given in (("task", task), ("attribute", attribute)):
+                if not given:
+                    require_column(row, name, f"Say it with --{name} NAME, or in such a column")
+            named = [task or read_id(row, "task"), attribute or read_id(row, "attribute")]
             context_id, found = _texts(row)
             key = (load_task(named[0]).name, context_id, named[1])
             if row.has("context") or (row.has("text") and "level" not in row.values):
@@ -69,8 +75,6 @@ def read_ladders(
                 raise row_error(row, "level", min(double), seen, "Give each rung once")
             texts[key] |= found
         except (InputError, TaskError) as error:
-            if task is not None and isinstance(error, TaskError):
-                raise
             left_out.append(error)
     ladders = []
     for key, found in texts.items():
@@ -121,7 +125,7 @@ def _texts(row: Row) -> tuple[str, dict[int, str]]:
         while rungs and is_missing(rungs[-1]):
             rungs.pop()
     if not isinstance(rungs, Sequence) or isinstance(rungs, str) or not rungs:
-        seen = f"there are no rungs, but {', '.join(map(repr, row.values)) or 'nothing at all'}"
+        seen = f"there are no rungs, but {', '.join(repr(row.fields.get(name, name)) for name in row.values)}"
         remedy = "Give them as a list in rungs, as rung_1, rung_2, ..., or as a row each with level and text"
         raise row_error(row, "rungs", rungs, seen, remedy, context_id=context_id)
     one = (Row(row.number, {f"rung {level}": text}, row.source) for level, text in enumerate(rungs, 1))

@@ -91,7 +91,7 @@ def read_items(
                 error = row_error(row, "id", item.target.id, seen, remedy, **item.known)
                 item = replace(item, target=error)
         items.append(item)
-    return of_some_contexts(items, lambda item: item.known.get("context_id"), limit)
+    return items if limit is None else of_some_contexts(items, lambda item: item.known.get("context_id"), limit)
 
 
 def _word(row: Row, name: str) -> str:

@@ -71,3 +71,27 @@ def test_own_rows_are_scored_on_own_ladders_without_any_id(folder, engine, capsy
     out, err = capsys.readouterr()
     shown(err, "reading text from 'summary', context from 'article'", "1 scored")
     assert 2.4 < parse(out)[0]["score"] < 3
+
+
+def test_the_messages_alone_lead_from_a_csv_to_its_scores(folder, engine, capsys):
+    Path("own.csv").write_text(
+        "article,summary,rung_1,rung_2\nAn article.,Text of quality 2.,Of quality 1.,Of quality 3.\n"
+    )
+    given = ["references", "import", "own.csv"]
+    for argv, *lead in (
+        (["score", "own.csv"], "score needs --references: folder", "`synthscore references import` wrote them"),
+        (["score", "own.csv", "--references", "mine"], "make it: synthscore generate", "synthscore references import"),
+        (given, "references import needs --output: the references folder"),
+        (
+            [*given, "-o", "mine"],
+            "there is no 'task', but 'rung_1', 'rung_2', 'summary', 'article'",
+            "with --task NAME",
+        ),
+        ([*given, "-o", "mine", "--task", "summary"], "summarization"),
+        ([*given, "-o", "mine", "--task", "summarization"], "with --attribute NAME"),
+        ([*given, "-o", "mine", "--task", "summarization", "-a", "wit"], "coherence"),
+    ):
+        assert main(argv) != 0
+        shown(capsys.readouterr().err, *lead)
+    assert main([*given, "-o", "mine", "--task", "summarization", "-a", "coherence"]) == 0
+    assert main(["score", "own.csv", "--references", "mine"]) == 0

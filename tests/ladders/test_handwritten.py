@@ -83,7 +83,9 @@ def test_a_context_may_come_from_a_file_of_its_own():
 def test_a_task_that_there_is_not_is_an_error_and_an_attribute_of_a_row_leaves_out_its_ladder():
     with pytest.raises(TaskError, match="sumarization"):
         read_ladders(rows_of("list"), task="sumarization", attribute="coherence")
-    _, (error,) = read_ladders(rows_of("list"), task="summarization", attribute="wit")
+    with pytest.raises(TaskError, match="no attribute 'wit'"):
+        read_ladders(rows_of("list"), task="summarization", attribute="wit")
+    _, (error,) = read_ladders([{**rows_of("list")[0], "attribute": "wit"}], task="summarization")
     assert "no attribute 'wit'" in str(error)
     _, (error,) = read_ladders(rows_of("list"), task="summarization")
     assert isinstance(error, InputError)
