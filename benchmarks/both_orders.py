@@ -2,7 +2,7 @@
 
     python -m benchmarks.both_orders > benchmarks/results/both_orders.txt
 
-Real judges, from their recorded answers (results/both_orders_answers.json; no model is run): the 24 hand-written
+Real judges, from their recorded answers (results/both_orders_answers.json; no model is run): the first 24 curated
 ladders, `compare` in float32, each rung against each lower one in both orders, and the middle one against itself. "in
 order" is the share of the 240 pairs in which the higher rung is the better one (one order: mean of the two; chance is
 1/2, and what a judge has that always says the same), with a standard error over ladders. "Spearman" is that of level

@@ -7,7 +7,8 @@ Prints them as Markdown; --write puts them into the folder's README.md, between 
 The blind reading: somebody who had not written a ladder saw its five texts shuffled, as A to E, with the context and
 the attribute, and put them in order. A line of blind.jsonl is one reading: `shown` are the levels of A to E, `order`
 the letters, worst first; `guess` is the attribute as told, where it was hidden; `hash` is the ladder's, so that no
-reading counts for other texts than those that were read.
+reading counts for other texts than those that were read. `after_edit`: the editor of the ladder read it, who had seen
+the order: no blind reading, and not counted as one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -32,6 +33,11 @@ from synthscore.types import Ladder
 FOLDER = Path(__file__).parents[1] / "data/references/curated"
 BEGIN, END = "<!-- figures: python -m benchmarks.curated --write -->\n", "<!-- end of the figures -->\n"
 CEILING = 0.15  # of a count's mean Spearman with the rung, in a task
+ABOUT = {  # attributes that a count is about, and may go with: their ladders are apart in the task's mean of it
+    ("summarization", "coherence"): ("runs in the source's order",),  # the order of telling
+    ("summarization", "relevance"): ("place of the runs",),  # news and reports begin with what matters
+    ("support_replies", "resolution"): ("place of the runs", "pairs of the source's end"),  # the agent's facts are last
+}
 SPREAD = 0.10  # of a rung's length, from its ladder's mean
 GROUP_COLUMNS = {
     "task": "task", "attribute": "attribute", "ladders": "ladders", "train": "train", "test": "test",
@@ -44,11 +50,11 @@ TEXT = """\
 **{ladders} ladders** ({texts} texts) on {contexts} contexts: {train} in `train`, {test} in `test`, {second_and_third}
 by second and third hands on {contexts_with_more_hands} of the test contexts.
 
-**Blind reading**: {read_blind} ladders were read, {unread} were not. Kendall's tau with the order as written is
-{tau_mean} in the mean, {tau_lowest} at the lowest; {read_as_written} were put in the very order. In
-{readings_with_a_remark} the reader remarked that something else differs too (`blind.jsonl`, `other`).
-{attribute_hidden} readings, of ladders drawn at random, were made with the attribute hidden among those of the task: it
-was told in {attribute_guessed}.
+**Blind reading**: {read_blind} ladders were read, {unread} were not: these were edited since, and read again by
+their editor alone (`after_edit`; no tau). Kendall's tau with the order as written is {tau_mean} in the mean,
+{tau_lowest} at the lowest; {read_as_written} were put in the very order. In {readings_with_a_remark} the reader
+remarked that something else differs too (`blind.jsonl`, `other`). {attribute_hidden} readings, of ladders drawn at
+random, were made with the attribute hidden among those of the task: it was told in {attribute_guessed}.
 
 **Length**: the rung furthest from its ladder's mean is {length_spread_mean} of the mean away, in the mean over ladders,
 and {length_spread_largest} in the worst; {ladders_beyond_10_percent} ladders are beyond 10 %.
@@ -56,6 +62,7 @@ and {length_spread_largest} in the worst; {ladders_beyond_10_percent} ladders ar
 {groups}
 
 **Counts**: mean Spearman of each count with the rung, by task; a star: beyond {ceiling}, the ceiling that was set.
+In brackets: without the attributes that the count is about ({about}); the star is theirs.
 `together`: all counts weighed by a ridge regression, fitted on the ladders of other contexts, attribute by attribute.
 
 {counts}
@@ -89,7 +96,7 @@ class Released:
 
 def released(folder: Path) -> list[Released]:
     found = []
-    for path in sorted(folder.glob("*/*.parquet")):
+    for path in sorted(set(folder.glob("*/*.parquet")) - set(folder.glob("first24/*"))):
         rows = grouped(pq.read_table(path).to_pylist())
         for ladder in References.load(path):
             own = sorted(rows[ladder.task, ladder.context_id, ladder.attribute], key=lambda row: row["level"])
@@ -128,7 +135,8 @@ def figures(folder: Path) -> dict[str, Any]:
         "attribute_hidden": len(hidden),
         "attribute_guessed": sum(reading["guess"] == reading["attribute"] for reading in hidden),
         "readings_with_a_remark": sum(bool(reading["other"]) for reading in read),
-        "groups": [{"task": task, "attribute": attribute, **_figures_of(own), "counts": counts[task, attribute]}
+        "groups": [{"task": task, "attribute": attribute, **_figures_of(own), "counts": counts[task, attribute],
+                    "held": {} if attribute else _held(counts, task)}
                    for (task, attribute), own in sorted(groups.items())],
     }  # fmt: skip
 
@@ -152,12 +160,22 @@ def _figures_of(ladders: Sequence[Released]) -> dict[str, Any]:
     }
 
 
+def _held(counts: Mapping[tuple[str, str], Mapping[str, float]], task: str) -> dict[str, float]:
+    """Each count's mean over the ladders of the task's attributes that it is not about."""
+    own = {attribute: values for (of, attribute), values in counts.items() if of == task and attribute}
+    found = {}
+    for name in next(iter(own.values())):
+        rest = [values for attribute, values in own.items() if name not in ABOUT.get((task, attribute), ())]
+        found[name] = float(np.average([each[name] for each in rest], weights=[each["ladders"] for each in rest]))
+    return found
+
+
 def misses(found: dict[str, Any]) -> dict[str, list[str]]:
     """task -> the counts that go with the rung further than they may, `together` aside"""
     return {
         group["task"]: [
             name
-            for name, value in group["counts"].items()
+            for name, value in group["held"].items()
             if name not in ("ladders", "together") and abs(value) > CEILING
         ]
         for group in found["groups"]
@@ -173,7 +191,7 @@ def markdown(found: dict[str, Any]) -> str:
     texts, unread = f"{5 * found['ladders']:,}", found["ladders"] - found["read_blind"]
     rows = ([_cell(group[name], FORMS.get(name, "{}")) for name in GROUP_COLUMNS] for group in own)
     of_count = (
-        [name, *(_starred(group["counts"][name]) for group in tasks)]
+        [name, *(_held_cell(group, name) for group in tasks)]
         for name in tasks[0]["counts"]
         if name != "ladders"
     )
@@ -183,6 +201,7 @@ def markdown(found: dict[str, Any]) -> str:
         texts=texts,
         unread=unread,
         ceiling=CEILING,
+        about="; ".join(f"{' and '.join(names)}: {task}/{attribute}" for (task, attribute), names in ABOUT.items()),
         groups=_table(list(GROUP_COLUMNS.values()), rows),
         counts=_table(["count", *(group["task"] for group in tasks)], of_count),
         missed="\n".join(missed),
@@ -193,8 +212,10 @@ def _cell(value: object, form: str) -> str:
     return "" if value is None else form.format(value)
 
 
-def _starred(value: float) -> str:
-    return f"{value:+.2f}{'*' if abs(value) > CEILING else ''}"
+def _held_cell(group: dict[str, Any], name: str) -> str:
+    value, held = group["counts"][name], group["held"][name]
+    apart = any(name in names for (task, _), names in ABOUT.items() if task == group["task"])
+    return f"{value:+.2f}{f' ({held:+.2f})' if apart else ''}{'*' if abs(held) > CEILING else ''}"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -1,6 +1,6 @@
 """Can counts of words tell the rungs of released ladders apart? Of a good set they cannot.
 
-    python -m benchmarks.ladder_counts data/references/handwritten/ladders.parquet ... [--corpora DIR] [--json FILE]
+    python -m benchmarks.ladder_counts data/references/curated/first24 ... [--corpora DIR] [--json FILE]
 
 For each ladder and each count, Spearman's correlation of the count with the rung; then its mean over the ladders of a
 task and attribute, and of a task. A count that is equal on all rungs of a ladder tells nothing of it: 0 there.

@@ -2,10 +2,10 @@
 
     python -m benchmarks.place --model MODEL [--tasks dialogue] [--store FILE] [--dtype bfloat16] [--out FOLDER]
 
-The targets of data/demo on the hand-written ladders: three texts a context, by design careful, hasty and broken, on two
-attributes each. Figures: of the pairs of two texts of one context and attribute, the share that is put in that order (a
-tie counts half), with its standard error over contexts and attributes; and the values' mean and standard deviation,
-which say whether the judge answers the same whatever it is shown. Chance is .50.
+The targets of data/demo on the first 24 curated ladders: three texts a context, by design careful, hasty and broken, on
+two attributes each. Figures: of the pairs of two texts of one context and attribute, the share that is put in that
+order (a tie counts half), with its standard error over contexts and attributes; and the values' mean and standard
+deviation, which say whether the judge answers the same whatever it is shown. Chance is .50.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--store", type=Path)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     args = parser.parse_args()
-    references = References.load(resource("data/references/handwritten"))
+    references = References.load(resource("data/references/curated/first24"))
     rows = [json.loads(line) for line in (resource("data/demo") / "targets.jsonl").read_text("utf-8").splitlines()]
     engine = open_engine(args.model, **({"dtype": args.dtype} if args.dtype else {}))
     counting = Counting(engine)

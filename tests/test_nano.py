@@ -1,4 +1,4 @@
-"""The embedded judge: it is what its card says, on texts that a person wrote and it has never seen."""
+"""The embedded judge: it is what its card says, on texts that were written one at a time and it has never seen."""
 
 import json
 
@@ -25,8 +25,8 @@ def nano():
 
 
 @pytest.fixture(scope="module")
-def handwritten():
-    return References.load(resource("data/references/handwritten"))
+def first24():
+    return References.load(resource("data/references/curated/first24"))
 
 
 def pairs(references, attribute, step):
@@ -54,10 +54,8 @@ def test_nano_reads_texts_apart(nano):
 
 
 @pytest.mark.parametrize("protocol", one_fast(PROTOCOLS))
-def test_nano_prefers_the_best_rung_to_the_worst_and_says_so_with_the_labels_of_the_protocol(
-    nano, handwritten, protocol
-):
-    asked = ask(pairs(handwritten, "fluency", 4), nano, Templates(load_task("summarization")), Asking(protocol))
+def test_nano_prefers_the_best_rung_to_the_worst_and_says_so_with_the_labels_of_the_protocol(nano, first24, protocol):
+    asked = ask(pairs(first24, "fluency", 4), nano, Templates(load_task("summarization")), Asking(protocol))
     assert asked.label_mass.min() > 0.95
     assert not asked.failures
     if protocol != "yes_no_two_sided":  # it has not learnt that "worse" turns the question round
@@ -66,24 +64,24 @@ def test_nano_prefers_the_best_rung_to_the_worst_and_says_so_with_the_labels_of_
 
 
 @pytest.mark.slow
-def test_nano_turns_its_verdict_round_when_the_texts_change_places(nano, handwritten):
+def test_nano_turns_its_verdict_round_when_the_texts_change_places(nano, first24):
     margins = []
     for attribute in ("fluency", "relevance"):
-        asked = ask(pairs(handwritten, attribute, 2), nano, Templates(load_task("summarization")))
+        asked = ask(pairs(first24, attribute, 2), nano, Templates(load_task("summarization")))
         margins.append((asked.better - asked.worse).reshape(-1, 2))
     low, high = np.concatenate(margins).T
     assert np.corrcoef(low, -high)[0, 1] > 0.95  # 0.99 measured
 
 
-def test_nano_ranks_the_rungs_of_ladders_written_by_hand(handwritten):
+def test_nano_ranks_the_rungs_of_ladders_that_were_written_one_at_a_time(first24):
     recorded = RecordedJudge(load_answers())  # of nano: test_numbers_stand holds it to them
     nano = FakeEngine(recorded)
     ladders = References.load(resource("data/references/degraded"))
     values, levels, names = [], [], []
-    for task in handwritten.tasks:
-        for attribute in handwritten.filter(task=task).attributes:
+    for task in first24.tasks:
+        for attribute in first24.filter(task=task).attributes:
             scorer = Scorer(ladders, nano, task=task, attribute=attribute)
-            for ladder in handwritten.filter(task=task, attribute=attribute):
+            for ladder in first24.filter(task=task, attribute=attribute):
                 targets = [Target(f"{rung.level}", ladder.context_id, rung.text) for rung in ladder.rungs]
                 # Some of these ladders lack a rung: then the middle of what the score could be.
                 found = scorer.score(targets)

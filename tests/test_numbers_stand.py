@@ -8,10 +8,10 @@ the labels, so that all that follows from them is the same on any machine: to th
 processor's vector instructions are those of the recording (golden/machine.json), else to 1e-6, without hashes of bytes.
 Only the last test asks nano itself.
 
-What is covered: the 102 targets of data/demo on coherence, and the 120 rungs written by hand, each on its attribute,
-against the ladders of data/references/degraded; there, compare in both orders, and the other protocols in one order (in
-both for the 30 rungs of coherence); paper and anchored scores; three filters; all methods of ranking, on the texts of
-the 12 contexts of summarization; one evaluation; one page of a report.
+What is covered: the 102 targets of data/demo on coherence, and the 120 rungs of the first curated ladders, each on its
+attribute, against the ladders of data/references/degraded; there, compare in both orders, and the other protocols in
+one order (in both for the 30 rungs of coherence); paper and anchored scores; three filters; all methods of ranking, on
+the texts of the 12 contexts of summarization; one evaluation; one page of a report.
 
 Where a number is meant to change, run `python -m tests.record_numbers`: it prints what changed, records it anew, and
 asks nano only what is not recorded. Say in the commit which numbers changed and why.
@@ -163,7 +163,7 @@ def runs() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
 
 
 def inputs(folder: Path) -> None:
-    """Targets, the rungs written by hand as targets, candidates, and what people might have said of them."""
+    """Targets, the first curated rungs as targets, candidates, and what people might have said of them."""
     for name in ("targets", "summarization"):
         (folder / f"{name}.jsonl").write_bytes((resource("data/demo") / f"{name}.jsonl").read_bytes())
     targets = read_rows(folder / "targets.jsonl")
@@ -172,7 +172,7 @@ def inputs(folder: Path) -> None:
             "id": f"{ladder.context_id}/{ladder.attribute}/{rung.level}", "context_id": ladder.context_id,
             "task": ladder.task, "attribute": ladder.attribute, "text": rung.text,
         }
-        for ladder in References.load(resource("data/references/handwritten"))
+        for ladder in References.load(resource("data/references/curated/first24"))
         for rung in ladder.usable
     ]  # fmt: skip
     coherent = [row for row in written if row["attribute"] == "coherence"]

@@ -15,7 +15,7 @@ import synthscore as ss
 from synthscore.cli.app import main
 from synthscore.resources import resource
 assert "site" in str(resource("prompts")), resource("prompts")
-references = ss.References.load(resource("data/references/handwritten"))
+references = ss.References.load(resource("data/references/curated/first24"))
 assert len(ss.References.load(resource("data/references/curated/dialogue/test.parquet")))
 context = references.find("sum-01", "coherence").context
 scorer = ss.Scorer(references, ss.open_engine("nano"), task="summarization", attribute="coherence")

@@ -1,15 +1,13 @@
-"""data/demo -> data/references: the first release of ladders, made again with one command.
+"""data/demo -> data/references/degraded, made again with one command.
 
     python -m training.references
 
-`degraded`: ladders of the degraded writer for every demo context and every attribute of its task.
-`handwritten`: the ladders that a person wrote, of known order; a fixture for any judge.
+Ladders of the degraded writer for every demo context and every attribute of its task.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from synthscore.io.contexts import read_contexts
@@ -18,7 +16,7 @@ from synthscore.ladders.degraded import DegradedWriter
 from synthscore.ladders.references import References
 from synthscore.ladders.write import generate_ladders
 from synthscore.resources import resource
-from synthscore.types import Ladder, Rung
+from synthscore.types import Ladder
 
 TASKS = ("summarization", "dialogue", "story")
 N_RUNGS = 5
@@ -29,23 +27,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=resource("data") / "references")
     args = parser.parse_args()
     demo = resource("data/demo")
-    contexts = {}
     degraded: list[Ladder] = []
     for name in TASKS:
         found, errors = read_contexts(demo / f"{name}.jsonl")
         if errors:
             raise errors[0]
-        contexts |= {context.id: context for context in found}
         task = load_task(name)
         degraded += generate_ladders(found, task, list(task.attributes), DegradedWriter(), n_rungs=N_RUNGS)
-    handwritten = []
-    for line in (demo / "handwritten.jsonl").read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        rungs = tuple(
-            Rung(level, (level - 1) / (len(row["rungs"]) - 1), text, provenance={"writer": "person"})
-            for level, text in enumerate(row["rungs"], start=1)
-        )
-        handwritten.append(Ladder(row["context_id"], row["task"], row["attribute"], rungs, contexts[row["context_id"]]))
     References(degraded).save(
         args.out / "degraded",
         licence="CC0-1.0",
@@ -54,16 +42,8 @@ def main() -> None:
         release="demo-1",
         overwrite=True,
     )
-    References(handwritten).save(
-        args.out / "handwritten",
-        licence="CC0-1.0",
-        description="Ladders written by hand: a fixture of known order for trying judges. The order is the author's; "
-        "no other reader has confirmed it.",
-        release="demo-1",
-        overwrite=True,
-    )
     failed = sum(rung.status == "failed" for ladder in degraded for rung in ladder.rungs)
-    print(f"{len(degraded)} degraded ladders ({failed} rungs failed), {len(handwritten)} hand-written ladders")
+    print(f"{len(degraded)} degraded ladders ({failed} rungs failed)")
 
 
 if __name__ == "__main__":

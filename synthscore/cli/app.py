@@ -99,7 +99,7 @@ MOVED: dict[tuple[str, ...], str] = {
 
 def build_app(argv: Sequence[str] = ("--help",)) -> App:
     """The command line. argv : all verbs are loaded where it asks for a line of each; else each when it is called"""
-    resolved, formatter = argv[:1] in ((), ("--help",), ("-h",)), None
+    resolved, formatter = tuple(argv[:1]) in ((), ("--help",), ("-h",)), None
     if not argv or {"--help", "-h"} & {*argv}:
         from .help import Flowing
 

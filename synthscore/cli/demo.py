@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 import textwrap
@@ -17,6 +18,10 @@ from .options import ERROR, OK, Judge, Output
 from .talk import counted, table
 
 TASKS = ("summarization", "dialogue", "story")
+CHECKED = (
+    "Counting words says next to nothing of these texts. A judge that finds no order in them has learnt something else "
+    "than coherence: before you rely on it, ask `synthscore doctor --ladders`."
+)
 
 
 def demo(*, output: Output = "synthscore-demo", judge: Judge = Judge(), messages: Messages = Messages()) -> int:
@@ -26,11 +31,11 @@ def demo(*, output: Output = "synthscore-demo", judge: Judge = Judge(), messages
       $ synthscore demo
       $ synthscore demo -o synthscore-demo --model Qwen/Qwen3-0.6B
 
-    Runs the whole flow on small texts that come along (34 contexts of three tasks), with
-    the embedded judge and without a network, in about a minute on two CPU cores: writes
-    ladders, scores texts against them, filters by a threshold, checks the scores against
-    ladders written by hand, and writes a report to open in a browser. Prints each step as
-    the command that one would type, and keeps all files.
+    Runs the whole flow on small texts that come along, with the embedded judge and without a
+    network, in about a minute on two CPU cores: shows ladders, scores texts against them,
+    filters by a threshold, checks the scores on texts of known order by other writers, and
+    writes a report to open in a browser. Prints each step as the command that one would type,
+    and keeps all files.
 
     Parameters
     ----------
@@ -44,31 +49,48 @@ def demo(*, output: Output = "synthscore-demo", judge: Judge = Judge(), messages
 
     start, folder = time.perf_counter(), Path(output)
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (*TASKS, "targets"):
-        shutil.copyfile(resource("data/demo") / f"{name}.jsonl", folder / f"{name}.jsonl")
-    handwritten = [
-        {"id": f"{of.context_id}/{of.attribute}/{rung.level}", "context_id": of.context_id, "task": of.task,
-         "attribute": of.attribute, "text": rung.text, "human": rung.level}
-        for of in References.load(resource("data/references/handwritten")).select(attribute="coherence")
-        for rung in of.usable
-    ]  # fmt: skip
-    write_rows(handwritten, folder / "handwritten.jsonl")
-    coherence = ["--references", f"{folder}/ladders", "-a", "coherence", "--both-orders"]
+    shutil.copyfile(resource("data/demo/summarization.jsonl"), folder / "summarization.jsonl")
+    curated = resource("data/references/curated")
+    ladders = [*References.load(curated / "first24").select(attribute="coherence")]
+    contexts = {ladder.context_id for ladder in ladders}
+    targets = map(json.loads, resource("data/demo/targets.jsonl").read_text(encoding="utf-8").splitlines())
+    write_rows([row for row in targets if row["context_id"] in contexts], folder / "targets.jsonl")
+    others = []
+    for task in TASKS:
+        first = References.load(curated / task / "test.parquet")
+        for hand in ("hand2", "hand3"):
+            for of in References.load(curated / task / f"{hand}.parquet").select(attribute="coherence"):
+                others += [
+                    {"id": f"{of.context_id}/{hand}/{rung.level}", "context_id": of.context_id, "task": task,
+                     "attribute": of.attribute, "text": rung.text, "human": rung.level}
+                    for rung in of.usable
+                ]  # fmt: skip
+                ladders.append(first.find(of.context_id, of.attribute))
+    write_rows(others, folder / "others.jsonl")
+    References(tuple({of.context_id: of for of in ladders}.values())).save(
+        folder / "ladders", licence="CC0-1.0", description="Curated ladders of coherence.", overwrite=True
+    )
+    judged = ["--references", f"{folder}/ladders", "-a", "coherence", "--both-orders"]
     for name in ("model", "dtype", "device", "store"):
         value = getattr(judge, name)
-        coherence += [f"--{name}", value] if value not in (None, "nano") else []
+        judged += [f"--{name}", value] if value not in (None, "nano") else []
 
     def run(*argv: str) -> bool:
         return _run(argv, messages.quiet) != ERROR
 
-    _heading("1  Ladders: texts of rising quality for every context and attribute, made by damaging a good text")
-    for task in TASKS:
-        run("generate", f"{folder}/{task}.jsonl", "--task", task, "-a", "all", "-o", f"{folder}/ladders")
+    _heading("1  Ladders: five texts of rising quality for a context and an attribute, each written by itself")
     run("references", "show", f"{folder}/ladders", "sum-01", "-a", "coherence")
+    _heading(
+        "For texts of your own a model writes them (--model). Without one they come from damage to a good text: "
+        "at once, in a known order, and crude, as one sees:"
+    )
+    damaged = f"{folder}/damaged"
+    run("generate", f"{folder}/summarization.jsonl", "--task", "summarization", "-a", "coherence", "-o", damaged)
+    run("references", "show", damaged, "sum-01", "-a", "coherence")
 
     _heading("2  Scores, in rungs, of texts by three made-up systems: 1 is like the worst rung, 5 like the best")
     files = [f"{folder}/targets.jsonl", "-o", f"{folder}/scores.jsonl"]
-    if not run("score", *files, *coherence, "--verdicts"):
+    if not run("score", *files, *judged, "--verdicts"):
         return ERROR
     task_of = {ladder.context_id: ladder.task for ladder in References.load(folder / "ladders")}
     rows = read_rows(folder / "scores.jsonl")
@@ -81,14 +103,14 @@ def demo(*, output: Output = "synthscore-demo", judge: Judge = Judge(), messages
 
     _heading("3  A filter: scores are absolute, so a threshold means the same for every context")
     files = [f"{folder}/targets.jsonl", "-o", f"{folder}/kept.jsonl", "--dropped", f"{folder}/dropped.jsonl"]
-    if not run("filter", *files, *coherence, "--min-score", "4"):
+    if not run("filter", *files, *judged, "--min-score", "4"):
         return ERROR
 
-    _heading("4  A check: do texts that people wrote to be better and better have rising scores, too?")
-    files = [f"{folder}/handwritten.jsonl", "-o", f"{folder}/handwritten-scores.jsonl"]
-    if not run("score", *files, *coherence):
+    _heading("4  A check: do texts by other writers, each better than the last, have rising scores, too?")
+    if not run("score", f"{folder}/others.jsonl", "-o", f"{folder}/others-scores.jsonl", *judged):
         return ERROR
-    run("evaluate", f"{folder}/handwritten-scores.jsonl", "--human", f"{folder}/handwritten.jsonl")
+    run("evaluate", f"{folder}/others-scores.jsonl", "--human", f"{folder}/others.jsonl")
+    print(f"\n{textwrap.fill(CHECKED, 98)}")
 
     _heading("5  A report: one page with all of this, for a browser")
     run("report", str(folder), "--min-score", "4")

@@ -38,7 +38,7 @@ BAD = (
     "repaired. Books is closing return and until it the slot."
 )
 
-N_PAIRS = 12  # of the hand-written ladders, unless others are named
+N_PAIRS = 12  # of the first curated ladders, unless others are named
 
 
 def doctor(
@@ -63,7 +63,7 @@ def doctor(
 
     Loads a model and shows how it judges one small example: the prompt as the model sees it, the labels as tokens, what
     it answers in both orders, what it would rather answer. Then asks, in both orders, about a dozen pairs of texts of
-    which one is better, from the hand-written ladders, and says whether it can judge:
+    which one is better, from curated ladders, and says whether it can judge:
 
       in order      pairs of which it finds the better text the better one; chance is half
       one order     the same without --both-orders
@@ -130,16 +130,16 @@ def doctor(
 def _ladders(
     source: str | None, name: str | None, task: str | None, attribute: str | None
 ) -> tuple[References, str | None]:
-    """Those named, or written by hand: of the task and attribute, or, where none are, all. And the task's folder, where
-    it is theirs. raises : LadderError where those named hold none"""
+    """Those named, or the first curated ones: of the task and attribute, or, where none are, all. And the task's
+    folder, where it is theirs. raises : LadderError where those named hold none"""
     from ..ladders.references import References
     from ..resources import resource
 
     if source is not None:
         return References.load(source).select(task=task, attribute=attribute), task
-    written = References.load(resource("data/references/handwritten"))
-    own = written.filter(task=name, attribute=attribute)
-    return (own, task) if len(own) else (written, None)
+    curated = References.load(resource("data/references/curated/first24"))
+    own = curated.filter(task=name, attribute=attribute)
+    return (own, task) if len(own) else (curated, None)
 
 
 def _print_model(name: str, engine: Engine) -> None:

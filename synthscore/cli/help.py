@@ -16,7 +16,7 @@ class Flowing(DefaultFormatter):
     def __call__(self, console: Any, options: Any, panel: Any) -> None:
         for entry in panel.entries:
             if isinstance(text := getattr(entry.description, "primary_renderable", None), Text):
-                entry.description.primary_renderable = Text(text.plain.replace("\n", " "))
+                entry.description.primary_renderable = Text(" ".join(text.plain.split()))
         super().__call__(console, options, panel)
 
     def render_description(self, console: Any, options: Any, description: Any) -> None:

@@ -43,8 +43,8 @@ class Scoring:
     width: float | None = None
     "with --adaptive, of score: until the 90 % interval is so wide, in rungs"
     eps: float | None = None
-    "with --adaptive --min-score: a text is done when its whole ladder would take its score to the other side of the "
-    "threshold with at most this probability (default: 0.02)"
+    """with --adaptive --min-score: a text is done when its whole ladder would take its score to the other side of the
+    threshold with at most this probability (default: 0.02)"""
 
     def mode(self, min_score: float | None = None, alpha: float | None = None) -> Paper | Anchored:
         """The scoring that the options name. min_score, alpha : when --adaptive is done with a text

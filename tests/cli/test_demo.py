@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from synthscore.cli.app import main
+from synthscore.ladders.references import References
 from tests.cli.given import read, shown
 
 
@@ -31,8 +32,7 @@ def test_the_demo_runs_to_its_end_and_prints_commands_that_work(engine, capsys, 
     assert err.count("model:") == 0
     assert max(map(len, out.splitlines())) <= 100
     commands = [shlex.split(line) for line in re.findall(r"^  \$ (.*)$", re.sub(r" \\\n +", " ", out), re.M)]
-    steps = ["generate", "generate", "generate", "references", "score", "filter", "score"]
-    steps += ["evaluate", "report"]
+    steps = ["references", "generate", "references", "score", "filter", "score", "evaluate", "report"]
     assert [command[1] for command in commands] == steps
     assert Path("out/report.html").is_file()
     asked = engine.n_judged
@@ -42,13 +42,25 @@ def test_the_demo_runs_to_its_end_and_prints_commands_that_work(engine, capsys, 
     assert engine.n_judged == asked
     assert Path("out/scores.jsonl").read_bytes() == before
     assert len(read("out/kept.jsonl")) + len(read("out/dropped.jsonl")) == len(read("out/targets.jsonl"))
-    shown(out, "Spearman", "summarization", "dialogue", "story", "all")
+    shown(out, "Spearman", "summarization", "dialogue", "story")
+
+
+@pytest.mark.slow
+def test_the_demo_scores_against_curated_ladders_and_checks_with_others_of_known_order(engine, folder):
+    engine.judge = words_judge
+    assert main(["demo", "-o", "out"]) == 0
+    ladders, others = References.load("out/ladders"), read("out/others.jsonl")
+    assert {rung.provenance["model"] for ladder in ladders for rung in ladder.rungs} == {"a large language model"}
+    assert {row["human"] for row in others} == {1, 2, 3, 4, 5}
+    assert {row["context_id"] for row in others}.isdisjoint(row["context_id"] for row in read("out/targets.jsonl"))
+    scored_with = {rung.text for ladder in ladders for rung in ladder.rungs}
+    assert scored_with.isdisjoint(row["text"] for row in others)
 
 
 @pytest.mark.slow
 def test_the_demo_goes_on_over_texts_without_a_score_and_leaves_them_out_of_its_means(engine, capsys):
     def often_mute(prompt, labels):
-        if len(prompt.text) % 3 == 0:
+        if len(prompt.text) % 11 == 0:
             raise ValueError("no answer")
         return words_judge(prompt, labels)
 

@@ -17,9 +17,9 @@ from tests.servers import Liar, refusal
 
 @pytest.fixture
 def knowing(engine):
-    """An engine that knows which of the hand-written texts is better, and of the example's two."""
+    """An engine that knows which of the curated texts is better, and of the example's two."""
     levels = {"so that its heating": 2, "bananas": 1}
-    for ladder in References.load(resource("data/references/handwritten")):
+    for ladder in References.load(resource("data/references/curated/first24")):
         levels |= {rung.text: rung.level for rung in ladder.rungs}
 
     def judge(prompt, labels):
@@ -64,7 +64,7 @@ def test_doctor_of_a_task_that_nothing_is_written_for_asks_about_all_others(know
 
 
 def test_doctor_asks_about_any_ladders_by_attribute_and_goes_on_where_it_was(knowing, capsys, tmp_path):
-    command = ["doctor", "--ladders", str(resource("data/references/handwritten")), "--task", "story"]
+    command = ["doctor", "--ladders", str(resource("data/references/curated/first24")), "--task", "story"]
     command += ["--store", str(tmp_path / "a.sqlite"), "-o", str(tmp_path / "r.json")]
     assert main([*command, "--limit", "8"]) == 0
     n = knowing.n_judged

@@ -115,8 +115,8 @@ class Models:
 
     def __init__(self) -> None:
         self.nano: Remembering | None = None
-        written = References.load(resource("data/references/handwritten"))  # which doctor asks about
-        self.quality = {rung.text: float(rung.level) for ladder in written for rung in ladder.rungs}
+        first = References.load(resource("data/references/curated/first24"))  # which doctor asks about
+        self.quality = {rung.text: float(rung.level) for ladder in first for rung in ladder.rungs}
 
     def open(self, name: str, **options: Any) -> Engine:
         if name.startswith("recorded:") or Path(name).is_dir():

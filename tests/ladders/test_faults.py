@@ -257,7 +257,7 @@ def test_lengths_that_are_none_are_an_error_of_the_task(words):
         replace(SUMMARY, words=words)
 
 
-@pytest.mark.parametrize("folder", ["handwritten", "degraded"])
+@pytest.mark.parametrize("folder", ["curated/first24", "degraded"])
 def test_no_rung_that_is_released_is_refused_for_more_than_what_was_done_on_purpose(folder):
     references = References.load(resource("data/references") / folder)
     kinds = {

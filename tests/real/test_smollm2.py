@@ -18,14 +18,6 @@ from synthscore.types import Context
 
 pytestmark = pytest.mark.slow
 
-CONTEXTS = {
-    row["id"]: row for row in map(json.loads, resource("data/demo/dialogue.jsonl").read_text("utf-8").splitlines())
-}
-LADDERS = [
-    ladder
-    for ladder in map(json.loads, resource("data/demo/handwritten.jsonl").read_text("utf-8").splitlines())
-    if ladder["task"] == "dialogue"
-]
 WAYS = [
     ("compare", {}),
     ("compare", {"swapped": True}),
@@ -33,15 +25,15 @@ WAYS = [
     ("yes_no_two_sided", {"worse": True}),
     ("choose", {}),
 ]
-REFERENCES = resource("data/references/handwritten")
+REFERENCES = resource("data/references/curated/first24")
 
 
 def questions():
-    """40 of them, on eight hand-written ladders; of each dialogue its last line, for time's sake."""
+    """40 of them, on eight curated ladders; of each dialogue its last line, for time's sake."""
     templates = Templates(load_task("dialogue"))
-    for n, ladder in enumerate(LADDERS):
-        context = Context(ladder["context_id"], CONTEXTS[ladder["context_id"]]["text"].splitlines()[-1])
-        pair = Pair(context, ladder["attribute"], ladder["rungs"][n % 5], ladder["rungs"][(n + 2) % 5])
+    for n, ladder in enumerate(References.load(REFERENCES).filter(task="dialogue")):
+        context = Context(ladder.context_id, ladder.context.text.splitlines()[-1])
+        pair = Pair(context, ladder.attribute, ladder.rungs[n % 5].text, ladder.rungs[(n + 2) % 5].text)
         for protocol, options in WAYS:
             yield Question(prompt_of(pair, templates, protocol, **options), PROTOCOLS[protocol])
 
@@ -163,7 +155,8 @@ def test_rank_orders_texts(run, rows):
 
 def test_generate_writes_texts_or_says_which_it_could_not(run, tmp_path):
     contexts = tmp_path / "contexts.jsonl"
-    contexts.write_text(json.dumps({"id": "c1", "text": CONTEXTS["dia-02"]["text"]}), "utf-8")
+    text = References.load(REFERENCES).find("dia-02", "coherence").context.text
+    contexts.write_text(json.dumps({"id": "c1", "text": text}), "utf-8")
     options = ("--rungs", 2, "--max-attempts", 2, "--max-new-tokens", 48)
     code, _, said = run("generate", contexts, "--task", "dialogue", "-a", "coherence", "-o", "lad", *options)
     if (tmp_path / "lad").exists():
