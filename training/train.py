@@ -30,8 +30,8 @@ from torch import distributed
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 from transformers import AddedToken, AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
 
-from synthscore.engines.counts import Counted
-from synthscore.engines.isolated import lean, says_of, states
+from synthscore.engines.counts import Counted, lean, says_of
+from synthscore.engines.isolated import states
 
 from .attention import TRAINED_ATTENTION
 from .corpora import documents
@@ -406,7 +406,7 @@ def train(worker: int, args: argparse.Namespace) -> None:
         start=n_seen,
         shares=replace(Shares(), **{name: 0.0 for name in args.without if name not in HELPERS}),
         weak_replies=read_replies(args.weak_replies),
-        written=[*curated("train"), *written(args.written)] if args.start else [],
+        written=[*curated("train"), *written(args.corpora)] if args.start else [],
         counted=Counted(model.config.synthscore.get("counts", []), tokenizer),
         worker=worker,
         n_workers=args.workers,
@@ -453,7 +453,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpora", type=Path, required=True, help="folder of *.jsonl.xz")
     parser.add_argument("--weak-replies", type=Path, help="what training.weak_replies wrote; default: none")
-    parser.add_argument("--written", type=Path, nargs="*", default=[], help="written groups, for a judge trained on")
     parser.add_argument("--start", type=Path, help="a finished judge to train on; default: MiniLM")
     parser.add_argument("--work", type=Path, default=Path("runs/nano"), help="checkpoints and the loss curve")
     parser.add_argument("--out", type=Path, help="the finished model; default: out in --work")

@@ -1,6 +1,6 @@
 """A judge -> the same judge, whose verdicts lean to the text that counts of words are for (engines/counts.py).
 
-    python -m training.weights --model runs/nano/out --corpora CORPORA --written FILE... --out runs/nano/counted
+    python -m training.weights --model runs/nano/out --corpora CORPORA --out runs/nano/counted
 
 For each attribute one weight a count, by logistic regression on the differences of two texts' counts, better minus
 worse: so the verdict turns round with the texts. Fitted on groups of known damage and on what was written by hand
@@ -82,6 +82,7 @@ def of_attributes(found: Sequence[Group], by_hand: Sequence[Group], tokenizer: A
     """As a judge's config.json has them (counts.Counted)."""
     every, _ = differences([*found, *by_hand], tokenizer)
     spread = np.sqrt((every**2).mean(axis=0))  # so that the ridge takes counts alike
+    spread[spread == 0] = 1.0
     out = []
     for task, name in sorted({(group.task, group.attribute) for group in (*found, *by_hand)}):
         parts = []
@@ -102,7 +103,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--corpora", type=Path, required=True)
-    parser.add_argument("--written", type=Path, nargs="*", default=[], help="files of written groups")
     parser.add_argument("--groups", type=int, default=400, help="of known damage, an attribute")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
@@ -110,7 +110,7 @@ def main() -> None:
     rng = np.random.default_rng(1)
     found, by_hand = (
         [with_salad(g, rng) if g.task == "summarization" and rng.random() < SALAD else g for g in made]
-        for made in (damaged(args.corpora, args.groups, seed=5), [*curated("train"), *written(args.written)])
+        for made in (damaged(args.corpora, args.groups, seed=5), [*curated("train"), *written(args.corpora)])
     )
     weights = of_attributes(found, by_hand, tokenizer)
     args.out.mkdir(parents=True, exist_ok=True)

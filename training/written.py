@@ -1,16 +1,20 @@
-"""Ladders and groups that were written by hand -> groups, as training and the weights of counts take them.
+"""Ladders and groups that were written for this, by a large language model -> groups.
 
-Of the curated ladders (data/references/curated) the half `train` alone. Files of written groups have lines {"task",
-"attribute", "context": {"context", "facts"} or "document", "texts": [{"text", "severity": 0 to 4}]}: in a good text
-(0) nothing is wrong, in the others that attribute alone.
+Of the curated ladders (data/references/curated) the half `train` alone. The files in training/texts have lines {"task",
+"attribute", "context", "texts": [{"text", "severity": 0 to 4, "flaw"}]}: in a good text (0) nothing is wrong, in the
+others that attribute alone. Summaries are of documents of the corpora: "source" names the file and the line,
+"n_characters" how much of it was read.
 """
 
 from __future__ import annotations
 
 import json
+import lzma
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -32,14 +36,35 @@ def curated(split: str) -> Iterator[Group]:
                 yield _group(ladder.task, ladder.attribute, ladder.context.text, ladder.context.facts, found)
 
 
-def written(paths: Iterable[Path]) -> Iterator[Group]:
-    for path in paths:
-        with open(path, encoding="utf-8") as lines:
-            for line in lines:
-                row = json.loads(line)
-                context = row.get("context") or {"context": row["document"]}
-                found = ((text["text"], text["severity"] / WORST) for text in row["texts"])
-                yield _group(row["task"], row["attribute"], context["context"], context.get("facts", ""), found)
+def written_rows() -> list[dict[str, Any]]:
+    files = sorted((Path(__file__).parent / "texts").glob("*.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def written(corpora: Path) -> Iterator[Group]:
+    found = written_rows()
+    documents = _documents(corpora, [row["source"] for row in found if "source" in row])
+    for row in found:
+        if "source" in row:
+            text = documents[row["source"]][: row["n_characters"]]
+        else:
+            text, facts = row["context"]["context"], row["context"].get("facts", "")
+        texts = ((one["text"], one["severity"] / WORST) for one in row["texts"])
+        yield _group(row["task"], row["attribute"], text, facts, texts)
+
+
+def _documents(corpora: Path, sources: Iterable[str]) -> dict[str, str]:
+    """The texts of "FILE:LINE" of the corpora, lines counted from 0."""
+    wanted: dict[str, set[int]] = defaultdict(set)
+    for name, number in (source.split(":") for source in sources):
+        wanted[name].add(int(number))
+    found = {}
+    for name, numbers in wanted.items():
+        with lzma.open(corpora / f"{name}.jsonl.xz", "rt", encoding="utf-8") as lines:
+            for number, line in zip(range(max(numbers) + 1), lines, strict=False):
+                if number in numbers:
+                    found[f"{name}:{number}"] = json.loads(line)["text"]
+    return found
 
 
 def with_salad(group: Group, rng: Generator) -> Group:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from ..types import FloatArray, IntArray
 
@@ -38,6 +39,9 @@ COUNTS = (
     "order of runs", "repeated pairs", "length", "closed", "pairs of the end", "place of runs",
     "pairs apart",
 )  # fmt: skip
+
+SAYS = {1: ("better", "yes", "b"), -1: ("worse", "no", "a")}
+"""Labels that are for the second text, and for the first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,6 +147,18 @@ class Counted:
             if asked.startswith(begins):
                 return -weights if worse in asked else weights
         return None
+
+
+def says_of(tokenizer: Any) -> dict[int, list[int]]:
+    """The labels that are for the second text (1) and for the first (-1), as tokens."""
+    return {sign: tokenizer.convert_tokens_to_ids(list(labels)) for sign, labels in SAYS.items()}
+
+
+def lean(logits: torch.Tensor, leaning: torch.Tensor, says: Mapping[int, list[int]]) -> None:
+    """Add leanings, shape (n_sequences,), to logits, in place: half to the labels for the second text, and half off
+    those for the first."""
+    for sign, tokens in says.items():
+        logits[:, tokens] += sign / 2 * leaning[:, None].to(logits)
 
 
 def _spaced(ids: Sequence[int]) -> str:

@@ -30,7 +30,7 @@ from transformers import AttentionInterface, AutoModelForMaskedLM
 
 from ..engine import Answers, Kind, Progress, Prompt, Question
 from ..types import FloatArray, IntArray
-from .counts import Counted, Source
+from .counts import Counted, Source, lean, says_of
 from .labels import Questions, TokenIds, choose_backend, disagreement, log_softmax
 from .loading import LocalEngine
 from .tokens import PromptTokenizer
@@ -49,8 +49,6 @@ SHARED, CUE = 0, -1
 MOST_TOKENS = 65_536  # of a prompt: memory grows with it
 REACH = 1024  # tokens before a piece of the context, or of a text, that it sees of the same
 HEADING = 3  # tokens: a word, a name and a colon
-SAYS = {1: ("better", "yes", "b"), -1: ("worse", "no", "a")}
-"""Labels that are for the second text, and for the first."""
 
 _CONTEXT = "Article:\nA storm closed the harbour on Monday, and forty boats stayed in port. Nobody was hurt.\n\n"
 _CHECK_TEXTS = [
@@ -73,7 +71,7 @@ class IsolatedEngine(LocalEngine):
         self.model.set_attn_implementation(ATTENTION)
         self.prompts = PromptTokenizer(tokenizer, MOST_TOKENS)
         self._marks = marks_of(self.model.config, tokenizer)
-        self._counted = Counted(self.model.config.synthscore.get("counts", []), tokenizer)
+        self.counted = Counted(self.model.config.synthscore.get("counts", []), tokenizer)
         self._says = says_of(tokenizer)
         return choose_backend(self.name, backend, _BACKENDS, self._problem)
 
@@ -97,7 +95,7 @@ class IsolatedEngine(LocalEngine):
         """Log-probabilities of the token after each sequence, float32, shape (n_sequences, vocabulary), and the number
         of tokens run over."""
         together = plan(sequences, self._marks)
-        leaning = torch.from_numpy(leanings(together, self._counted))
+        leaning = torch.from_numpy(leanings(together, self.counted))
         with torch.inference_mode():
             read = states(self.model.base_model, [together], self.model.dtype)
             logits = self.model.cls(read[torch.from_numpy(together.ends)])
@@ -121,18 +119,6 @@ def marks_of(config: Any, tokenizer: Any) -> Marks:
     first, second = (frozenset(map(int, tokenizer.convert_tokens_to_ids(names))) for names in marks["texts"])
     end, colon = tokenizer.convert_tokens_to_ids([marks["paragraph_end"], ":"])
     return Marks(int(end), (first, second), int(colon), marks.get("longest") or config.max_position_embeddings)
-
-
-def says_of(tokenizer: Any) -> dict[int, list[int]]:
-    """The labels that are for the second text (1) and for the first (-1), as tokens."""
-    return {sign: tokenizer.convert_tokens_to_ids(list(labels)) for sign, labels in SAYS.items()}
-
-
-def lean(logits: torch.Tensor, leaning: torch.Tensor, says: Mapping[int, list[int]]) -> None:
-    """Add leanings, shape (n_sequences,), to logits, in place: half to the labels for the second text, and half off
-    those for the first."""
-    for sign, tokens in says.items():
-        logits[:, tokens] += sign / 2 * leaning[:, None].to(logits)
 
 
 def leanings(planned: Plan, counted: Counted) -> FloatArray:
