@@ -10,8 +10,7 @@ over them: "alone", where each text is the only one of its context, and "togethe
 one prompt at a time    as the papers' code does: every prompt as a whole
 batched                 16 prompts, padded to the longest, in the order of the texts
 shared prefixes         every distinct beginning once (docs/engines.md)
-adaptive                in rounds, each of them one call, which reads beginnings anew (docs/adaptive.md)
-adaptive, kept          the same questions, where what is read is kept between rounds, as servers do that cache prefixes
+adaptive                in rounds (docs/adaptive.md); what is read of a context is kept from one to the next
 place                   all rungs in one prompt, one question a text. "Same" is of as many texts kept
 reward model            article and text, once, each text by itself; without the rungs, and what it would decide was
                         not measured
@@ -22,7 +21,6 @@ Bar: 20 times fewer tokens than one prompt at a time at 98 % same decisions. The
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -145,8 +143,8 @@ def both_halves(recorded: Recorded, attribute: str) -> list[Half]:
     return found
 
 
-def in_rounds(recorded: Recorded, half: Half, threshold: float, eps: float) -> tuple[BoolArray, list[IntArray]]:
-    """Which texts are above the threshold, and the questions of each round."""
+def in_rounds(recorded: Recorded, half: Half, threshold: float, eps: float) -> tuple[BoolArray, IntArray]:
+    """Which texts are above the threshold, and the questions."""
     rounds: list[IntArray] = []
 
     def ask(target: IntArray, level: IntArray, swapped: BoolArray) -> FloatArray:
@@ -155,7 +153,7 @@ def in_rounds(recorded: Recorded, half: Half, threshold: float, eps: float) -> t
 
     found = ask_in_rounds(half.data.scale, half.data.contexts, ask, SameDecision(threshold, eps))
     above: BoolArray = found.posterior.mean >= threshold
-    return above, rounds
+    return above, np.concatenate(rounds)
 
 
 def measure(recorded: Recorded, attribute: str, *, quartiles: bool) -> list[dict[str, Any]]:
@@ -176,9 +174,8 @@ def measure(recorded: Recorded, attribute: str, *, quartiles: bool) -> list[dict
         for eps in EPS if rise else ():
             parts = [in_rounds(recorded, half, threshold, eps) for half in both]
             same = np.concatenate([above == as_whole for (above, _), as_whole in zip(parts, whole, strict=True)])
-            rounds = _together([rounds for _, rounds in parts])
-            for way, cost in adaptive_ways(recorded, rounds, len(texts)).items():
-                found.append({**row, **cost, "way": f"{way}, eps {eps:g}", "same": float(same.mean())})
+            cost = adaptive_way(recorded, np.concatenate([asked for _, asked in parts]), len(texts))
+            found.append({**row, **cost, "way": f"adaptive, eps {eps:g}", "same": float(same.mean())})
         known = {"place": placed_same(recorded, texts, np.concatenate(whole)), "reward model": None}
         found += [{**row, **cost, "way": way, "same": known.get(way, 1.0)} for way, cost in fixed_ways(recorded, texts)]
     return found
@@ -193,23 +190,14 @@ def paper_scores(data: Data) -> FloatArray:
     return rung_equivalent(paper_sum(better, worse), data.said.shape[1])
 
 
-def _together(halves_: Iterable[Sequence[IntArray]]) -> list[IntArray]:
-    """The rounds of all texts side by side."""
-    first, second = halves_
-    n = max(len(first), len(second))
-    empty = np.zeros(0, dtype=np.int64)
-    padded = [[*rounds, *[empty] * (n - len(rounds))] for rounds in (first, second)]
-    return [np.concatenate(pair) for pair in zip(*padded, strict=True)]
+def adaptive_way(recorded: Recorded, asked: IntArray, n_texts: int) -> dict[str, float]:
+    prompts, asked = recorded.prompts["compare"], np.sort(asked)
+    text = asked // recorded.n_each
 
+    def read(of: IntArray) -> int:
+        return sum(map(prompts.distinct, np.split(asked, np.flatnonzero(np.diff(of)) + 1)))
 
-def adaptive_ways(recorded: Recorded, rounds: Sequence[IntArray], n_texts: int) -> dict[str, dict[str, float]]:
-    prompts, asked = recorded.prompts["compare"], np.sort(np.concatenate(rounds))
-    by_text = np.split(asked, np.flatnonzero(np.diff(asked // recorded.n_each)) + 1)
-    ways = {
-        "adaptive": (prompts.whole(asked), sum(map(prompts.distinct, rounds))),  # alone, a round is one question
-        "adaptive, kept": (sum(map(prompts.distinct, by_text)), prompts.distinct(asked)),
-    }
-    return {way: _a_text(len(asked), *tokens, n_texts) for way, tokens in ways.items()}
+    return _a_text(len(asked), read(text), read(recorded.ladder[text]), n_texts)
 
 
 def fixed_ways(recorded: Recorded, texts: IntArray) -> list[tuple[str, dict[str, float]]]:

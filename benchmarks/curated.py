@@ -1,8 +1,10 @@
 """What the curated ladders are, counted from the files that are released: the figures of their card.
 
     python -m benchmarks.curated [FOLDER] [--write]
+    python -m benchmarks.curated --hands nano        results/curated_hands.txt
 
 Prints them as Markdown; --write puts them into the folder's README.md, between its marks, and into figures.json.
+--hands: how far the scores of the same texts move, by this judge, from one hand's ladder to another's.
 
 The blind reading: somebody who had not written a ladder saw its five texts shuffled, as A to E, with the context and
 the attribute, and put them in order. A line of blind.jsonl is one reading: `shown` are the levels of A to E, `order`
@@ -24,13 +26,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
+from scipy.stats import spearmanr
 
 from benchmarks import ladder_counts
+from synthscore.engine import Engine
+from synthscore.engines import open_judge
+from synthscore.judging.asking import Asking
 from synthscore.ladders.references import References
 from synthscore.ladders.release import grouped
-from synthscore.types import Ladder
+from synthscore.scoring.scorer import Scorer
+from synthscore.types import Ladder, Target
 
 FOLDER = Path(__file__).parents[1] / "data/references/curated"
+RESULTS = Path(__file__).parent / "results"
 BEGIN, END = "<!-- figures: python -m benchmarks.curated --write -->\n", "<!-- end of the figures -->\n"
 CEILING = 0.15  # of a count's mean Spearman with the rung, in a task
 ABOUT = {  # attributes that a count is about, and may go with: their ladders are apart in the task's mean of it
@@ -228,11 +236,54 @@ def with_figures(card: str, found: dict[str, Any]) -> str:
     return before + BEGIN + "\n" + markdown(found) + "\n" + END + rest.split(END)[1]
 
 
+def movement(ladders: Sequence[Released], judge: Engine) -> str:
+    """Of the texts of each hand, scored on the ladders of the two others: a table by task.
+
+    moved: mean distance of a text's two scores; as one: mean size of the mean difference of a ladder's five texts;
+    spread: standard deviation of all scores; rungs. same order: Spearman's correlation of the five texts' two scores.
+    +-: standard error over contexts.
+    """
+    hands: dict[tuple[str, str, str], dict[int, Ladder]] = defaultdict(dict)
+    for one in ladders:
+        hands[one.key[:3]][one.hand] = one.ladder
+    found: dict[str, dict[str, list[np.ndarray]]] = defaultdict(lambda: defaultdict(list))
+    for (task, context_id, attribute), own in hands.items():
+        for hand in own if len(own) == 3 else ():
+            texts = [Target(f"{rung.level}", context_id, rung.text) for rung in own[hand].rungs]
+            pair = [References((ladder,)) for other, ladder in own.items() if other != hand]
+            asking = Asking(both_orders=True)
+            both = [Scorer(on, judge, task=task, attribute=attribute, asking=asking).score(texts) for on in pair]
+            values = np.array([[np.nan if score.value is None else score.value for score in of] for of in both])
+            found[task][context_id].append(values)
+    rows = []
+    for task, contexts in sorted(found.items()):
+        means = np.array([np.mean([_moved(values) for values in own], axis=0) for own in contexts.values()])
+        of_all = [values for own in contexts.values() for values in own]
+        error = means[:, 0].std(ddof=1) / len(means) ** 0.5 if len(means) > 1 else np.nan
+        moved, as_one, same = means.mean(axis=0)
+        n = 5 * len(of_all)
+        cells = (f"{moved:.2f}", f"{error:.2f}", f"{as_one:.2f}", f"{np.std(of_all):.2f}", f"{same:+.2f}")
+        rows.append((task, str(len(means)), str(n), *cells))
+    return _table(("task", "contexts", "texts", "moved", "+-", "as one", "spread", "same order"), rows)
+
+
+def _moved(values: np.ndarray) -> tuple[float, float, float]:
+    difference = values[0] - values[1]
+    same = float(spearmanr(values[0], values[1]).statistic)
+    return float(np.abs(difference).mean()), float(abs(difference.mean())), same
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", default=FOLDER)
     parser.add_argument("--write", action="store_true", help="into the folder's README.md and figures.json")
+    parser.add_argument("--hands", metavar="JUDGE", help="how far scores move from one hand's ladder to another's")
     args = parser.parse_args()
+    if args.hands:
+        table = movement(released(args.folder), open_judge(args.hands))
+        print(table)
+        (RESULTS / "curated_hands.txt").write_text(f"{args.hands}, both orders\n\n{table}\n", encoding="utf-8")
+        return
     found = figures(args.folder)
     print(markdown(found), end="")
     if args.write:

@@ -7,7 +7,9 @@ A row that cannot be answered fails alone, with a reason; the others are answere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
@@ -249,6 +251,20 @@ class Engine(Protocol):
         raises : LabelError, when labels collide or cannot be said
         """
         ...
+
+
+KEPT: ContextVar[dict[Any, Any] | None] = ContextVar("synthscore_kept", default=None)
+"""What engines keep of what they read, each under a key of its own; None: nothing is kept."""
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Calls of engines inside ask about the same contexts, so that what one has read the next need not read again."""
+    mark = KEPT.set({})
+    try:
+        yield
+    finally:
+        KEPT.reset(mark)
 
 
 def answer_by_kind(questions: Sequence[Question], answer: Callable[[Kind, Sequence[Question]], Answers]) -> Answers:

@@ -20,6 +20,14 @@ from synthscore.types import Ladder
 
 TASKS = ("summarization", "dialogue", "story")
 N_RUNGS = 5
+ABOUT = (
+    "Ladders made from good texts by damage of known kind and severity: `kinds` names each edit that was made to a "
+    "rung, in order, and none for the best one. Their order is known by construction; no model wrote or judged them."
+    "\n\nFor trying the program at once, without a model, and for tests. Weak as examples, and as a test of judges: "
+    "damage in one attribute often harms another, that of fluency is mild, phrases recur, a rung may differ from the "
+    "next by one word, and counts of words tell the rungs (weighed together, by a Spearman of .80 to .94; in story "
+    "coherence length alone by -.84). A judge that does well here may only have counted: take data/references/curated."
+)
 
 
 def main() -> None:
@@ -37,8 +45,7 @@ def main() -> None:
     References(degraded).save(
         args.out / "degraded",
         licence="CC0-1.0",
-        description="Ladders made from good texts by controlled damage of known kind and severity. Their order is "
-        "known by construction; no model wrote or judged them.",
+        description=ABOUT,
         release="demo-1",
         overwrite=True,
     )

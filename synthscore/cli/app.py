@@ -48,7 +48,7 @@ exit codes:
 
 VERBS = (
     *("demo", "generate", "references", "score", "filter", "calibrate", "compare", "rank", "evaluate"),
-    *("report", "doctor", "store", "verify"),
+    *("drift", "report", "doctor", "store", "verify"),
 )
 """In the order of the help. Each is a function of this name in a module of this name."""
 

@@ -22,7 +22,7 @@ from .options import (
     UsageError,
     usage,
 )
-from .scoring import Scoring, asked_line
+from .scoring import Scoring, asked_line, tell_drift
 
 if TYPE_CHECKING:
     from ..thresholds.filter import Filtered
@@ -110,6 +110,7 @@ def filter(
         messages.warn(f"{targets} holds no rows")
     lines = [asked_line(asking, found.counts), *_lines(found, rule), *engine.cost]
     messages.note(*lines, signature=str(Signature.merged(found.signatures)))
+    tell_drift(found.drifts, messages)
     if found.n_rows and found.n_open == found.n_rows:
         messages.warn("nothing could be scored, so nothing was kept")
         return ERROR

@@ -18,6 +18,7 @@ def report(
     targets: str | None = None,
     references: str | None = None,
     human: str | None = None,
+    scale: str | None = None,
     min_score: float | None = None,
     context: str | None = None,
     title: str | None = None,
@@ -49,6 +50,8 @@ def report(
         the ladders, folder or hub id (default: those in the folder)
     human
         people's ratings (default: those in the folder)
+    scale
+        what `score --save-scale` wrote, to show drift from (default: scale.json in the folder)
     min_score
         a threshold to draw and to count by, in rungs
     context
@@ -59,7 +62,7 @@ def report(
     from ..io.write import replacing
     from ..report import page, read_run
 
-    found = read_run(source, targets=targets, references=references, human=human)
+    found = read_run(source, targets=targets, references=references, human=human, scale=scale)
     html = page(found, title=title, min_score=min_score, context_id=context)
     data = html.encode("utf-8", "backslashreplace")  # an id may hold half a surrogate pair
     if output == "-":

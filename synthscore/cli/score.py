@@ -10,7 +10,7 @@ from ..judging.asking import Asking
 from ..signature import Signature
 from .messages import Messages
 from .options import ERROR, INCOMPLETE, OK, AskingOptions, Input, Judge, On, RowsIn, RowsOut, UsageError
-from .scoring import Scoring, asked_line, judge_lines
+from .scoring import Scoring, asked_line, judge_lines, tell_drift
 from .talk import reasons
 
 Ends = Annotated[float | None, Parameter(group="scoring")]
@@ -65,6 +65,7 @@ def score(
     from ..io.write import write_rows
     from ..ladders.references import References
     from ..scoring.anchored import Scales
+    from ..scoring.anchored.drift import Watch
     from ..scoring.rows import RowScorer, held_attributes, leaning, read_items
     from ..thresholds.rules import check_on_scale
 
@@ -87,6 +88,10 @@ def score(
     write_rows((score_row(score, signature, verdicts=verdicts) for score, signature in scored), output)
     if warning := leaning(score for score, _ in scored):
         messages.warn(warning)
+    watches = [Watch.scale(scale) for scale in scored.scales] if scoring.scale else []
+    for watch in watches:
+        watch.add(scored)
+    tell_drift([watch.drift() for watch in watches], messages)
     if scoring.save_scale:
         Scales(scored.scales).save(scoring.save_scale)
     statuses = scored.counts.statuses

@@ -11,12 +11,14 @@ import numpy as np
 from cyclopts import Parameter
 
 from ..judging.asking import Asking
+from .messages import Messages
 from .options import UsageError, given, usage
 from .talk import counted, spaced
 
 if TYPE_CHECKING:
     from ..scoring.anchored import Anchored, Scale
     from ..scoring.anchored.adaptive import Stop
+    from ..scoring.anchored.drift import Drift
     from ..scoring.paper import Paper
     from ..scoring.rows import Counts
 
@@ -112,6 +114,15 @@ def asked_line(asking: Asking, counts: Counts) -> str:
     found = f"{counts.statuses['ok']} scored" + f", {n_unscored} unscored" * (n_unscored > 0)
     unmet = f"; the rule is not met by {counted(counts.n_unmet, 'score')} on which all was asked"
     return f"{asked}; {found}{unmet * (counts.n_unmet > 0)}"
+
+
+def tell_drift(drifts: Sequence[Drift], messages: Messages) -> None:
+    """What has changed since a scale or certificate was made: a warning where scores or decisions do not hold."""
+    for drift in drifts:
+        if drift.holds or drift.verdict == "unknown":
+            messages.note(drift.words)
+        else:
+            messages.warn(drift.words)
 
 
 def judge_lines(scales: Sequence[Scale]) -> list[str]:

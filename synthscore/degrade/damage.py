@@ -142,8 +142,9 @@ SPARE = 15
 
 def degrade(
     text: str, *, task: str, attribute: str, severity: float, rng: Generator, material: Material = NOTHING
-) -> str:
-    """The text with this share of all the damage planned for it: 0 is the text itself, 1 is as bad as it gets.
+) -> tuple[str, tuple[str, ...]]:
+    """The text with this share of all the damage planned for it, and the kind of each edit that was made: 0 is the text
+    itself, without one; 1 is as bad as it gets.
 
     The plan has GRADES edits or more, small ones first; what replaces the whole text at once comes last, if at all.
     raises : DegradeError for a severity outside [0, 1], an attribute that no damage lowers, or a text in which nothing
@@ -152,7 +153,7 @@ def degrade(
     if not 0 <= severity <= 1:
         raise DegradeError(f"cannot degrade to severity {severity}: expected a number in [0, 1]", severity=severity)
     if severity == 0:
-        return text
+        return text, ()
     kinds = damages_for(task, attribute)
     if not kinds:
         known = ", ".join(f"{name} of {other}" for other in attributes() for name in sorted(attributes()[other]))
@@ -166,26 +167,26 @@ def degrade(
             task=task,
             attribute=attribute,
         )
-    return plan[max(1, int(severity * len(plan) + 0.5)) - 1]
+    done = plan[: max(1, int(severity * len(plan) + 0.5))]
+    return done[-1].text, tuple(step.kind for step in done)
 
 
-def _plan(text: str, kinds: Sequence[str], rng: Generator, material: Material) -> tuple[str, ...]:
-    """The text after each planned edit."""
+def _plan(text: str, kinds: Sequence[str], rng: Generator, material: Material) -> tuple[Step, ...]:
+    """The planned edits."""
     whole = [kind for kind in kinds if damages()[kind].unit == "text"]
     small = [kind for kind in kinds if kind not in whole]
     n_words = len(text.split())
     longest = int(max(LONGEST * n_words, n_words + SPARE))
 
-    def path(start: str, some: Sequence[str], least: int) -> Iterator[str]:
-        steps = damage_path(start, some, rng, material, least=least, longest=longest) if some else ()
-        return (step.text for step in steps)
+    def path(start: str, some: Sequence[str], least: int) -> Iterator[Step]:
+        return damage_path(start, some, rng, material, least=least, longest=longest)
 
     if not small:
         return tuple(path(text, kinds, GRADES))
     plan = tuple(path(text, small, GRADES))
-    worst, original = plan[-1] if plan else text, word_pairs(text)
-    for made in path(worst, whole, 1):
-        if _distance(original, made) > _distance(original, worst):
+    worst, original = plan[-1].text if plan else text, word_pairs(text)
+    for made in path(worst, whole, 1) if whole else ():
+        if _distance(original, made.text) > _distance(original, worst):
             return (*plan, made)
     return plan
 

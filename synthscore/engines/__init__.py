@@ -16,6 +16,8 @@ if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(os.environ):
     # Threads of torch that wait for each other sleep. Else they spin, which on a machine that others use too takes the
     # time of the very thread that is waited for: 3 to 20 times as long. Read when torch is imported, not later.
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+# Of products of matrices in bfloat16, each size is compiled and kept: 1,024 of them, were they not fewer.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
 _LOADED = ("revision", "dtype", "device", "device_map", "max_tokens", "backend", "exact")
 

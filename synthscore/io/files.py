@@ -15,11 +15,11 @@ import json
 import os
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import InputError
 from .fields import Row, make_row, mappings, shorten
@@ -28,6 +28,7 @@ FORMATS = ".jsonl, .ndjson, .json (each also .gz), .csv, .tsv, .parquet, a datas
 _LONGEST_FIELD = 1 << 26  # characters in a CSV field; the csv module stops at 131 072 unless told
 _BATCH = 1024  # rows of a Parquet or Arrow file held at once
 
+T = TypeVar("T")
 Source = str | os.PathLike[str] | Iterable[Mapping[str, Any]]
 """A file, folder or pipe of rows; or rows: mappings, a pandas DataFrame, a datasets.Dataset."""
 
@@ -40,6 +41,24 @@ class RowBatch:
     rows: Sequence[Row | InputError]
     lines: Sequence[str] = ()
     table: Any = None
+
+
+def good_rows(rows: Iterable[Row | InputError], errors: list[InputError]) -> Iterator[Row]:
+    """The rows that could be read; why others could not goes to the errors."""
+    for row in rows:
+        if isinstance(row, InputError):
+            errors.append(row)
+        else:
+            yield row
+
+
+def each_row(rows: Iterable[Row], read: Callable[[Row], T], errors: list[InputError]) -> Iterator[T]:
+    """What is read from each row; why others hold none goes to the errors."""
+    for row in rows:
+        try:
+            yield read(row)
+        except InputError as error:
+            errors.append(error)
 
 
 def read_rows(

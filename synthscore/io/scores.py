@@ -119,7 +119,8 @@ def read_score(row: Row) -> tuple[Score, Signature]:
     """
     require_column(row, "score")
     numbers = {name: read_number(row, name) for name in ("score", "stderr", "low", "high", "n_comparisons")}
-    value, status = numbers.pop("score"), str(row.values.get("status") or "ok")
+    value = numbers.pop("score")
+    status = str(row.values.get("status") or ("unscored" if value is None else "ok"))
     if status not in ("ok", "partial", "unscored") or (value is None) != (status == "unscored"):
         seen = f"its score is {shorten(row.values['score'])} and its status {status!r}, expected 'unscored' for null"
         raise row_error(row, "status", status, seen, "Give rows as `synthscore score` wrote them")

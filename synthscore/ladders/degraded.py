@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..degrade.damage import REVISION, damages_for, degrade
+from ..degrade.damage import REVISION, degrade
 from ..degrade.edits import Material
 from ..degrade.reading import centrality, sentences
 from ..engine import Progress
@@ -55,14 +55,13 @@ class DegradedWriter:
         provenance = made_by | {
             "source": source,
             "severity": severity,
-            "kinds": list(damages_for(task.name, job.attribute.name)),
             "context_sha256": text_hash(job.context.text),
             "key": hash_parts(same_for_all | made_by | {"foreign": foreign, "fraction": job.fraction}),
         }
         if not good:
             return job.failed(source, provenance)
         try:
-            text = degrade(
+            text, kinds = degrade(
                 good,
                 task=task.name,
                 attribute=job.attribute.name,
@@ -72,6 +71,7 @@ class DegradedWriter:
             )
         except DegradeError as error:
             return job.failed(str(error), provenance)
+        provenance["kinds"] = list(kinds)
         if blank(text):
             return job.failed(f"damage of severity {severity:g} left nothing of the text", provenance)
         if _spaced(text) in taken:

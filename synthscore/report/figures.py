@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from ..types import FloatArray, Verdict
+from ..types import BoolArray, FloatArray, Verdict
 from .words import clip, clip_middle, number, percent, spaced
 
 WIDTH = 360
@@ -149,6 +149,26 @@ def dots(
         parts.append(_row(index, names[index], *shapes, _text(RIGHT, 4, number(row.value), "strong", "end")))
     described = f"{len(rows)} rows. " + "; ".join(f"{clip(row.name, 30)} {number(row.value)}" for row in rows[:40])
     return _rows(parts, across, marks, _height(rows), class_, label, title, described)
+
+
+def control(points: FloatArray, lines: Sequence[float], out: BoolArray, *, label: str, title: str) -> Markup:
+    """Series of values, left to right, each around its line. points, out : shape (n, n_series)"""
+    bottom, ends = 190.0, [*points.ravel().tolist(), *lines]
+    across, up = _scale(0, max(len(points) - 1, 1), LEFT + 6, RIGHT - 6), _scale(min(ends), max(ends), bottom, 8)
+    parts = []
+    for name, line, values, wrong in zip(
+        range(1, len(lines) + 1), lines, points.T.tolist(), out.T.tolist(), strict=True
+    ):
+        parts += [
+            _path(f"M{LEFT} {up(line):.1f}H{RIGHT}", "rule"),
+            _text(LEFT - 6, up(line) + 4, str(name), None, "end"),
+        ]
+        parts += [
+            tag("circle", cx=across(at), cy=up(value), r=2.2, class_="fill-b" if beyond else "fill-a")
+            for at, (value, beyond) in enumerate(zip(values, wrong, strict=True))
+        ]
+    parts.append(_text((LEFT + RIGHT) / 2, bottom + 24, label, "soft", "middle"))
+    return _svg(bottom + 32, title, f"{len(points)} points a rung; {int(out.sum())} beyond the limits.", *parts)
 
 
 SHARES = [Mark(at, percent(at) if at in (0, 0.5, 1) else "") for at in (0, 0.25, 0.5, 0.75, 1)]

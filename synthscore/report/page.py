@@ -16,6 +16,7 @@ import numpy as np
 
 from .._version import __version__
 from ..evaluation.agreement import ALIASES
+from ..scoring.anchored.drift import Drift, Watch
 from ..signature import Signature
 from . import pictures, words
 from .agreement import Agreements, Figure, agreements
@@ -51,6 +52,7 @@ def page(run: Run, *, title: str | None = None, min_score: float | None = None, 
         masses=masses(run),
         lengths=lengths,
         failures=failures(run),
+        drifts=_drifts(run),
         agreement=_agreement(run),
         signatures=signatures,
         merged=Signature.merged(signatures),
@@ -77,6 +79,14 @@ def _other_ladders(run: Run) -> list[str]:
     """What the signatures name, where these are not the ladders of the run."""
     named = {row.part("references") for row in run.rows} - {""}
     return [] if run.references is None or run.references.hash[:12] in named else sorted(named)
+
+
+def _drifts(run: Run) -> list[Drift]:
+    """Of the run's scores from each of its scales."""
+    watches = list(map(Watch.scale, run.scales))
+    for watch in watches:
+        watch.add(run.rows)
+    return [watch.drift() for watch in watches]
 
 
 def _agreement(run: Run) -> dict[str, Any]:

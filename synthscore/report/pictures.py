@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 from markupsafe import Markup
 
+from ..scoring.anchored.drift import Drift
+from ..scoring.anchored.scale import Seen
 from ..types import FloatArray, Score
 from . import figures as draw
 from .agreement import Figure
@@ -16,6 +19,8 @@ from .numbers import Group, LengthEffect, rung_top
 from .verdicts import RungVerdicts
 
 RUNGS = 24  # of a figure
+POINTS = 60  # of a control chart; more contexts are averaged, neighbours together
+LIMIT = 3.0  # standard deviations
 
 
 def distribution(group: Group) -> Markup:
@@ -98,3 +103,24 @@ def agreement(own: Sequence[Figure], ends: tuple[float, float], ceiling: float) 
         ends, draw.number_marks(*ends), label=f"{statistic}, {level}",
         title=f"Agreement with people, {attribute}, {level}", class_="grid", cut=ceiling,
     )  # fmt: skip
+
+
+def control(drift: Drift) -> Markup:
+    """Where each context puts its rungs, in the order of the run, around where the fit's contexts put them."""
+    seen = np.array(list(drift.rungs.values()))
+    parts = np.array_split(seen, min(POINTS, len(seen)))
+    points = np.array([part.mean(axis=0) for part in parts])
+    was = {change.name: change.was for change in drift.changes}
+    level = np.arange(1, seen.shape[1] + 1) - (seen.shape[1] + 1) / 2
+    lines, variance = (seen.shape[1] + 1) / 2 + level * was["sharpness"].value, level**2 * _squared(was["sharpness"])
+    for k, own in enumerate(was.get(f"rung {k + 1}") for k in range(seen.shape[1])):
+        if own is not None:
+            lines[k], variance[k] = lines[k] + own.value - (k + 1), variance[k] + _squared(own)
+    out = np.abs(points - lines) > LIMIT * np.sqrt(variance / np.array([[len(part)] for part in parts]))
+    label = "contexts, in the order of the run" + f", {len(parts[0])} a point" * (len(parts[0]) > 1)
+    return draw.control(points, lines.tolist(), out, label=label, title=f"Where rungs are seen, {drift.of}")
+
+
+def _squared(seen: Seen) -> float:
+    """Variance between contexts."""
+    return seen.stderr**2 * seen.n

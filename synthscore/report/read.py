@@ -6,27 +6,26 @@ A broken row, or a file of the folder that cannot be read, is left out and named
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from ..errors import InputError, SynthscoreError
 from ..evaluation.ratings import Ratings
 from ..io.fields import Row, target_from_row
-from ..io.files import read_rows
+from ..io.files import each_row, good_rows, read_rows
 from ..io.scores import read_score
 from ..ladders.references import References
 from ..ladders.release import DATA
+from ..scoring.anchored.scale import Scales
 from ..signature import Signature
 from ..types import Ladder, Score, Target, blank
 from .agreement import Agreements, read_evaluation
 
-T = TypeVar("T")
-
 SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".csv", ".tsv", ".parquet")
-EVALUATION = "evaluation.json"
+EVALUATION, SCALE = "evaluation.json", "scale.json"
 
 
 class Scored(NamedTuple):
@@ -54,7 +53,7 @@ class Run:
     """What a report is made of.
 
     scores : name of the file or method -> its rows. texts : id -> text
-    evaluation : what `synthscore evaluate` found
+    evaluation : what `synthscore evaluate` found. scales : that the scores are compared with
     unused : files that hold nothing that a report shows. left_out : what could not be read, and why
     """
 
@@ -64,6 +63,7 @@ class Run:
     references: References | None = None
     ratings: Ratings | None = None
     evaluation: Agreements | None = None
+    scales: Scales = field(default_factory=Scales)
     files: list[File] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
@@ -88,11 +88,12 @@ def read_run(
     targets: str | os.PathLike[str] | None = None,
     references: str | os.PathLike[str] | None = None,
     human: str | os.PathLike[str] | None = None,
+    scale: str | os.PathLike[str] | None = None,
 ) -> Run:
     """What is known of a run.
 
-    source : a folder, or a file of scores. targets : texts. references : ladders. human : people's ratings; these
-    three also where the folder holds none, or others
+    source : a folder, or a file of scores. targets : texts. references : ladders. human : people's ratings.
+    scale : what `score --save-scale` wrote. These four also where the folder holds none, or others
     raises : InputError where the source, or a file named here, cannot be read, or where nothing can be shown
     """
     path = Path(source)
@@ -101,6 +102,8 @@ def read_run(
         _read_file(run, str(targets), str(targets), "texts")
     if human is not None:
         _read_ratings(run, str(human), str(human))
+    if scale is not None:
+        _read_scale(run, scale, str(scale))
     if path.is_dir():
         _read_folder(run, path)
     else:
@@ -133,16 +136,23 @@ def _read_folder(run: Run, folder: Path) -> None:
             if name == EVALUATION:
                 run.evaluation = read_evaluation(folder)
                 run.files.append(File(name, "agreement with people", 1))
+            elif name == SCALE and not run.scales:
+                _read_scale(run, path, name)
             elif name.lower().endswith(SUFFIXES) and name != DATA and not name.startswith("."):
                 _read_file(run, str(path), name)
         except InputError as error:
             run.left_out.append(str(error))
 
 
+def _read_scale(run: Run, path: str | os.PathLike[str], name: str) -> None:
+    run.scales = Scales.load(path)
+    run.files.append(File(name, "scales", len(run.scales)))
+
+
 def _read_file(run: Run, source: str, name: str, kind: str = "") -> None:
     """Add what a file of rows holds. kind : what that is; "": as its first good row says"""
     errors: list[InputError] = []
-    rows = _good(read_rows(source), errors)
+    rows = good_rows(read_rows(source), errors)
     first = next(rows, None)
     kind = kind or (_kind(first.values) if first else "")
     if kind == "ratings":
@@ -164,27 +174,11 @@ def _kind(columns: Mapping[str, Any]) -> str:
     return "texts" if {"context_id", "text"} <= columns.keys() else ""
 
 
-def _good(rows: Iterable[Row | InputError], errors: list[InputError]) -> Iterator[Row]:
-    for row in rows:
-        if isinstance(row, InputError):
-            errors.append(row)
-        else:
-            yield row
-
-
-def _each(rows: Iterable[Row], read: Callable[[Row], T], errors: list[InputError]) -> Iterator[T]:
-    for row in rows:
-        try:
-            yield read(row)
-        except InputError as error:
-            errors.append(error)
-
-
 def _take_scores(run: Run, name: str, rows: Iterable[Row], errors: list[InputError]) -> int:
     """A row of `synthscore evaluate` says which method it is of; other rows are of the method that the file is."""
     stem = Path(name.removesuffix(".gz")).stem
     methods: dict[str, list[Scored]] = {}
-    for method, row in _each(rows, lambda row: (row.values.get("method") or stem, Scored(*read_score(row))), errors):
+    for method, row in each_row(rows, lambda row: (row.values.get("method") or stem, Scored(*read_score(row))), errors):
         methods.setdefault(str(method), []).append(row)
     for method, taken in methods.items():
         run.scores[method if method not in run.scores else f"{method} ({name})"] = taken
@@ -194,7 +188,7 @@ def _take_scores(run: Run, name: str, rows: Iterable[Row], errors: list[InputErr
 def _take_texts(run: Run, name: str, rows: Iterable[Row], errors: list[InputError]) -> int:
     n_taken, others = 0, []
     readable = (row for row in rows if "unreadable" not in row.values)  # `synthscore filter` says so of such rows
-    for target in _each(readable, target_from_row, errors):
+    for target in each_row(readable, target_from_row, errors):
         n_taken += 1
         if run.texts.setdefault(target.id, target).text != target.text:
             others.append(target.id)

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ..errors import CertificateError, InputError
+from ..scoring.anchored.drift import answers_of, n_rungs
+from ..scoring.anchored.fit import fit
+from ..scoring.anchored.model import JudgeModel
 from ..types import FloatArray, IntArray
 from .certificate import Certificate, Certified, Guarantee, Kind, thresholds_of
 from .labels import Labelled
@@ -79,7 +83,7 @@ def calibrate(
                 f"where too few labelled texts are kept to test {each.guarantee}, expected {strictest:g} or "
                 "less. Label more texts, or promise less"
             )
-    return Certificate(
+    made = Certificate(
         certified=certified,
         confidence=confidence,
         keep_from=keep_from,
@@ -88,7 +92,21 @@ def calibrate(
         n_good=n_good,
         n_unscored=int((~labelled.scored).sum()),
         signature=labelled.signature,
+        judge=_judge(labelled),
     )
+    watch = made.watch
+    watch.add((score, labelled.signature) for score in labelled.scores)
+    return replace(made, seen={name: seen for name, seen in watch.now().items() if name != "texts"})  # scores tell it
+
+
+def _judge(labelled: Labelled) -> JudgeModel | None:
+    """The judge of the labelled texts, by their verdicts; None where there are none, or it does not see rungs rise."""
+    if not (told := [score for score in labelled.scores if score.verdicts]):
+        return None
+    n = max(map(n_rungs, told))
+    protocol = dict(labelled.signature.parts).get("protocol", "")
+    judge, _ = fit(answers_of([score for score in told if n_rungs(score) == n], n, protocol)[0])
+    return judge if judge.rungs_rise else None
 
 
 def _certify(

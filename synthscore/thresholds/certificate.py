@@ -6,13 +6,16 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ..errors import CertificateError, InputError
 from ..io.write import replacing
+from ..scoring.anchored.drift import Watch
+from ..scoring.anchored.model import JudgeModel
+from ..scoring.anchored.scale import Seen
 from ..signature import Signature
 from ..types import Score
 from .rules import Decision, Rule
@@ -138,6 +141,7 @@ class Certificate(Rule):
 
     signature : of the scores that were labelled; with others nothing is promised (`check`)
     confidence : probability, over draws of the labelled texts, that all guarantees hold of texts drawn like them
+    seen, judge : what drift is told by (`watch`); judge : fitted to the labelled texts' verdicts, None without them
     """
 
     certified: tuple[Certified, ...]
@@ -148,6 +152,8 @@ class Certificate(Rule):
     n_good: int
     n_unscored: int
     signature: Signature
+    seen: Mapping[str, Seen] = field(default_factory=dict)
+    judge: JudgeModel | None = None
 
     def __post_init__(self) -> None:
         level = 1 - (1 - self.confidence) / max(len(self.certified), 1)
@@ -188,9 +194,16 @@ class Certificate(Rule):
                 differs=differs,
             )
 
+    @property
+    def watch(self) -> Watch:
+        """To tell whether judge and texts are still those that were labelled."""
+        remedy = "label some of these texts, and calibrate anew"
+        return Watch("the certificate", remedy, self.signature, self.judge, self.seen, self.keep_from)
+
     def to_json(self) -> str:
         """Equal certificates give equal texts."""
         content = asdict(self) | {"format": FORMAT, "signature": dict(self.signature.parts)}
+        content["judge"] = None if self.judge is None else self.judge.to_dict()
         content["certified"] = [each.to_dict() for each in self.certified]
         return json.dumps({"certificate": content}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -207,6 +220,9 @@ class Certificate(Rule):
             if (format_ := values.pop("format")) != FORMAT:
                 raise InputError(f"its format is {format_!r}, expected {FORMAT}")
             values["certified"] = tuple(map(Certified.of, values["certified"]))
+            judge = values.pop("judge", None)
+            values["judge"] = None if judge is None else JudgeModel.of(judge)
+            values["seen"] = Seen.of(values.pop("seen", {}))
             return cls(**{**values, "signature": Signature.of(**values["signature"])})
         except (OSError, KeyError, TypeError, ValueError, AttributeError, InputError, CertificateError) as error:
             raise CertificateError(

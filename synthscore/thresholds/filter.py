@@ -25,6 +25,7 @@ from ..io.outputs import Outputs
 from ..io.write import json_line, require_apart, require_format
 from ..judging.asking import Asking
 from ..ladders.references import References
+from ..scoring.anchored.drift import Drift, Watch
 from ..scoring.anchored.mode import Anchored
 from ..scoring.anchored.scale import Scale
 from ..scoring.paper import Paper
@@ -32,6 +33,7 @@ from ..scoring.rows import Counts, RowScorer, RowScores, held_attributes, read_i
 from ..signature import Signature
 from ..store.engine import StoredEngine
 from ..types import Score
+from .certificate import Certificate
 from .rules import AtLeast, Decision, MinScore, Rule, check_on_scale
 
 BATCH = 1024  # rows that are read, decided and written before the next
@@ -70,6 +72,7 @@ class Filtered:
     n_open : unscored rows that their low and high do not decide. why_unsure, why_unscored : reasons
     signatures : of what was compared. scales : that scores are on
     counts : what was asked, and the statuses of the scores
+    drifts : what has changed since the certificate, or the scale, was made
     kept, dropped, unsure : the rows, where no file was named for any of them; those that are not kept have a column
         synthscore: score, stderr, low, high, decision, why, status, reason
     """
@@ -82,6 +85,7 @@ class Filtered:
     why_unscored: Reasons = field(default_factory=Reasons)
     signatures: dict[Signature, None] = field(default_factory=dict)
     scales: Sequence[Scale] = ()
+    drifts: Sequence[Drift] = ()
     kept: list[Mapping[str, Any]] = field(default_factory=list)
     dropped: list[Mapping[str, Any]] = field(default_factory=list)
     unsure: list[Mapping[str, Any]] = field(default_factory=list)
@@ -151,6 +155,7 @@ def filter(
     check(references, rule, task=task, attribute=attribute, scoring=scoring, paths=paths)
     alone = isinstance(scoring, Paper) or scoring.scale is not None
     found = Filtered()
+    watches: dict[object, Watch] = {"": rule.watch} if isinstance(rule, Certificate) else {}
     judge = open_judge(judge)
     with Outputs(paths) as outputs:
         scorer = RowScorer(
@@ -171,12 +176,17 @@ def filter(
             scored = plan.score(progress)
             for signature in scored.used:
                 rule.check(signature)
+            for scale in scored.scales if isinstance(scoring, Anchored) and scoring.scale is not None else ():
+                watches.setdefault(scale.n_rungs, Watch.scale(scale))
+            for watch in watches.values():
+                watch.add(scored)
             decided = [Decided(row, score, *rule.decide(score)) for row, (score, _) in zip(read, scored, strict=True)]
             found.count(scored, decided)
             each = iter(decided)
             for batch in group:
                 _sort(batch, list(itertools.islice(each, len(batch.rows))), outputs, found)
         outputs.finish()
+    found.drifts = [watch.drift() for watch in watches.values()]
     return found
 
 

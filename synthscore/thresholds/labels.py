@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..errors import InputError
 from ..io.fields import Row, read_flag, read_id, read_names, read_number, require_column, row_error, shorten
-from ..io.files import Source, read_rows
+from ..io.files import Source, good_rows, read_rows
+from ..io.scores import read_score
 from ..signature import Signature, text_hash
-from ..types import BoolArray, FloatArray
+from ..types import BoolArray, FloatArray, Score
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,6 +23,7 @@ class Labelled:
     n_contexts : how many contexts the texts are of; 0 where that is not known
     n_broken : rows that were read and could not be used
     left_out : what was read and is not here, and why; one line a reason, with a count
+    scores : of the texts, as they were read, to tell drift by
     """
 
     value: FloatArray
@@ -30,6 +32,7 @@ class Labelled:
     n_contexts: int = 0
     n_broken: int = 0
     left_out: tuple[str, ...] = ()
+    scores: tuple[Score, ...] = ()
 
     def __post_init__(self) -> None:
         if self.value.ndim != 1 or self.good.shape != self.value.shape or np.isinf(self.value).any():
@@ -69,13 +72,15 @@ class Labelled:
         raises : InputError where two rows are about one text, the scores are of two signatures, or nothing is left
         """
         errors: list[InputError] = []
-        all_rows = _rows(scores, encoding, fields if labels is None else None, errors)
+        own = fields if labels is None else None
+        all_rows = list(good_rows(read_rows(scores, encoding=encoding, fields=own), errors))
         attribute = attribute or _only_attribute(all_rows)
         rows = _by_text(all_rows, attribute, "score", errors)
         labels_of = rows
         if labels is not None:
-            labels_of = _by_text(_rows(labels, encoding, fields, errors), attribute, "label", errors)
-        value, good, contexts = [], [], set()
+            others = good_rows(read_rows(labels, encoding=encoding, fields=fields), errors)
+            labels_of = _by_text(others, attribute, "label", errors)
+        found_, good, contexts = [], [], set()
         signatures: dict[str, None] = {}
         n_without = n_further = 0
         for name, row in sorted(rows.items(), key=lambda item: text_hash(item[0])) if one_per_context else rows.items():
@@ -89,12 +94,12 @@ class Labelled:
                     n_further += 1
                     continue
                 require_column(row, "score", "Give rows of `synthscore score`; labels alone go into --labels")
-                score, signature = read_number(row, "score"), _signature(row)
+                signature, score = _signature(row), read_score(row)[0]
             except InputError as broken:
                 errors.append(broken)
                 continue
             signatures[signature] = None
-            value.append(np.nan if score is None else score)
+            found_.append(score)
             good.append(label)
             contexts.add(row.values.get("context_id"))
         left_out = [f"{len(errors)} rows could not be used: {errors[0]}"] if errors else []
@@ -105,29 +110,20 @@ class Labelled:
         if n_unmatched := len(labels_of.keys() - rows.keys()):
             first = next(name for name in labels_of if name not in rows)
             left_out.append(f"{n_unmatched} labels are of texts without a score; the first is {first!r}")
-        if not value:
+        if not found_:
             raise InputError(
                 f"no score has a label: {'; '.join(left_out) or 'there are no rows'}. Expected rows with score and "
                 "label (true or false), or human with good_from. Add them, or name the file that has them (--labels)"
             )
         return cls(
-            np.array(value, dtype=np.float64),
+            np.array([np.nan if score.value is None else score.value for score in found_], dtype=np.float64),
             np.array(good, dtype=bool),
             _one_signature(list(signatures)),
             0 if None in contexts else len(contexts),
             len(errors),
             tuple(left_out),
+            tuple(found_),
         )
-
-
-def _rows(source: Source, encoding: str, fields: Mapping[str, str] | None, errors: list[InputError]) -> list[Row]:
-    rows = []
-    for row in read_rows(source, encoding=encoding, fields=fields):
-        if isinstance(row, InputError):
-            errors.append(row)
-        else:
-            rows.append(row)
-    return rows
 
 
 def _only_attribute(rows: list[Row]) -> str | None:
@@ -142,7 +138,7 @@ def _only_attribute(rows: list[Row]) -> str | None:
     return next(iter(names), None)
 
 
-def _by_text(rows: list[Row], attribute: str | None, noun: str, errors: list[InputError]) -> dict[str, Row]:
+def _by_text(rows: Iterable[Row], attribute: str | None, noun: str, errors: list[InputError]) -> dict[str, Row]:
     """Text id -> row; those of other attributes are not meant. raises : InputError for a second row about a text"""
     found: dict[str, Row] = {}
     for row in rows:

@@ -2,6 +2,9 @@
 
 import json
 import math
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -72,6 +75,34 @@ def test_doctor_asks_about_any_ladders_by_attribute_and_goes_on_where_it_was(kno
     shown(capsys.readouterr().out, "80 pairs of rungs from 1 task", "surprise 20 100% 0%", "all 80 100%", "tells other")
     assert knowing.n_judged == n + 4 * (80 - 8)  # both orders, in two attributes
     assert json.loads((tmp_path / "r.json").read_text())["usable"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
+def test_doctor_that_is_killed_goes_on_with_what_a_server_has_not_answered(capsys, tmp_path):
+    process = None
+
+    def hosted(method, path, body):
+        if path != "/v1/chat/completions":
+            return {"data": [{"id": "big", "owned_by": "someone"}]} if path == "/v1/models" else refusal(404, path)
+        if process and len(server.asked) > 300:  # past the first batch of 256
+            process.kill()
+        if body["top_logprobs"] > 20:
+            return refusal(400, "at most 20")
+        said = [("Better", 0.5), ("Worse", 0.3), ("Similar", 0.15), *((f"x{i}", 0.001) for i in range(17))]
+        top = [{"token": token, "logprob": math.log(p)} for token, p in said]
+        return {"choices": [{"logprobs": {"content": [{"top_logprobs": top}]}}], "usage": {"prompt_tokens": 9}}
+
+    with Liar(hosted) as server:
+        command = ["doctor", "--ladders", str(resource("data/references/curated/first24")), "--task", "story"]
+        command += ["--model", server.url, "--store", str(tmp_path / "a.sqlite")]
+        process = subprocess.Popen([sys.executable, "-m", "synthscore", *command], stdout=subprocess.DEVNULL)
+        assert process.wait() == -signal.SIGKILL
+        process = None
+        n = len(server.asked)
+        assert main(command) == 1, "it says Better whatever is shown"
+        shown(capsys.readouterr().out, "80 pairs of rungs from 1 task")
+        assert 0 < len(server.asked) - n < 320 - 250
 
 
 def test_doctor_says_what_a_server_reports_and_marks_what_is_only_a_bound(capsys):

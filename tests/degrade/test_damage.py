@@ -1,6 +1,7 @@
 """Damage: one worked example by hand for each kind, and what holds for all of them."""
 
 import hashlib
+import itertools
 import json
 import re
 
@@ -9,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synthscore.degrade.damage import REVISION, attributes, damage_path, damages, damages_for, degrade
+from synthscore.degrade.damage import REVISION, attributes, damage_path, damages, damages_for
+from synthscore.degrade.damage import degrade as degrade_and_tell
 from synthscore.degrade.edits import EDITS, Material
 from synthscore.degrade.reading import names, sentences, to_ptb, word_pairs
 from synthscore.errors import DegradeError
@@ -284,6 +286,11 @@ def test_nothing_to_damage_is_none_and_no_error(kind):
 # ---------------------------------------------------------------------------------------- what holds for all damage
 
 
+def degrade(text, **options):
+    """The text alone."""
+    return degrade_and_tell(text, **options)[0]
+
+
 @pytest.mark.parametrize(("task", "attribute"), ASKED)
 def test_every_attribute_of_every_task_can_be_damaged(task, attribute):
     text, material = TEXTS[task]
@@ -294,6 +301,24 @@ def test_every_attribute_of_every_task_can_be_damaged(task, attribute):
             )
             != text
         )
+
+
+@given(st.sampled_from(ASKED), st.integers(0, 99))
+@settings(max_examples=20)
+def test_it_tells_the_edits_that_were_made_and_no_others(asked, seed):
+    (task, attribute), (text, material) = asked, TEXTS[asked[0]]
+    told = [
+        degrade_and_tell(
+            text, task=task, attribute=attribute, severity=severity, rng=np.random.default_rng(seed), material=material
+        )[1]
+        for severity in (0, 0.25, 0.5, 1)
+    ]
+    assert told[0] == ()
+    assert all(more[: len(fewer)] == fewer for fewer, more in itertools.pairwise(told))
+    kinds, n = damages_for(task, attribute), len(text.split())
+    path = damage_path(text, kinds, np.random.default_rng(seed), material, least=8, longest=int(max(1.3 * n, n + 15)))
+    if all(damages()[kind].unit != "text" for kind in kinds):
+        assert told[-1] == tuple(step.kind for step in path)
 
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -12,11 +12,12 @@ import pytest
 import torch
 import transformers as tf
 
-from synthscore.engine import Engine, Generation, Prompt, Sampling, generate, label_log_probs
+from synthscore.engine import Engine, Generation, Prompt, Question, Sampling, generate, label_log_probs, together
 from synthscore.engines import loading, open_engine
+from synthscore.engines.labels import Questions
 from synthscore.engines.loading import read_as
 from synthscore.engines.source import Source
-from synthscore.engines.tree import attention, cascade, writing
+from synthscore.engines.tree import attention, cascade, forward, writing
 from synthscore.engines.tree.causal import CausalEngine
 from synthscore.engines.tree.plan import plan
 from synthscore.engines.tree.trie import pack
@@ -250,9 +251,9 @@ def test_rows_come_in_the_order_of_the_prompts(engine):
 
 
 def test_neighbours_do_not_change_a_row(engine):
-    together = label_log_probs(engine, PROMPTS, LABELS)
+    side_by_side = label_log_probs(engine, PROMPTS, LABELS)
     alone = np.concatenate([label_log_probs(engine, [prompt], LABELS).log_probs for prompt in PROMPTS])
-    np.testing.assert_allclose(together.log_probs, alone, atol=1e-4, rtol=0)
+    np.testing.assert_allclose(side_by_side.log_probs, alone, atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("max_tokens", [30, 100_000])
@@ -278,6 +279,45 @@ def test_stems_within_a_chunk_change_nothing(name):
     answers = label_log_probs(engine, ladder_prompts(), LABELS)
     np.testing.assert_allclose(answers.log_probs, plain(engine, ladder_prompts(), LABELS), atol=SAME, rtol=0)
     assert answers.tokens_computed < 0.35 * answers.tokens_naive
+
+
+def in_rounds(engine, rounds):
+    """The log-probabilities of calls one after the other, and the tokens that each ran over."""
+    answers = [label_log_probs(engine, [ladder_prompts()[k] for k in chosen], LABELS) for chosen in rounds]
+    return np.concatenate([each.log_probs for each in answers]), [each.tokens_computed for each in answers]
+
+
+ROUNDS = [[0, 5, 10], [1, 6, 0, 14, 11], [2], [13, 3, 4, 7, 8, 9, 12, 14]]  # branches in the middle of what was read
+
+
+@pytest.mark.parametrize("name", one_fast(n for n in MODELS if n not in FALLBACKS and n != "bert"))
+@pytest.mark.parametrize("max_tokens", [50, 4096])
+def test_calls_that_belong_together_go_on_from_what_was_read(name, max_tokens):
+    engine = engine_of(name, max_tokens=max_tokens)
+    with together():
+        found, computed = in_rounds(engine, ROUNDS)
+    order = [k for chosen in ROUNDS for k in chosen]
+    np.testing.assert_allclose(found, plain(engine, ladder_prompts(), LABELS)[order], atol=SAME, rtol=0)
+    read = set()
+    for chosen, n_computed in zip(ROUNDS, computed, strict=True):
+        asked = [Question(ladder_prompts()[k], tuple(LABELS)) for k in chosen]
+        whole = {tuple(sequence.tolist()) for sequence in Questions(asked, engine.prompts, "", None).sequences}
+        begun = {sequence[:n] for sequence in whole for n in range(1, len(sequence) + 1)}
+        assert n_computed == len((begun - read) | whole)  # the last token of each, to see what follows
+        read |= begun
+    assert in_rounds(engine, ROUNDS)[1] == [in_rounds(engine, [chosen])[1][0] for chosen in ROUNDS]  # nothing is kept
+
+
+@pytest.mark.parametrize("most", [0, 200_000])
+def test_what_is_kept_is_bounded_and_then_read_anew(most, monkeypatch):
+    monkeypatch.setattr(forward, "MOST_KEPT", most)
+    engine = engine_of("llama", max_tokens=50)
+    with together():
+        found, computed = in_rounds(engine, ROUNDS)
+    order = [k for chosen in ROUNDS for k in chosen]
+    np.testing.assert_allclose(found, plain(engine, ladder_prompts(), LABELS)[order], atol=SAME, rtol=0)
+    anew = in_rounds(engine, ROUNDS)[1]
+    assert computed == anew if not most else computed[0] == anew[0] and sum(computed) < sum(anew)
 
 
 @pytest.mark.parametrize(
@@ -323,9 +363,9 @@ def test_bfloat16_is_as_near_to_float32_as_a_plain_bfloat16_forward(name, max_to
 def test_an_exact_answer_does_not_depend_on_its_neighbours_to_the_last_bit(dtype):
     model, tokenizer = llama()
     engine = CausalEngine(model.to(dtype), tokenizer, name="llama", backend="exact")
-    together = label_log_probs(engine, [*PROMPTS, Prompt(PROMPTS[0].text + " More.")], LABELS).log_probs
+    beside = label_log_probs(engine, [*PROMPTS, Prompt(PROMPTS[0].text + " More.")], LABELS).log_probs
     alone = np.concatenate([label_log_probs(engine, [prompt], LABELS).log_probs for prompt in PROMPTS])
-    assert np.array_equal(together[:-1], alone)
+    assert np.array_equal(beside[:-1], alone)
     sampling = Sampling(max_new_tokens=8, temperature=1.0)
     assert generate(engine, PROMPTS[:3], sampling, [1, 2, 3])[1:2] == generate(engine, PROMPTS[1:2], sampling, [2])
 

@@ -25,16 +25,22 @@ def test_a_device_that_is_not_here_is_an_error_of_the_engine(device):
 
 @pytest.mark.parametrize(
     ("given", "found"),
-    [({}, "PASSIVE None"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE None"), ({"GOMP_SPINCOUNT": "7"}, "None 7")],
+    [
+        ({}, "PASSIVE None 64"),
+        ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE None 64"),
+        ({"GOMP_SPINCOUNT": "7"}, "None 7 64"),
+        ({"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "9"}, "PASSIVE None 9"),
+    ],
 )
-def test_threads_that_wait_sleep_unless_the_user_says_how_they_wait(given, found):
+def test_threads_that_wait_sleep_and_few_products_are_kept_unless_the_user_says_otherwise(given, found):
     code = """if True:
         import os, sys
         import synthscore.engines
-        print(os.environ.get("OMP_WAIT_POLICY"), os.environ.get("GOMP_SPINCOUNT"), "torch" in sys.modules)
+        names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")
+        print(*map(os.environ.get, names), "torch" in sys.modules)
     """
     environment = {
-        name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+        name: value for name, value in os.environ.items() if not name.startswith(("OMP_WAIT", "GOMP_", "ONEDNN_"))
     }
     asked = subprocess.run(
         [sys.executable, "-c", code], env=environment | given, capture_output=True, text=True, check=True

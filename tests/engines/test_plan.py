@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synthscore.engines.tree.plan import plan
-from synthscore.engines.tree.trie import pack
+from synthscore.engines.tree.trie import grow, pack
 
 WORDS = st.lists(st.integers(0, 2), min_size=1, max_size=30)
 LISTS = st.tuples(st.lists(st.integers(0, 1), max_size=40), st.lists(WORDS, min_size=1, max_size=12)).map(
@@ -14,7 +14,7 @@ LISTS = st.tuples(st.lists(st.integers(0, 1), max_size=40), st.lists(WORDS, min_
 )
 
 
-def seen(tree, chunk):
+def seen(tree, chunk, known):
     """How often each token of a chunk sees each token of the tree, shape (n_chunk, n_tree)."""
     by_path = {}
     for path in chunk.paths:
@@ -22,7 +22,7 @@ def seen(tree, chunk):
             row = np.zeros(tree.n_tokens, dtype=int)
             row[path.tokens[: place + 1] + chunk.start] += 1
             for start, stop in path.stem:
-                assert (chunk.start <= start and stop <= chunk.stop) or (start, stop) in chunk.above
+                assert all(chunk.start <= token < chunk.stop or token in known for token in range(start, stop))
                 row[start:stop] += 1
             by_path.setdefault(token, []).append(row)
     for rows in by_path.values():
@@ -30,29 +30,34 @@ def seen(tree, chunk):
     return np.array([by_path[token][0] for token in range(len(chunk))])
 
 
-@given(LISTS, st.integers(1, 70))
-def test_every_token_sees_itself_and_its_ancestors_once(sequences, max_tokens):
-    tree = pack(sequences)
+def tokens(ranges):
+    return {token for start, stop in ranges for token in range(start, stop)}
+
+
+@given(LISTS, LISTS, st.integers(1, 70))
+def test_every_token_sees_itself_and_its_ancestors_once(before, sequences, max_tokens):
+    tree = grow(pack(before), sequences)
     mask = np.eye(tree.n_tokens, dtype=bool)
     for token, parent in enumerate(tree.parents):
         mask[token] |= parent >= 0 and mask[parent]
-    end, kept = 0, ()
-    for chunk in plan(tree, max_tokens):
+    end = pack(before).n_tokens
+    read = set(range(end))
+    needed = set()
+    for chunk in plan(tree, max_tokens, end):
         assert chunk.start == end
         assert len(chunk) <= max_tokens
-        assert chunk.above == kept
-        assert np.array_equal(seen(tree, chunk), mask[chunk.start : chunk.stop])
-        end, kept = chunk.stop, chunk.kept
+        assert np.array_equal(seen(tree, chunk, read | needed), mask[chunk.start : chunk.stop])
+        end, needed = chunk.stop, tokens(chunk.needed)
     assert end == tree.n_tokens
-    assert kept == ()
+    assert needed == set()
 
 
 @given(LISTS, st.integers(1, 70))
-def test_no_more_is_kept_than_the_way_to_the_next_chunk(sequences, max_tokens):
+def test_no_more_is_needed_than_the_way_to_the_next_chunk(sequences, max_tokens):
     tree = pack(sequences)
     for chunk in plan(tree, max_tokens):
-        if chunk.kept:
-            assert sum(b - a for a, b in chunk.kept) == tree.positions[chunk.stop]
+        if chunk.needed:
+            assert sum(b - a for a, b in chunk.needed) == tree.positions[chunk.stop]
 
 
 def ladder(n_article=700, n_rung=90, n_target=110, n_rungs=3, n_targets=8):

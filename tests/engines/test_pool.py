@@ -1,6 +1,8 @@
 """Who is asked, how often, and what happens when a server fails: with real faults between us and a real server, and
 with servers that are only pretended where the order of events matters. Waits are milliseconds."""
 
+import json
+import socketserver
 import threading
 import time
 
@@ -37,7 +39,7 @@ FAULTS = {
     "garbage": lambda: "<html>",
     "half of it": lambda: '{"choices": [',
     "no choices": lambda: {"choices": []},
-    "nothing in time": lambda: time.sleep(0.6) or {"choices": []},
+    "nothing in time": lambda: time.sleep(3) or {"choices": []},
 }
 
 
@@ -65,11 +67,50 @@ class Faulty:
 @pytest.mark.parametrize("what", FAULTS)
 def test_a_fault_that_passes_costs_a_try_and_changes_no_number(what, url, truth):
     with Liar(faulty := Faulty(url, FAULTS[what], 2)) as server:
-        engine = faulty.opened(server, timeout_s=0.3)
+        engine = faulty.opened(server, timeout_s=1.5 if what == "nothing in time" else 60)
         told = label_log_probs(engine, [*PROMPTS[:4]] * 2, LABELS)
         assert not told.failures
         np.testing.assert_allclose(told.log_probs, np.tile(truth[:4], (2, 1)), atol=1e-6)
         assert faulty.n_left == 0
+
+
+class OneReplyAConnection(socketserver.StreamRequestHandler):
+    """The server at `url`; it promises to keep each connection, and cuts it when it is used again."""
+
+    url = ""
+    lock, n_cut = threading.Lock(), 0
+
+    def handle(self):
+        for n in range(2):
+            if not (first := self.rfile.readline().split()):
+                return
+            length = 0
+            while line := self.rfile.readline().strip():
+                name, _, value = line.partition(b":")
+                length = int(value) if name.lower() == b"content-length" else length
+            body = self.rfile.read(length)
+            if n:
+                with self.lock:
+                    type(self).n_cut += 1
+                return
+            data = json.dumps(
+                forward(self.url, first[0].decode(), first[1].decode(), json.loads(body or "{}"))
+            ).encode()
+            head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+            self.wfile.write(head.encode() + data)
+
+
+def test_connections_that_a_server_kept_and_then_gives_up_cost_no_try(url, truth, monkeypatch):
+    monkeypatch.setattr(OneReplyAConnection, "url", url)
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), OneReplyAConnection) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        engine = open_engine(f"http://127.0.0.1:{server.server_address[1]}/v1", retry=Retry(tries=1))
+        told = label_log_probs(engine, PROMPTS * 4, LABELS)
+        server.shutdown()
+    assert OneReplyAConnection.n_cut > 0
+    assert not told.failures
+    np.testing.assert_allclose(told.log_probs, np.tile(truth, (4, 1)), atol=1e-6)
 
 
 @pytest.mark.parametrize("what", ["busy", "an error inside", "garbage"])

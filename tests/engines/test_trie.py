@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synthscore.engines.tree.trie import pack
+from synthscore.engines.tree.trie import grow, pack
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=8), max_size=12)
 
@@ -49,6 +49,22 @@ def test_parents_come_before_their_children_and_subtrees_are_unbroken(sequences)
     for index in range(packed.n_tokens):
         inside = [index in path_to(packed, other) for other in range(index, packed.n_tokens)]
         assert inside == sorted(inside, reverse=True)
+
+
+@given(SEQUENCES, SEQUENCES)
+def test_a_tree_grows_by_what_it_does_not_have(before, sequences):
+    first = pack(before)
+    grown = grow(first, sequences)
+    for name in ("ids", "positions", "parents"):
+        assert getattr(grown, name)[: first.n_tokens].tolist() == getattr(first, name).tolist()
+    for sequence, end in zip(sequences, grown.ends, strict=True):
+        path = path_to(grown, end)
+        assert grown.ids[path].tolist() == sequence
+        assert grown.positions[path].tolist() == list(range(len(sequence)))
+        assert end >= first.n_tokens  # it is read now
+    known = prefixes(before)
+    again = {tuple(s) for s in sequences} & known  # read once more, for what follows them
+    assert grown.n_tokens - first.n_tokens == len(prefixes(sequences) - known) + len(again)
 
 
 @pytest.mark.parametrize("sequences", [[[]], [[1], []], [[-1]]])

@@ -591,7 +591,10 @@ def test_the_best_degraded_rung_is_the_first_reference():
         assert made.rungs[-1].text == made.context.references[0]
         assert made.rungs[-1].provenance["source"] == "reference"
         assert [rung.provenance["severity"] for rung in made.rungs] == [1.0, 0.75, 0.5, 0.25, 0.0]
-        assert all(rung.provenance["kinds"] and rung.parents == () for rung in made.rungs)
+        n_edits = [len(rung.provenance["kinds"]) for rung in made.rungs]
+        assert n_edits == sorted(n_edits, reverse=True)
+        assert n_edits[-1] == 0 < n_edits[-2]
+        assert all(rung.parents == () for rung in made.rungs)
 
 
 def test_equal_inputs_give_equal_degraded_ladders_in_any_order_of_contexts():
@@ -628,7 +631,7 @@ def test_an_article_of_one_sentence_needs_a_reference():
 
 def stand_in(damaged):
     """A degrade() that gives what damaged(severity) says."""
-    return lambda text, *, task, attribute, severity, rng, material, kinds=None: damaged(severity)
+    return lambda text, *, task, attribute, severity, rng, material, kinds=None: (damaged(severity), ("swap",))
 
 
 def test_of_two_degraded_rungs_that_are_alike_the_one_on_fewer_ladders_fails(monkeypatch):
@@ -656,7 +659,7 @@ def test_damage_may_borrow_from_other_contexts_of_the_run_and_never_from_its_own
 
     def spy(text, *, task, attribute, severity, rng, material, kinds=None):
         seen[text] = material
-        return f"{severity} {text}"
+        return f"{severity} {text}", ()
 
     monkeypatch.setattr(module, "degrade", spy)
     many = [replace(FERRY, id=str(i), text=f"Article {i}.", references=(f"Summary {i}.",)) for i in range(12)]

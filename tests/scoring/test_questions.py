@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from synthscore import Store, StoredEngine, engines
 from synthscore.cli.app import main
 from synthscore.cli.messages import Messages
+from synthscore.engine import KEPT
 from synthscore.errors import InputError
 from synthscore.io.files import read_rows
 from synthscore.judging.asking import PROTOCOLS, Asking, Inquiry, Pair, ask
@@ -159,7 +161,7 @@ def test_a_store_that_has_seen_the_whole_ladders_has_all_that_is_asked_in_rounds
 
 def test_scores_in_rounds_do_not_depend_on_the_other_texts_nor_on_batches(scale, monkeypatch):
     whole = asked_of(scale=scale, stop=Sure(3.0))[0]
-    monkeypatch.setattr(questions, "BATCH", 7)
+    monkeypatch.setattr(questions, "MOST_CHARACTERS", 60)
     batches = asked_of(scale=scale, stop=Sure(3.0), texts=targets()[::-1])[0]
     for score, other in zip(whole, list(batches)[::-1], strict=True):
         assert score.value == pytest.approx(other.value, abs=1e-9)
@@ -172,10 +174,26 @@ def test_questions_of_a_round_that_share_a_prompts_beginning_lie_together(scale,
     scorer(engine=engine, both_orders=True, scale=scale, stop=Sure(3.0)).score(mixed)
     first = [prompt.text.split("Article c")[1][0] for prompt in engine.judged[:30]]
     assert first == sorted(first)
-    monkeypatch.setattr(questions, "BATCH", 10)
+    monkeypatch.setattr(questions, "MOST_CHARACTERS", 60)
     engine = FakeEngine(soft_judge)
     scorer(engine=engine, both_orders=True, scale=scale, stop=Sure(3.0)).score(mixed)
     assert {prompt.text.split("Article c")[1][0] for prompt in engine.judged[:10]} == {"0", "1"}
+
+
+def test_the_rounds_of_a_block_keep_what_engines_read_and_no_other_block_does(scale, monkeypatch):
+    places = []
+
+    def judge(prompt, labels):
+        places.append(KEPT.get())
+        return soft_judge(prompt, labels)
+
+    monkeypatch.setattr(questions, "MOST_CHARACTERS", 60)
+    asked_of(judge, scale=scale, stop=Sure(3.0))
+    assert all(place is not None for place in places)  # all of them live, so that each has an id of its own
+    changes = sum(one is not other for one, other in pairwise(places))
+    assert changes == len(set(map(id, places))) - 1 > 1  # one block after the other
+    asked_of(judge, scale=scale)
+    assert places[-1] is None
 
 
 def test_rungs_of_a_ladder_that_the_scale_lacks_are_asked_about_first(scale):

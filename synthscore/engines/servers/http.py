@@ -39,15 +39,19 @@ class Http:
         self._openai: Any = openai
         self._url, self._timeout_s = url, timeout_s
         self._key = next((key for name in KEYS if (key := os.environ.get(name, "").strip())), "")
-        timeout = openai.Timeout(timeout_s, connect=min(timeout_s, 10.0))
-        self._client = openai.OpenAI(base_url=url, api_key=self._key or "none", max_retries=0, timeout=timeout)
+        self._client = self._opened()
         weakref.finalize(self, self._client.close)
 
+    def _opened(self) -> Any:
+        """A client, with no connection yet."""
+        timeout = self._openai.Timeout(self._timeout_s, connect=min(self._timeout_s, 10.0))
+        return self._openai.OpenAI(base_url=self._url, api_key=self._key or "none", max_retries=0, timeout=timeout)
+
     def get(self, path: str) -> dict[str, Any]:
-        return self._send(lambda: self._client.get(path, cast_to=object))
+        return self._send(lambda client: client.get(path, cast_to=object))
 
     def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        return self._send(lambda: self._client.post(path, body=dict(body), cast_to=object))
+        return self._send(lambda client: client.post(path, body=dict(body), cast_to=object))
 
     @contextmanager
     def reading(self, reply: Mapping[str, Any]) -> Iterator[None]:
@@ -58,18 +62,25 @@ class Http:
             what = f"unusable answer ({type(error).__name__}: {error}): {json.dumps(reply):.200}"
             raise self._error(what, retryable=True) from None
 
-    def _send(self, send: Callable[[], object]) -> dict[str, Any]:
+    def _send(self, send: Callable[[Any], object]) -> dict[str, Any]:
         # "from None": what the client raises may hold the request, and so the key.
         try:
-            reply = send()
+            try:
+                reply = send(self._client)
+            except self._openai.APIConnectionError as error:
+                if not _cut(error):
+                    raise
+                # A busy server gives up connections that it kept, one after the other, as they are used again.
+                with self._opened() as client:
+                    reply = send(client)
         except self._openai.APITimeoutError:
             raise self._error(f"no answer within {self._timeout_s:g} s", retryable=True) from None
         except self._openai.APIStatusError as error:
             raise self._refused(error) from None
         except self._openai.APIConnectionError as error:
             cause = error.__cause__ or error
-            what, cut = f"the connection failed: {type(cause).__name__} {cause}", type(cause).__name__ != "ConnectError"
-            raise self._error(what, retryable=True, cut=cut) from None
+            what = f"the connection failed: {type(cause).__name__} {cause}"
+            raise self._error(what, retryable=True, cut=_cut(error)) from None
         except (self._openai.OpenAIError, ValueError) as error:
             raise self._error(f"it answers with what is no JSON: {error}", retryable=True) from None
         if not isinstance(reply, dict):
@@ -93,6 +104,11 @@ class Http:
 
     def _clean(self, message: str) -> str:
         return message.replace(self._key, "***") if self._key else message
+
+
+def _cut(error: Exception) -> bool:
+    """Whether a connection that was there broke off: neither a time that ran out nor nobody who listens."""
+    return type(error.__cause__).__name__ in ("RemoteProtocolError", "ReadError", "WriteError", "CloseError")
 
 
 def _retry_after(header: str | None) -> float | None:

@@ -125,11 +125,7 @@ class ChosenIds(OneReply):
 
 
 class Generate(OneReply):
-    """Chosen tokens by token_ids_logprob: SGLang.
-
-    Not /v1/score, which joins query and item with a delimiter token under --enable-mis, and gives a probability of 0 to
-    a token that it did not find.
-    """
+    """Chosen tokens by token_ids_logprob: SGLang."""
 
     name, path, at_root, complete = "generate", "/generate", True, True
 
@@ -150,6 +146,26 @@ class Generate(OneReply):
 
     def used(self, reply: Mapping[str, Any]) -> tuple[Any, Any]:
         return reply["meta_info"]["prompt_tokens"], reply["meta_info"].get("cached_tokens")
+
+
+class Scored(Route):
+    """Chosen tokens by /v1/score: SGLang behind a gateway that lets nothing but /v1 through.
+
+    It reports nothing of other tokens. A token that it did not find has no number; under --enable-mis it reads a
+    delimiter in the prompt, which its count of tokens gives away.
+    """
+
+    name, path, complete = "score", "/score", True
+
+    def ask(self, post: Post, prompt: Any, wanted: Sequence[int], top_k: int) -> Step[int]:
+        def read(reply: Mapping[str, Any]) -> Step[int]:
+            if (n := reply["usage"]["prompt_tokens"]) != len(prompt):
+                raise ValueError(f"it read {n} tokens of a prompt of {len(prompt)}; start it without --enable-mis")
+            (told,) = reply["token_logprobs"]
+            return chosen_step(dict(zip(wanted, map(number, told), strict=True)), wanted)
+
+        asked = {"query": list(prompt[:-1]), "items": [list(prompt[-1:])], "label_token_ids": list(wanted)}
+        return post(asked | {"apply_softmax": False, "return_token_logprobs": True}, read)
 
 
 class TopIds(OneReply):
@@ -218,7 +234,7 @@ class Chat(OneReply):
         return Step.of_top([(str(token), p) for token, p in told_token(reply, "token", len(wanted))], top_k)
 
 
-ROUTES: tuple[type[Route], ...] = (ChosenIds, Generate, Biased, TopIds, Chat)
+ROUTES: tuple[type[Route], ...] = (ChosenIds, Generate, Scored, Biased, TopIds, Chat)
 """The first that a server turns out to offer is taken."""
 
 

@@ -21,7 +21,7 @@ from .routes import ROUTES, SOFTWARE, Route, whole
 from .served import Served
 from .steps import Known, Step, known_from_ids, known_from_text, next_tokens
 
-Method = Literal["ids", "generate", "bias", "topk", "chat"]
+Method = Literal["ids", "generate", "score", "bias", "topk", "chat"]
 METHODS = tuple(route.name for route in ROUTES)
 TOP_K = (1000, 100, 20, 5)
 """How many of the most probable tokens are asked for: the first number that the server takes. The last of 1000 is never

@@ -1,9 +1,9 @@
 """Attention over the chunks of a token tree, for models of transformers that let their attention be replaced.
 
 What each token attends to is plan.py's, how it does is attention.py's. Keys and values of earlier chunks are kept only
-for the nodes right above the next one, so memory does not grow with the number of prompts. Grouped heads, sliding
-windows, soft caps and sinks are computed; any other argument that a model gives to its attention is refused, never
-ignored.
+where the next one needs them, so that memory does not grow with the number of prompts; or all, where more calls on the
+same contexts follow. Grouped heads, sliding windows, soft caps and sinks are computed; any other argument that a model
+gives to its attention is refused, never ignored.
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ _HARMLESS = frozenset(
         "return_dict",
     }
 )
-Memory = dict[Any, dict[Range, tuple[torch.Tensor, torch.Tensor]]]
-"""Attention module -> node of the tree -> its keys and values, shape (1, n_heads, n_tokens, d_head)."""
+Piece = tuple[int, torch.Tensor, torch.Tensor]
+"""Neighbours in a tree: the first of them, and keys and values of all, shape (1, n_heads, n_tokens, d_head)."""
+Memory = dict[Any, list[Piece]]
+"""Attention module -> what it keeps, in the order of the tree."""
 
 
 @dataclass(eq=False)
@@ -45,8 +47,9 @@ class Pass:
     """A chunk on its way through the layers of a model.
 
     reads : places in the chunk whose last hidden state is read, ascending; the last layer is spared all else it can be
-    memory : keys and values of the nodes above the chunk. next_memory : those above the next one
+    memory : keys and values of earlier chunks. next_memory : what is kept of them and of this one
     n_layers : of the model
+    keeps_all : and not what the next chunk needs alone
     """
 
     tree: Packed
@@ -54,6 +57,7 @@ class Pass:
     reads: IntArray
     memory: Memory
     n_layers: int
+    keeps_all: bool = False
     next_memory: Memory = field(default_factory=dict)
     _tables: dict[torch.device, Tables] = field(default_factory=dict)
 
@@ -152,13 +156,11 @@ def _attention(
             f"causal {causal}, arguments {sorted(refused)}, shapes {tuple(query.shape)}, {tuple(key.shape)}"
         )
     chunk, tables = current.chunk, current.tables(query.device)
-    memory = current.memory.get(module, {})
+    pieces = [*current.memory.get(module, []), (chunk.start, key, value)]
 
     def stem_of(ranges: tuple[Range, ...]) -> tuple[torch.Tensor, torch.Tensor]:
-        found = [memory[node] if node[0] < chunk.start else _slice(key, value, node, chunk.start) for node in ranges]
-        if len(found) == 1:
-            return found[0]
-        return torch.cat([k for k, _ in found], dim=2), torch.cat([v for _, v in found], dim=2)
+        _, keys, values = zip(*_cut(pieces, ranges), strict=True)
+        return (keys[0], values[0]) if len(keys) == 1 else (torch.cat(keys, dim=2), torch.cat(values, dim=2))
 
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     only_reads = getattr(module, "layer_idx", None) == current.n_layers - 1
@@ -171,19 +173,23 @@ def _attention(
     else:
         how = How(scale, softcap, sliding_window)
         merged = in_two_calls(query, key, value, how, tables, stem_of, only_reads, s_aux)
-    current.next_memory[module] = {
-        node: memory[node] if node[0] < chunk.start else _slice(key, value, node, chunk.start, copy=True)
-        for node in chunk.kept
-    }
+    kept = ((0, chunk.stop),) if current.keeps_all else chunk.needed
+    current.next_memory[module] = [(first, _own(k), _own(v)) for first, k, v in _cut(pieces, kept)]
     return merged[None], None
 
 
 AttentionInterface.register(_NAME, _attention)
 
 
-def _slice(
-    key: torch.Tensor, value: torch.Tensor, node: Range, start: int, *, copy: bool = False
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Keys and values of a node that lies in the chunk; a copy does not hold on to the rest of the chunk."""
-    k, v = (states[:, :, node[0] - start : node[1] - start] for states in (key, value))
-    return (k.clone(), v.clone()) if copy else (k, v)
+def _cut(pieces: list[Piece], ranges: tuple[Range, ...]) -> Iterator[Piece]:
+    """The tokens of these ranges, as views."""
+    for start, stop in ranges:
+        for first, k, v in pieces:
+            a, b = max(start - first, 0), min(stop - first, k.shape[2])
+            if a < b:
+                yield first + a, k[:, :, a:b], v[:, :, a:b]
+
+
+def _own(states: torch.Tensor) -> torch.Tensor:
+    """A copy, where they would hold on to the memory of more than themselves."""
+    return states if states.untyped_storage().nbytes() == states.nbytes else states.clone()

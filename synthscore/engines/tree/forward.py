@@ -15,18 +15,19 @@ import ctypes
 import inspect
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
+from ...engine import KEPT
 from ...errors import EngineError, SynthscoreWarning
 from ...types import FloatArray
 from ..labels import MOST_LOGITS, NOT_NUMBERS, TokenIds, choose_backend, chosen, disagreement, log_softmax
 from .cascade import Memory, Pass, cascading
 from .plan import plan
-from .trie import Packed, pack
+from .trie import Packed, grow, pack
 
 Backend = Literal["cascade", "exact"]
 BACKENDS: dict[Backend, str] = {
@@ -39,6 +40,18 @@ try:
     _LIBC: Any = ctypes.CDLL(None)
 except (OSError, TypeError):  # not on Windows
     _LIBC = None
+
+MOST_KEPT = 2**30
+"""Bytes of keys and values of calls that belong together; beyond, all is forgotten."""
+
+
+@dataclass(slots=True)
+class Read:
+    """A tree whose tokens were read, and their keys and values: what a later call goes on from."""
+
+    tree: Packed = field(default_factory=lambda: pack([]))
+    memory: Memory = field(default_factory=dict)
+
 
 Answer = tuple[list[int], torch.Tensor, int]
 """Indices of sequences; logits or log-probabilities of the token after each, shape (n, vocabulary); tokens run over."""
@@ -93,7 +106,7 @@ class Forward:
             if not indices:
                 continue
             chosen_ = [sequences[i] for i in indices]
-            run = self.cascade(pack(chosen_)) if how == "cascade" else self._run_exact(chosen_)
+            run = self._run_cascade(chosen_) if how == "cascade" else self._run_exact(chosen_)
             for group, logits, n_tokens in run:
                 yield [indices[i] for i in group], log_softmax(logits), n_tokens
 
@@ -143,19 +156,30 @@ class Forward:
 
     # -------------------------------------------------------------------------------------------- the two ways
 
+    def _run_cascade(self, sequences: Sequence[TokenIds]) -> Iterator[Answer]:
+        """Where calls belong together (engine.together), without what an earlier one has read."""
+        kept = KEPT.get()
+        if kept is None:
+            return self.cascade(pack(sequences))
+        read = kept.setdefault(self, Read())
+        return self.cascade(grow(read.tree, sequences), read=read)
+
     @torch.inference_mode()
-    def cascade(self, tree: Packed, max_tokens: int | None = None) -> Iterator[Answer]:
+    def cascade(self, tree: Packed, max_tokens: int | None = None, read: Read | None = None) -> Iterator[Answer]:
         """The chunks of a tree: sequences that end in it, their logits, its number of tokens.
 
         max_tokens : of a chunk, instead of the usual
+        read : what the tree has grown from, and need not be read again; it becomes what is read now
         """
         order = np.argsort(tree.ends, kind="stable")
         ends = tree.ends[order]
-        memory: Memory = {}
-        for n_chunks, part in enumerate(plan(tree, max_tokens or self.max_tokens)):
+        start, memory = (read.tree.n_tokens, read.memory) if read else (0, {})
+        keeps = read is not None
+        for part in plan(tree, max_tokens or self.max_tokens, start):
+            keeps &= sum(k.nbytes + v.nbytes for pieces in memory.values() for _, k, v in pieces) <= MOST_KEPT
             first, last = np.searchsorted(ends, [part.start, part.stop])
             reads, back = np.unique(ends[first:last] - part.start, return_inverse=True)
-            current = Pass(tree, part, reads, memory, self._n_layers)
+            current = Pass(tree, part, reads, memory, self._n_layers, keeps)
             with cascading(self.model, current):
                 logits = self._logits(
                     torch.from_numpy(tree.ids[part.start : part.stop])[None],
@@ -163,12 +187,13 @@ class Forward:
                     position_ids=torch.from_numpy(tree.positions[part.start : part.stop])[None].to(self.model.device),
                 )
             memory = current.next_memory
-            if n_chunks % 4 == 3:
-                _give_back()
+            _give_back()
             logits = logits[0]
             if not np.array_equal(back, np.arange(len(logits))):
                 logits = logits[torch.from_numpy(back)]
             yield order[first:last].tolist(), logits, len(part)
+        if read:
+            read.tree, read.memory = (tree, memory) if keeps else (pack([]), {})
 
     def _run_exact(self, sequences: Sequence[TokenIds]) -> Iterator[Answer]:
         for index, sequence in enumerate(sequences):

@@ -7,12 +7,13 @@ A tree (trie.py) is cut into *nodes*: runs of tokens without a branch. In a chun
 - the *stem*: everything above the path. All tokens below a stem read its keys in one go.
 
 Both attentions come with the logarithm of their sums, by which they are merged (cascade.py). Chunks are cut in
-depth-first order, so that a later chunk needs no keys of earlier ones but those of the nodes right above it.
+depth-first order, so that a later chunk needs no keys of earlier ones but those on the way to its first token, and of
+tokens that an earlier call has read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,8 +30,7 @@ class Path:
     """Tokens one after another, each seeing those before it and all of the stem.
 
     tokens : int64, places in the chunk. Paths may share their first ones
-    stem : from the root downwards, so that all of it and the path are one beginning of a sequence; each range lies in
-        the chunk or is one of the nodes above it
+    stem : from the root downwards, so that all of it and the path are one beginning of a sequence
     """
 
     tokens: IntArray
@@ -42,42 +42,48 @@ class Chunk:
     """Tokens [start, stop) of a tree.
 
     paths : every token is on one at least
-    above : the nodes right above this chunk: all of the earlier chunks whose keys it needs
-    kept : the nodes right above the next chunk
+    needed : the tokens so far whose keys the next chunk needs
     """
 
     start: int
     stop: int
     paths: tuple[Path, ...]
-    above: tuple[Range, ...]
-    kept: tuple[Range, ...]
+    needed: tuple[Range, ...]
 
     def __len__(self) -> int:
         return self.stop - self.start
 
 
-def plan(tree: Packed, max_tokens: int) -> Iterator[Chunk]:
-    """The chunks of a tree, in depth-first order, each of max_tokens tokens, the last of at most so many."""
+def plan(tree: Packed, max_tokens: int, start: int = 0) -> Iterator[Chunk]:
+    """The chunks of a tree, in depth-first order, each of max_tokens tokens, the last of at most so many.
+
+    start : the tokens before it have been read, and their keys are at hand
+    """
     n = tree.n_tokens
     branches = np.flatnonzero(tree.parents != np.arange(-1, n - 1))
+    runs = np.append(0, branches)  # where a token does not follow its neighbour
     # Nodes start at each branch, and right behind the token that it branches from.
-    cuts = np.unique(np.concatenate([[0], branches, tree.parents[branches] + 1]))
-    above: tuple[Range, ...] = ()
-    start = 0
+    cuts = np.unique(np.concatenate([runs, tree.parents[branches] + 1]))
+
+    def way(token: int) -> tuple[Range, ...]:
+        """From the root to this token; -1: none."""
+        ranges: tuple[Range, ...] = ()
+        while token >= 0:
+            first = int(runs[np.searchsorted(runs, token, side="right") - 1])
+            ranges = ((first, token + 1), *ranges)
+            token = int(tree.parents[first])
+        return ranges
+
     while start < n:
         stop = min(start + max_tokens, n)  # all alike: libraries compile and keep something for each new size
         inner = cuts[np.searchsorted(cuts, start, side="right") : np.searchsorted(cuts, stop)].tolist()
         nodes = list(zip([start, *inner], [*inner, stop], strict=True))
-        kept = above
-        for a, b in [*nodes, (stop, n)][: len(nodes) + (stop < n)]:  # the last: what the next chunk begins with
-            kept = (*(node for node in kept if node[0] <= tree.parents[a]), (a, b))
-        kept = kept[:-1] if stop < n else ()
-        yield _chunk(tree, nodes, above, kept)
-        above, start = kept, stop
+        yield Chunk(start, stop, _paths(tree, nodes, way), way(int(tree.parents[stop])) if stop < n else ())
+        start = stop
 
 
-def _chunk(tree: Packed, nodes: list[Range], above: tuple[Range, ...], kept: tuple[Range, ...]) -> Chunk:
-    start, stop = nodes[0][0], nodes[-1][1]
+def _paths(tree: Packed, nodes: list[Range], way: Callable[[int], tuple[Range, ...]]) -> tuple[Path, ...]:
+    start = nodes[0][0]
     index = {last - 1: place for place, (_, last) in enumerate(nodes)}  # a node's last token -> the node
     parents = [index.get(int(tree.parents[a]), -1) for a, _ in nodes]  # -1: none in this chunk
     depth = tree.positions[[a for a, _ in nodes]]
@@ -92,22 +98,14 @@ def _chunk(tree: Packed, nodes: list[Range], above: tuple[Range, ...], kept: tup
     is_stem = [False] * len(nodes)  # whether the nodes below read it as a stem
     for node, (a, b) in enumerate(nodes):
         parent = parents[node]
-        stem: tuple[Range, ...]
-        tail: tuple[Range, ...]
-        if parent < 0:
-            stem, tail = tuple(node for node in above if node[0] <= tree.parents[a]), ()
-        elif is_stem[parent]:
-            stem, tail = (*stems[parent], *tails[parent]), ()
-        else:
-            stem, tail = stems[parent], tails[parent]
-        stems.append(stem)
-        tails.append((*tail, (a, b)))
+        folded = parent >= 0 and not is_stem[parent]
+        stems.append(stems[parent] if folded else way(int(tree.parents[a])))
+        tails.append((*(tails[parent] if folded else ()), (a, b)))
         n_tail = sum(last - first for first, last in tails[-1])
         is_stem[node] = _pays(n_tail, n_paths[node], int(depth[node]) + b - a)
     folds = {parents[node] for node in range(len(nodes)) if parents[node] >= 0 and not is_stem[parents[node]]}
     tips = [node for node in range(len(nodes)) if node not in folds]
-    paths = tuple(Path(_tokens(tails[node]) - start, _joined(stems[node], start)) for node in tips)
-    return Chunk(start, stop, paths, above, kept)
+    return tuple(Path(_tokens(tails[node]) - start, stems[node]) for node in tips)
 
 
 def _pays(n_tail: int, n_paths: int, n_stem: int) -> bool:
@@ -121,14 +119,3 @@ def _pays(n_tail: int, n_paths: int, n_stem: int) -> bool:
 
 def _tokens(ranges: tuple[Range, ...]) -> IntArray:
     return np.concatenate([np.arange(a, b, dtype=np.int64) for a, b in ranges])
-
-
-def _joined(stem: tuple[Range, ...], start: int) -> tuple[Range, ...]:
-    """The same, with neighbours that lie in the chunk as one."""
-    joined: list[Range] = []
-    for a, b in stem:
-        if joined and joined[-1][1] == a and joined[-1][0] >= start:
-            joined[-1] = (joined[-1][0], b)
-        else:
-            joined.append((a, b))
-    return tuple(joined)

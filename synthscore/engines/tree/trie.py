@@ -60,6 +60,36 @@ def pack(sequences: Sequence[npt.ArrayLike]) -> Packed:
     return Packed(_join(ids), _join(positions), _join(parents), ends)
 
 
+def grow(tree: Packed, sequences: Sequence[npt.ArrayLike]) -> Packed:
+    """The tree and behind it what these sequences have that it has not: its own tokens stay where they are.
+
+    The last token of each sequence is new even if the tree has it, because it is read.
+
+    returns : with the ends of these sequences
+    """
+    below = dict(zip(zip(tree.parents.tolist(), tree.ids.tolist(), strict=True), range(tree.n_tokens), strict=True))
+    hung = []
+    for row in map(np.asarray, sequences):
+        at, n = -1, 0
+        for token in row[:-1].tolist():
+            if (child := below.get((at, token))) is None:
+                break
+            at, n = child, n + 1
+        hung.append(np.append(at + 1, row[n:]))
+    more = pack(hung)  # a tree for each place of this one, on a root of its own, which names the place
+    is_root = more.parents < 0
+    place = (more.ids[is_root] - 1)[np.cumsum(is_root) - 1]
+    index = np.where(is_root, place, np.cumsum(~is_root) - 1 + tree.n_tokens)
+    depth = np.append(tree.positions, -1)[place] + more.positions
+    new = ~is_root
+    return Packed(
+        np.append(tree.ids, more.ids[new]),
+        np.append(tree.positions, depth[new]),
+        np.append(tree.parents, index[more.parents[new]]),
+        index[more.ends],
+    )
+
+
 def _sorted(sequences: Sequence[npt.ArrayLike]) -> tuple[list[npt.NDArray[np.int32]], list[int], list[int]]:
     """The sequences as arrays; their lexicographic order; how many tokens each shares with the one before it there.
 

@@ -5,13 +5,13 @@ All of it at once (synthscore.judging.asking), or in rounds: then adaptive.py sa
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
 import numpy as np
 
-from ...engine import Progress
+from ...engine import Progress, together
 from ...judging.asking import Inquiry, Pair, Verdicts
 from ...types import BoolArray, FloatArray, IntArray, Ladder
 from ..paper import OnLadder
@@ -20,8 +20,9 @@ from .model import Answers
 from .scale import Lengths, Scale, three_way
 from .scores import answers_of, extended, lengths
 
-BATCH = 10_000
-"""Targets that are asked about in the same rounds."""
+MOST_CHARACTERS = 2**16
+"""Of the texts and contexts that share their rounds, but for a context's last ones: so little that models keep what
+they read of it from one round to the next (engine.together), enough that a round is not a few short prompts."""
 
 
 @dataclass(slots=True, eq=False)
@@ -112,25 +113,43 @@ def ask_adaptively(
             if one >= n:
                 rows[one - n, rung] = at
         contexts = list(group.ladders)
-        by_context = np.argsort(group.ladder_of, kind="stable")  # prompts of a context share their beginning
-        for start in range(0, len(by_context), BATCH):
-            some = by_context[start : start + BATCH]
+        for some in _blocks(group, rows.max(axis=1), inquiry.pairs):
 
             def ask(target: IntArray, level: IntArray, swapped: BoolArray, own: IntArray = rows[some]) -> FloatArray:
                 return three_way(inquiry.ask(own[target, level - 1], swapped, progress), asking.protocol)
 
-            rounds = ask_in_rounds(
-                scale,
-                [contexts[place] for place in group.ladder_of[some].tolist()],
-                ask,
-                stop,
-                both_orders=asking.both_orders,
-                usable=rows[some] >= 0,
-                lengths=None
-                if group.length is None
-                else (group.length[0][group.ladder_of[some]], group.length[1][some]),
-            )
+            with together():
+                rounds = ask_in_rounds(
+                    scale,
+                    [contexts[place] for place in group.ladder_of[some].tolist()],
+                    ask,
+                    stop,
+                    both_orders=asking.both_orders,
+                    usable=rows[some] >= 0,
+                    lengths=None
+                    if group.length is None
+                    else (group.length[0][group.ladder_of[some]], group.length[1][some]),
+                )
             met |= {group.members[k]: done for k, done in zip(some.tolist(), rounds.met.tolist(), strict=True)}
             if progress and (n_saved := int((rounds.n_full - rounds.n_asked).sum())):
                 progress(n_saved * asking.n_sides)
     return met
+
+
+def _blocks(group: Group, pair: IntArray, pairs: Sequence[Pair]) -> Iterator[IntArray]:
+    """The group's targets, those of a context side by side, in blocks of MOST_CHARACTERS.
+
+    pair : of each target, one of the pairs that it is in; -1: none
+    """
+    block: list[int] = []
+    n, last = 0, -1
+    for target in np.argsort(group.ladder_of, kind="stable").tolist():
+        if n > MOST_CHARACTERS or (n > MOST_CHARACTERS / 2 and group.ladder_of[target] != last):
+            yield np.array(block, dtype=np.int64)
+            block, n, last = [], 0, -1
+        block.append(target)
+        if pair[target] >= 0:
+            asked = pairs[pair[target]]
+            n += len(asked.target) + (len(asked.context.text) if group.ladder_of[target] != last else 0)
+        last = group.ladder_of[target]
+    yield np.array(block, dtype=np.int64)

@@ -6,10 +6,12 @@ What is placed with a scale does not depend on what else is placed with it, nor 
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +29,22 @@ _FREE = ("synthscore", "references", "scoring")  # parts of a signature in which
 
 Lengths = tuple[FloatArray, FloatArray]
 """Of rungs, shape (n_targets, N), and of targets, shape (n_targets,)."""
+
+
+class Seen(NamedTuple):
+    """A statistic of many contexts: its value, that one's standard error, and the contexts, counted by their weight."""
+
+    value: float
+    stderr: float
+    n: float
+
+    @classmethod
+    def of(cls, values: Mapping[str, Sequence[float]]) -> dict[str, Seen]:
+        """From JSON. raises : ValueError for what is no statistic"""
+        found = {name: cls(*map(float, seen)) for name, seen in values.items()}
+        if not all(math.isfinite(sum(seen)) and seen.stderr >= 0 and seen.n > 1 for seen in found.values()):
+            raise ValueError(f"what was seen is {found}, expected numbers, errors of at least 0, more than 1 context")
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +65,7 @@ class Scale:
 
     ladders : context id -> its anchors; a ladder that is not among them is expected at 1..N, as uneven as ladders are
     signature : what the answers came from; whoever uses the scale must ask in the same way (`check`)
+    seen : what drift is told by (`drift.Watch`); no score depends on it, nor the hash. Empty: fitted before there was
     """
 
     judge: JudgeModel
@@ -54,6 +73,7 @@ class Scale:
     task: str
     attribute: str
     signature: Signature
+    seen: Mapping[str, Seen] = field(default_factory=dict)
 
     @property
     def n_rungs(self) -> int:
@@ -163,7 +183,7 @@ class Scales(tuple[Scale, ...]):
     """Scales of several attributes, or lengths of ladder, in one JSON file; equal scales give equal bytes."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        text = _json({"format": FORMAT, "scales": [scale._plain() for scale in self]})
+        text = _json({"format": FORMAT, "scales": [scale._plain() | {"seen": scale.seen} for scale in self]})
         with replacing(path) as file:
             file.write(text.encode() + b"\n")
 
@@ -214,7 +234,8 @@ def _scale(values: Mapping[str, object]) -> Scale:
     spreads = (judge.spread, judge.target_sd, judge.context_sd, *judge.rung_sd)
     if judge.rungs_rise and not (judge.discrimination > 0 < judge.noise and min(spreads) >= 0):
         raise ValueError(f"its judge is {judge}, expected discrimination and noise > 0, and no deviation below 0")
-    return Scale(judge, ladders, str(of["task"]), str(of["attribute"]), Signature.parse(str(of["signature"])))
+    seen = Seen.of(of.get("seen", {}))  # type: ignore[arg-type]
+    return Scale(judge, ladders, str(of["task"]), str(of["attribute"]), Signature.parse(str(of["signature"])), seen)
 
 
 def _json(values: object) -> str:

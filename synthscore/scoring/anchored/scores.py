@@ -14,6 +14,7 @@ import numpy as np
 from ...errors import SynthscoreWarning
 from ...signature import Signature
 from ...types import FloatArray, IntArray, Ladder
+from .drift import Watch
 from .fit import fit
 from .model import Answers, Posterior
 from .positions import positions
@@ -58,7 +59,8 @@ def fitted(
         name: Anchors(posterior.rungs[index], posterior.rung_cov[index], ladder.hash)
         for index, (name, ladder) in enumerate(ladders.items())
     }
-    return Scale(judge, anchors, task, attribute, signature.with_(task=task, attribute=attribute)), posterior
+    scale = Scale(judge, anchors, task, attribute, signature.with_(task=task, attribute=attribute))
+    return replace(scale, seen=Watch.scale(scale).observe(answers, list(ladders)).now()), posterior
 
 
 def extended(answers: Answers, ladders: Mapping[str, Ladder], scale: Scale) -> Scale:

@@ -1,0 +1,99 @@
+"""`synthscore drift`: are judge and texts still those that a scale was fitted on, or a certificate made of?"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from .messages import Messages
+from .options import INCOMPLETE, OK, FileIn, Input, UsageError
+from .talk import counted, table
+
+if TYPE_CHECKING:
+    from ..scoring.anchored.drift import Drift
+
+
+def drift(
+    scores: FileIn,
+    /,
+    *,
+    scale: str | None = None,
+    certificate: str | None = None,
+    json_: Annotated[bool, Parameter(name="--json")] = False,
+    input: Input = Input(),
+    messages: Messages = Messages(),
+) -> int:
+    """Scores -> are judge and texts what they were?
+
+    For example:
+      $ synthscore drift scores.jsonl --scale scale.json
+      $ synthscore drift scores.jsonl --certificate calibration.json --json
+
+    Compares scores with what was seen when a scale was fitted (score --save-scale), or a certificate made
+    (calibrate), and prints each statistic then and now, with its standard error over contexts, and the
+    probability p of such a difference where nothing has changed, all statistics taken together:
+
+      sharpness   nats a rung that the judge tells, or the length of the ladders; 1 is that of the fit's median
+      bias        nats for the text that is asked about, where both orders were asked
+      noise       squared residuals of the answers, over those that the fit expects
+      ties        how much is Similar, over what the fit expects
+      texts       where they stand, in rungs (score, kept: the mean score of a certificate, the share kept)
+      rung 1..N   where the rungs are seen, off the line through all of them
+
+    The rows are those of `synthscore score --verdicts`. Without verdicts only scores are compared, which a
+    certificate knows. It asks nobody. The exit code is 3 where p is below 0.05 for any statistic, or where
+    nothing could be compared.
+
+    Parameters
+    ----------
+    scores
+        rows with score, verdicts and signature
+    scale
+        file that score --save-scale wrote
+    certificate
+        file that calibrate wrote
+    json_
+        print JSON instead of a table
+    """
+    from ..errors import InputError
+    from ..io.files import each_row, good_rows, read_rows
+    from ..io.scores import read_score
+    from ..scoring.anchored import Scales
+    from ..scoring.anchored.drift import Watch
+    from ..thresholds.certificate import Certificate
+
+    if (scale is None) == (certificate is None):
+        raise UsageError("drift compares with --scale FILE or with --certificate FILE: give one of them")
+    watches = [Watch.scale(each) for each in Scales.load(scale)] if scale else []
+    watches += [Certificate.load(certificate).watch] if certificate else []
+    errors: list[InputError] = []
+    rows = good_rows(read_rows(scores, encoding=input.encoding, fields=input.fields), errors)
+    scored = list(each_row(rows, read_score, errors))
+    for watch in watches:
+        watch.add(scored)
+    drifts = [watch.drift() for watch in watches]
+    if json_:
+        print(json.dumps({"drifts": [_row(each) for each in drifts]}))
+    else:
+        print("\n\n".join(_shown(each) for each in drifts))
+    if errors:
+        messages.note(f"{counted(len(errors), 'row')} could not be used: {errors[0]}")
+    return OK if not errors and all(each.verdict == "none" for each in drifts) else INCOMPLETE
+
+
+def _shown(drift: Drift) -> str:
+    rows = [
+        (c.name, *(f"{seen.value:.2f} +- {seen.stderr:.2f}" for seen in (c.was, c.now)), f"{c.p:.2g}")
+        for c in drift.changes
+    ]
+    return "\n".join([*([table(rows, ("", "was", "is", "p"))] if rows else []), drift.words])
+
+
+def _row(drift: Drift) -> dict[str, object]:
+    changes = {c.name: {"was": c.was._asdict(), "now": c.now._asdict(), "p": c.p} for c in drift.changes}
+    return {
+        "of": drift.of, "verdict": drift.verdict, "words": drift.words, "n_contexts": drift.n_contexts,
+        "statistics": changes, "lacking": list(drift.lacking),
+    }  # fmt: skip
