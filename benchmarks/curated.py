@@ -257,17 +257,18 @@ def movement(ladders: Sequence[Released], judge: Engine) -> str:
             found[task][context_id].append(values)
     rows = []
     for task, contexts in sorted(found.items()):
-        means = np.array([np.mean([_moved(values) for values in own], axis=0) for own in contexts.values()])
+        means = np.array([np.mean([moved(values) for values in own], axis=0) for own in contexts.values()])
         of_all = [values for own in contexts.values() for values in own]
-        error = means[:, 0].std(ddof=1) / len(means) ** 0.5 if len(means) > 1 else np.nan
-        moved, as_one, same = means.mean(axis=0)
+        error = f"{means[:, 0].std(ddof=1) / len(means) ** 0.5:.2f}" if len(means) > 1 else "-"
+        distance, as_one, same = means.mean(axis=0)
         n = 5 * len(of_all)
-        cells = (f"{moved:.2f}", f"{error:.2f}", f"{as_one:.2f}", f"{np.std(of_all):.2f}", f"{same:+.2f}")
+        cells = (f"{distance:.2f}", error, f"{as_one:.2f}", f"{np.std(of_all):.2f}", f"{same:+.2f}")
         rows.append((task, str(len(means)), str(n), *cells))
     return _table(("task", "contexts", "texts", "moved", "+-", "as one", "spread", "same order"), rows)
 
 
-def _moved(values: np.ndarray) -> tuple[float, float, float]:
+def moved(values: np.ndarray) -> tuple[float, float, float]:
+    """Mean distance of the texts' two scores, size of their mean difference, Spearman's correlation; shape (2, n)."""
     difference = values[0] - values[1]
     same = float(spearmanr(values[0], values[1]).statistic)
     return float(np.abs(difference).mean()), float(abs(difference.mean())), same

@@ -6,6 +6,7 @@ not installed with it.
     python -m papers ds1 ds2 --data benchmarks/ --model MODEL     tables, measured beside published figures
     python -m papers curve ROWS --human RATINGS                   agreement by the number of calls
     python -m papers import ROWS --benchmark NAME --data DIR ...  published judges -> a store
+    python -m papers scores ROWS PART -o FILE                     published scores -> rows of scores
     python -m papers evaluate --methods bertscore:model=M ...     any verb of synthscore, with these methods and files
 
 Importing it registers its methods and files with synthscore.

@@ -27,7 +27,7 @@ from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.store.recorded import RecordedEngine
 
-from .answers import import_answers
+from .answers import import_answers, score_rows
 from .candidates import CandidateRatings
 from .curves import METHODS, efficiency_curves, thinnable
 from .designs import DRAWN
@@ -47,6 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         run, args = tables, _tables_parser().parse_args(argv)
     elif verb == "import":
         run, args = import_, _import_parser().parse_args(argv[1:])
+    elif verb == "scores":
+        run, args = scores, _scores_parser().parse_args(argv[1:])
     elif verb == "curve":
         run, args = curve, _curve_parser().parse_args(argv[1:])
     elif verb == "list":
@@ -193,6 +195,22 @@ def import_(args: argparse.Namespace) -> int:
             _note(f"  {n} x {reason}")
         return INCOMPLETE
     return OK
+
+
+def _scores_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("papers scores", description="Published scores -> rows of scores.")
+    parser.add_argument("rows", metavar="ROWS", help="the published scores: .jsonl, .jsonl.gz, .json, .parquet")
+    parser.add_argument("part", nargs="?", default="", metavar="PART", help="of the signature of those that are taken")
+    parser.add_argument("-o", "--output", default="-", metavar="FILE", help="of rows (default: JSONL on stdout)")
+    return parser
+
+
+def scores(args: argparse.Namespace) -> int:
+    rows = score_rows(args.rows, args.part)
+    write_rows(rows, args.output)
+    open_ = sum(row["status"] != "ok" for row in rows)
+    _note(f"{_counted(len(rows), 'score')}, {open_} partial or unscored; {rows[0]['signature']}")
+    return INCOMPLETE if open_ else OK
 
 
 # ------------------------------------------------------------------------------------------------- curves

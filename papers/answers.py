@@ -96,48 +96,71 @@ def import_answers(source: Source, ratings: Ratings, store: Store, *, templates:
     return Imported(engines, n_new, tuple(repeated), tuple(untold), tuple(left_out))
 
 
-def score_rows(source: Source, method: str | None = None) -> list[dict[str, Any]]:
+def score_rows(source: Source, part: str = "") -> list[dict[str, Any]]:
     """Published scores as rows of `synthscore score`, for methods of the kind file:PATH.
 
-    method : which of the methods in the file; may be left out where there is one. Scores of one text that the judge
-        gave several times are averaged; n_repeats says how many there are.
-    raises : InputError for a row that is no score, and for several judges or methods
+    part : of the signature of the scores that are taken, where the file holds those of several judges, prompts or
+        methods: "GPT-4o|prompt:theirs/0", "method:rts". Scores that a judge gave one text several times, by one prompt
+        and method, are averaged; n_repeats says how many there are. A text of which no score can be read is unscored.
+    raises : InputError for a row that is no score or names no text, and where the part is that of several signatures,
+        or of none
     """
     source = _kept(source)
     published = _hash(source)
-    values: dict[tuple[str, str, str], list[float]] = {}
-    origins: dict[tuple[str, str], None] = {}
+    found: dict[Signature, dict[tuple[str, ...], list[float | str]]] = {}
     for row in read_rows(source):
         if isinstance(row, InputError):
             raise row
         _require_kind(row, "score")
-        origin = read_id(row, "judge"), str(row.values.get("method", ""))
-        if method is None or origin[1] == method:
-            origins[origin] = None
-            key = tuple(read_id(row, name) for name in ("context_id", "system", "attribute"))
-            values.setdefault((key[0], key[1], key[2]), []).append(require_number(row, "score"))
-    if len(origins) != 1:
-        there = ", ".join("/".join(filter(None, origin)) for origin in origins) or "none"
-        of = f" of method {method!r}" if method else ""
-        raise InputError(
-            f"{_name(source)} holds scores{of} of {len(origins)} judges and methods: {there}; expected one. "
-            "Name its method"
+        signature = Signature.of(
+            model=read_id(row, "judge"),
+            prompt=_prompt(row),
+            method=str(row.values.get("method") or "none"),
+            published=published,
         )
-    ((judge, of_method),) = origins
-    signature = Signature.of(model=judge, prompt="theirs", method=of_method or "none", published=published)
-    return [
-        {
-            "id": f"{context_id}/{system}",
-            "context_id": context_id,
-            "system": system,
-            "attribute": attribute,
-            "score": math.fsum(scores) / len(scores),
-            "status": "ok",
-            "n_repeats": len(scores),
-            "signature": str(signature),
-        }
-        for (context_id, system, attribute), scores in values.items()
-    ]
+        if part in str(signature):
+            names = tuple(read_id(row, name) for name in ("context_id", "system", "attribute"))
+            found.setdefault(signature, {}).setdefault(names, []).append(_score(row))
+    if len(found) != 1:
+        of = f" whose signature contains {part!r}" if part else ""
+        there = "".join(f"\n  {signature}" for signature in found) or " none"
+        raise InputError(
+            f"{_name(source)} holds scores{of} of {len(found)} judges, prompts and methods, expected one:{there}\n"
+            "Name one by a part of its signature"
+        )
+    ((signature, by_text),) = found.items()
+    rows = []
+    for (context_id, system, attribute), told in by_text.items():
+        scores = [each for each in told if isinstance(each, float)]
+        why = [each for each in told if isinstance(each, str)]
+        rows.append(
+            {
+                "id": f"{context_id}/{system}",
+                "context_id": context_id,
+                "system": system,
+                "attribute": attribute,
+                "score": math.fsum(scores) / len(scores) if scores else None,
+                "status": "partial" if scores and why else "ok" if scores else "unscored",
+                "reason": "; ".join(why),
+                "n_repeats": len(scores),
+                "signature": str(signature),
+            }
+        )
+    return rows
+
+
+def _score(row: Row) -> float | str:
+    """A number, or why there is none."""
+    try:
+        return float(require_number(row, "score"))
+    except InputError as error:
+        return str(error)
+
+
+def _prompt(row: Row) -> str:
+    """What a signature says of the prompt."""
+    index = row.values.get("prompt_index")
+    return "theirs" if index is None else f"theirs/{index}"
 
 
 class _Prompts:
@@ -226,9 +249,7 @@ def _distribution(row: Row) -> tuple[tuple[str, ...], LabelAnswer]:
 
 def _signature(row: Row, ratings: Ratings, published: str) -> Signature:
     """Model and prompt first, so that `MODEL|prompt:theirs/0` is a part that names one engine."""
-    index = row.values.get("prompt_index")
-    prompt = "theirs" if index is None else f"theirs/{index}"
-    return Signature.of(model=read_id(row, "judge"), prompt=prompt, benchmark=ratings.name, published=published)
+    return Signature.of(model=read_id(row, "judge"), prompt=_prompt(row), benchmark=ratings.name, published=published)
 
 
 def _require_kind(row: Row, kind: str) -> None:

@@ -2,10 +2,24 @@
 
 import json
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.curated import ABOUT, BEGIN, END, FOLDER, SPREAD, figures, markdown, misses, readings, released, tau
+from benchmarks.curated import (
+    ABOUT,
+    BEGIN,
+    END,
+    FOLDER,
+    SPREAD,
+    figures,
+    markdown,
+    misses,
+    moved,
+    readings,
+    released,
+    tau,
+)
 from synthscore.ladders.references import References
 from synthscore.ladders.verify import verify
 
@@ -99,6 +113,11 @@ def test_a_count_is_held_to_its_ceiling_without_the_attributes_that_it_is_about(
     [rest] = [each for each in counted["groups"] if each["attribute"] == "politeness"]
     assert task["held"]["place of the runs"] == rest["counts"]["place of the runs"]
     assert task["held"]["length"] == pytest.approx(task["counts"]["length"])
+
+
+def test_scores_that_move_as_one_keep_their_order_and_others_do_not():
+    assert moved(np.array([[1.0, 2, 3], [2, 3, 4]])) == (1, 1, pytest.approx(1))
+    assert moved(np.array([[1.0, 2, 3], [3, 2, 1]])) == (pytest.approx(4 / 3), 0, pytest.approx(-1))
 
 
 def test_the_figures_of_the_card_are_those_of_the_files(counted):

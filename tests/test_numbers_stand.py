@@ -331,8 +331,12 @@ READERS = {
 
 def machine() -> str:
     """What exp, log and sums follow in their last digit. The same: numbers are compared exactly."""
+    cpu = Path("/proc/cpuinfo")  # BLAS chooses its sums by the processor's family and model
+    lines = cpu.read_text(encoding="utf-8").splitlines() if cpu.is_file() else [platform.processor()]
+    parts = ("vendor_id", "cpu family", "model")
+    kind = dict.fromkeys(line.partition(":")[2].strip() for line in lines if line.startswith(parts))
     simd = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
-    return f"{platform.machine()} numpy {np.__version__} scipy {scipy.__version__} {' '.join(simd)}"
+    return f"{platform.machine()} {' '.join(kind)} numpy {np.__version__} scipy {scipy.__version__} {' '.join(simd)}"
 
 
 def changes(recorded: Mapping[str, Any], found: Mapping[str, Any], *, exact: bool = True) -> list[str]:

@@ -120,7 +120,7 @@ def _prompts(
 ) -> list[Prompt] | str:
     """A question about each piece of a text, or why there is none."""
     context = ratings.contexts[text.context_id]
-    first = context.references[0] if context.references else ""
+    first = next(iter(ratings.references(text)), "")
     all_ = {"source": context.text, "knowledge": context.facts, "reference": first}
     shown = {name: text if name in layout.shown else "" for name, text in all_.items()}
     if layout.shown and not any(shown.values()):

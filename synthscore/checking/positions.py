@@ -67,8 +67,9 @@ def place_rungs(rungs: RungVerdicts) -> list[Placed]:
         gaps = {}
         for index, (name, ladder) in enumerate(ladders.items()):
             stands = np.array([rung.status == "ok" and index in answered and not trouble for rung in ladder.rungs])
-            at = np.where(stands, scale.ladders[name].mean, np.nan)
-            gaps[name] = scale.judge.discrimination * np.diff(at)
+            anchors = scale.ladders[name]
+            nats = scale.judge.discrimination * np.exp(anchors.sharpness)
+            gaps[name] = nats * np.diff(np.where(stands, anchors.mean, np.nan))
         placed.append(Placed(scale, gaps, trouble))
     return placed
 

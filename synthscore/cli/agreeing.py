@@ -7,6 +7,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import product
 
+import numpy as np
+
 from ..evaluation.agreement import ALIASES, Agreement
 from ..evaluation.intervals import LEAST_CONTEXTS
 from ..evaluation.result import Evaluation
@@ -57,17 +59,25 @@ def _heading(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
 
 def _table(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
     several = len(e.attributes) > 1
-    heads = [*e.attributes, *(["mean"] if several else [])]
+    uneven = len({_scored(e, method) for method in e.methods}) > 1  # then the rows do not rest on the same texts
+    heads = [*e.attributes, *(["mean"] if several else []), *(["scored"] if uneven else [])]
     rows = []
     for method in e.methods:
         found = [e.at(method, attribute, level, statistic) for attribute in e.attributes]
         mean = [_number(e.means[method, level, statistic].value)] if several else []
-        rows.append((method, [*(_cell(each.value, each.low, each.high) for each in found), *mean]))
+        rests = [_scored(e, method)] if uneven else []
+        rows.append((method, [*(_cell(each.value, each.low, each.high) for each in found), *mean, *rests]))
     people = [e.people.get((attribute, level, statistic)) for attribute in e.attributes]
     if any(people):
         ceilings = ["-" if each is None else _cell(each.ceiling, each.low, each.high) for each in people]
-        rows.append(("people's ceiling", [*ceilings, *([""] if several else [])]))
+        rows.append(("people's ceiling", [*ceilings, *([""] * (several + uneven))]))
     yield from _blocks(heads, rows)
+
+
+def _scored(e: Evaluation, method: str) -> str:
+    """The share of ratings that the method has a score beside."""
+    found = [~np.isnan([e.scores[method, name].values, e.ratings.human(name)]) for name in e.attributes]
+    return f"{sum(both.all(axis=0).sum() for both in found) / max(sum(both[1].sum() for both in found), 1):.1%}"
 
 
 def _blocks(heads: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]], width: int = WIDTH) -> Iterator[str]:
@@ -102,6 +112,7 @@ def _notes(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
         if e.scores[method, attribute].n_unscored < len(e.ratings):
             for what in _left_out(e, e.at(method, attribute, level, statistic), level):
                 seen.setdefault(what, {}).setdefault(attribute, []).append(method)
+    yield from _ceilings(e, level, statistic)
     for what, found in seen.items():
         for names in dict.fromkeys(map(tuple, found.values())):
             attributes = [attribute for attribute, methods in found.items() if tuple(methods) == names]
@@ -109,10 +120,27 @@ def _notes(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
             yield f"  {where}{what}" + ("" if names == e.methods else f" ({', '.join(names)})")
 
 
+def _ceilings(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
+    """Why people have no ceiling, and which methods are above it."""
+    notes: dict[str, list[str]] = {}
+    for attribute in e.attributes:
+        people = e.people.get((attribute, level, statistic))
+        if people is None:
+            continue
+        if people.note:
+            notes.setdefault(people.note, []).append(attribute)
+        lows = {method: e.at(method, attribute, level, statistic).low for method in e.methods}
+        if above := [method for method, low in lows.items() if low is not None and low > people.ceiling]:
+            said = f"{', '.join(above)} above it, interval and all: take it for no bound (docs/benchmarks.md)"
+            notes.setdefault(said, []).append(attribute)
+    for note, attributes in notes.items():
+        yield f"  people's ceiling, {', '.join(attributes)}: {note}"
+
+
 def _left_out(e: Evaluation, found: Agreement, level: str) -> Iterator[str]:
     of = f"of {_contexts(e)}"
     if found.n_skipped:
-        few = "fewer than two texts have both score and rating, or all ratings are equal"
+        few = "fewer than two texts have both score and rating, or all that do are rated alike"
         yield f"{found.n_skipped} {of} skipped, where {few if level == 'per_context' else 'no text has both'}"
     if found.n_constant and level == "per_context":
         yield f"{found.n_constant} {of} where all scores are equal count 0"

@@ -111,6 +111,11 @@ def _lines(labelled: Labelled, certificate: Certificate) -> Iterator[str]:
         f"keeps from {certificate.keep_from:g}, drops below {certificate.drop_below:g}: of the labelled texts "
         f"{n_kept} kept, {n_dropped} dropped, {len(labelled) - n_kept - n_dropped} unsure"
     )
+    yield (
+        f"promised of texts drawn as these were, with as many good ones among them, at confidence "
+        f"{certificate.confidence:g} for one draw of labels and one choice of guarantees, good and --start: to try "
+        "others until a certificate is given voids it"
+    )
     if 0 < labelled.n_contexts < len(labelled):
         yield (
             f"note: {counted(len(labelled), 'text')} are of only {counted(labelled.n_contexts, 'context')}. Texts of "

@@ -144,10 +144,18 @@ def judge_lines(scales: Sequence[Scale]) -> list[str]:
         shift, stretch, uneven = judge.rung_sd
         shown.append(f"{name}: judge tells {judge.discrimination:.2f} nats a rung, {ties}; {bias}")
         shown.append(
-            f"  {judge.n_ladders} ladders: single rungs are off by {uneven:.2f}, lengths by {100 * stretch:.0f} %; "
-            f"what sets contexts apart: ladders {shift:.2f}, texts {judge.context_sd:.2f} rungs"
+            f"  {judge.n_ladders} ladders: single rungs are off by {uneven:.2f}; their lengths differ by "
+            f"{100 * stretch:.0f} %, or the judge's sharpness by {100 * judge.sharpness_sd:.0f} % (texts tell one from "
+            f"the other to {100 * judge.sharpness_told:.0f} %, the rest is shared); what sets contexts apart: ladders "
+            f"{shift:.2f}, texts {judge.context_sd:.2f} rungs"
             + ("" if judge.converged else "; the fit did NOT converge")
         )
+        rungs = judge.bias_sd / judge.discrimination
+        if dict(scale.signature.parts).get("orders") == "1" and rungs >= 0.1:
+            shown.append(
+                f"  the position bias differs by {judge.bias_sd:.2f} nats from text to text, in one order a score "
+                f"by {rungs:.2f} rungs: the errors count that, and --both-orders takes it out"
+            )
         if judge.length_effect is not None and judge.length_stderr is not None:
             shown.append(
                 f"  taken out: {judge.length_effect:+.2f} +- {judge.length_stderr:.2f} rungs for texts twice as long"

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..errors import InputError
-from ..io.contexts import context_from_row
+from ..io.contexts import add_context, read_references
 from ..io.fields import Row, check_number, is_missing, read_id, read_names, row_error, shorten
 from ..io.files import Source, read_rows
 from ..io.write import plain, write_rows
@@ -41,6 +41,7 @@ class RatedText:
 
     human : attribute -> mean rating, never rounded; without the attributes on which nobody rated it
     annotators : attribute -> the ratings of single people, where they are known
+    references : that its row names, where these are not its context's; Ratings.references has those of any text
     """
 
     id: str
@@ -49,6 +50,7 @@ class RatedText:
     text: str
     human: Mapping[str, float]
     annotators: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    references: tuple[str, ...] | None = None
 
     def unscored(self, attribute: str, reason: str) -> Score:
         return Score(self.id, self.context_id, attribute, None, status="unscored", reason=reason)
@@ -131,17 +133,21 @@ class Ratings:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Rows that `load` reads; what is known of a context stands in the row of its first text."""
+        """Rows that `load` reads; what is known of a context stands in one of its rows."""
         write_rows(self._rows(), path)
 
     def _rows(self) -> Iterator[dict[str, Any]]:
-        contexts = dict(self.contexts)
+        # In the first row that names the context's own references, or none.
+        firsts = {text.context_id: text.id for text in reversed(self.texts)}
+        firsts |= {text.context_id: text.id for text in reversed(self.texts) if text.references is None}
         for text in self.texts:
             row: dict[str, Any] = {name: getattr(text, name) for name in ("id", "context_id", "system", "text")}
-            if context := contexts.pop(text.context_id, None):
+            context, references = self.contexts.get(text.context_id), text.references
+            if context and firsts[text.context_id] == text.id:
                 row["context"] = context.text
                 row |= {"facts": context.facts} if context.facts else {}
-                row |= {"references": list(context.references)} if context.references else {}
+                references = references or context.references or None
+            row |= {} if references is None else {"references": list(references)}
             row |= {"human": plain(text.human)}
             yield row | ({"human_raw": plain(text.annotators)} if text.annotators else {})
 
@@ -160,6 +166,12 @@ class Ratings:
     def systems(self) -> tuple[str, ...]:
         """Of each text."""
         return tuple(text.system for text in self.texts)
+
+    def references(self, text: RatedText) -> tuple[str, ...]:
+        """By people, that a text is compared with: those of its own row, or else of its context."""
+        if text.references is not None or text.context_id not in self.contexts:
+            return text.references or ()
+        return self.contexts[text.context_id].references
 
     def human(self, attribute: str) -> FloatArray:
         """Mean rating of each text, shape (n_texts,); NaN where nobody rated it."""
@@ -214,10 +226,11 @@ class Found:
                 if isinstance(row, InputError):
                     raise row
                 names = read_names(row)
-                text = RatedText(names.id, names.context_id or "", names.system or "", _text(row), {}, {})
+                own = read_references(row, names.context_id or "") if row.has("references") else None
+                text = RatedText(names.id, names.context_id or "", names.system or "", _text(row), {}, {}, own)
                 rated = _rated(row, attribute)
                 if row.has("context") and text.context_id:
-                    found._add_context(row)
+                    add_context(found.contexts, row)
             except InputError as error:
                 found.errors.append(error)
                 continue
@@ -230,7 +243,8 @@ class Found:
         if not same or (text.text and known.text and text.text != known.text):
             seen = f"text {text.id!r} has another text, context or system in row {first}"
             raise row_error(row, "id", text.id, seen, "Give each text an id of its own")
-        self._texts[text.id] = replace(known, text=known.text or text.text), first
+        own = text.references if known.references is None else known.references
+        self._texts[text.id] = replace(known, text=known.text or text.text, references=own), first
         for name, each in rated.items():
             by_id = self._rated.setdefault(name, {})
             if each.mean is not None and text.id in by_id:
@@ -240,15 +254,6 @@ class Found:
             if each.mean is not None:
                 by_id[text.id] = each, row.number
 
-    def _add_context(self, row: Row) -> None:
-        context = context_from_row(row)
-        known = self.contexts.setdefault(context.id, context)
-        for name in ("text", "facts", "references"):
-            ours, theirs = getattr(context, name), getattr(known, name)
-            if ours != theirs:
-                seen = f"context {context.id!r} has another {name} in an earlier row: {shorten(theirs)}"
-                raise row_error(row, "context" if name == "text" else name, ours, seen, "Give each context its own id")
-
     @property
     def texts(self) -> list[RatedText]:
         """Those that somebody rated."""
@@ -257,7 +262,9 @@ class Found:
             rated = {name: by_id[text.id][0] for name, by_id in self._rated.items() if text.id in by_id}
             human = {name: each.mean for name, each in rated.items() if each.mean is not None}
             annotators = {name: each.single for name, each in rated.items() if each.single}
-            texts += [replace(text, human=human, annotators=annotators)] if human else []
+            context = self.contexts.get(text.context_id)
+            own = None if context and text.references == context.references else text.references
+            texts += [replace(text, human=human, annotators=annotators, references=own)] if human else []
         return texts
 
     @property

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import replace
 
 from ..errors import InputError
 from ..types import Context, blank, encodable
@@ -20,29 +21,38 @@ def read_contexts(
     references if any.
     """
     contexts: dict[str, Context] = {}
-    rows: dict[str, int] = {}  # context id -> the row that it was taken from
     errors: list[InputError] = []
     for row in read_rows(source, encoding=encoding, fields=fields):
         try:
             if isinstance(row, InputError):
                 raise row
-            context = context_from_row(row)
-            known = contexts.setdefault(context.id, context)
-            rows.setdefault(context.id, row.number)
-            for name in ("text", "facts", "references"):
-                ours, theirs = getattr(context, name), getattr(known, name)
-                if ours and ours != theirs:
-                    raise row_error(
-                        row,
-                        "context" if name == "text" and "context" in row.values else name,
-                        ours,
-                        f"context {context.id!r} already has another {name} (row {rows[context.id]})",
-                        "Give each context an id of its own; targets need their context in a column named context",
-                        id=context.id,
-                    )
+            add_context(contexts, row)
         except InputError as error:
             errors.append(error)
     return list(contexts.values()), errors
+
+
+def add_context(known: MutableMapping[str, Context], row: Row) -> Context:
+    """The row's context, put among those that are known. What a row leaves out, another of the same context may say;
+    references are those of the first that names any, as the rows of texts that are references name the others alone.
+
+    raises : InputError as context_from_row, and where the context has another text, or other facts, in an earlier row
+    """
+    ours = context_from_row(row)
+    before = known.setdefault(ours.id, ours)
+    for name in ("text", "facts"):
+        here, there = getattr(ours, name), getattr(before, name)
+        if here and there and here != there:
+            raise row_error(
+                row,
+                "context" if name == "text" and "context" in row.values else name,
+                here,
+                f"context {ours.id!r} has another {name} in an earlier row: {shorten(there)}",
+                "Give each context an id of its own; targets need their context in a column named context",
+                id=ours.id,
+            )
+    known[ours.id] = replace(before, facts=before.facts or ours.facts, references=before.references or ours.references)
+    return known[ours.id]
 
 
 def context_from_row(row: Row) -> Context:
@@ -58,7 +68,7 @@ def context_from_row(row: Row) -> Context:
     facts = row.values["facts"] if row.has("facts") else ""
     if not isinstance(facts, str):
         raise row_error(row, "facts", facts, f"facts is {shorten(facts)}", "Give one string", id=context_id)
-    return Context(context_id, text, facts, _references(row, context_id))
+    return Context(context_id, text, facts, read_references(row, context_id))
 
 
 def _is_target(row: Row) -> str:
@@ -73,7 +83,7 @@ def _is_target(row: Row) -> str:
     return ""
 
 
-def _references(row: Row, context_id: str) -> tuple[str, ...]:
+def read_references(row: Row, context_id: str) -> tuple[str, ...]:
     """A list of texts, one text, or (as CSV has no lists) a JSON list in one text."""
     value = row.values.get("references")
     if is_missing(value):

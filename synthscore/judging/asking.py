@@ -374,6 +374,12 @@ def _why_not(answers: LabelLogProbs, row: int, min_mass: float, max_unreported: 
             f"{answers.unreported[row]:.2g}, expected at most {max_unreported:g}. Take a server that reports chosen "
             "tokens, or more of the most probable ones (docs/servers.md), or raise max_unreported (--max-unreported)"
         )
+    if answers.censored is not None and answers.censored[row].all() and answers.label_mass[row] == 0:
+        return (
+            f"the answer tells no label: {', '.join(labels)} have probability {most.max():.2g} at most, each. A server "
+            "that reports chosen tokens would tell them, or one that reports more (docs/servers.md); what was recorded "
+            "elsewhere stays as it is"
+        )
     other = answers.other_tokens[row] if answers.other_tokens else None
     instead = f"; it would rather answer {other.token!r} (p = {np.exp(other.log_prob):.3f})" if other else ""
     return (

@@ -18,8 +18,8 @@ import numpy as np
 
 from ..engine import Engine
 from ..errors import InputError, SynthscoreWarning
-from ..io.contexts import context_from_row, read_contexts
-from ..io.fields import Row, row_error, target_from_row, target_names
+from ..io.contexts import add_context, read_contexts
+from ..io.fields import row_error, target_from_row
 from ..io.files import Source, read_rows
 from ..judging.asking import Asking, Pair, ask
 from ..judging.tasks import load_task
@@ -96,35 +96,36 @@ def read_problems(
 
     warns : SynthscoreWarning for a row of `contexts` that holds none
     """
-    known: dict[str, Context] | None = None
+    known: dict[str, Context] = {}
     if contexts is not None:
         read, errors = read_contexts(contexts, encoding=encoding)
         known = {context.id: context for context in read}
         for error in errors:
             warnings.warn(str(error), SynthscoreWarning, stacklevel=2)
-    by_context: dict[str, tuple[Context, list[Target]]] = {}
+    by_context: dict[str, list[Target]] = {}
     left_out: list[LeftOut] = []
     rows: dict[str, int] = {}
     for row in read_rows(candidates, encoding=encoding, fields=fields):
+        target: Target | None = None
         try:
             if isinstance(row, InputError):
                 raise row
             target = target_from_row(row)
-            if known is not None and target.context_id not in known:
-                raise _refused(row, f"its context {target.context_id!r} is not in the file of contexts")
-            context = context_from_row(row) if known is None else known[target.context_id]
-            first, texts = by_context.setdefault(target.context_id, (context, []))
-            if context != first:
-                raise _refused(row, f"context {context.id!r} has another text, facts or references in an earlier row")
+            if contexts is None:
+                add_context(known, row)
+            elif target.context_id not in known:
+                seen = f"its context {target.context_id!r} is not in the file of contexts"
+                raise row_error(row, "id", target.id, seen, "Mend or remove the row")
             if rows.setdefault(target.id, row.number) != row.number:
-                raise _refused(row, f"target id {target.id!r} was already used by row {rows[target.id]}")
-            texts.append(target)
+                seen = f"target id {target.id!r} was already used by row {rows[target.id]}"
+                raise row_error(row, "id", target.id, seen, "Mend or remove the row")
+            by_context.setdefault(target.context_id, []).append(target)
         except InputError as error:
-            about = vars(error)
+            about = vars(error) | ({"id": target.id, "context_id": target.context_id} if target else {})
             names = {name: about[name] for name in GROUPS if name in about}
             left_out.append(LeftOut({"id": about.get("id", f"row {about.get('row')}"), **names}, str(error)))
     problems = []
-    for context, texts in by_context.values():
+    for context, texts in ((known[name], texts) for name, texts in by_context.items()):
         for attribute in attributes:
             if len(texts) > 1:
                 ids, shown = zip(*((target.id, target.text) for target in texts), strict=True)
@@ -134,11 +135,6 @@ def read_problems(
                 reason = "it is the only candidate of its context, expected at least 2 to compare"
                 left_out.append(LeftOut(names, reason))
     return problems, left_out
-
-
-def _refused(row: Row, seen: str) -> InputError:
-    known = target_names(row)
-    return row_error(row, "id", known["id"], seen, "Mend or remove the row", **known)
 
 
 @dataclass(frozen=True, slots=True)

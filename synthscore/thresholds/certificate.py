@@ -140,7 +140,8 @@ class Certificate(Rule):
     """Keeps from `keep_from` up, drops below `drop_below`; between them it is unsure. A rule, made by `calibrate`.
 
     signature : of the scores that were labelled; with others nothing is promised (`check`)
-    confidence : probability, over draws of the labelled texts, that all guarantees hold of texts drawn like them
+    confidence : probability, over draws of the labelled texts, that no certificate is given or all its guarantees hold,
+        of texts drawn like them: of the one that several draws, or settings, have given, nothing is promised
     seen, judge : what drift is told by (`watch`); judge : fitted to the labelled texts' verdicts, None without them
     """
 
@@ -157,8 +158,13 @@ class Certificate(Rule):
 
     def __post_init__(self) -> None:
         level = 1 - (1 - self.confidence) / max(len(self.certified), 1)
-        follows = 0 < self.confidence < 1 and all(
-            math.isclose(each.level, level) and each.n <= self.n_rows for each in self.certified
+        n_bad, n_scored = self.n_rows - self.n_good, self.n_rows - self.n_unscored
+        seen = {"precision": range(n_scored + 1), "recall": (self.n_good,), "fpr": (n_bad,)}
+        follows = (
+            0 < self.confidence < 1
+            and self.n_good > 0 < n_bad
+            and self.n_unscored >= 0
+            and all(math.isclose(each.level, level) and each.n in seen[each.guarantee.kind] for each in self.certified)
         )
         if not follows or not self.certified or (self.keep_from, self.drop_below) != thresholds_of(self.certified):
             raise CertificateError(

@@ -177,6 +177,27 @@ def test_ratings_without_a_score_are_counted_and_the_others_are_used(files, caps
     assert "scores: 2 scores of 24 missing" in capsys.readouterr().out
 
 
+def test_rows_that_rest_on_different_texts_say_on_how_many(files, capsys):
+    write("scores.jsonl", *[row for row in score_rows() if row["id"] != "c1-0"])
+    evaluate(*FILES, "--methods", "length")
+    rows = {line.split()[0]: line.split()[-1] for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert (rows["scores"], rows["length"]) == ("91.7%", "100.0%")
+    evaluate("--human", "ratings.jsonl", "--methods", "length,overlap")
+    assert "scored" not in capsys.readouterr().out
+
+
+def test_people_without_a_ceiling_and_methods_above_it_are_said(files, capsys):
+    apart = {"coherence": (0.5, -0.5, 0.2, -0.2), "fluency": (9, -9, 9, -9)}  # two people, about the same mean
+    rows = list(ratings_rows())
+    for k, row in enumerate(rows):
+        row["human"] = {name: [row["human"][name] + side * d[k % 4] for side in (-1, 1)] for name, d in apart.items()}
+    write("ratings.jsonl", *rows)
+    evaluate(*FILES)
+    out = capsys.readouterr().out
+    assert "people's ceiling, coherence: scores above it, interval and all: take it for no bound" in out
+    assert "people's ceiling, fluency: no ceiling: people agree less than by chance, with -0.600" in out
+
+
 def test_no_rating_with_a_score_is_an_error(files, capsys):
     write("scores.jsonl", {"id": "x", "attribute": "coherence", "score": 1.0})
     assert evaluate(*FILES) == 1

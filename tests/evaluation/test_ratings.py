@@ -118,6 +118,17 @@ def test_contexts_come_along():
     assert "context 'c' has another text" in Ratings.load([row, other]).left_out[0]
 
 
+def test_rows_of_a_context_may_name_references_of_their_own(tmp_path):
+    row = {"context_id": "c", "context": "Article.", "text": "T.", "human.c": 1}
+    named = {"person": [], "other": ["P.", "Q."], "model": ["P."], "silent": None}
+    ratings = Ratings.load([row | {"system": name, "references": own} for name, own in named.items()])
+    ratings.save(tmp_path / "ratings.jsonl")
+    for each in (ratings, Ratings.load(tmp_path / "ratings.jsonl")):
+        assert not each.left_out
+        assert each.contexts["c"].references == ("P.", "Q.")
+        assert [each.references(text) for text in each] == [(), ("P.", "Q."), ("P.",), ("P.", "Q.")]
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [

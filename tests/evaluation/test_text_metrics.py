@@ -225,6 +225,14 @@ def test_the_texts_of_whoever_wrote_the_references_are_unscored():
     assert all(isinstance(against, tuple) for against in reference_texts(ratings(*texts, contexts=contexts), own=True))
 
 
+def test_a_text_is_compared_with_the_references_of_its_own_row():
+    row = {"context_id": "c", "context": "Article.", "human.c": 1}
+    texts = {"one": ("the cat", ["the dog"]), "two": ("the dog", ["the cat"]), "model": ("the cat", ["the cat"])}
+    rows = [row | {"system": name, "text": text, "references": own} for name, (text, own) in texts.items()]
+    scores = method("rouge-1")(Ratings.load(rows), "c", Tools())
+    np.testing.assert_allclose(scores.values, [0.5, 0.5, 1.0])
+
+
 def test_without_references_the_error_says_what_to_do():
     made = of("The cat sat.", "A dog.", references=())
     with pytest.raises(MethodError, match=r"column references, or .* system=NAME\. Its systems: s0, s1"):

@@ -209,9 +209,15 @@ def test_an_id_with_two_different_contexts_is_an_error_of_the_later_row(tmp_path
     contexts, (error,) = read_contexts(path)
     assert [context.id for context in contexts] == ["c1", "c2"]
     assert (error.row, error.field, error.value, error.id) == (2, "context", "Another article.", "c1")
-    assert "context 'c1' already has another text (row 1)" in str(error)
-    _, (error,) = read_contexts([ROW, ROW | {"references": ["Another."]}])
-    assert (error.row, error.field) == (2, "references")
+    assert "context 'c1' has another text in an earlier row: 'An article.'" in str(error)
+    _, (error,) = read_contexts([ROW | {"facts": "A."}, ROW | {"facts": "B."}])
+    assert (error.row, error.field) == (2, "facts")
+
+
+def test_what_one_row_of_a_context_leaves_out_another_says_and_the_first_references_count():
+    rows = [ROW | {"references": []}, ROW | {"references": ["A."], "facts": "F."}, ROW | {"references": ["B."]}]
+    (context,), errors = read_contexts(rows)
+    assert (context.references, context.facts, errors) == (("A.",), "F.", [])
 
 
 @pytest.mark.parametrize(

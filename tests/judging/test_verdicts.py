@@ -240,7 +240,7 @@ def test_much_that_was_not_told_fails_the_pair_and_names_the_labels():
 
 def test_labels_that_can_be_no_answer_fail_for_that_reason():
     asked = told_in_part([0.001, 0.001, 0.001], {0: 0.0, 1: 0.0, 2: 0.0})
-    assert "have probability 0 together, expected at least 0.01" in asked.failures[0]
+    assert "tells no label: Better, Worse, Similar have probability 0.001 at most" in asked.failures[0]
 
 
 def test_slack_is_the_mean_over_the_questions_about_a_pair():

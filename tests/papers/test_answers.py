@@ -17,6 +17,7 @@ from synthscore.engines import open_engine
 from synthscore.errors import BenchmarkError, InputError
 from synthscore.evaluation.join import join
 from synthscore.evaluation.ratings import RatedText, Ratings
+from synthscore.io.write import write_rows
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
 from synthscore.store.file import Store
@@ -182,7 +183,7 @@ def score(system="a", value=4, method="rts", **changes):
 
 
 def test_scores_become_rows_that_join_with_ratings():
-    rows = score_rows([score("a", 4), score("b", 2.5), score("a", 3, repeat=1), score("a", 1, "mcq")], "rts")
+    rows = score_rows([score("a", 4), score("b", 2.5), score("a", 3, repeat=1), score("a", 1, "mcq")], "method:rts")
     assert [(row["id"], row["score"], row["n_repeats"]) for row in rows] == [("c1/a", 3.5, 2), ("c1/b", 2.5, 1)]
     joined = join(RATINGS, rows)
     np.testing.assert_array_equal(joined.scores["coherence"].values, [3.5, 2.5, np.nan, np.nan])
@@ -190,14 +191,36 @@ def test_scores_become_rows_that_join_with_ratings():
 
 
 def test_scores_of_several_methods_are_an_error_that_lists_them():
-    with pytest.raises(InputError, match="scores of 2 judges and methods: J/rts, J/mcq; expected one"):
+    with pytest.raises(InputError, match=r"2 judges, prompts and methods, expected one:\n  model:J.*rts.*\n  .*mcq"):
         score_rows([score(), score(method="mcq")])
-    with pytest.raises(InputError, match="scores of method 'x' of 0 judges and methods: none"):
+    with pytest.raises(
+        InputError, match=r"scores whose signature contains 'x' of 0 judges, prompts and methods.* none"
+    ):
         score_rows([score()], "x")
     with pytest.raises(InputError, match="kind is 'pairwise', expected score"):
         score_rows([pairwise()])
-    with pytest.raises(InputError, match="score is None, expected a number"):
-        score_rows([score(value=None)])
+
+
+def test_judges_and_prompts_are_told_apart_and_prompts_are_not_averaged():
+    rows = [score(value=k, judge=judge, prompt_index=k) for judge in "JK" for k in (1, 2)]
+    with pytest.raises(InputError, match="scores of 4 judges, prompts and methods"):
+        score_rows(rows)
+    (row,) = score_rows(rows, "model:K|prompt:theirs/2")
+    assert (row["score"], row["n_repeats"]) == (2, 1)
+
+
+def test_a_text_whose_score_cannot_be_read_is_unscored_and_the_others_are_scored():
+    rows = score_rows([score("a", None), score("b", 2), score("c", 3), score("c", "?")])
+    assert [(row["score"], row["status"]) for row in rows] == [(None, "unscored"), (2, "ok"), (3, "partial")]
+    assert "score is None, expected a number" in rows[0]["reason"]
+
+
+def test_published_scores_become_rows_on_the_command_line(tmp_path, capsys):
+    write_rows([score("a", 4), score("a", 1, "mcq"), score("b", None)], tmp_path / "published.jsonl")
+    file = str(tmp_path / "scores.jsonl")
+    assert main(["scores", str(tmp_path / "published.jsonl"), "method:rts", "-o", file]) == 3
+    assert "2 scores, 1 partial or unscored; model:J|prompt:theirs|method:rts" in capsys.readouterr().err
+    assert join(RATINGS, file).scores["coherence"].values[0] == 4
 
 
 # ------------------------------------------------------------------------------------------------- the command
@@ -330,7 +353,8 @@ def test_the_positions_of_chatgpts_choices_come_back(store):
 @pytest.mark.parametrize("method", ["rts", "altrts", "mcq", "altmcq", "stareval"])
 def test_chatgpts_scores_join_with_the_ratings_of_12_systems(method):
     ratings = load_benchmark("summeval", SHARED)
-    joined = join(ratings, score_rows(SHARED / "judge_outputs" / "summeval_scores_chatgpt.jsonl.gz", method))
+    file = SHARED / "judge_outputs" / "summeval_scores_chatgpt.jsonl.gz"
+    joined = join(ratings, score_rows(file, f"method:{method}"))
     assert not joined.unmatched
     assert not joined.errors
     for attribute in ratings.attributes:

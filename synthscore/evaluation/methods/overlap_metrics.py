@@ -108,16 +108,17 @@ def reference_texts(
         two or more, have the words of a reference of their context
     raises : MethodError where no context has a reference, or no text is of `system`
     """
-    known: dict[str, tuple[str, ...]] = defaultdict(tuple)
     if system:
+        theirs: dict[str, tuple[str, ...]] = defaultdict(tuple)
         for text in ratings:
             if text.system == system and not blank(text.text):
-                known[text.context_id] += (text.text,)
+                theirs[text.context_id] += (text.text,)
+        known = [theirs[text.context_id] for text in ratings]
         authors, source = {system}, f"text by {system!r}"
     else:
-        known.update({name: context.references for name, context in ratings.contexts.items()})
+        known = [ratings.references(text) for text in ratings]
         authors, source = _authors(ratings, known), "reference"
-    if not any(known.values()):
+    if not any(known):
         systems = f"Its systems: {', '.join(sorted(set(ratings.systems)))}"
         raise MethodError(
             f"cannot take the texts of {system!r} as references: {ratings.name} has none. {systems}"
@@ -127,24 +128,24 @@ def reference_texts(
             system=system,
         )
 
-    def found(text: RatedText) -> tuple[str, ...] | str:
+    def found(text: RatedText, known: tuple[str, ...]) -> tuple[str, ...] | str:
         if text.system in authors and not own:
             return f"the texts of {text.system!r} are references; with own=yes they are compared with themselves"
-        if not known[text.context_id]:
+        if not known:
             return f"its context {text.context_id!r} has no {source} to compare it with"
         if blank(text.text):
             return "the text is empty"
-        return known[text.context_id] if references == "all" else known[text.context_id][:1]
+        return known if references == "all" else known[:1]
 
-    return [found(text) for text in ratings]
+    return [found(text, its) for text, its in zip(ratings, known, strict=True)]
 
 
-def _authors(ratings: Ratings, known: Mapping[str, tuple[str, ...]]) -> set[str]:
-    """The systems all of whose texts, two or more, have the words of a reference of their context."""
+def _authors(ratings: Ratings, known: Sequence[tuple[str, ...]]) -> set[str]:
+    """The systems all of whose texts, two or more, have the words of one of their references. known : of each text"""
     words = WORDS["letters"]
     is_reference: dict[str, list[bool]] = defaultdict(list)
-    for text in ratings:
-        theirs = [words(reference.lower()) for reference in known.get(text.context_id, ())]
+    for text, references in zip(ratings, known, strict=True):
+        theirs = [words(reference.lower()) for reference in references]
         is_reference[text.system].append(words(text.text.lower()) in theirs)
     return {system for system, found in is_reference.items() if len(found) > 1 and all(found)}
 

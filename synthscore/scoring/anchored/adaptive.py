@@ -180,17 +180,21 @@ class _Known:
         lengths: Lengths | None,
     ) -> None:
         self.judge = judge
+        by = np.exp(posterior.sharpness)[:, None]
         difference = posterior.mean[:, None] - posterior.rungs
         if lengths is not None and judge.length_effect is not None:
             difference = difference + judge.length_effect * (lengths[1][:, None] - lengths[0])
+        difference = (by * difference)[:, None]  # in rungs of the median context
+        by = by[:, None]
         signs = np.array([1.0, -1.0])[: answered.shape[1], None]
-        known = np.where(answered, information(judge, difference[:, None], signs, None), 0.0).sum(axis=1)
+        known = np.where(answered, by**2 * information(judge, difference, signs, None), 0.0).sum(axis=1)
         n = precision.shape[-1]
         prior = np.zeros((len(precision), n + 1, n + 1))
         prior[:, 0, 0], prior[:, 1:, 1:] = judge.text_sd**-2.0, precision
         self.precision = _with(prior, known)
         self.cov = _inverse(self.precision)
-        self.info = information(judge, difference[:, None], signs, _of_differences(self.cov)[:, None])
+        unsure = by**2 * _of_differences(self.cov)[:, None]
+        self.info = by**2 * information(judge, difference, signs, unsure)
 
     def to_come(self, left: BoolArray) -> FloatArray:
         """Stop.to_come: by as much as the variance falls, the mean moves (law of total variance)."""

@@ -175,7 +175,7 @@ class Watch:
         posterior, differences = solve(answers, wide)
         for _ in range(_REWEIGHTED):
             posterior, differences = solve(answers, wide, posterior)
-        expected = wide.probs(log_odds(answers, wide, posterior.rungs, posterior.mean))
+        expected = wide.probs(log_odds(answers, wide, posterior.rungs, posterior.mean, posterior.sharpness))
         var = variance(expected)
         weight, residual = wide.weight(expected), answers.margin - (expected[:, 0] - expected[:, 1]) / 2
 

@@ -13,10 +13,13 @@ import numpy as np
 from ...types import FloatArray
 from .model import Answers, JudgeModel, Posterior, variance
 from .positions import log_odds, positions, solve
+from .sharpness import Lengths, share, sharpness
 
 _ROUNDS = 300
 _TOLERANCE = 1e-4
+_CALM = 10.0  # rounds, half of those after which the weights of answers change by less and less
 _LEAST_STRETCH = 0.05  # below: the judge sees the rungs upside down
+_CLEAR = 2.0  # standard errors by which answers must favour higher rungs
 _LEAST_NATS = 0.2  # between the worst and the best rung, or it sees them as one
 _MOST_ANSWERS = 50_000
 _FEW_LADDERS, _FEW_TARGETS, _FEW_ANSWERS = 2.0, 2.0, 20.0  # how many of each the priors of the variances count as
@@ -93,23 +96,111 @@ def _fit(answers: Answers) -> JudgeModel:
         converged=False,
         length_effect=None if answers.rung_length is None else 0.0,
     )
+    if not _rises(answers):
+        return replace(judge, rungs_rise=False)
     posterior: Posterior | None = None
-    for _ in range(_ROUNDS):
-        posterior, differences = solve(answers, judge, posterior)
+    start: Posterior | None = None
+    told: FloatArray | None = None  # sharpness of the judge on each context; None: it is not yet told from stretch
+    for turn in range(_ROUNDS):
         before = judge
+        posterior, differences = solve(answers, judge, start, judge.prior(answers.n_ladders, answers.n_targets, told))
         judge = _answering(answers, judge, posterior, differences)
         judge = _noise(answers, judge, posterior, differences)
         stretch = _stretch(posterior)
         if stretch < _LEAST_STRETCH or judge.discrimination * stretch * (n - 1) < _LEAST_NATS:
-            judge = replace(judge, rungs_rise=False)
-            break
+            return replace(judge, rungs_rise=False)
         judge, posterior = _gauge(judge, posterior, stretch)
         judge, posterior = _length(answers, judge, posterior)
-        judge = _spreads(answers, judge, posterior)
+        judge = _spreads(judge, posterior)
+        if told is not None:
+            judge = replace(judge, rung_sd=(judge.rung_sd[0], before.rung_sd[1], judge.rung_sd[2]))
         if _change(before, judge) < _TOLERANCE and posterior.settled.all():
-            judge = replace(judge, converged=True)
-            break
-    return _contexts(judge)
+            if told is not None:
+                judge = replace(judge, converged=True)
+                break
+            judge, told = _sharpness(answers, judge, posterior)
+        start = posterior if start is None else _between(start, posterior, min(0.5, _CALM / (turn + 1)))
+    assert posterior is not None
+    return replace(_contexts(judge), bias_sd=_bias_sd(answers, judge, posterior))
+
+
+def _rises(answers: Answers) -> bool:
+    """Whether answers favour higher rungs by more than twice the error of that: of their noise, and of ladders.
+
+    By least squares, of the margin on the rung's level, with a constant for each target in each order, and each ladder.
+    """
+    n_ladders = answers.n_ladders
+    of_rungs = answers.first < answers.n_rungs
+    asked: FloatArray = np.where(of_rungs, answers.sign, 1.0)
+    up: FloatArray = asked * (np.where(of_rungs, answers.first, 0) - answers.second)
+    group = np.where(of_rungs, answers.ladder, n_ladders + 2 * (answers.first - answers.n_rungs) + (answers.sign > 0))
+    count = np.maximum(np.bincount(group), 1)
+    up, margin = (values - (np.bincount(group, values) / count)[group] for values in (up, asked * answers.margin))
+    size = up @ up
+    if not size:
+        return False
+    rise = (up @ margin) / size
+    left = margin - rise * up
+    free = max(len(left) - len(np.unique(group)) - 1, 0)
+    typical = _NOISE / 5 + _SPREAD / 25  # of one answer, of variance 1/5
+    by_answers = (left @ left + typical) / (free + 1) * size
+    by_ladders = (np.bincount(answers.ladder, up * left) ** 2).sum()
+    return bool(rise * size > _CLEAR * np.sqrt(max(by_answers, by_ladders)))
+
+
+def _between(one: Posterior, other: Posterior, part: float) -> Posterior:
+    """Answers weigh what they do part of the way to a round's positions: at these, rounds may go back and forth."""
+    rungs, mean = one.rungs + part * (other.rungs - one.rungs), one.mean + part * (other.mean - one.mean)
+    return replace(other, rungs=rungs, mean=mean)
+
+
+def _sharpness(answers: Answers, judge: JudgeModel, posterior: Posterior) -> tuple[JudgeModel, FloatArray]:
+    """What ladders were given as length is shared between them and the judge's sharpness; and that of each context."""
+    lengths = Lengths.of(answers, posterior, judge)
+    (shift, _, uneven), shared = judge.rung_sd, share(lengths, _RUNG_SD[1], _FEW_LADDERS)
+    judge = replace(
+        judge,
+        rung_sd=(shift, shared.stretch, uneven),
+        sharpness_sd=shared.sharpness,
+        spread_sd=shared.spread,
+        sharpness_told=shared.told,
+    )
+    return judge, sharpness(lengths, judge)[0]
+
+
+def _bias_sd(answers: Answers, judge: JudgeModel, posterior: Posterior) -> float:
+    """By how much the bias differs between texts, as rungs show it that are asked about, nats.
+
+    What is off in the answers on two rungs, each asked about once, is summed: where they stand goes out, and the bias
+    of both texts is left. Two sums that share a rung have its bias in common; those that do not, what is the context's.
+    """
+    n = answers.n_rungs
+    some = answers.take(answers.first < n)
+    probs = judge.probs(_log_odds(some, judge, posterior))
+    var = np.maximum(variance(probs), 1e-12)
+    off = some.sign * (some.margin - (probs[:, 0] - probs[:, 1]) / 2) / var
+    known = var / (judge.noise + judge.spread * var)
+    about, other = np.where(some.sign > 0, (some.first, some.second), (some.second, some.first))
+    place, shape = (some.ladder * n + about) * n + other, (answers.n_ladders, n, n)
+    weight, sums = (np.bincount(place, each, np.prod(shape)).reshape(shape) for each in (known, known * off))
+    unsure = 1 / np.maximum(weight, 1e-300)
+    mean = sums * unsure
+    both = np.where((weight > 0) & (weight.swapaxes(1, 2) > 0), 1 / (unsure + unsure.swapaxes(1, 2)), 0.0)
+    (shared, apart), (n_shared, n_apart) = _products(both * (mean + mean.swapaxes(1, 2))), _products(both)
+    least = 1e-9 * (both**2).sum()  # what rounding leaves where no two pairs share a rung, or none is apart
+    of_texts = shared / n_shared if n_shared > least else 0.0
+    of_contexts = max(apart / n_apart, 0.0) if n_apart > least else 0.0
+    return float(np.sqrt(max(of_texts - 0.75 * of_contexts, 0.0)))  # one has 4 times what contexts differ by
+
+
+def _products(values: FloatArray) -> tuple[float, float]:
+    """Of the pairs of each ladder: sums of products of two that share a rung, and of two that do not.
+
+    values : of pairs, shape (n_ladders, N, N), symmetric, 0 on the diagonal
+    """
+    squares = (values**2).sum()
+    sharing = (values.sum(axis=2) ** 2).sum() - squares
+    return float(sharing), float(((values.sum(axis=(1, 2)) / 2) ** 2).sum() - squares / 2 - sharing)
 
 
 def _contexts(judge: JudgeModel) -> JudgeModel:
@@ -133,11 +224,11 @@ def _tells_bias(answers: Answers) -> FloatArray:
 
 def _answering(answers: Answers, judge: JudgeModel, posterior: Posterior, differences: FloatArray) -> JudgeModel:
     """Discrimination, bias and ties that make the answers most probable, on average over the posterior."""
-    expected = judge.probs(log_odds(answers, judge, posterior.rungs, posterior.mean))
+    expected = judge.probs(_log_odds(answers, judge, posterior))
     sign, weight = answers.sign[:, None], judge.weight(expected)[:, None] * _WEIGHTS
     tells = _tells_bias(answers)[:, None] * sign
     bare = replace(judge, discrimination=1.0, position_bias=0.0)
-    x = log_odds(answers, bare, posterior.rungs, posterior.mean)[:, None] + np.sqrt(differences)[:, None] * _NODES
+    x = _log_odds(answers, bare, posterior)[:, None] + np.sqrt(differences)[:, None] * _NODES
     margin, similar = answers.margin[:, None], answers.probs[:, 2][:, None]
     free = np.array([True, judge.bias_known, np.isfinite(judge.log_tie)])
     values = np.array([judge.discrimination, judge.position_bias, judge.log_tie])
@@ -165,11 +256,15 @@ def _answering(answers: Answers, judge: JudgeModel, posterior: Posterior, differ
     return replace(judge, discrimination=float(values[0]), position_bias=float(values[1]), log_tie=float(values[2]))
 
 
+def _log_odds(answers: Answers, judge: JudgeModel, posterior: Posterior) -> FloatArray:
+    return log_odds(answers, judge, posterior.rungs, posterior.mean, posterior.sharpness)
+
+
 def _noise(answers: Answers, judge: JudgeModel, posterior: Posterior, differences: FloatArray) -> JudgeModel:
     """How far answers lie from what the positions say: squared residuals ~ noise * V + spread * V^2."""
     from scipy.optimize import nnls
 
-    probs = judge.probs(log_odds(answers, judge, posterior.rungs, posterior.mean))
+    probs = judge.probs(_log_odds(answers, judge, posterior))
     var = np.maximum(variance(probs), 1e-12)
     residual = answers.margin - (probs[:, 0] - probs[:, 1]) / 2
     # The positions are fitted to these very answers: what they hide of the residual is their own variance.
@@ -204,7 +299,7 @@ def _gauge(judge: JudgeModel, posterior: Posterior, stretch: float) -> tuple[Jud
     return replace(judge, discrimination=judge.discrimination * stretch, length_effect=length), moved
 
 
-def _spreads(answers: Answers, judge: JudgeModel, posterior: Posterior) -> JudgeModel:
+def _spreads(judge: JudgeModel, posterior: Posterior) -> JudgeModel:
     """Variances of rungs and targets: of their positions, and what is not known of these."""
     n, unit = judge.n_rungs, (judge.n_rungs - 1) / 4
     level = np.arange(n) - (n - 1) / 2

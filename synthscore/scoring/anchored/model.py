@@ -90,9 +90,13 @@ class JudgeModel:
     bias_known : False where the questions could not tell the bias, which then counts as 0
     converged : whether the last round changed no parameter by more than 1e-4, and all positions came to rest
     context_sd : by how much the texts of a context, all of them, are better or worse than those of others, in rungs
+    sharpness_sd : by how much the log of the discrimination differs between contexts
+    spread_sd : by how much the log of target_sd differs between contexts
+    sharpness_told : how far texts have told sharp contexts from long ladders: 0, not at all (half each), to 1
+    bias_sd : by how much the position bias differs between texts, nats; told by rungs, of ladders of three or more
     length_effect, length_stderr : by how many rungs a text seems better if it is twice as long; None: not in the model
-    rungs_rise : False where the judge sees the median ladder upside down, or all its rungs alike: positions by such a
-        judge mean nothing, and fitting stopped there
+    rungs_rise : False where the judge sees the median ladder upside down, or its rungs as alike as by chance: positions
+        by such a judge mean nothing, and fitting stopped there
     """
 
     n_rungs: int
@@ -111,6 +115,10 @@ class JudgeModel:
     converged: bool = True
     rungs_rise: bool = True
     context_sd: float = 0.0
+    sharpness_sd: float = 0.0
+    spread_sd: float = 0.0
+    sharpness_told: float = 0.0
+    bias_sd: float = 0.0
     length_effect: float | None = None
     length_stderr: float | None = None
 
@@ -118,6 +126,12 @@ class JudgeModel:
     def text_sd(self) -> float:
         """Of a text of which nothing is known, its context's other texts included."""
         return math.hypot(self.target_sd, self.context_sd)
+
+    @property
+    def alike(self) -> JudgeModel:
+        """A judge that is as sharp on all contexts; what contexts differ by is in the stretch of their ladders."""
+        shift, stretch, uneven = self.rung_sd
+        return replace(self, rung_sd=(shift, math.hypot(stretch, self.sharpness_sd), uneven), sharpness_sd=0.0)
 
     def probs(self, d: FloatArray) -> FloatArray:
         """P(better, worse, similar), shape (*d.shape, 3). d : log-odds of better against worse"""
@@ -142,7 +156,7 @@ class JudgeModel:
         precision: FloatArray = np.linalg.inv(covariance).astype(np.float64)
         return precision
 
-    def prior(self, n_ladders: int, n_targets: int) -> Prior:
+    def prior(self, n_ladders: int, n_targets: int, sharpness: FloatArray | None = None) -> Prior:
         """What is known of ladders and targets before any answer."""
         n = self.n_rungs
         level = np.arange(1.0, n + 1)
@@ -150,12 +164,14 @@ class JudgeModel:
             np.broadcast_to(level, (n_ladders, n)),
             np.broadcast_to(self.rung_precision(), (n_ladders, n, n)),
             np.full(n_targets, self.target_mean),
+            np.zeros(n_ladders) if sharpness is None else sharpness,
+            np.full(n_ladders, self.sharpness_sd),
         )
 
     def scale_variance(self, x: FloatArray) -> FloatArray:
         """How uncertain the scale itself is at positions x, rungs squared: it is that of the median of n_ladders."""
         shift, stretch, _ = self.rung_sd
-        variance: FloatArray = (shift**2 + (stretch * (x - (self.n_rungs + 1) / 2)) ** 2) * math.pi / 2
+        variance: FloatArray = (shift**2 + stretch**2 * (x - (self.n_rungs + 1) / 2) ** 2) * math.pi / 2
         return variance / max(self.n_ladders, 1)
 
     def to_dict(self) -> dict[str, Any]:
@@ -175,11 +191,14 @@ class Prior:
 
     rungs, precision : float64, shape (n_ladders, N) and (n_ladders, N, N); mean and inverse covariance
     targets : float64, shape (n_targets,); means, each with the deviation JudgeModel.target_sd
+    sharpness, sharpness_sd : float64, shape (n_ladders,); log of how much sharper the judge is on this context
     """
 
     rungs: FloatArray
     precision: FloatArray
     targets: FloatArray
+    sharpness: FloatArray
+    sharpness_sd: FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,6 +210,7 @@ class Posterior:
     n_answers : int64, shape (n_targets,); answers about each target. 0: mean and sd say no more than target_mean, _sd
     settled : bool, shape (n_ladders,); False where the positions of a ladder and its targets still moved when the steps
         ran out
+    sharpness, sharpness_sd : float64, shape (n_ladders,); as in Prior
     """
 
     mean: FloatArray
@@ -199,6 +219,8 @@ class Posterior:
     rung_cov: FloatArray
     n_answers: IntArray
     settled: BoolArray
+    sharpness: FloatArray
+    sharpness_sd: FloatArray
 
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
         """The central interval of this probability."""

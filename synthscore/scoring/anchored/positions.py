@@ -16,6 +16,7 @@ import numpy as np
 
 from ...types import BoolArray, FloatArray, IntArray
 from .model import Answers, JudgeModel, Posterior, Prior, variance
+from .sharpness import Lengths, sharpness
 
 _STEP = 2.0  # nats by which a Newton step may change a log-odds
 _STEPS = 100
@@ -33,22 +34,36 @@ def positions(answers: Answers, judge: JudgeModel, prior: Prior | None = None) -
     shift, stretch, uneven = judge.rung_sd
     if prior is None:  # answers tell only where ladders and texts stand to each other: that is found first
         together = replace(judge, rung_sd=(math.hypot(shift, judge.context_sd), stretch, uneven), context_sd=0.0)
+        prior = together.prior(answers.n_ladders, answers.n_targets)
+        if judge.sharpness_sd:
+            alike = together.alike
+            found, _ = _at_rest(answers, alike, alike.prior(answers.n_ladders, answers.n_targets))
+            told, unsure = sharpness(Lengths.of(answers, found, alike), judge)
+            prior = replace(prior, sharpness=told, sharpness_sd=unsure)
+        posterior, search = _at_rest(answers, together, prior)
+        if judge.context_sd:
+            posterior = _shared_out(posterior, search.shared, answers, judge, together)
     else:  # each ladder has one text
-        together = replace(judge, target_sd=judge.text_sd, context_sd=0.0)
-    search = _Search(answers, together, None, prior)
-    search.climb(judge.weight(answers.probs))  # where that stops short, reweighting goes on, and tells
-    moving = np.ones(answers.n_ladders, dtype=bool)
-    for _ in range(_REWEIGHTED):
-        moving &= search.step(search.weight(), moving) >= _SETTLED
-        if not moving.any():
-            break
-    posterior, _ = search.result(search.weight(), ~moving)
-    if prior is None and judge.context_sd:
-        posterior = _shared_out(posterior, search.shared, answers, judge, together)
+        posterior, search = _at_rest(answers, replace(judge, target_sd=judge.text_sd, context_sd=0.0), prior)
     variance = posterior.sd**2 + judge.scale_variance(posterior.mean)
+    unsure = posterior.sharpness_sd[answers.target_ladder]
+    variance += (unsure * (posterior.mean - (judge.n_rungs + 1) / 2)) ** 2 + (judge.bias_sd * search.lean) ** 2
     if answers.target_length is not None:
         variance = variance + (answers.target_length * (judge.length_stderr or 0.0)) ** 2
     return replace(posterior, sd=np.sqrt(variance))
+
+
+def _at_rest(answers: Answers, judge: JudgeModel, prior: Prior) -> tuple[Posterior, _Search]:
+    search = _Search(answers, judge, None, prior)
+    search.climb(judge.weight(answers.probs))  # where that stops short, reweighting goes on, and tells
+    moving = np.ones(answers.n_ladders, dtype=bool)
+    last = np.full(answers.n_ladders, np.inf)
+    for _ in range(_REWEIGHTED):
+        last = search.step(search.weight(), moving, last)
+        moving &= last >= _SETTLED
+        if not moving.any():
+            break
+    return search.result(search.weight(), ~moving)[0], search
 
 
 def _shared_out(
@@ -98,13 +113,14 @@ class _Search:
     def __init__(self, answers: Answers, judge: JudgeModel, start: Posterior | None, prior: Prior | None) -> None:
         self.answers, self.judge = answers, judge
         self.prior = prior or judge.prior(answers.n_ladders, answers.n_targets)
+        self.sharp = judge.discrimination * np.exp(self.prior.sharpness)  # nats a rung, of each ladder
         self.rungs = (self.prior.rungs if start is None else start.rungs).copy()
         self.targets = (self.prior.targets if start is None else start.mean).copy()
         self.about = answers.first >= answers.n_rungs  # which answers are about a target; others are about rungs alone
         self.target = answers.first[self.about] - answers.n_rungs
 
     def probs(self) -> FloatArray:
-        return self.judge.probs(log_odds(self.answers, self.judge, self.rungs, self.targets))
+        return self.judge.probs(log_odds(self.answers, self.judge, self.rungs, self.targets, self.prior.sharpness))
 
     def weight(self) -> FloatArray:
         """Of each answer, at the positions as they are."""
@@ -115,12 +131,14 @@ class _Search:
         """Newton's step of rungs and targets. Its system is kept for `result`."""
         answers, about, target, n = self.answers, self.about, self.target, self.answers.n_rungs
         ladders, n_targets, size = answers.target_ladder, answers.n_targets, answers.n_ladders * n
-        probs, a, prior = self.probs(), self.judge.discrimination, self.judge.target_sd**-2.0
+        probs, a, prior = self.probs(), self.sharp[answers.ladder], self.judge.target_sd**-2.0
         # First and minus second derivative of each answer by x_first - x_second.
         push = weight * a * (answers.margin - (probs[:, 0] - probs[:, 1]) / 2)
         pull = weight * a**2 * variance(probs)
         grad_targets = np.bincount(target, push[about], n_targets) - prior * (self.targets - self.prior.targets)
         self.own = np.bincount(target, pull[about], n_targets) + prior
+        lean = pull / a * answers.sign  # rungs by which a bias of one nat moves the target: 0 in both orders, all but
+        self.lean = np.bincount(target, lean[about], n_targets) / self.own
         cross = np.bincount(target * n + answers.second[about], pull[about], n_targets * n).reshape(n_targets, n)
         place = answers.ladder * n + answers.second
         grad = np.bincount(place[about], -push[about], size).astype(np.float64)  # of no answers: integers
@@ -142,12 +160,16 @@ class _Search:
         step_targets = grad_targets / self.own + (self.ratio * step_rungs[ladders]).sum(axis=1)
         return step_rungs, step_targets
 
-    def step(self, weight: FloatArray, moving: BoolArray) -> FloatArray:
-        """One step of the ladders that move; how far it is from done, rungs, shape (n_ladders,)."""
+    def step(self, weight: FloatArray, moving: BoolArray, last: FloatArray | float = np.inf) -> FloatArray:
+        """One step of the ladders that move; how far it is from done, rungs, shape (n_ladders,).
+
+        last : what the last step returned; where this one is hardly less, new weights turn it round: half of it is made
+        """
         step_rungs, step_targets = self.newton(weight)
         largest: FloatArray = np.abs(step_rungs).max(axis=1)
         np.maximum.at(largest, self.answers.target_ladder, np.abs(step_targets))
-        scale = moving * np.minimum(1.0, _STEP / self.judge.discrimination / np.maximum(largest, 1e-300))
+        scale = moving * np.minimum(1.0, _STEP / self.sharp / np.maximum(largest, 1e-300))
+        scale = np.where(largest > last / 2, scale / 2, scale)
         self.rungs += scale[:, None] * step_rungs
         self.targets += scale[self.answers.target_ladder] * step_targets
         return largest
@@ -175,11 +197,22 @@ class _Search:
         ladder, first, second = ladder[plain], first[plain], second[plain]
         differences[plain] = cov[ladder, first, first] + cov[ladder, second, second] - 2 * cov[ladder, first, second]
         n_answers: IntArray = np.bincount(self.target, minlength=answers.n_targets)
-        posterior = Posterior(self.targets, np.sqrt(variances), self.rungs, cov, n_answers, settled)
+        posterior = Posterior(
+            self.targets,
+            np.sqrt(variances),
+            self.rungs,
+            cov,
+            n_answers,
+            settled,
+            self.prior.sharpness,
+            self.prior.sharpness_sd,
+        )
         return posterior, np.maximum(differences, 0.0)
 
 
-def log_odds(answers: Answers, judge: JudgeModel, rungs: FloatArray, targets: FloatArray) -> FloatArray:
+def log_odds(
+    answers: Answers, judge: JudgeModel, rungs: FloatArray, targets: FloatArray, sharpness: FloatArray
+) -> FloatArray:
     """d of each answer, nats."""
     if judge.length_effect is not None:
         assert answers.rung_length is not None
@@ -191,7 +224,9 @@ def log_odds(answers: Answers, judge: JudgeModel, rungs: FloatArray, targets: Fl
     if not is_rung.all():
         first = np.where(is_rung, first, targets[np.where(is_rung, 0, answers.first - answers.n_rungs)])
     difference = first - rungs[answers.ladder, answers.second]
-    d: FloatArray = judge.discrimination * difference + judge.position_bias * answers.sign
+    d: FloatArray = (
+        judge.discrimination * np.exp(sharpness)[answers.ladder] * difference + judge.position_bias * answers.sign
+    )
     return d
 
 

@@ -9,7 +9,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,11 +52,14 @@ class Anchors:
     """Where the rungs of one ladder stand.
 
     mean, cov : float64, shape (N,) and (N, N), rungs of the scale. ladder : Ladder.hash of what was placed, or ""
+    sharpness, sharpness_sd : as in Prior, of this context
     """
 
     mean: FloatArray
     cov: FloatArray
     ladder: str = ""
+    sharpness: float = 0.0
+    sharpness_sd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,8 +89,8 @@ class Scale:
             return ""
         return (
             f"the judge does not see the ladders rise: over {self.judge.n_ladders} ladders of {self.n_rungs} rungs, "
-            "its answers put them upside down, or all rungs at one place, so that they are no scale. Look at the "
-            "ladders, take another judge, or --scoring paper"
+            "its answers put them upside down, or higher rungs ahead by no more than chance or 0.2 nats, so that they "
+            "are no scale. Look at the ladders, take another judge, or --scoring paper"
         )
 
     @property
@@ -138,16 +141,19 @@ class Scale:
 
     def prior(self, contexts: Sequence[str]) -> Prior:
         """Of targets, each with a ladder of its own."""
+        n = self.n_rungs
         unknown = self.judge.prior(1, len(contexts))
-        places = {name: place for place, name in enumerate(dict.fromkeys(contexts))}
-        rungs = np.repeat(unknown.rungs, len(places), axis=0)
-        precision = np.repeat(unknown.precision, len(places), axis=0)
-        for name, place in places.items():
-            if name in self.ladders:
-                rungs[place] = self.ladders[name].mean
-                precision[place] = np.linalg.inv(self.ladders[name].cov)
+        none = Anchors(
+            unknown.rungs[0], np.linalg.inv(unknown.precision[0]), sharpness_sd=float(unknown.sharpness_sd[0])
+        )
+        names = list(dict.fromkeys(contexts))
+        places = {name: place for place, name in enumerate(names)}
+        known = [self.ladders.get(name, none) for name in names]
         at = np.array([places[name] for name in contexts], dtype=np.int64)
-        return Prior(rungs[at], precision[at], unknown.targets)
+        rungs = np.array([each.mean for each in known]).reshape(-1, n)
+        precision = np.linalg.inv(np.array([each.cov for each in known]).reshape(-1, n, n))
+        sharp = np.array([(each.sharpness, each.sharpness_sd) for each in known]).reshape(-1, 2)
+        return Prior(rungs[at], precision[at], unknown.targets, *sharp[at].T)
 
     def check(self, signature: Signature) -> None:
         """raises : InputError where the questions would not be those that the scale was fitted on"""
@@ -167,7 +173,7 @@ class Scale:
 
     def _plain(self) -> dict[str, object]:
         ladders = {
-            name: {"ladder": anchors.ladder, "mean": anchors.mean.tolist(), "cov": anchors.cov.tolist()}
+            name: asdict(anchors) | {"mean": anchors.mean.tolist(), "cov": anchors.cov.tolist()}
             for name, anchors in self.ladders.items()
         }
         return {
@@ -227,11 +233,13 @@ def _summing_to_1(verdicts: FloatArray) -> FloatArray:
 def _scale(values: Mapping[str, object]) -> Scale:
     of = dict(values)
     ladders = {
-        name: Anchors(np.array(each["mean"], dtype=float), np.array(each["cov"], dtype=float), each["ladder"])
+        name: Anchors(
+            **{**each, "mean": np.array(each["mean"], dtype=float), "cov": np.array(each["cov"], dtype=float)}
+        )
         for name, each in of["ladders"].items()  # type: ignore[attr-defined]
     }
     judge = JudgeModel.of(of["judge"])  # type: ignore[arg-type]
-    spreads = (judge.spread, judge.target_sd, judge.context_sd, *judge.rung_sd)
+    spreads = (judge.spread, judge.target_sd, judge.context_sd, judge.sharpness_sd, *judge.rung_sd)
     if judge.rungs_rise and not (judge.discrimination > 0 < judge.noise and min(spreads) >= 0):
         raise ValueError(f"its judge is {judge}, expected discrimination and noise > 0, and no deviation below 0")
     seen = Seen.of(of.get("seen", {}))  # type: ignore[arg-type]

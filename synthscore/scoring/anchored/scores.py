@@ -55,10 +55,7 @@ def fitted(
 ) -> tuple[Scale, Posterior]:
     """The scale that these answers make, and where their targets stand on it. ladders : by context id, in order"""
     judge, posterior = fit(answers)
-    anchors = {
-        name: Anchors(posterior.rungs[index], posterior.rung_cov[index], ladder.hash)
-        for index, (name, ladder) in enumerate(ladders.items())
-    }
+    anchors = _anchors(posterior, ladders)
     scale = Scale(judge, anchors, task, attribute, signature.with_(task=task, attribute=attribute))
     return replace(scale, seen=Watch.scale(scale).observe(answers, list(ladders)).now()), posterior
 
@@ -81,8 +78,15 @@ def extended(answers: Answers, ladders: Mapping[str, Ladder], scale: Scale) -> S
             SynthscoreWarning,
             stacklevel=2,
         )
-    more = {contexts[k]: Anchors(found.rungs[k], found.rung_cov[k], ladders[contexts[k]].hash) for k in lacking}
-    return replace(scale, ladders={**scale.ladders, **more})
+    return replace(scale, ladders={**_anchors(found, ladders), **scale.ladders})
+
+
+def _anchors(found: Posterior, ladders: Mapping[str, Ladder]) -> dict[str, Anchors]:
+    by_ladder = (found.rungs, found.rung_cov, found.sharpness.tolist(), found.sharpness_sd.tolist())
+    return {
+        name: Anchors(mean, cov, ladder.hash, sharp, unsure)
+        for (name, ladder), mean, cov, sharp, unsure in zip(ladders.items(), *by_ladder, strict=True)
+    }
 
 
 def placed(answers: Answers, ladders: Mapping[str, Ladder], scale: Scale) -> tuple[Scale, Posterior]:
