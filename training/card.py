@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,8 @@ templates. It exists so that the package runs anywhere, offline, on a CPU. It is
 beside floors that cost nothing. It cannot write.
 
 - Starts from all-MiniLM-L6-v2 (Apache-2.0; NOTICE in this folder), 1,024 positions. It reads the two texts of a prompt apart
-  (docs/decisions/0008), longer paragraphs in pieces, so that nothing is cut off. Load it with `open_engine("nano")`: what loads it as an ordinary BERT reads the prompt in another
-  way, and its answers mean nothing.
+  (docs/decisions/0008), longer paragraphs in pieces, so that nothing is cut off. Load it with `open_engine("nano")`: what loads it as
+  an ordinary BERT reads the prompt in another way, and its answers mean nothing.
 - Trained on controlled damage to good texts: encyclopedic and government articles, textbooks, fiction, conversations (CC BY,
   CC BY-SA, CC0, public domain, BSD, MIT, CDLA-Sharing), and on replies that a weak language model wrote after reading
   such conversations. No text of theirs is in this folder, and no human rating was used.
@@ -212,16 +212,17 @@ def main() -> None:
     model = dict(Signature.parse(report["model"]).parts)["model"]
     weights = Path("data/nano/model.safetensors")
     Path("docs/figures/nano-reliability.svg").write_text(diagram(report["pairs"]["reliability"]), encoding="utf-8")
-    parts = [
-        HEAD.format(size=weights.stat().st_size / 1e6, model=model, n_written=len(written_rows())),
-        verdicts(report["pairs"], report["groups"]["pairs"]),
-        apart(report["apart"]),
-        damage(report["damage"]),
-        surface(report["surface"]),
-        speed(report["speed"]),
-        facts(report["facts"]),
-        people(report["people"]),
-    ]
+    sections: dict[str, Callable[[Any], str]] = {
+        "pairs": lambda found: verdicts(found, report["groups"]["pairs"]),
+        "apart": apart,
+        "damage": damage,
+        "facts": facts,
+        "surface": surface,
+        "speed": speed,
+        "people": people,
+    }
+    head = HEAD.format(size=weights.stat().st_size / 1e6, model=model, n_written=len(written_rows()))
+    parts = [head, *(section(report[name]) for name, section in sections.items() if name in report)]
     print("".join(parts).rstrip())
 
 

@@ -342,14 +342,14 @@ def _placed(
 def chunks(sequences: Sequence[npt.ArrayLike], marks: Marks, max_tokens: int) -> list[list[int]]:
     """Group the sequences so that each group's plan has at most max_tokens tokens, and those that share stay together.
 
-    A sequence that is longer than max_tokens forms its own group.
+    Behind a sequence that is longer than half of that, as much again: what it shares is long, and is read once.
     returns : lists of indices into sequences; every index occurs once
     """
     cut = [_cut(sequence, marks) for sequence in sequences]
     groups: list[list[int]] = []
     held: set[tuple[int, bytes]] = set()  # what each part begins with, up to each of its paragraphs
     shared = b""
-    n_tokens = 0
+    n_tokens, most = 0, 0
     for index in sorted(range(len(cut)), key=lambda i: [part.tobytes() for part in cut[i][0]]):
         paragraphs, parts = cut[index]
         begun: dict[int, bytes] = {}
@@ -362,12 +362,13 @@ def chunks(sequences: Sequence[npt.ArrayLike], marks: Marks, max_tokens: int) ->
         if begun.get(SHARED, b"") != shared:
             held = set()  # texts that see something else are read anew
         n_new = sum(size for key, size in new.items() if key not in held) + n_cue
-        if groups and n_tokens + n_new <= max_tokens:
+        if n_tokens + n_new <= most:
             groups[-1].append(index)
             n_tokens += n_new
         else:
             groups.append([index])
             held, n_tokens = set(), sum(map(len, paragraphs))
+            most = max(max_tokens, 2 * n_tokens)
         held |= set(new)
         shared = begun.get(SHARED, b"")
     return groups
