@@ -199,9 +199,7 @@ def markdown(found: dict[str, Any]) -> str:
     texts, unread = f"{5 * found['ladders']:,}", found["ladders"] - found["read_blind"]
     rows = ([_cell(group[name], FORMS.get(name, "{}")) for name in GROUP_COLUMNS] for group in own)
     of_count = (
-        [name, *(_held_cell(group, name) for group in tasks)]
-        for name in tasks[0]["counts"]
-        if name != "ladders"
+        [name, *(_held_cell(group, name) for group in tasks)] for name in tasks[0]["counts"] if name != "ladders"
     )
     missed = (f"- {task}: {', '.join(names) or 'none'}" for task, names in misses(found).items())
     return TEXT.format(

@@ -74,6 +74,9 @@ def _tables_parser() -> argparse.ArgumentParser:
     parser.add_argument("table", nargs="+", choices=table_ids(), metavar="TABLE", help="ds1, ca3, poe5, ...")
     parser.add_argument("--data", required=True, metavar="DIR", help="folder that the files of the benchmarks lie in")
     parser.add_argument("--benchmark", choices=tuple(BENCHMARKS), help="this one alone (default: the table's)")
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help="contexts of each benchmark, as `evaluate --limit` takes"
+    )
     parser.add_argument("-m", "--model", action="append", default=[], metavar="M", help="may be repeated")
     parser.add_argument("--store", metavar="FILE", help='of answers (default: that of synthscore); "none" for none')
     parser.add_argument("--dtype", help="of a model that runs here")
@@ -101,6 +104,7 @@ def _named(text: str) -> tuple[str, str]:
 def tables(args: argparse.Namespace) -> int:
     benchmarks = [args.benchmark] if args.benchmark else [b for name in args.table for b in published(name).benchmarks]
     ratings, absent = _benchmarks(args.data, dict.fromkeys(benchmarks))
+    ratings = {name: each.limited(args.limit) for name, each in ratings.items()}
     prompts = args.prompts.split(",")
     references = References.load(args.references) if args.references else None
     with _opened(args, Tools(None, references, prompts[0])) as models:
@@ -133,7 +137,7 @@ def tables(args: argparse.Namespace) -> int:
 
 
 def _benchmarks(folder: str, names: Iterable[str]) -> tuple[dict[str, Ratings], list[BenchmarkError]]:
-    """Those that lie there, and why the others do not. raises : BenchmarkError for one that is not whole"""
+    """Those that lie there, and why the others do not. raises : BenchmarkError for one that cannot be used"""
     found: dict[str, Ratings] = {}
     absent: list[BenchmarkError] = []
     for name in names:

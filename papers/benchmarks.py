@@ -35,7 +35,6 @@ class Benchmark:
     scales : attribute -> (lowest, highest) rating, or None where there are no bounds
     asked_as : attribute -> the task's attribute of the same meaning, where their names differ
     size : contexts and texts of the full release; None: not known, and not checked
-    part : contexts and texts of a part that is in circulation
     not_read : what people said of these texts, too
     home, how, licence : where it is from, how to get it, what its source states; as of the writing of the table
     """
@@ -49,7 +48,6 @@ class Benchmark:
     licence: str
     asked_as: Mapping[str, str] = field(default_factory=dict)
     size: tuple[int, int] | None = None
-    part: tuple[int, int] | None = None
     not_read: tuple[str, ...] = ()
 
     def load(self, folder: str | Path) -> Ratings:
@@ -58,7 +56,7 @@ class Benchmark:
 
 def _benchmark(name: str, said: Mapping[str, Any]) -> Benchmark:
     scales = {attribute: tuple(map(float, ends)) or None for attribute, ends in said["scales"].items()}
-    tuples = {key: tuple(said[key]) for key in ("size", "part", "not_read") if key in said}
+    tuples = {key: tuple(said[key]) for key in ("size", "not_read") if key in said}
     return Benchmark(name=name, **{**said, "scales": scales, **tuples})
 
 
@@ -73,9 +71,9 @@ def load_benchmark(name: str, folder: str | Path) -> Ratings:
     """The ratings of a benchmark, whose files lie in this folder.
 
     Ids of texts are "context_id/system"; people's ratings are means that are never rounded. What the release holds and
-    this file does not is in Ratings.left_out.
-    raises : BenchmarkError for a benchmark that is not known, and for a file that is missing, in another layout, not
-        whole (and not a part that is known), with a text twice, or with a rating that is missing or outside its scale
+    this file does not is in Ratings.left_out: a file may hold a part of the texts.
+    raises : BenchmarkError for a benchmark that is not known, and for a file that is missing, in another layout, with
+        more texts than the release, with a text twice, or with a rating that is missing or outside its scale
     """
     if name not in BENCHMARKS:
         raise BenchmarkError(f"there is no benchmark {name!r}, expected one of {', '.join(BENCHMARKS)}", benchmark=name)
@@ -158,12 +156,13 @@ def _check(benchmark: Benchmark, file: Path, found: Found) -> tuple[str, ...]:
     counts = Counter(text.context_id for text in found.texts)
     size = len(counts), len(found.texts)
     left_out = [*found.unrated, *benchmark.not_read]
-    if benchmark.size and size == benchmark.part:
-        left_out.append(f"{benchmark.size[0] - size[0]} of {benchmark.size[0]} contexts: not in {file.name}")
-    elif benchmark.size and size != benchmark.size:
-        part = f", or the {_sizes(benchmark.part)} that are in circulation" if benchmark.part else ""
-        short = _short(benchmark.size, counts)
-        raise _error(benchmark, file, f"it holds {_sizes(size)}{short}", f"{_sizes(benchmark.size)}{part}")
+    if benchmark.size and size != benchmark.size:
+        if size[0] > benchmark.size[0] or size[1] > benchmark.size[1]:
+            raise _error(benchmark, file, f"it holds {_sizes(size)}", _sizes(benchmark.size))
+        missing = [f"{all_ - here} of {all_}" for all_, here in zip(benchmark.size, size, strict=True)]
+        left_out.append(
+            f"{missing[0]} contexts, {missing[1]} texts: not in {file.name}{_short(benchmark.size, counts)}"
+        )
     if unknown := len(counts.keys() - found.contexts.keys()):
         left_out.append(f"{unknown} contexts, and their references: their texts are not in {file.name}")
     return tuple(left_out)

@@ -262,5 +262,5 @@ class Score:
 
     @property
     def reasons(self) -> list[str]:
-        """One for each rung that has one."""
-        return re.split(r"; (?=rung \d)", self.reason) if self.reason else []
+        """One for each rung, or rungs that failed alike, that has one."""
+        return re.split(r"; (?=rungs? \d)", self.reason) if self.reason else []

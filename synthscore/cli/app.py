@@ -16,7 +16,7 @@ from dataclasses import fields, is_dataclass
 from importlib import import_module
 from typing import Any
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 
 from .._version import __version__
 from ..errors import InputError, SynthscoreError
@@ -134,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise UsageError(str(error)) from error
         messages = given.arguments.get("messages", messages)
         _require_apart(given.arguments)
-        with _plain_warnings():
+        with _plain_warnings(), messages.logged():
             code = verb(*given.args, **given.kwargs)
         sys.stdout.flush()
         return code if isinstance(code, int) else OK if {*argv} & {"--help", "-h", "--version"} else USAGE
@@ -182,10 +182,15 @@ def _values(options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _plain(argv: Sequence[str], error: CycloptsError) -> str:
     """What is wrong with the command line, and where its help is; or what is to be used instead."""
-    options = [word.partition("=")[0] for word in argv if word.startswith("--")]
-    for place in ((argv[0],), tuple(argv[:2]), *((argv[0], option) for option in options)):
+    named = [word.partition("=")[0] for word in argv if word.startswith("--")]
+    for place in ((argv[0],), tuple(argv[:2]), *((argv[0], option) for option in named)):
         if new := MOVED.get(place):
             return f"there is no {' '.join(place)} any more. Use: {new}"
+    if isinstance(error, MissingArgumentError) and error.app and error.argument and not error.argument.tokens:
+        verb, missing = " ".join(error.command_chain or ()), error.argument.name
+        known = error.app.assemble_argument_collection(parse_docstring=True)
+        what = {option.name: option.parameter.help for option in known}.get(missing)
+        return f"{verb} needs {missing}: {what}. See: synthscore {verb} --help"
     return f"{error} See: {' '.join(['synthscore', *(error.command_chain or ())])} --help"
 
 

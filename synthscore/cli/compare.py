@@ -17,7 +17,8 @@ from .options import (
     Answering,
     Attributes,
     Input,
-    Judge,
+    Judges,
+    Limit,
     RowsIn,
     RowsOut,
     Seed,
@@ -38,6 +39,7 @@ class Judging(Answering):
     "what texts are compared on; may be repeated"
     contexts: str | None = None
     "file of the contexts (default: column context of the candidates)"
+    limit: Limit = None
     protocol: Literal["choose", "compare", "yes_no"] | None = None
     "choose: A or B; compare: Better, Worse or Similar (default: compare for --method bt-ties, else choose)"
     budget: int | None = None
@@ -46,9 +48,9 @@ class Judging(Answering):
     "ask about a pair in both, or in one that a coin decides"
 
     def ask(
-        self, candidates: str, judge: Judge, seed: int, input: Input, messages: Messages
+        self, candidates: str, judges: Judges, seed: int, input: Input, messages: Messages
     ) -> tuple[ComparisonSets, list[str]]:
-        """The answers of a judge about the candidates of a file; and in words, what was asked.
+        """The answers of a judge, or several, about the candidates of a file; and in words, what was asked.
 
         raises : UsageError for options that contradict each other
         """
@@ -59,19 +61,24 @@ class Judging(Answering):
         with usage():
             selection = Selection(self.budget, self.orders, seed)
             asking = self.asking(self.protocol or "choose")
-        with judge.open(judge.model, messages) as engine:
-            sets = compare(
-                candidates,
-                engine,
-                task=self.task,
-                attribute=self.attribute,
-                selection=selection,
-                contexts=self.contexts,
-                asking=asking,
-                encoding=input.encoding,
-                fields=input.fields,
-            )
-            cost = engine.cost
+        asked_of: dict[str, ComparisonSets] = {}
+        cost: list[str] = []
+        for model in judges.models:
+            with judges.open(model, messages) as engine:
+                asked_of[model] = compare(
+                    candidates,
+                    engine,
+                    task=self.task,
+                    attribute=self.attribute,
+                    selection=selection,
+                    contexts=self.contexts,
+                    limit=self.limit,
+                    asking=asking,
+                    encoding=input.encoding,
+                    fields=input.fields,
+                )
+                cost += engine.cost
+        sets = ComparisonSets.of_judges(asked_of) if len(asked_of) > 1 else asked_of[model]
         n_candidates = sum(calls.n_candidates for calls in sets.sets.values())
         n_calls = sum(len(calls) for calls in sets.sets.values())
         asked = f"{counted(len(sets.sets), 'ranking')} of {counted(n_candidates, 'candidate')}"
@@ -92,7 +99,7 @@ def compare(
     output: RowsOut = "-",
     judging: Judging = Judging(),
     seed: Seed = 0,
-    judge: Judge = Judge(),
+    judge: Judges = Judges(),
     input: Input = Input(),
     messages: Messages = Messages(),
 ) -> int:
@@ -104,9 +111,9 @@ def compare(
 
     Asks a judge which of two candidates is better: rows with context_id, text and context (or
     --contexts FILE), and maybe id and system; those of one context are compared with each other.
-    Writes one row for each answer: context_id, attribute, first and second (ids, in the order
-    shown), the natural-log probabilities log_p_first, log_p_second and log_p_tie, weight,
-    signature: what `synthscore rank --comparisons` takes. The exit code is
+    Writes one row for each answer: context_id, attribute, of several judges judge, first and second
+    (ids, in the order shown), the natural-log probabilities log_p_first, log_p_second and log_p_tie,
+    weight, signature: what `synthscore rank --comparisons` takes. The exit code is
     3 where a row could not be read, or a question was not answered.
     """
     sets, lines = judging.ask(candidates, judge, seed, input, messages)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, JUDGE, OK, Attributes, FileIn, Input, Opening, Output, UsageError
+from .options import ERROR, INCOMPLETE, JUDGE, OK, Attributes, FileIn, Input, Limit, Opening, Output, UsageError
 from .talk import table as as_table
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def evaluate(
     benchmark: str | None = None,
     data: str | None = None,
     attribute: Attributes = None,
+    limit: Limit = None,
     task: str | None = None,
     methods: str | None = None,
     references: str | None = None,
@@ -110,6 +111,7 @@ def evaluate(
     from ..evaluation.methods import Tools, method, split_methods, uses
     from ..evaluation.ratings import Ratings
     from ..evaluation.run import attributes_of, require_method
+    from ..io.scores import Scores
     from ..ladders.references import References
     from . import agreeing
 
@@ -155,6 +157,7 @@ def evaluate(
         fields = {ours: column for ours, column in reading.fields.items() if ours != "score"}
         only = attribute[0] if attribute and len(attribute) == 1 else None
         ratings = Ratings.load(human or "", encoding=reading.encoding, fields=fields, task=task or "", attribute=only)
+    everything, ratings = ratings, ratings.limited(limit)
     attributes = attributes_of(ratings, attribute)
     columns: dict[str, Method] = {}
     left_out: list[str] = []
@@ -162,14 +165,21 @@ def evaluate(
     if scores:
         fields = {ours: column for ours, column in reading.fields.items() if benchmark or ours == "score"}
         only = attributes[0] if len(attributes) == 1 else None
-        joined = join(ratings, scores, encoding=reading.encoding, fields=fields, attribute=only)
-        columns[name], left_out = (lambda _, attribute, tools: joined.scores[attribute]), joined.left_out
+        joined = join(everything, scores, encoding=reading.encoding, fields=fields, attribute=only)
+        ids = {text.id for text in ratings}
+        found = {
+            attribute: Scores(tuple(score for score in each if score.id in ids), each.signature)
+            for attribute, each in joined.scores.items()
+        }
+        columns[name], left_out = (lambda _, attribute, tools: found[attribute]), joined.left_out
         silent = [each for each in attributes if each not in joined.scores]
         if silent and attribute:
             seen = f"{scores} holds no scores on {silent[0]}, only on {', '.join(joined.scores)}"
             raise InputError(f"{seen}. Leave it out of --attribute", value=silent[0])
         attributes = tuple(each for each in attributes if each not in silent)
     complete = not left_out and not (human and ratings.left_out)
+    n_taken, n_contexts = len(set(ratings.context_ids)), len(set(everything.context_ids))
+    left_out += [f"{n_contexts - n_taken} of {n_contexts} contexts: --limit {limit}"] if n_taken < n_contexts else []
     left_out += [f"{', '.join(silent)}: {scores} holds no scores"] if silent else []
     ladders = References.load(references, revision=revision) if references else None
     with ExitStack() as stack:

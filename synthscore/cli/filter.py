@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
@@ -14,7 +15,7 @@ from .options import (
     OK,
     AskingOptions,
     Input,
-    Judge,
+    Judges,
     MoreRows,
     On,
     RowsIn,
@@ -42,7 +43,7 @@ def filter(
     unsure: MoreRows = None,
     asking: AskingOptions = Asking(),
     scoring: Scoring = Scoring(),
-    judge: Judge = Judge(),
+    judge: Judges = Judges(),
     input: Input = Input(),
     messages: Messages = Messages(),
 ) -> int:
@@ -62,6 +63,8 @@ def filter(
     --dropped gets the rows that are not kept (without the unsure ones, where --unsure gets them), each with
     a column synthscore: its score, stderr, the low and high that it could have, decision (dropped or unsure),
     why, status and reason. The exit code is 3 where a row is partial, unsure or unscored.
+
+    Several judges (--model A --model B) score together, with --scoring anchored (docs/jury.md).
 
     Rows are read, decided and written some at a time, in little memory; until the end, FILE is FILE.partial. A
     run that was killed is run again by the same command: what the judge answered is in the store. With
@@ -83,6 +86,7 @@ def filter(
     """
     from ..ladders.references import References
     from ..scoring.anchored import Scales
+    from ..scoring.jury import require_anchored
     from ..thresholds import filter as thresholds
 
     rule = _rule(min_score, alpha, certificate)
@@ -100,15 +104,31 @@ def filter(
             raise
         raise UsageError(str(error)) from error
     reading: dict[str, Any] = {"encoding": input.encoding, "fields": input.fields}
-    with judge.open(judge.model, messages) as engine, messages.bar(None, "questions", engine.saved) as progress:
+    if len(judge.models) > 1:
+        if scoring.save_scale:
+            raise UsageError("--save-scale is of one judge. Leave it out, or name one --model")
+        with usage():
+            require_anchored(mode)
+    with ExitStack() as opened:
+        judges = {model: opened.enter_context(judge.open(model, messages)) for model in judge.models}
+        progress = opened.enter_context(messages.bar(None, "questions", judges[judge.models[0]].saved))
         found = thresholds.filter(
-            targets, ladders, engine.engine, rule, asking=asking, progress=progress, **how, **paths, **reading
+            targets,
+            ladders,
+            {model: each.engine for model, each in judges.items()},
+            rule,
+            asking=asking,
+            progress=progress,
+            **how,
+            **paths,
+            **reading,
         )
     if scoring.save_scale:
         Scales(found.scales).save(scoring.save_scale)
     if not found.n_rows:
         messages.warn(f"{targets} holds no rows")
-    lines = [asked_line(asking, found.counts), *_lines(found, rule), *engine.cost]
+    lines = [asked_line(asking, found.counts), *_lines(found, rule)]
+    lines += [line for each in judges.values() for line in each.cost]
     messages.note(*lines, signature=str(Signature.merged(found.signatures)))
     tell_drift(found.drifts, messages)
     if found.n_rows and found.n_open == found.n_rows:

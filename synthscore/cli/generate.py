@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..signature import Signature
 from ..types import Task
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, Input, Opening, Output, RowsIn, UsageError, given
+from .options import ERROR, INCOMPLETE, OK, Input, Limit, Opening, Output, RowsIn, UsageError, given
 from .talk import counted, reasons
 
 
@@ -52,6 +52,7 @@ def generate(
     output: Output,
     task: str,
     attribute: Annotated[list[str], Parameter(name=["--attribute", "-a"])],
+    limit: Limit = None,
     writing: Writing = Writing(),
     model: Annotated[str | None, Parameter(group="model")] = None,
     opening: Opening = Opening(),
@@ -65,7 +66,7 @@ def generate(
       $ synthscore generate contexts.jsonl --task story -a all --model Qwen/Qwen3-8B -o ladders/
 
     Writes a ladder for every context and attribute: texts of rising quality, the worst first. A row needs a
-    column id (or context_id) and text (or context), and may have facts and references. Two writers:
+    column text (or context), and may have id (or context_id), facts and references. Two writers:
 
       prompt    the model --model writes them: the best and the worst first, then those between
       degrade   needs no model: takes the row's first reference (or, for summaries, central sentences) as
@@ -89,7 +90,7 @@ def generate(
     """
     from ..checking.findings import flagged
     from ..checking.texts import text_findings
-    from ..io.contexts import read_contexts
+    from ..io.contexts import of_some_contexts, read_contexts
     from ..judging.tasks import load_task
     from ..ladders.degraded import DegradedWriter
     from ..ladders.prompted import PromptedWriter
@@ -110,6 +111,7 @@ def generate(
             messages.warn(line)
     if not found:
         raise InputError(f"{contexts} holds no context that ladders could be written for", source=contexts)
+    found = of_some_contexts(found, lambda context: context.id, limit)
     n_rungs = len(found) * len(names) * writing.rungs
     with ExitStack() as stack:
         writer: Writer = DegradedWriter(seed=writing.seed)
@@ -131,7 +133,7 @@ def generate(
         f"{counted(writing.rungs, 'rung')}: {counted(n_written, 'rung')} written, {len(failed)} failed"
         + (f", in {counted(n_asked, 'attempt')}" if model else ""),
         *reasons(failed),
-        *_look_at(found_wrong, output),
+        *look_at(found_wrong, output),
         f"{output} now holds {counted(len(total), 'ladder')}",
         signature=f"{signature}|references:{total.hash[:12]}",
     )
@@ -141,7 +143,7 @@ def generate(
     return INCOMPLETE if failed or errors else OK
 
 
-def _look_at(found: Sequence[Collection[str]], folder: str) -> Iterator[str]:
+def look_at(found: Sequence[Collection[str]], folder: str) -> Iterator[str]:
     """found : kinds of what is flagged, a ladder each"""
     if wrong := [kinds for kinds in found if kinds]:
         counts = Counter(kind for kinds in wrong for kind in kinds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,28 @@ class Messages:
     "no progress, counts or signature on stderr"
     debug: bool = False
     "show the traceback of an error"
+
+    @contextmanager
+    def logged(self) -> Iterator[None]:
+        """What the library says, each line once, on stderr; not with --quiet."""
+        log, said = logging.getLogger("synthscore"), set[str]()
+
+        def new(record: logging.LogRecord) -> bool:
+            before = len(said)
+            said.add(record.getMessage())
+            return len(said) > before
+
+        shown = logging.StreamHandler()
+        shown.setLevel(logging.WARNING if self.quiet else logging.INFO)
+        shown.addFilter(new)
+        before = log.level
+        log.addHandler(shown)
+        log.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            log.removeHandler(shown)
+            log.setLevel(before)
 
     def note(self, *lines: str, signature: str = "") -> None:
         """Print counts, and the signature of the numbers they are about, on stderr; not with --quiet."""

@@ -70,6 +70,14 @@ MoreRows = Annotated[str | None, Parameter(validator=_rows_file, allow_leading_h
 Output = Annotated[str, Parameter(name=["--output", "-o"], validator=_no_option, allow_leading_hyphen=True)]
 """A file, or a folder."""
 
+Limit = Annotated[
+    int | None,
+    Parameter(
+        validator=Number(gte=1),
+        help="only so many contexts, drawn by the hash of their ids: the same for every command (default: all)",
+    ),
+]
+
 Source = Annotated[str, Parameter(help="references folder, or id of a hub dataset")]
 Revision = Annotated[str | None, Parameter(help="commit, tag or branch of a hub dataset")]
 OneAttribute = Annotated[str | None, Parameter(name=["--attribute", "-a"], help="only this one (default: all)")]
@@ -123,7 +131,7 @@ class On:
     """The ladders that texts are scored on."""
 
     references: str
-    "folder or hub id of the ladders, as written by `synthscore generate`"
+    "folder or hub id of the ladders, as `synthscore generate` or `synthscore references import` wrote them"
     revision: Revision = None
     task: str | None = None
     "task, or folder with a task.toml (default: that of each row's ladder)"
@@ -198,6 +206,20 @@ class Opening(Running):
         engine = engines.open_judge(model, self.store, **self.options)
         with engine.store if isinstance(engine, StoredEngine) else nullcontext():
             yield Watched(engine, messages)
+
+
+@Parameter(name="*", group="model")
+@dataclass(frozen=True, kw_only=True)
+class Judges(Opening):
+    """The models that judge."""
+
+    model: Annotated[
+        list[str] | None, Parameter(help=f"{JUDGE}; several are a jury (docs/jury.md) (default: nano)")
+    ] = None
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.model or ("nano",)))
 
 
 @Parameter(name="*", group="model")

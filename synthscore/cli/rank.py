@@ -10,19 +10,21 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from ..io.write import write_rows
-from ..ranking import METHODS, ComparisonSets, Rankings
+from ..ranking import METHODS, ComparisonSets, Rankings, rank_jury
 from ..ranking import rank as rank_sets
 from ..ranking.methods import DEBIAS, RESAMPLES, STDERR, method_of
+from ..ranking.sets import JUDGE
 from .compare import Judging
+from .jury import disagreement_lines, jury_lines
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, FileIn, Input, Judge, RowsIn, RowsOut, Seed, UsageError, usage
+from .options import ERROR, INCOMPLETE, OK, FileIn, Input, Judges, RowsIn, RowsOut, Seed, UsageError, usage
 from .talk import counted, reasons, spaced
 
 By = Annotated[
     list[str] | None,
     Parameter(
         help="rank each value of this column of the comparisons by itself; may be repeated; none: all together "
-        "(default: context_id and attribute, where there are such columns)"
+        "(default: context_id and attribute, where there are such columns); judge: each judge by itself"
     ),
 ]
 
@@ -64,7 +66,7 @@ def rank(
     ] = "auto",
     seed: Seed = 0,
     judging: Judging = Judging(),
-    judge: Judge = Judge(),
+    judge: Judges = Judges(),
     input: Input = Input(),
     messages: Messages = Messages(),
 ) -> int:
@@ -79,7 +81,8 @@ def rank(
     and second (ids, in the order shown), one of probability (that the first is better), log_odds,
     log_p_first with log_p_second and log_p_tie, winner (an id, or tie) or outcome (first, second,
     tie), and maybe weight, context_id and attribute: each of these is ranked by itself. Or a judge is
-    asked about candidates, as `synthscore compare` does.
+    asked about candidates, as `synthscore compare` does. Several judges (--model A --model B, or a column
+    judge) make one order, in which each weighs what it is worth (docs/jury.md).
 
     Writes one row for each candidate: id, score (higher is better; its scale is the method's),
     stderr, rank (1 is best), n_comparisons, status (ok, unconverged or unscored), reason,
@@ -97,7 +100,7 @@ def rank(
     with usage():
         method_of(method).check(options, debias=debias, stderr=stderr)
     if comparisons is not None:
-        if judging != Judging(attribute=judging.attribute) or candidates is not None or judge != Judge():
+        if judging != Judging(attribute=judging.attribute) or candidates is not None or judge != Judges():
             raise UsageError(
                 "--comparisons asks no judge. Leave out the candidates, and the options of judge and model"
             )
@@ -109,10 +112,20 @@ def rank(
     else:
         judging = replace(judging, protocol=judging.protocol or ("compare" if method == "bt-ties" else "choose"))
         sets, lines = judging.ask(candidates, judge, seed, input, messages)
-    rankings = rank_sets(sets, method, debias=debias, stderr=stderr, seed=seed, **options)
+    if len(sets.judges) > 1 and JUDGE not in (by or ()):
+        idle = [f"--{name}" for name, value in given.items() if value is not None]
+        idle += ["--debias"] * (debias != "none") + ["--stderr"] * (stderr != "auto")
+        if idle:
+            raise UsageError(
+                f"{idle[0]} changes nothing where several judges rank together. Leave it out, or --by judge"
+            )
+        with usage():
+            rankings = rank_jury(sets, method)
+    else:
+        rankings = rank_sets(sets, method, debias=debias, stderr=stderr, seed=seed, **options)
     rows = list(rankings.to_rows())
     write_rows(rows, output)
-    lines += [*about_bias(rankings), *summary(rankings, method)]
+    lines += [*about_bias(rankings), *summary(rankings, method), *about_jury(rankings)]
     messages.note(*lines, signature=str(rankings.signature))
     for group, ranking in rankings.of.items():
         if not isinstance(ranking, str) and not ranking.converged:
@@ -136,11 +149,11 @@ def load(
         encoding=input.encoding,
         fields=input.fields,
     )
-    if sets.signature.mixed:
+    if sets.signature.mixed and not sets.judges:
         differ = ", ".join(f"{name} ({values})" for name, values in sets.signature.mixed)
         messages.warn(
             f"the comparisons are not all by one judge: they differ in {differ}, and so does the signature of what is "
-            "made of them. For an order by each judge, keep a file for each"
+            "made of them. To weigh each judge by what it is worth, give the rows a column judge"
         )
     n_calls = counted(sum(map(len, sets.sets.values())), "comparison")
     n_texts = counted(sum(calls.n_candidates for calls in sets.sets.values()), "candidate")
@@ -173,6 +186,19 @@ def about_bias(rankings: Rankings) -> Iterator[str]:
             f"log-odds of first texts shifted by {shift.shift:+.4f} nats (threshold {shift.threshold:.4f}): they now "
             f"win {shift.first_wins:.3f}"
         )
+
+
+def about_jury(rankings: Rankings) -> Iterator[str]:
+    """What each judge of a jury is worth, and where they disagree."""
+    for of, jurors in rankings.jurors.items():
+        yield from jury_lines("/".join(of), jurors)
+    chances = {
+        f"{name} of {'/'.join(group)}": chance
+        for group, ranking in rankings.of.items()
+        if not isinstance(ranking, str) and ranking.disagreement is not None
+        for name, chance in zip(ranking.ids, ranking.disagreement.tolist(), strict=True)
+    }
+    yield from disagreement_lines(chances)
 
 
 def summary(rankings: Rankings, method: str) -> Iterator[str]:

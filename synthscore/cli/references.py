@@ -1,4 +1,4 @@
-"""`synthscore references`: look at ladders, check them, mend them."""
+"""`synthscore references`: bring ladders in, look at them, check them, mend them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from cyclopts import App
 from .messages import Messages
 from .options import ERROR, OK, OneAttribute, OneTask, Revision, Source
 from .references_check import check
+from .references_import import import_
 from .references_repair import repair
 from .talk import counted, table
 
 HELP = """
-Look at ladders, check them.
+Bring your own ladders, look at ladders, check them.
 
 For example:
+  $ synthscore references import mine.jsonl --task summarization --attribute coherence -o ladders/
   $ synthscore references list ladders/
   $ synthscore references show ladders/ news-7 --attribute coherence
   $ synthscore references check ladders/ --model nano
@@ -24,6 +26,7 @@ For example:
 """
 
 references = App(name="references", help=HELP, help_epilogue="")
+references.command(import_, name="import", help_epilogue="")
 references.command(check, help_epilogue="")
 references.command(repair, help_epilogue="")
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from ..judging.asking import Asking
 from ..signature import Signature
+from .jury import disagreement_lines, jury_lines
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, AskingOptions, Input, Judge, On, RowsIn, RowsOut, UsageError
+from .options import ERROR, INCOMPLETE, OK, AskingOptions, Input, Judges, Limit, On, RowsIn, RowsOut, UsageError, usage
 from .scoring import Scoring, asked_line, judge_lines, tell_drift
 from .talk import reasons
 
@@ -23,11 +25,12 @@ def score(
     on: On,
     output: RowsOut = "-",
     verdicts: bool = False,
+    limit: Limit = None,
     asking: AskingOptions = Asking(),
     scoring: Scoring = Scoring(),
     min_score: Ends = None,
     alpha: Ends = None,
-    judge: Judge = Judge(),
+    judge: Judges = Judges(),
     input: Input = Input(),
     messages: Messages = Messages(),
 ) -> int:
@@ -50,7 +53,8 @@ def score(
 
     With --scoring anchored the score is a position on the rung scale, by a model of the judge that is fitted
     to all answers, with a stderr and a 90 % interval (docs/anchored.md); with --scale FILE --adaptive each
-    text is asked about only until it is clear enough (docs/adaptive.md).
+    text is asked about only until it is clear enough (docs/adaptive.md). Several judges (--model A
+    --model B) score together, with --scoring anchored, each weighing what it is worth (docs/jury.md).
 
     Parameters
     ----------
@@ -66,6 +70,7 @@ def score(
     from ..ladders.references import References
     from ..scoring.anchored import Scales
     from ..scoring.anchored.drift import Watch
+    from ..scoring.jury import require_anchored, score_together
     from ..scoring.rows import RowScorer, held_attributes, leaning, read_items
     from ..thresholds.rules import check_on_scale
 
@@ -77,14 +82,23 @@ def score(
     held_attributes(ladders, on.task, on.attribute)
     if min_score is not None:
         check_on_scale(min_score, max(ladder.n_rungs for ladder in ladders), scoring.scoring)
-    items = read_items(targets, encoding=input.encoding, fields=input.fields)
+    items = read_items(targets, encoding=input.encoding, fields=input.fields, limit=limit)
     if not items:
         messages.warn(f"{targets} holds no rows")
-    with judge.open(judge.model, messages) as engine:
-        scorer = RowScorer(ladders, engine, task=on.task, attributes=on.attribute, scoring=mode, asking=asking)
-        plan = scorer.plan(items)
-        with messages.bar(plan.n_questions, "questions", engine.saved) as progress:
-            scored = plan.score(progress)
+    if several := len(judge.models) > 1:
+        if scoring.save_scale or verdicts:
+            raise UsageError("--save-scale and --verdicts are of one judge. Leave them out, or name one --model")
+        with usage():
+            require_anchored(mode)
+    by_judge, cost = {}, []
+    for model in judge.models:
+        with judge.open(model, messages) as engine:
+            scorer = RowScorer(ladders, engine, task=on.task, attributes=on.attribute, scoring=mode, asking=asking)
+            plan = scorer.plan(items)
+            with messages.bar(plan.n_questions, "questions", engine.saved) as progress:
+                by_judge[model] = plan.score(progress)
+            cost += engine.cost
+    scored, worth = score_together(by_judge) if several else (by_judge[model], {})
     write_rows((score_row(score, signature, verdicts=verdicts) for score, signature in scored), output)
     if warning := leaning(score for score, _ in scored):
         messages.warn(warning)
@@ -97,7 +111,14 @@ def score(
     statuses = scored.counts.statuses
     why = reasons(reason for score, _ in scored if score.status == "unscored" for reason in score.reasons)
     lines = [asked_line(asking, scored.counts), *(["unscored:", *why] if statuses["unscored"] else [])]
-    lines += [*judge_lines(scored.scales), *engine.cost]
+    for model, each in by_judge.items():
+        lines += [f"{model}:"] * several + judge_lines(each.scales)
+    for (_, attribute, n_rungs), jurors in worth.items():
+        lines += jury_lines(f"{attribute}, {n_rungs} rungs", jurors)
+    if several:
+        known = {f"{score.id} on {score.attribute}": score.details.get("disagreement", math.nan) for score, _ in scored}
+        lines += disagreement_lines(known)
+    lines += cost
     messages.note(*lines, signature=str(Signature.merged(scored.used)))
     if statuses["unscored"] == statuses.total() > 0:
         messages.warn("nothing could be scored")

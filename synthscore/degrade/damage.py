@@ -156,8 +156,9 @@ def degrade(
         return text, ()
     kinds = damages_for(task, attribute)
     if not kinds:
-        known = ", ".join(f"{name} of {other}" for other in attributes() for name in sorted(attributes()[other]))
-        message = f"cannot damage {attribute!r} of {task!r}: no kind of damage is known for it. Known: {known}"
+        known = attributes().get(task)
+        instead = f"attributes of it: {', '.join(sorted(known))}" if known else f"tasks: {', '.join(attributes())}"
+        message = f"cannot damage {attribute!r} of {task!r}: no kind of damage is known for it, but for the {instead}"
         raise DegradeError(message, task=task, attribute=attribute)
     plan = _plan(text, kinds, rng, material)
     if not plan:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..errors import InputError
-from ..io.contexts import add_context, read_references
+from ..io.contexts import add_context, read_references, some_contexts
 from ..io.fields import Row, check_number, is_missing, read_id, read_names, row_error, shorten
 from ..io.files import Source, read_rows
 from ..io.write import plain, write_rows
@@ -130,6 +130,18 @@ class Ratings:
             task=task,
             source=f"{Path(path).name if named else 'rows'}@{text_hash(*map(repr, held))[:12]}",
             left_out=(*found.broken, *found.unrated),
+        )
+
+    def limited(self, limit: int | None) -> Ratings:
+        """Those of so many contexts (io.contexts.some_contexts)."""
+        taken, n_contexts = some_contexts(self.context_ids, limit), len(set(self.context_ids))
+        if len(taken) == n_contexts:
+            return self
+        return replace(
+            self,
+            texts=tuple(text for text in self.texts if text.context_id in taken),
+            contexts={name: context for name, context in self.contexts.items() if name in taken},
+            source=f"{self.source}, {len(taken)} of {n_contexts} contexts",
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -1,15 +1,19 @@
-"""Rows -> contexts. An error names its row, what it held and what to do."""
+"""Rows -> contexts, all or some of them. An error names its row, what it held and what to do."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from ..errors import InputError
+from ..signature import text_hash
 from ..types import Context, blank, encodable
-from .fields import Row, is_missing, read_id, read_text, row_error, shorten
+from .fields import Row, context_key, is_missing, read_id, read_text, recognised, row_error, shorten
 from .files import Source, read_rows
+
+T = TypeVar("T")
 
 
 def read_contexts(
@@ -17,8 +21,8 @@ def read_contexts(
 ) -> tuple[list[Context], list[InputError]]:
     """Contexts, each id once, and the rows that hold none. A file of targets that carry their context works too.
 
-    Columns: context_id (or id); context (or, where there is no such column, and the row is no target, text); facts,
-    references if any.
+    Columns: context_id (or, of a row without a target, id; without either, the key of the text); context (or, where
+    there is no such column, and the row is no target, text); facts, references if any.
     """
     contexts: dict[str, Context] = {}
     errors: list[InputError] = []
@@ -30,6 +34,23 @@ def read_contexts(
         except InputError as error:
             errors.append(error)
     return list(contexts.values()), errors
+
+
+def some_contexts(ids: Iterable[str], limit: int | None) -> frozenset[str]:
+    """So many of these ids of contexts, or all: those with the lowest hashes. Whoever has the same contexts gets the
+    same ones, in whatever order they come, and those of a lower limit are among them. raises : InputError below 1"""
+    if limit is None:
+        return frozenset(ids)
+    if limit < 1:
+        raise InputError(f"cannot take {limit} contexts, expected 1 or more. Leave the limit out for all", value=limit)
+    return frozenset(sorted(set(ids), key=text_hash)[:limit])
+
+
+def of_some_contexts(things: Sequence[T], context_id: Callable[[T], str | None], limit: int | None) -> list[T]:
+    """Those of some_contexts, and those of which no context is known."""
+    ids = [context_id(thing) for thing in things]
+    taken = some_contexts([each for each in ids if each is not None], limit)
+    return [thing for thing, each in zip(things, ids, strict=True) if each is None or each in taken]
 
 
 def add_context(known: MutableMapping[str, Context], row: Row) -> Context:
@@ -57,14 +78,21 @@ def add_context(known: MutableMapping[str, Context], row: Row) -> Context:
 
 def context_from_row(row: Row) -> Context:
     """The context that a row holds. raises: InputError, with source, row, field, value and, where known, id."""
-    context_id = read_id(row, "context_id", "id" if row.has("id") and not row.has("context_id") else "context_id")
+    row = recognised(row)
+    column = "context" if "context" in row.values else "text"
+    if "context_id" in row.values and not (row.has("id") and not row.has("context_id")):
+        context_id = read_id(row, "context_id")
+    elif "id" in row.values and not {"context", "text"} <= row.values.keys():
+        context_id = read_id(row, "context_id", "id")
+    else:  # an id would be the target's
+        context_id = context_key(read_text(row, column))
     if "context" not in row.values and (why := _is_target(row)):
         seen = f"this row is a target ({why}); its context is missing"
         remedy = (
             "Add a column context, or say which column holds it: --field context=COLUMN, or give the file of contexts"
         )
         raise row_error(row, "context", None, seen, remedy, id=context_id)
-    text = read_text(row, "context" if "context" in row.values else "text", id=context_id)
+    text = read_text(row, column, id=context_id)
     facts = row.values["facts"] if row.has("facts") else ""
     if not isinstance(facts, str):
         raise row_error(row, "facts", facts, f"facts is {shorten(facts)}", "Give one string", id=context_id)

@@ -8,32 +8,36 @@ an empty text.
              not: booleans, "0,5" (a comma may be meant either way), "1_000", "½", dates
     flag     true or false; 1 or 0, also as 1.0 and 0.0; texts of these, in any case, with spaces around
     id       a text that is not `types.blank`, as it stands; or an int, as JSON writes it. Not: booleans, 1.5
-    text     a text that is not blank and can be encoded, as it stands
+    text     a text that is not blank and can be encoded, as it stands; or a chat, as `recognised` reads it
 
 Whatever else stands there is an InputError with `source`, `row`, `field` and `value`: never a 0, never left out.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
+from ..signature import text_hash
 from ..types import Target, blank, encodable
 
 MEND = "Mend or remove the row"
+_LOG = logging.getLogger(__name__)
 _USUAL = {
     "text": ("summary", "response", "output", "completion", "answer", "generation", "prediction"),
-    "context": ("article", "source", "document", "prompt", "input", "question", "dialogue"),
+    "context": ("article", "document", "prompt", "question", "dialogue", "source"),
     "context_id": ("article_id", "doc_id", "document_id", "source_id", "prompt_id"),
 }
 """Our name -> what others call such a column, likeliest first."""
+_DOUBTFUL = ("source",)  # may as well say where a text is from
 _FLAGS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 
 
@@ -108,12 +112,73 @@ def row_error(row: Row, name: str, value: object, seen: str, remedy: str, **data
 def require_column(row: Row, name: str, remedy: str = "", data: Mapping[str, object] | None = None) -> None:
     """raises : InputError where the row has no such column at all"""
     if name not in row.values:
-        column = row.fields.get(name, name)
-        seen = f"there is no {column!r}, but {', '.join(map(repr, row.values)) or 'nothing at all'}"
+        column, there_are = row.fields.get(name, name), (repr(row.fields.get(each, each)) for each in row.values)
+        seen = f"there is no {column!r}, but {', '.join(there_are) or 'nothing at all'}"
         there = {str(column).lower(): column for column in row.values}
         guess = next((there[usual] for usual in _USUAL.get(name, ()) if usual in there), "COLUMN")
         remedy = remedy or f"Add it, or say which column holds it: --field {name}={guess}; in Python, rename it"
         raise row_error(row, name, None, seen, remedy, **(data or {}))
+
+
+def recognised(row: Row) -> Row:
+    """The row with its text, context and context_id under these names, where it has them under one usual name each.
+
+    A list of messages, mappings with role and content, is read as text: one message as its content, several as a line
+    "Role: content" each. Of a column messages the last is the text, an assistant's, and those before are the context.
+    What is taken for what is logged. raises : InputError for messages that end with somebody else's
+    """
+    there: dict[str, str] = {}
+    for column in row.values:
+        there.setdefault(str(column).lower(), column)
+    found: dict[str, Any] = {}
+    taken: dict[str, str] = {}
+    for name, usual in _USUAL.items():
+        if name in row.values:
+            found[name] = row.values[name]
+        elif name not in row.fields:
+            likely = [there[each] for each in (name, *usual) if each in there and each not in _DOUBTFUL]
+            doubtful = (
+                [] if "text" in row.values else [there[each] for each in _DOUBTFUL if each in usual and each in there]
+            )
+            if len(columns := likely or doubtful) == 1:
+                found[name], taken[name] = row.values[columns[0]], columns[0]
+    if "text" not in found and (chat := _messages(row.values.get("messages"))):
+        if chat[-1][0] != "assistant" or len(chat) < 2:
+            seen = f"messages ends with one of {chat[-1][0]!r}" if len(chat) > 1 else "messages holds one message"
+            remedy = "Give the chat up to the answer that is judged, or name the columns: --field text=COLUMN"
+            raise row_error(row, "text", row.values["messages"], f"{seen}, expected others and an assistant's", remedy)
+        found["text"] = chat[-1][1]
+        found.setdefault("context", row.values["messages"][:-1])
+        taken["text"], taken["context"] = "messages", taken.get("context", "messages")
+    if taken:
+        said = ", ".join(f"{name} from {column!r}" for name, column in taken.items())
+        _LOG.info("%s: reading %s; to read others: --field NAME=COLUMN", row.source, said)
+    for name in ("text", "context"):
+        if chat := _messages(found.get(name)):
+            several = len(chat) > 1
+            found[name] = "\n".join(f"{role.capitalize()}: {said}" if several else said for role, said in chat)
+    if all(row.values.get(name) is value for name, value in found.items()):
+        return row
+    others = {column: value for column, value in row.values.items() if column not in taken.values()}
+    return replace(row, values=others | found, fields={**row.fields, **taken})
+
+
+def _messages(value: object) -> list[tuple[str, str]]:
+    """(role, content) of each message of a chat; none where it is no chat of texts."""
+    chat: list[tuple[str, str]] = []
+    for message in value if isinstance(value, Sequence) and not isinstance(value, str) else ():
+        role, said = (message.get("role"), message.get("content")) if isinstance(message, Mapping) else (None, None)
+        if isinstance(said, list) and all(isinstance(part, Mapping) and "text" in part for part in said):
+            said = "\n".join(str(part["text"]) for part in said)
+        if not isinstance(role, str) or not isinstance(said, str):
+            return []
+        chat.append((role, said))
+    return chat
+
+
+def context_key(text: str) -> str:
+    """The id of a context that has none of its own: 16 hex digits of its text's hash."""
+    return text_hash(text.strip())[:16]
 
 
 def read_id(row: Row, name: str, column: str | None = None) -> str:
@@ -222,6 +287,7 @@ def read_flag(row: Row, name: str, *, remedy: str = MEND) -> bool | None:
 
 def target_from_row(row: Row) -> Target:
     """The target that a row holds. raises: InputError, with source, row, field, value and, where known, id."""
+    row = recognised(row)
     names = target_names(row)
     return Target(names["id"], names["context_id"], read_text(row, "text", **names), names["system"])
 
@@ -237,8 +303,18 @@ def find_target(row: Row | InputError) -> Target | InputError:
 
 
 def target_names(row: Row) -> dict[str, Any]:
-    """What identifies a row's target, whether or not its text is good: id, context_id, system."""
-    context_id, system = read_id(row, "context_id"), find_id(row, "system")
+    """What identifies a row's target, whether or not its text is good: id, context_id, system.
+
+    A row that says no context_id, but carries its context, has the key of that.
+    """
+    if "context_id" not in row.values and "context" in row.values:
+        context_id = context_key(read_text(row, "context"))
+    else:
+        missing = " --field text=COLUMN" * ("text" not in row.values)
+        remedy = "Add it, or its text as context, or say which column holds which: --field context_id=COLUMN"
+        require_column(row, "context_id", f"{remedy} (or context=COLUMN){missing}; in Python, rename them")
+        context_id = read_id(row, "context_id")
+    system = find_id(row, "system")
     target_id = find_id(row, "id") or f"{context_id}/{row.number if system is None else system}"
     return {"id": target_id, "context_id": context_id, "system": system}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..degrade.damage import REVISION, degrade
+from ..degrade.damage import REVISION, damages_for, degrade
 from ..degrade.edits import Material
 from ..degrade.reading import centrality, sentences
 from ..engine import Progress
@@ -15,6 +15,11 @@ from ..errors import DegradeError
 from ..signature import text_hash
 from ..types import Context, Rung, Task, blank
 from .write import Job, derive_seed, hash_parts, subject
+
+INSTEAD = (
+    "Have a model write the ladders (synthscore generate --model M), or bring those that you wrote yourself "
+    "(synthscore references import, docs/own_ladders.md)"
+)
 
 
 class DegradedWriter:
@@ -59,7 +64,7 @@ class DegradedWriter:
             "key": hash_parts(same_for_all | made_by | {"foreign": foreign, "fraction": job.fraction}),
         }
         if not good:
-            return job.failed(source, provenance)
+            return job.failed(f"{source}. {INSTEAD}", provenance)
         try:
             text, kinds = degrade(
                 good,
@@ -70,7 +75,8 @@ class DegradedWriter:
                 material=Material(context=job.context.text, facts=job.context.facts, foreign=foreign),
             )
         except DegradeError as error:
-            return job.failed(str(error), provenance)
+            instead = "" if damages_for(task.name, job.attribute.name) else f". {INSTEAD}"
+            return job.failed(f"{error}{instead}", provenance)
         provenance["kinds"] = list(kinds)
         if blank(text):
             return job.failed(f"damage of severity {severity:g} left nothing of the text", provenance)
@@ -91,10 +97,12 @@ def _good_text(context: Context, task: Task) -> tuple[str, str]:
     if context.references:
         return context.references[0].strip(), "reference"
     if "summar" not in task.text_noun.lower():
-        return "", f"a reference is needed: a good {task.text_noun} cannot be taken from its {task.context_noun}"
+        why = f"a good {task.text_noun} cannot be taken from its {task.context_noun}"
+        return "", f"a reference is needed, in a column references: {why}"
     central = _central_sentences(context.text)
     if len(central) < 2:
-        return "", f"a reference is needed: the {task.context_noun} has fewer than two sentences to take one from"
+        why = f"the {task.context_noun} has fewer than two sentences to take one from"
+        return "", f"a reference is needed, in a column references: {why}"
     return " ".join(central), "central sentences"
 
 

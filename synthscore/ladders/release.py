@@ -110,7 +110,8 @@ def source_rows(source: str | Path, revision: str | None) -> list[dict[str, Any]
     elif re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name):
         table = _hub_table(name, revision)
     else:
-        raise ReferencesError(f"cannot load {name}: there is no such folder. Check the path", source=name)
+        remedy = "Check the path, or make it: synthscore generate; of texts of your own: synthscore references import"
+        raise ReferencesError(f"cannot load {name}: there is no such folder. {remedy}", source=name)
     if missing := [column for column in _NEEDED if column not in table.column_names]:
         seen = ", ".join(table.column_names)
         message = f"cannot load {name}: it has no column {', '.join(missing)}, so it holds no ladders; it has: {seen}"

@@ -14,6 +14,7 @@ from .bias import mean_debiasing, median_debiasing, pool, position_bias
 from .comparisons import Comparisons
 from .designs import Selection
 from .judge import Judge, Problem, ask_judge, compare
+from .jury import rank_jury
 from .methods import METHODS, Method, rank
 from .result import Ranking, Rankings
 from .sets import ComparisonSets
@@ -35,4 +36,5 @@ __all__ = [
     "pool",
     "position_bias",
     "rank",
+    "rank_jury",
 ]

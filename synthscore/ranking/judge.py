@@ -18,7 +18,7 @@ import numpy as np
 
 from ..engine import Engine
 from ..errors import InputError, SynthscoreWarning
-from ..io.contexts import add_context, read_contexts
+from ..io.contexts import add_context, read_contexts, some_contexts
 from ..io.fields import row_error, target_from_row
 from ..io.files import Source, read_rows
 from ..judging.asking import Asking, Pair, ask
@@ -47,6 +47,7 @@ def compare(
     attribute: str | Sequence[str],
     selection: Selection = Selection(),
     contexts: Source | None = None,
+    limit: int | None = None,
     asking: Asking = Asking("choose"),
     encoding: str = "utf-8",
     fields: Mapping[str, str] | None = None,
@@ -55,6 +56,7 @@ def compare(
 
     candidates : rows with context_id, text, and context unless `contexts` holds them; maybe id and system
     judge : an engine, or the name of a model (open_judge: behind the default store)
+    limit : only candidates of so many contexts (io.contexts.some_contexts)
     task : one of synthscore.task_names(), or a folder with a task.toml. attribute : one of its, or several
     raises : TaskError, TemplateError, LabelError, EngineError; InputError for a source that cannot be read at all
     """
@@ -63,7 +65,9 @@ def compare(
     known = task if isinstance(task, Task) else load_task(task)
     names = [attribute] if isinstance(attribute, str) else attribute
     attributes = [known.attribute(name).name for name in dict.fromkeys(names)]
-    problems, left_out = read_problems(candidates, attributes, contexts=contexts, encoding=encoding, fields=fields)
+    problems, left_out = read_problems(
+        candidates, attributes, contexts=contexts, limit=limit, encoding=encoding, fields=fields
+    )
     asked = Judge(problems, open_judge(judge), Templates(known, asking.prompts), asking)
     return ask_judge(asked, selection, left_out)
 
@@ -89,6 +93,7 @@ def read_problems(
     attributes: Sequence[str],
     *,
     contexts: Source | None = None,
+    limit: int | None = None,
     encoding: str = "utf-8",
     fields: Mapping[str, str] | None = None,
 ) -> tuple[list[Problem], list[LeftOut]]:
@@ -125,7 +130,8 @@ def read_problems(
             names = {name: about[name] for name in GROUPS if name in about}
             left_out.append(LeftOut({"id": about.get("id", f"row {about.get('row')}"), **names}, str(error)))
     problems = []
-    for context, texts in ((known[name], texts) for name, texts in by_context.items()):
+    taken = some_contexts(by_context, limit)
+    for context, texts in ((known[name], texts) for name, texts in by_context.items() if name in taken):
         for attribute in attributes:
             if len(texts) > 1:
                 ids, shown = zip(*((target.id, target.text) for target in texts), strict=True)

@@ -9,6 +9,7 @@ A row names two texts and says, in one of these ways, which is better:
     winner           the id of the better text, or tie
     outcome          first, second or tie (win, loss, draw; A, B; 1, 0, 0.5)
     weight           how many comparisons the row stands for (default: 1)
+    judge            who says so; each judge's comparisons are a set
 
 Comparisons of one group that carry several signatures carry all of them: `model:a & b` (Signature.merged).
 Broken rows come back as `InputError`s beside the good ones.
@@ -34,6 +35,9 @@ from .comparisons import Comparisons
 
 GROUPS = ("context_id", "attribute")
 """Columns that tell rankings apart, where rows have them and `by` is not given."""
+
+JUDGE = "judge"
+"""The column that says whose a comparison is. Sets of several judges have it in `by`: each judge's are a set."""
 
 Group = tuple[str, ...]
 """The values of the columns that tell rankings apart."""
@@ -96,6 +100,21 @@ class ComparisonSets:
         """Of all judges; without parts where nobody signed."""
         return Signature.merged(calls.signature for calls in self.sets.values())
 
+    @classmethod
+    def of_judges(cls, asked: Mapping[str, ComparisonSets]) -> ComparisonSets:
+        """What judges said who were asked the same, with the name of each in a column judge."""
+        sets = {(*group, name): calls for name, of in asked.items() for group, calls in of.sets.items()}
+        failures = [each._replace(group=(*each.group, name)) for name, of in asked.items() for each in of.failures]
+        some = next(iter(asked.values()))
+        return cls((*some.by, JUDGE), sets, some.left_out, tuple(failures))
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """Their names, where the sets have them."""
+        if JUDGE not in self.by:
+            return ()
+        return tuple(dict.fromkeys(group[self.by.index(JUDGE)] for group in self.sets))
+
     @property
     def fingerprint(self) -> str:
         """12 hex digits that change when any comparison does; their order, and that of candidates, does not matter."""
@@ -119,7 +138,7 @@ class ComparisonSets:
         """Comparisons of a file, or of mappings.
 
         by : columns whose values tell sets apart; (): one set. Default: those of context_id and attribute that the
-            first row has
+            first row has. A column judge, where it has one, always does
         raises : InputError for a source without a single comparison, or that cannot be read at all
         """
         columns = None if by is None else tuple(by)
@@ -131,6 +150,8 @@ class ComparisonSets:
                     raise row
                 if columns is None:
                     columns = tuple(name for name in GROUPS if name in row.values)
+                if not found and JUDGE in row.values and JUDGE not in columns:
+                    columns = (*columns, JUDGE)
                 group = tuple(read_id(row, name) for name in columns)
                 first, second = (read_id(row, name) for name in ("first", "second"))
                 if first == second:

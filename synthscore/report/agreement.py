@@ -5,21 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import InputError
-from ..evaluation.agreement import LEVELS, Agreement, agreement
+from ..evaluation.agreement import LEVELS, Agreement, Difference, agreement
 from ..evaluation.join import join
 from ..evaluation.ratings import Ratings
-from ..evaluation.result import Evaluation
+from ..evaluation.result import Evaluation, Mean
 from ..io.scores import score_row
 from ..signature import Signature
 from ..types import Score
 
 
 class Figure(NamedTuple):
-    """A correlation with people's ratings. low, high : interval, NaN where there is none. n : texts, or systems"""
+    """A correlation with people's ratings, or how much more it is than another method's.
+
+    low, high : interval, NaN where there is none. n : texts, or systems. star : a difference that is told from chance
+    """
 
     method: str
     attribute: str
@@ -28,18 +32,50 @@ class Figure(NamedTuple):
     value: float
     low: float
     high: float
-    n: int
-    skipped: int
+    n: int = 0
+    skipped: int = 0
+    star: bool = False
 
 
 @dataclass(slots=True)
 class Agreements:
-    """ceilings : (attribute, level, statistic) -> what a method without error would reach, where that is known.
+    """means : over attributes, where there are several. differences : from the method `against`
+    ceilings : (attribute, level, statistic) -> what a method without error would reach, where that is known.
     lines : what was not compared with people, and why"""
 
     figures: list[Figure] = field(default_factory=list)
+    means: list[Figure] = field(default_factory=list)
+    differences: list[Figure] = field(default_factory=list)
+    against: str = ""
     ceilings: dict[tuple[str, str, str], float] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
+
+    @property
+    def statistic(self) -> str:
+        """Which is shown, where there are several."""
+        found = {figure.statistic for figure in self.figures}
+        return "spearman" if "spearman" in found else min(found, default="")
+
+    def table(self, figures: Iterable[Figure], level: str) -> Table:
+        """Of the figures at this level: a row a method, the best first, by the last column."""
+        rows: dict[str, dict[str, Figure]] = {}
+        for figure in figures:
+            if (figure.level, figure.statistic) == (level, self.statistic):
+                rows.setdefault(figure.method, {})[figure.attribute] = figure
+        columns = list(dict.fromkeys(chain.from_iterable(rows.values())))
+        return Table(columns, sorted(rows.items(), key=lambda row: best_first(row[1].get(columns[-1]))))
+
+
+class Table(NamedTuple):
+    """columns : attributes, and their mean. rows : methods, and their figures by attribute"""
+
+    columns: list[str]
+    rows: list[tuple[str, dict[str, Figure]]]
+
+
+def best_first(figure: Figure | None) -> float:
+    """A key to sort by; those without a value come last."""
+    return math.inf if figure is None or math.isnan(figure.value) else -figure.value
 
 
 def agreements(ratings: Ratings, scores: Mapping[str, Iterable[tuple[Score, Signature]]]) -> Agreements:
@@ -63,13 +99,20 @@ def agreements(ratings: Ratings, scores: Mapping[str, Iterable[tuple[Score, Sign
 def read_evaluation(folder: Path) -> Agreements:
     """raises : InputError for a folder that `synthscore evaluate` did not write"""
     evaluation = Evaluation.load(folder)
+    means, contrasts = (evaluation.means.items() if evaluation.attributes[1:] else ()), evaluation.contrasts
     return Agreements(
         [_figure(*place, found) for place, found in evaluation.agreements.items()],
+        [_figure(method, "mean", level, statistic, found) for (method, level, statistic), found in means],
+        [_figure(*each.place, each.found, (1 if each.p_holm is None else each.p_holm) < 0.05) for each in contrasts],
+        evaluation.settings.against,
         {place: found.ceiling for place, found in evaluation.people.items()},
         list(evaluation.left_out),
     )
 
 
-def _figure(method: str, attribute: str, level: str, statistic: str, of: Agreement) -> Figure:
+def _figure(
+    method: str, attribute: str, level: str, statistic: str, of: Agreement | Mean | Difference, star: bool = False
+) -> Figure:
     low, high = (math.nan if end is None else end for end in (of.low, of.high))
-    return Figure(method, attribute, level, statistic, of.value, low, high, of.n, of.n_skipped)
+    n, skipped = (of.n, of.n_skipped) if isinstance(of, Agreement) else (0, 0)
+    return Figure(method, attribute, level, statistic, of.value, low, high, n, skipped, star)

@@ -78,7 +78,9 @@ def ticks(low: float, high: float) -> list[float]:
 
 def number_marks(low: float, high: float) -> list[Mark]:
     """Round numbers within [low, high]."""
-    return [Mark(value, f"{value:g}") for value in ticks(low, high) if low - 1e-9 <= value <= high + 1e-9]
+    return [
+        Mark(value, f"{value:g}".replace("-", "−")) for value in ticks(low, high) if low - 1e-9 <= value <= high + 1e-9
+    ]
 
 
 def rung_marks(n_rungs: int) -> list[Mark]:
@@ -213,7 +215,8 @@ def _rows(
 ) -> Markup:  # fmt: skip
     """Rows over lines of class_ at the marks, which are named below."""
     gap = across(marks[1].at) - across(marks[0].at) if len(marks) > 1 else WIDTH
-    marks = marks[:: math.ceil(24 / gap)]  # names that do not run into each other
+    widest = max((len(mark.label) for mark in marks), default=0)
+    marks = marks[:: math.ceil((7 * widest + 6) / gap)]  # names that do not run into each other
     lines = [_path(f"M{across(mark.at):.1f} 0V{bottom}", class_) for mark in marks]
     names = [_text(across(mark.at), bottom + 16, mark.label, anchor="middle") for mark in marks if mark.label]
     middle = (across(marks[0].at) + across(marks[-1].at)) / 2 if marks else WIDTH / 2

@@ -14,6 +14,7 @@ from .numbers import Group
 from .read import Run
 
 VIEW = 40  # texts on one ladder
+ENDS = 5  # texts that are best, worst, most uncertain
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +99,28 @@ def interval(score: Score) -> Interval:
     if score.low is not None and score.high is not None:
         return Interval(score.low, score.high, POSSIBLE)
     return Interval(math.nan, math.nan, "")
+
+
+class Extremes(NamedTuple):
+    """Texts of a group to read. unsure : empty where nothing tells how sure a score is"""
+
+    group: Group
+    best: list[Score]
+    worst: list[Score]
+    unsure: list[Score]
+
+
+def extremes(group: Group) -> Extremes:
+    """No text is among the best and the worst; any may be uncertain."""
+    scored = sorted((score for score, _ in group.rows if score.value is not None), key=_value, reverse=True)
+    n = min(ENDS, len(scored) // 2)
+    doubt = sorted(scored, key=_doubt, reverse=True)
+    unsure = [score for score in doubt[: max(n, 1)] if any(_doubt(score))]
+    return Extremes(group, scored[:n], scored[len(scored) - n :][::-1], unsure)
+
+
+def _doubt(score: Score) -> tuple[float, float]:
+    """Length of the interval; of those that have none, what verdicts leave to other labels than the likeliest."""
+    low, high, kind = interval(score)
+    left = [1 - max(v.better, v.similar, v.worse) for v in score.verdicts]
+    return high - low if kind else 0.0, sum(left) / len(left) if left else 0.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -125,7 +125,10 @@ def rung_top(n_rungs: int) -> float:
 
 
 def groups(run: Run, min_score: float | None = None) -> list[Group]:
-    """min_score : a threshold for the groups on scales of rungs, or, where there are none, for all"""
+    """Those on scales of rungs first.
+
+    min_score : a threshold for the groups on scales of rungs, or, where there are none, for all
+    """
     found: dict[tuple[str, str], list[Scored]] = {}
     for name, rows in run.scores.items():
         for row in rows:
@@ -136,10 +139,11 @@ def groups(run: Run, min_score: float | None = None) -> list[Group]:
     }
     n_rungs = {key: own.pop() if len(own) == 1 else None for key, own in sizes.items()}
     on_rungs = any(n_rungs.values())
-    return [
+    listed = [
         Group(*key, tuple(rows), n_rungs[key], min_score if n_rungs[key] or not on_rungs else None)
         for key, rows in found.items()
     ]
+    return sorted(listed, key=lambda group: group.n_rungs is None)
 
 
 def scale_of(row: Scored, ladder: Ladder | None) -> int | None:
@@ -161,6 +165,49 @@ def scale_of(row: Scored, ladder: Ladder | None) -> int | None:
     if ladder and re.match("paper|anchored", scoring) and "rung_values" not in scoring:
         return ladder.n_rungs
     return None
+
+
+# ------------------------------------------------------------------------------------------------- systems
+
+
+class System(NamedTuple):
+    """means, stderr : of its scored texts on each attribute; NaN without any, or of one text"""
+
+    name: str
+    n_texts: int
+    n_unscored: int
+    means: FloatArray
+    stderr: FloatArray
+
+    @property
+    def mean(self) -> float:
+        """Over attributes."""
+        return float(self.means.mean())
+
+
+def by_system(found: Sequence[Group], systems: Mapping[str, str]) -> list[tuple[list[Group], list[System]]]:
+    """For each file or method, its groups and its systems, the best first; without those that know of fewer than two.
+
+    systems : id -> name
+    """
+    by_name: dict[str, list[Group]] = {}
+    for group in found:
+        by_name.setdefault(group.name, []).append(group)
+    tables = []
+    for own in by_name.values():
+        of = [np.array([systems.get(score.id, "") for score, _ in group.rows]) for group in own]
+        names = sorted(set(np.concatenate(of).tolist()) - {""})
+        rows = [_system(name, [g.values[at == name] for g, at in zip(own, of, strict=True)]) for name in names]
+        tables.append((own, sorted(rows, key=lambda one: (math.isnan(one.mean), -one.mean))))
+    return [(own, rows) for own, rows in tables if len(rows) > 1]
+
+
+def _system(name: str, known: Sequence[FloatArray]) -> System:
+    scored = [values[~np.isnan(values)] for values in known]
+    means = [values.mean() if len(values) else np.nan for values in scored]
+    errors = [values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else np.nan for values in scored]
+    n_unscored = sum(map(len, known)) - sum(map(len, scored))
+    return System(name, max(map(len, known)), n_unscored, np.array(means), np.array(errors))
 
 
 # ------------------------------------------------------------------------------------------------- mass, length
@@ -226,7 +273,7 @@ def failures(run: Run) -> list[Failure]:
     for name, rows in run.scores.items():
         for score, _ in rows:
             if score.reason or score.status != "ok":
-                reasons = {alike(reason): reason for reason in re.split(r"; (?=rung \d)", score.reason)}
+                reasons = {alike(reason): reason for reason in score.reasons}
                 for kind, reason in reasons.items():
                     found.setdefault((name, score.status, kind), []).append((score.id, reason))
     listed = [

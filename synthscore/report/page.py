@@ -19,13 +19,14 @@ from ..evaluation.agreement import ALIASES
 from ..scoring.anchored.drift import Drift, Watch
 from ..signature import Signature
 from . import pictures, words
-from .agreement import Agreements, Figure, agreements
-from .ladders import LIKELY, POSSIBLE, VIEW, interval, ladder_views
-from .numbers import failures, groups, length_effect, masses
+from .agreement import Agreements, Figure, agreements, best_first
+from .ladders import LIKELY, POSSIBLE, VIEW, extremes, interval, ladder_views
+from .numbers import by_system, failures, groups, length_effect, masses
 from .read import Run
 from .verdicts import overall
 
 CARDS = 24  # of a section
+READ = 4  # groups whose best and worst texts are shown
 
 
 def page(run: Run, *, title: str | None = None, min_score: float | None = None, context_id: str | None = None) -> str:
@@ -35,6 +36,7 @@ def page(run: Run, *, title: str | None = None, min_score: float | None = None, 
     context_id : whose ladders are shown; None: the one ladder that shows most
     """
     found = groups(run, min_score)
+    scored = [group for group in found if group.scored.any()]
     lengths = [(group, effect) for group in found if (effect := length_effect(group, run.texts))]
     signatures = list(dict.fromkeys(row.signature for row in run.rows if row.signature.parts))
     return _template().render(
@@ -43,8 +45,10 @@ def page(run: Run, *, title: str | None = None, min_score: float | None = None, 
         groups=found,
         min_score=min_score,
         context_id=context_id,
-        scored=[group for group in found if group.scored.any()],
+        scored=scored,
         anchored=any(row.part("scoring").startswith("anchored") for row in run.rows),
+        systems=by_system(found, run.systems),
+        extremes=[one for group in scored[:READ] if (one := extremes(group)).best],
         views=ladder_views(run, found, context_id),
         other_ladders=_other_ladders(run),
         judged=[group for group in found if group.by_rung],
@@ -64,13 +68,13 @@ def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    names = ("spaced", "counted", "cut", "clip", "whole", "number", "points", "percent", "span")
+    names = ("spaced", "counted", "cut", "clip", "whole", "number", "within", "points", "percent", "span")
     written = {name: getattr(words, name) for name in names}
     environment.filters |= written | {"interval": interval, "overall": overall}
     environment.globals |= written | {
-        "version": __version__, "draw": pictures, "ALIASES": ALIASES, "CARDS": CARDS, "VIEW": VIEW, "LIKELY": LIKELY,
-        "POSSIBLE": POSSIBLE, "array": np.array, "average": np.average, "median": np.median, "sqrt": math.sqrt,
-        "isnan": math.isnan, "nan": math.nan,
+        "version": __version__, "draw": pictures, "ALIASES": ALIASES, "CARDS": CARDS, "VIEW": VIEW, "READ": READ,
+        "LIKELY": LIKELY, "POSSIBLE": POSSIBLE, "array": np.array, "average": np.average, "median": np.median,
+        "sqrt": math.sqrt, "isnan": math.isnan, "nan": math.nan,
     }  # fmt: skip
     return environment.from_string(Path(__file__).with_name("page.html.jinja").read_text(encoding="utf-8"))
 
@@ -90,18 +94,16 @@ def _drifts(run: Run) -> list[Drift]:
 
 
 def _agreement(run: Run) -> dict[str, Any]:
-    """all : every figure. cards : for each level and attribute, the methods by one statistic, the best first
+    """all : every figure. cards : for each level and attribute, the methods, the best first
 
     ends : of the scale, which is one for all cards, so that they can be compared
     """
     found = run.evaluation or (agreements(run.ratings, run.scores) if run.ratings else Agreements())
-    statistics = {figure.statistic for figure in found.figures}
-    first = "spearman" if "spearman" in statistics else min(statistics, default="")
     drawn: dict[tuple[str, str], list[Figure]] = {}
     for figure in found.figures:
-        if figure.statistic == first:
+        if figure.statistic == found.statistic:
             drawn.setdefault((figure.level, figure.attribute), []).append(figure)
     numbers = [end for own in drawn.values() for figure in own for end in figure[4:7]]
     known = [end for end in (*numbers, *found.ceilings.values(), 0.0, 0.5) if not math.isnan(end)]
-    cards = [sorted(own, key=lambda f: math.inf if math.isnan(f.value) else -f.value) for own in drawn.values()]
+    cards = [sorted(own, key=best_first) for own in drawn.values()]
     return {"all": found, "cards": cards, "ends": (min(known), max(known))}

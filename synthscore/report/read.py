@@ -52,7 +52,7 @@ class File(NamedTuple):
 class Run:
     """What a report is made of.
 
-    scores : name of the file or method -> its rows. texts : id -> text
+    scores : name of the file or method -> its rows. texts : id -> text. systems : id -> what wrote the text
     evaluation : what `synthscore evaluate` found. scales : that the scores are compared with
     unused : files that hold nothing that a report shows. left_out : what could not be read, and why
     """
@@ -60,6 +60,7 @@ class Run:
     name: str
     scores: dict[str, list[Scored]] = field(default_factory=dict)
     texts: dict[str, Target] = field(default_factory=dict)
+    systems: dict[str, str] = field(default_factory=dict)
     references: References | None = None
     ratings: Ratings | None = None
     evaluation: Agreements | None = None
@@ -178,8 +179,9 @@ def _take_scores(run: Run, name: str, rows: Iterable[Row], errors: list[InputErr
     """A row of `synthscore evaluate` says which method it is of; other rows are of the method that the file is."""
     stem = Path(name.removesuffix(".gz")).stem
     methods: dict[str, list[Scored]] = {}
-    for method, row in each_row(rows, lambda row: (row.values.get("method") or stem, Scored(*read_score(row))), errors):
-        methods.setdefault(str(method), []).append(row)
+    for values, row in each_row(rows, lambda row: (row.values, Scored(*read_score(row))), errors):
+        methods.setdefault(str(values.get("method") or stem), []).append(row)
+        _say_system(run, row.score.id, values.get("system"))
     for method, taken in methods.items():
         run.scores[method if method not in run.scores else f"{method} ({name})"] = taken
     return sum(map(len, methods.values()))
@@ -190,6 +192,7 @@ def _take_texts(run: Run, name: str, rows: Iterable[Row], errors: list[InputErro
     readable = (row for row in rows if "unreadable" not in row.values)  # `synthscore filter` says so of such rows
     for target in each_row(readable, target_from_row, errors):
         n_taken += 1
+        _say_system(run, target.id, target.system)
         if run.texts.setdefault(target.id, target).text != target.text:
             others.append(target.id)
     if others:
@@ -199,12 +202,18 @@ def _take_texts(run: Run, name: str, rows: Iterable[Row], errors: list[InputErro
     return n_taken
 
 
+def _say_system(run: Run, text_id: str, system: object) -> None:
+    if system:
+        run.systems.setdefault(text_id, str(system))
+
+
 def _read_ratings(run: Run, source: str, name: str) -> None:
     if run.ratings is not None:
         run.unused.append(name)
         return
     run.ratings = Ratings.load(source)
     for text in run.ratings:
+        _say_system(run, text.id, text.system)
         if not blank(text.text):
             run.texts.setdefault(text.id, Target(text.id, text.context_id, text.text, text.system or None))
     run.files.append(File(name, "ratings by people", len(run.ratings), len(run.ratings.left_out)))

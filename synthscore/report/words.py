@@ -37,6 +37,11 @@ def number(value: float | None, digits: int = 2) -> str:
     return "–" if value is None or math.isnan(value) else f"{value:.{digits}f}".replace("-", "−")
 
 
+def within(value: float, low: float, high: float) -> str:
+    """A value with its interval, where there is one."""
+    return number(value) + ("" if math.isnan(low) or math.isnan(high) else f" [{number(low)}, {number(high)}]")
+
+
 def points(value: float) -> str:
     """Percentage points, with their sign."""
     return f"{value:+.1f}".replace("-", "−")

@@ -45,14 +45,19 @@ class OnLadder:
         )
 
     def missing(self, verdicts: Verdicts, known: Collection[int]) -> list[str]:
-        """Why rungs have no verdict, one reason each. known : levels that have. What was not asked has no reason"""
+        """Why rungs have no verdict; rungs that failed alike have one reason. known : levels that have. What was not
+        asked has no reason"""
         pair_of = dict(zip(self.levels, self.pairs, strict=True))
+        failed: dict[str, list[int]] = {}
         reasons = []
         for rung in self.ladder.rungs:
             if rung.level not in known and rung.status == "failed":
-                reasons.append(f"rung {rung.level} has no text: {rung.reason}")
+                failed.setdefault(rung.reason, []).append(rung.level)
             elif rung.level not in known and pair_of[rung.level] in verdicts.failures:
                 reasons.append(f"rung {rung.level}: {verdicts.failures[pair_of[rung.level]]}")
+        for reason, levels in failed.items():
+            which = f"rungs {', '.join(map(str, levels))} have" if len(levels) > 1 else f"rung {levels[0]} has"
+            reasons.append(f"{which} no text: {reason}")
         return reasons
 
 

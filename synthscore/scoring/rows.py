@@ -15,7 +15,8 @@ import numpy as np
 
 from ..engine import Engine, Progress
 from ..errors import InputError, LadderError
-from ..io.fields import Row, find_target, make_row
+from ..io.contexts import of_some_contexts
+from ..io.fields import Row, find_target, make_row, recognised, row_error
 from ..io.files import Source, read_rows
 from ..judging.asking import Asking
 from ..judging.tasks import load_task
@@ -64,31 +65,33 @@ class Item:
 
 def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None) -> Item:
     """fields : our name -> the row's own column"""
-    ours = row
-    if isinstance(row, Row) and fields:
-        ours = make_row(row.number, row.values, row.source, fields)
-    if isinstance(ours, InputError):
-        return Item(row, ours)
+    ours = make_row(row.number, row.values, row.source, fields) if isinstance(row, Row) and fields else row
+    try:
+        if isinstance(ours, InputError):
+            raise ours
+        ours = recognised(ours)
+    except InputError as error:
+        return Item(row, error)
     return Item(row, find_target(ours), *(_word(ours, name) for name in ("task", "attribute", "context")))
 
 
-def read_items(source: Source, *, encoding: str = "utf-8", fields: Mapping[str, str] | None = None) -> list[Item]:
-    """Of every row; a second row of the same id (and attribute) holds no target."""
+def read_items(
+    source: Source, *, encoding: str = "utf-8", fields: Mapping[str, str] | None = None, limit: int | None = None
+) -> list[Item]:
+    """Of every row, or those of some contexts (of_some_contexts); a second of one id (and attribute) is no target."""
     items: list[Item] = []
-    seen: dict[tuple[str, str], int] = {}
+    rows: dict[tuple[str, str], int] = {}
     for row in read_rows(source, encoding=encoding):
         item = read_item(row, fields)
         if isinstance(item.target, Target) and isinstance(row, Row):
-            first = seen.setdefault((item.target.id, item.attribute), row.number)
+            first = rows.setdefault((item.target.id, item.attribute), row.number)
             if first != row.number:
-                message = (
-                    f"{row.source} row {row.number}: target id {item.target.id!r} was already used by row {first}. "
-                    "Give each target an id of its own in a column named id"
-                )
-                error = InputError(message, source=row.source, row=row.number, field="id", **item.known)
+                seen = f"target id {item.target.id!r} was already used by row {first}"
+                remedy = "Give each target an id of its own in a column named id"
+                error = row_error(row, "id", item.target.id, seen, remedy, **item.known)
                 item = replace(item, target=error)
         items.append(item)
-    return items
+    return items if limit is None else of_some_contexts(items, lambda item: item.known.get("context_id"), limit)
 
 
 def _word(row: Row, name: str) -> str:

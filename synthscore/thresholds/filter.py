@@ -28,6 +28,7 @@ from ..ladders.references import References
 from ..scoring.anchored.drift import Drift, Watch
 from ..scoring.anchored.mode import Anchored
 from ..scoring.anchored.scale import Scale
+from ..scoring.jury import require_anchored, score_together
 from ..scoring.paper import Paper
 from ..scoring.rows import Counts, RowScorer, RowScores, held_attributes, read_item
 from ..signature import Signature
@@ -117,7 +118,7 @@ class Filtered:
 def filter(
     rows: Source,
     references: References | str | os.PathLike[str],
-    judge: Engine | str,
+    judge: Engine | str | Mapping[str, Engine],
     rule: Rule | float,
     *,
     task: str | None = None,
@@ -135,7 +136,8 @@ def filter(
 
     rows : a file, or mappings, with context_id and text, and maybe id, system, task, attribute, context
     references, judge : the ladders and the engine, or their names. A judge by name, or a StoredEngine, answers through
-        a store, so that the same call, made again after it was killed, asks only what was not answered before
+        a store, so that the same call, made again after it was killed, asks only what was not answered before. Several
+        engines by name score together, with anchored scoring (scoring/jury.py)
     rule : MinScore, AtLeast, a Certificate; or a number, the least score that is kept
     task, attribute : on what the texts are judged; may be left out where the references, or the rows, say it
     kept, dropped, unsure : files; where none is named, the rows are in what is returned. Without one for the unsure,
@@ -156,24 +158,31 @@ def filter(
     alone = isinstance(scoring, Paper) or scoring.scale is not None
     found = Filtered()
     watches: dict[object, Watch] = {"": rule.watch} if isinstance(rule, Certificate) else {}
-    judge = open_judge(judge)
+    judges = judge if isinstance(judge, Mapping) else {"": open_judge(judge)}
+    if len(judges) > 1:
+        require_anchored(scoring)
     with Outputs(paths) as outputs:
-        scorer = RowScorer(
-            references,
-            judge,
-            task=task,
-            attributes=None if attribute is None else [attribute],
-            scoring=scoring,
-            asking=asking,
-            store=judge.store if isinstance(judge, StoredEngine) else None,
-        )
+        scorers = {
+            name: RowScorer(
+                references,
+                each,
+                task=task,
+                attributes=None if attribute is None else [attribute],
+                scoring=scoring,
+                asking=asking,
+                store=each.store if isinstance(each, StoredEngine) else None,
+            )
+            for name, each in judges.items()
+        }
         batches = read_batches(rows, BATCH, encoding=encoding)
         for group in ([batch] for batch in batches) if alone else [list(batches)]:
             read = [row for batch in group for row in batch.rows]
-            plan = scorer.plan([read_item(row, fields) for row in read])
-            for signature in plan.signatures if alone else ():  # before anything is asked
-                rule.check(signature)
-            scored = plan.score(progress)
+            items = [read_item(row, fields) for row in read]
+            plans = {name: scorer.plan(items) for name, scorer in scorers.items()}
+            for signature in [each for plan in plans.values() for each in plan.signatures] if alone else ():
+                rule.check(signature)  # before anything is asked
+            by_judge = {name: plan.score(progress) for name, plan in plans.items()}
+            scored = score_together(by_judge)[0] if len(judges) > 1 else next(iter(by_judge.values()))
             for signature in scored.used:
                 rule.check(signature)
             for scale in scored.scales if isinstance(scoring, Anchored) and scoring.scale is not None else ():

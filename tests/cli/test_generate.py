@@ -7,8 +7,9 @@ import pytest
 
 from synthscore import engines
 from synthscore.cli.app import main
+from synthscore.io.contexts import some_contexts
 from synthscore.ladders.references import References
-from tests.cli.given import CONTEXTS, score, shown, target, write
+from tests.cli.given import CONTEXTS, read, score, shown, target, write
 
 
 def many_words(prompt, seed):
@@ -27,7 +28,7 @@ def damage(monkeypatch):
     """Damage that always finds something to damage."""
     monkeypatch.setattr(
         "synthscore.ladders.degraded.degrade",
-        lambda good, *, severity, **more: good + f" Damage: {severity:g}." * (severity > 0),
+        lambda good, *, severity, **more: (good + f" Damage: {severity:g}." * (severity > 0), ()),
     )
 
 
@@ -246,3 +247,30 @@ def test_a_file_without_contexts_is_an_error(capsys):
     write("contexts.jsonl", {"id": "c1"})
     assert generate() == 1
     shown(capsys.readouterr().err, "holds no context")
+
+
+def test_all_commands_take_the_same_contexts_of_a_limit(engine, references, damage, capsys):
+    taken = some_contexts(CONTEXTS, 2)
+    rows = [target(c, k, id=f"{c}-{k}", context=CONTEXTS[c], human=k) for c in CONTEXTS for k in (1, 3, 4)]
+    write("targets.jsonl", *rows)
+    limit = ("--limit", "2")
+    assert score(*limit, "-o", "scores.jsonl") == 0
+    assert (
+        main(["rank", "targets.jsonl", "--task", "summarization", "-a", "coherence", *limit, "-o", "ranks.jsonl"]) == 0
+    )
+    human = ["--human", "targets.jsonl", "-a", "coherence", *limit]
+    assert main(["evaluate", "scores.jsonl", *human, "--methods", "length", "-o", "run"]) == 0
+    assert {row["context_id"] for name in ("scores", "ranks", "run/ratings") for row in read(f"{name}.jsonl")} == taken
+    assert len(read("scores.jsonl")) == len(read("ranks.jsonl")) == len(read("run/ratings.jsonl")) == 6
+    assert "1 of 3 contexts: --limit 2" in capsys.readouterr().out
+    contexts(*CONTEXTS)
+    assert generate(*limit, output="own") == 0
+    assert {ladder.context_id for ladder in References.load("own")} == taken
+    score("-o", "all.jsonl")
+    assert main(["evaluate", "all.jsonl", *human]) == 0, "scores of other contexts are left out as meant"
+
+
+def test_a_row_that_names_no_context_is_not_lost_to_a_limit(engine, references):
+    write("targets.jsonl", *(target(c, 2) for c in CONTEXTS), "{")
+    assert score("--limit", "1", "-o", "scores.jsonl") == 3
+    assert [row["status"] for row in read("scores.jsonl")] == ["ok", "unscored"]

@@ -205,6 +205,58 @@ def test_ties_are_asked_for_where_the_method_uses_them(engine, capsys):
     assert "protocol:yes_no|" in read("o.jsonl")[0]["signature"]
 
 
+# ------------------------------------------------------------------------------------------------- several judges
+
+
+@pytest.fixture
+def three(monkeypatch):
+    """Judges who read the numbers: two see quality, one of them with a bias, and one sees nothing."""
+    judges = {"good": biased_judge, "fair": reading_judge(0.0), "blind": lambda prompt, labels: [-1.0] * len(labels)}
+    found = {name: FakeEngine(judge, name=name) for name, judge in judges.items()}
+    monkeypatch.setattr(engines, "open_engine", lambda name, **options: found[name])
+    return found
+
+
+MODELS = ("--model", "good", "--model", "fair", "--model", "blind")
+
+
+def test_several_judges_make_one_order_and_what_each_is_worth_is_said(three, capsys):
+    write("c.jsonl", *candidates())
+    assert rank("c.jsonl", *MODELS, "-o", "one.jsonl") == 0
+    err = capsys.readouterr().err
+    assert re.search(r"a jury of 3 on coherence\n  (good|fair): \d+ % of what is known", err)
+    assert "  blind: 0 % of what is known" in err
+    assert "disagree more than their errors explain" in err
+    rows = read("one.jsonl")
+    for context_id, qualities in QUALITIES.items():
+        mine = [row["rank"] for row in rows if row["context_id"] == context_id]
+        assert mine == [sorted(qualities, reverse=True).index(q) + 1 for q in qualities]
+    assert "model:blind & fair & good|" in rows[0]["signature"]
+    assert compare("c.jsonl", *MODELS, "-o", "calls.jsonl") == 0
+    assert {row["judge"] for row in read("calls.jsonl")} == set(three)
+    assert rank("--comparisons", "calls.jsonl", "-o", "two.jsonl", task=False) == 0
+    assert by_id(read("two.jsonl")) == pytest.approx(by_id(rows), abs=1e-6)
+    assert {engine.n_judged for engine in three.values()} == {32}  # the store has the answers
+    alone = ("--by", "context_id", "--by", "attribute", "--by", "judge")
+    assert rank("--comparisons", "calls.jsonl", *alone, "-o", "alone.jsonl", task=False) == 0
+    assert len(read("alone.jsonl")) == 3 * len(rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--debias", "median"], "--debias changes nothing where several judges rank together"),
+        (["--method", "bt", "--prior", "none"], "--prior changes nothing"),
+        (["--method", "colley"], "expected one of bt, poe-bt, poe-g, poe-g-hard for several judges"),
+    ],
+)
+def test_what_means_nothing_to_a_jury_is_refused(three, capsys, options, words):
+    write("c.jsonl", *candidates())
+    compare("c.jsonl", *MODELS, "-o", "calls.jsonl", "-q")
+    assert rank("--comparisons", "calls.jsonl", *options, task=False) == 2
+    assert words in capsys.readouterr().err
+
+
 # ------------------------------------------------------------------------------------------------- the place
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from synthscore.cli.app import main
 from synthscore.ladders.references import References
-from tests.cli.given import CONTEXTS, ladder, shown
+from tests.cli.given import CONTEXTS, ladder, parse, score, shown, write
 
 
 def test_list_counts_the_ladders(folder, capsys):
@@ -42,3 +42,56 @@ def test_verify_finds_a_changed_file(references, capsys):
 def test_ladders_alone_is_no_command_and_shows_the_help(capsys):
     assert main(["references"]) == 2
     shown(capsys.readouterr().out, "references check ladders/")
+
+
+def test_import_takes_ladders_that_a_person_wrote(folder, capsys):
+    rungs = ["Cats.", "The bridge is an old one.", "The bridge closes for a year."]
+    write("mine.jsonl", {"article": "The old bridge has cracks.", "rungs": rungs}, {"article": "Another."})
+    argv = ["references", "import", "mine.jsonl", "--task", "summarization", "-a", "coherence", "-o", "ladders"]
+    assert main(argv) == 3
+    err = capsys.readouterr().err
+    shown(err, "reading context from 'article'", "1 row or ladder left out", "row 2: there are no rungs, but 'article'")
+    shown(err, "1 ladder of 3 rungs imported", "ladders now holds 1 ladder")
+    assert err.count("reading context") == 1
+    assert main(["references", "list", "ladders"]) == 0
+    shown(capsys.readouterr().out, "person")
+    write("none.jsonl", {"article": "Another."})
+    assert main([*argv[:2], "none.jsonl", *argv[3:-1], "new"]) == 1
+    shown(capsys.readouterr().err, "InputError: none.jsonl holds no ladders", "there are no rungs")
+    assert not Path("new").exists()
+
+
+def test_own_rows_are_scored_on_own_ladders_without_any_id(folder, engine, capsys):
+    rungs = [f"A text of quality {level}, which is all of it." for level in (1, 2, 3)]
+    write("mine.jsonl", {"article": "The old bridge has cracks.", "rungs": rungs})
+    argv = ["references", "import", "mine.jsonl", "--task", "summarization", "-a", "coherence", "-o", "ladders"]
+    assert main(argv) == 0
+    Path("own.csv").write_text("article,summary\nThe old bridge has cracks.,Text of quality 2.6.\n")
+    assert score(targets="own.csv") == 0
+    out, err = capsys.readouterr()
+    shown(err, "reading text from 'summary', context from 'article'", "1 scored")
+    assert 2.4 < parse(out)[0]["score"] < 3
+
+
+def test_the_messages_alone_lead_from_a_csv_to_its_scores(folder, engine, capsys):
+    Path("own.csv").write_text(
+        "article,summary,rung_1,rung_2\nAn article.,Text of quality 2.,Of quality 1.,Of quality 3.\n"
+    )
+    given = ["references", "import", "own.csv"]
+    for argv, *lead in (
+        (["score", "own.csv"], "score needs --references: folder", "`synthscore references import` wrote them"),
+        (["score", "own.csv", "--references", "mine"], "make it: synthscore generate", "synthscore references import"),
+        (given, "references import needs --output: the references folder"),
+        (
+            [*given, "-o", "mine"],
+            "there is no 'task', but 'rung_1', 'rung_2', 'summary', 'article'",
+            "with --task NAME",
+        ),
+        ([*given, "-o", "mine", "--task", "summary"], "summarization"),
+        ([*given, "-o", "mine", "--task", "summarization"], "with --attribute NAME"),
+        ([*given, "-o", "mine", "--task", "summarization", "-a", "wit"], "coherence"),
+    ):
+        assert main(argv) != 0
+        shown(capsys.readouterr().err, *lead)
+    assert main([*given, "-o", "mine", "--task", "summarization", "-a", "coherence"]) == 0
+    assert main(["score", "own.csv", "--references", "mine"]) == 0

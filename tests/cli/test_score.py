@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 import synthscore
+from synthscore import engines
 from synthscore.cli.app import main
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 from synthscore.types import Context
-from tests.cli.given import CONTEXTS, ladder, parse, read, score, shown, target, write
+from tests.cli.given import CONTEXTS, ladder, parse, quality_judge, read, score, shown, target, write
+from tests.fakes import FakeEngine
 
 
 def test_score_puts_each_text_on_the_scale_of_its_rungs_in_the_order_of_the_rows(engine, references, capsys):
@@ -337,3 +339,50 @@ def test_score_warns_once_of_a_judge_that_says_the_same_whatever_it_is_shown(eng
     err = capsys.readouterr().err
     assert err.count("warning:") == 1
     shown(err, said, "synthscore doctor")
+
+
+# ------------------------------------------------------------------------------------------------- several judges
+
+
+def judges(monkeypatch):
+    """One of them sees less clearly."""
+
+    def fair(prompt, labels):
+        return [0.3 * value - 0.5 for value in quality_judge(prompt, labels)]
+
+    found = {"good": FakeEngine(quality_judge, name="good"), "fair": FakeEngine(fair, name="fair")}
+    monkeypatch.setattr(engines, "open_engine", lambda name, **options: found[name])
+
+
+MODELS = ("--model", "good", "--model", "fair")
+
+
+def test_several_judges_score_and_filter_together(references, monkeypatch, capsys):
+    judges(monkeypatch)
+    write("targets.jsonl", *(target(c, q, id=f"{c}-{q}") for c in CONTEXTS for q in (1.5, 2.5, 3.5, 4.5)))
+    assert score(*MODELS, "--scoring", "anchored", "-o", "scores.jsonl") == 0
+    err = capsys.readouterr().err
+    shown(err, "good: coherence, 5 rungs: judge tells", "a jury of 2 on coherence, 5 rungs good:", "of 12 texts")
+    rows = read("scores.jsonl")
+    assert [row["score"] for row in rows] == pytest.approx([1.5, 2.5, 3.5, 4.5] * 3, abs=0.5)
+    assert all(row["low"] < row["score"] < row["high"] and row["n_comparisons"] == 10 for row in rows)
+    assert all(0 <= row["disagreement"] <= 1 for row in rows)
+    assert "model:fair & good|" in rows[0]["signature"]
+    kept = ["filter", "targets.jsonl", "--references", "ladders", "-a", "coherence", "--min-score", "3"]
+    assert main([*kept, *MODELS, "--scoring", "anchored", "-o", "kept.jsonl"]) == 0
+    assert [row["id"] for row in read("kept.jsonl")] == [f"{c}-{q}" for c in CONTEXTS for q in (3.5, 4.5)]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "several judges score together by anchored scoring"),
+        (("--scoring", "anchored", "--save-scale", "s.json"), "--save-scale and --verdicts are of one judge"),
+        (("--scoring", "anchored", "--verdicts"), "--save-scale and --verdicts are of one judge"),
+    ],
+)
+def test_what_is_of_one_judge_is_refused_for_several(references, monkeypatch, capsys, options, words):
+    judges(monkeypatch)
+    write("targets.jsonl", target("c1", 2))
+    assert score(*MODELS, *options) == 2
+    shown(capsys.readouterr().err, words)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from synthscore.errors import InputError
-from synthscore.io.contexts import read_contexts
-from synthscore.io.fields import Row, target_from_row
+from synthscore.io.contexts import read_contexts, some_contexts
+from synthscore.io.fields import Row, context_key, find_target, target_from_row
 from synthscore.io.files import read_rows
 from synthscore.io.write import write_rows
 from synthscore.types import Context, Target
@@ -69,9 +69,9 @@ def test_a_row_without_a_usable_text_is_named_with_its_id_and_the_others_are_kep
 
 
 def test_a_missing_column_is_named_with_those_there_are_and_the_way_to_map_it(tmp_path):
-    path = jsonl(tmp_path / "t.jsonl", {"context_id": "c", "summary": "S."})
+    path = jsonl(tmp_path / "t.jsonl", {"context_id": "c", "summary": "S.", "output": "which of the two?"})
     _, (error,) = read_targets(path)
-    assert "there is no 'text', but 'context_id', 'summary'" in str(error)
+    assert "there is no 'text', but 'context_id', 'summary', 'output'" in str(error)
     assert "--field text=summary" in str(error)
     targets, errors = read_targets(path, fields={"text": "summary"})
     assert (targets, errors) == ([Target("c/1", "c", "S.")], [])
@@ -188,6 +188,54 @@ def test_contexts_come_from_id_and_text_too_and_references_from_one_text_or_a_li
     ]  # fmt: skip
 
 
+CHAT = [{"role": "user", "content": "Where is it?"}, {"role": "assistant", "content": "On the left."}]
+LONG_CHAT = [{"role": "system", "content": "Be kind."}, *CHAT, {"role": "user", "content": "Mine?"}]
+PARTS = {"role": "assistant", "content": [{"type": "text", "text": "Yes."}]}
+
+
+@pytest.mark.parametrize(
+    ("row", "context", "text"),
+    [
+        ({"article": "A.", "summary": "S."}, "A.", "S."),
+        ({"Source": "A.", "Output": "S."}, "A.", "S."),
+        ({"id": 7, "prompt": "A.", "completion": "S.", "source": "the web"}, "A.", "S."),
+        ({"question": "A.", "answer": "S."}, "A.", "S."),
+        ({"document": "A.", "text": "S.", "source": "the web"}, "A.", "S."),
+        ({"messages": CHAT}, "Where is it?", "On the left."),
+        ({"messages": [*LONG_CHAT, PARTS]},
+         "System: Be kind.\nUser: Where is it?\nAssistant: On the left.\nUser: Mine?", "Yes."),
+        ({"prompt": CHAT[:1], "response": CHAT[1:]}, "Where is it?", "On the left."),
+    ],
+)  # fmt: skip
+def test_columns_of_usual_names_give_a_context_and_a_target_of_it_without_any_id(row, context, text):
+    (target,) = [target_from_row(each) for each in read_rows([row]) if isinstance(each, Row)]
+    ((found,), errors) = read_contexts([row])
+    assert (errors, found.text, target.text) == ([], context, text)
+    assert target.context_id == found.id == context_key(f" {context} ")
+    assert target.id == str(row.get("id", f"{found.id}/1"))
+
+
+def test_what_was_taken_for_what_is_said(caplog):
+    with caplog.at_level("INFO", "synthscore"):
+        read_contexts([{"article": "A.", "summary": "S."}, ROW])
+    (line,) = caplog.messages
+    assert line == "rows: reading text from 'summary', context from 'article'; to read others: --field NAME=COLUMN"
+
+
+@pytest.mark.parametrize("chat", [CHAT[:1], [*CHAT, *CHAT[:1]]])
+def test_a_chat_that_ends_with_no_answer_holds_no_target(chat):
+    for read in (read_contexts, lambda rows: ([], [find_target(row) for row in read_rows(rows)])):
+        _, (error,) = read([{"messages": chat}])
+        assert "row 1: messages" in str(error)
+        assert "expected others and an assistant's. Give the chat up to the answer" in str(error)
+
+
+def test_both_columns_that_are_missing_are_told_at_once():
+    (error,) = [find_target(row) for row in read_rows([{"a": "b"}])]
+    assert "there is no 'context_id', but 'a'. Add it, or its text as context" in str(error)
+    assert "--field context_id=COLUMN (or context=COLUMN) --field text=COLUMN" in str(error)
+
+
 @pytest.mark.parametrize("change", [{"system": "s1"}, {"id": "c1/s1"}, {"id": 7}])
 def test_a_target_without_its_context_is_not_taken_for_a_context(change):
     contexts, (error,) = read_contexts([{"context_id": "c1", "text": "A summary."} | change])
@@ -212,6 +260,17 @@ def test_an_id_with_two_different_contexts_is_an_error_of_the_later_row(tmp_path
     assert "context 'c1' has another text in an earlier row: 'An article.'" in str(error)
     _, (error,) = read_contexts([ROW | {"facts": "A."}, ROW | {"facts": "B."}])
     assert (error.row, error.field) == (2, "facts")
+
+
+def test_a_limit_takes_the_same_contexts_in_any_order_and_a_lower_one_some_of_these():
+    ids = [f"c{k}" for k in range(50)]
+    taken = some_contexts(ids, 10)
+    assert len(taken) == 10
+    assert taken == some_contexts(ids[::-1] + ids, 10)
+    assert some_contexts(ids, 3) < taken < some_contexts(ids, 50) == some_contexts(ids, None) == set(ids)
+    assert taken != set(ids[:10])
+    with pytest.raises(InputError, match="cannot take 0 contexts"):
+        some_contexts(ids, 0)
 
 
 def test_what_one_row_of_a_context_leaves_out_another_says_and_the_first_references_count():

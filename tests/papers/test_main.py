@@ -133,7 +133,7 @@ def test_a_benchmark_is_evaluated_with_its_ceiling_and_what_it_lacks(capsys):
     assert re.search(r"^people's ceiling +\.\d\d \[", out, re.MULTILINE)
     assert "consistency: " not in out
     assert "2 of 50 contexts skipped, where fewer than two texts have both score and rating" in out
-    assert "50 of 100 contexts: not in summeval.jsonl.gz" in out
+    assert "50 of 100 contexts, 800 of 1600 texts: not in summeval.jsonl.gz" in out
 
 
 @benchmark("summeval")

@@ -204,3 +204,16 @@ def test_the_fingerprint_changes_with_any_answer_and_not_with_the_order_of_rows(
 def test_written_rows_are_json_without_infinities():
     rows = list(ComparisonSets((), {(): Comparisons.of([("a", "b", 1.0)])}).to_rows())
     assert json.loads(json.dumps(rows[0], allow_nan=False))["log_p_second"] == "-inf"
+
+
+def test_each_judge_of_a_file_has_sets_of_its_own_and_they_are_saved_with_its_name(tmp_path):
+    rows = [{**GOOD, "context_id": "c", "judge": name} for name in ("A", "B")]
+    sets = read(*rows)
+    assert (sets.by, sets.judges) == (("context_id", "judge"), ("A", "B"))
+    assert read(*rows, by=()).by == ("judge",)
+    assert read(*rows, by=("judge", "context_id")).by == ("judge", "context_id")
+    sets.save(tmp_path / "calls.jsonl")
+    assert ComparisonSets.load(str(tmp_path / "calls.jsonl")).fingerprint == sets.fingerprint
+    assert read({**GOOD}).judges == ()
+    together = ComparisonSets.of_judges({name: read({**GOOD, "context_id": "c"}) for name in ("A", "B")})
+    assert together.fingerprint == sets.fingerprint

@@ -28,10 +28,11 @@ from synthscore.io.scores import Scores, read_score, score_row
 from synthscore.io.write import write_rows
 from synthscore.ladders.references import References
 from synthscore.report import page, read_run
-from synthscore.report.ladders import interval, ladder_views
+from synthscore.report.ladders import extremes, interval, ladder_views
 from synthscore.report.numbers import Group, failures, groups, length_effect, scale_of
 from synthscore.report.read import Scored
 from synthscore.report.verdicts import overall
+from synthscore.report.words import within
 from synthscore.scoring.paper import paper_bound, paper_sum, rung_equivalent
 from synthscore.signature import Signature
 from synthscore.thresholds.rules import MinScore
@@ -543,10 +544,12 @@ class Elements(HTMLParser):
         return [attributes for name, attributes in self.found if name in names]
 
 
-def first_figure(html, section):
-    return (
-        html[html.index(f'aria-labelledby="{section}"') :].partition('<figure class="card">')[2].partition("</svg>")[0]
-    )
+def section(html, name):
+    return html[html.index(f'aria-labelledby="{name}"') :].partition("</section>")[0]
+
+
+def first_figure(html, name):
+    return section(html, name).partition('<figure class="card">')[2].partition("</svg>")[0]
 
 
 def test_the_page_says_in_short_what_it_shows(run_folder, run):
@@ -577,13 +580,13 @@ def test_the_numbers_behind_a_figure_can_be_read(tmp_path):
 
 def test_every_section_is_there_and_what_is_missing_is_named(run, tmp_path):
     whole = page(run)
-    names = ["Scores", "One ladder", "Verdicts by rung", "Position bias", "Label mass", "Length", "What failed"]
-    names += ["Agreement with people", "Signature", "What this is made of"]
+    names = ["Scores", "Systems", "Texts to read", "One ladder", "Verdicts by rung", "Position bias", "Label mass"]
+    names += ["Length", "What failed", "Agreement with people", "Signature", "What this is made of"]
     assert re.findall(r"<h2 id=\"[a-z-]+\">(.*?)</h2>", whole) == names
     assert "Not in this report" not in whole
     assert "These are not the ladders" not in whole
     bare = page(read_run(a_run(tmp_path, [row("a", 3.0), row("b", 4.0)])))
-    assert re.findall(r"<h2 id=\"[a-z-]+\">(.*?)</h2>", bare) == ["Scores", "What this is made of"]
+    assert re.findall(r"<h2 id=\"[a-z-]+\">(.*?)</h2>", bare) == ["Scores", "Texts to read", "What this is made of"]
     for missing in (
         "No ladders in the run", "No verdicts in the run", "No verdicts in both orders", "No label mass", "No texts",
         "Nothing failed", "No ratings in the run: agreement with people is not shown", "No signature",
@@ -703,7 +706,7 @@ def test_marks_of_a_narrow_figure_do_not_run_into_each_other():
 
 
 def test_texts_and_rungs_are_in_one_order_the_best_first(run):
-    html = page(run)
+    html = section(page(run), "ladder")
     places = [float(place) for place in re.findall(r'<span class="place">([\d.]+)</span>', html)]
     assert len(places) == 4 + N_RUNGS
     assert places == sorted(places, reverse=True)
@@ -711,7 +714,7 @@ def test_texts_and_rungs_are_in_one_order_the_best_first(run):
 
 def test_the_columns_beside_a_text_are_its_verdicts_with_a_gap_for_a_rung_that_has_none(run):
     found = ladder_views(run, groups(run), "c1")[0].scores[0]
-    html = page(run, context_id="c1")
+    html = section(page(run, context_id="c1"), "ladder")
     columns = html[html.index('class="verdicts"') :].partition("</svg>")[0]
     bars = [
         {name: float(value) for name, value in bar.items() if name != "class"} for bar in Elements(columns).of("rect")
@@ -746,7 +749,7 @@ def test_agreement_is_that_of_the_library(run):
             found = agreement(column, human, run.ratings.context_ids, run.ratings.systems, level=level)
             assert f"scores {attribute} {level} spearman {found.value:.2f}" in shown
             assert f"{n} {'systems' if level == 'system' else 'texts'}" in shown
-    assert "per_context: inside each context, then the mean. Called sample-level by DS" in shown
+    assert "per_context : inside each context, then the mean. Called sample-level by DS" in shown
     assert "1 scores of texts that nobody rated" in shown
 
 
@@ -783,6 +786,60 @@ def test_an_evaluation_is_shown_as_it_was_written(tmp_path):
     assert "ladder coherence per_context kendall 0.20" in shown
     assert "a method without error: 0.77" in shown
     assert "Left out: 3 texts: nobody rated them." in shown
+
+
+def test_a_report_of_an_evaluation_begins_with_all_methods_and_the_differences(tmp_path):
+    names, ratings, scores = ("coherence", "fluency"), [], []
+    for i in range(48):
+        text = {"id": f"t{i}", "context_id": f"c{i // 4}", "system": f"s{i % 4}"}
+        ratings.append({**text, "text": "word " * (i + 1), "human": dict.fromkeys(names, i % 4 + 1)})
+        scores += [row(f"t{i}", float(i % 4)) | {"attribute": name, "context_id": text["context_id"]} for name in names]
+    write_rows(ratings, tmp_path / "ratings.jsonl")
+    write_rows(scores, tmp_path / "mine.jsonl")
+    files = [str(tmp_path / "mine.jsonl"), "--human", str(tmp_path / "ratings.jsonl"), "-o", str(tmp_path / "run")]
+    assert main(["evaluate", *files, "--methods", "length,random", "--against", "mine"]) == 0
+    run = read_run(tmp_path / "run")
+    html = page(run)
+    assert re.findall(r"<h2 id=\"([a-z-]+)\">", html)[:2] == ["agreement", "scores"]
+    shown, e = visible(section(html, "agreement")), Evaluation.load(tmp_path / "run")
+    assert "method coherence fluency mean mine 1.00 [1.00, 1.00] 1.00 [1.00, 1.00] 1.00 [1.00, 1.00] length" in shown
+    cell = within(*(getattr(e.means["random", "per_context", "spearman"], name) for name in ("value", "low", "high")))
+    assert f"{cell} More than mine, over texts that both score" in shown
+    star = {each.place: each.p_holm < 0.05 for each in e.contrasts if each.p_holm is not None}
+    for each in e.contrasts:
+        if each.place[2:] == ("per_context", "spearman") and each.found.low is not None:
+            cell = within(each.found.value, each.found.low, each.found.high)
+            assert cell + "*" * star.get(each.place, False) in shown
+    assert any(star.values())
+
+
+def test_systems_are_compared_by_the_mean_of_their_scored_texts(tmp_path):
+    values = {"a": [1.0, 2.0, None], "b": [4.0, 5.0, 3.0], "": [9.0]}
+    rows = [row(f"{s}{i}", v, system=s, reason="x") for s, own in values.items() for i, v in enumerate(own)]
+    shown = visible(section(page(read_run(a_run(tmp_path, rows))), "systems"))
+    assert "system texts unscored coherence b 3 0 4.00 ± 0.58 a 3 1 1.50 ± 0.50" in shown
+    assert shown.endswith("0.50")
+    alone = page(read_run(a_run(tmp_path, [row("a", system="a"), row("b", system="a")])))
+    assert "No texts of two systems in the run" in visible(alone)
+
+
+def test_the_best_the_worst_and_the_most_uncertain_texts_can_be_read(tmp_path):
+    rows = [row(f"t{i:02}", float(i), stderr=abs(i - 7) / 10) for i in range(13)] + [row("u", None, reason="x")]
+    texts = [{"id": f"t{i:02}", "context_id": "c", "text": f"The words of {i}."} for i in range(13)]
+    html = section(page(read_run(a_run(tmp_path, rows, targets=texts))), "texts")
+    lists = [re.findall(r'<b dir="auto">(\w+)<', part) for part in html.split("<ol")[1:]]
+    assert lists[0] == ["t12", "t11", "t10", "t09", "t08"]
+    assert lists[1] == ["t00", "t01", "t02", "t03", "t04"]
+    assert lists[2] == ["t00", "t01", "t12", "t02", "t11"]
+    assert "The words of 12." in html
+
+
+def test_without_errors_the_least_decided_verdicts_are_the_most_uncertain():
+    sure, torn = (Verdict(1, False, better, 0.9 - better, 0.1) for better in (0.9, 0.45))
+    scores = [Score(str(i), "c", "a", float(i), verdicts=(torn if i == 2 else sure,)) for i in range(4)]
+    found = extremes(group_of(*scores))
+    assert found.unsure[0].id == "2"
+    assert extremes(group_of(*(replace(score, verdicts=()) for score in scores))).unsure == []
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"methods": 3}', '{"coherence": {"pooled": {"spearman": {"value": 1}}}}'])
@@ -876,7 +933,7 @@ def check_harmless(html):
     elements = Elements(html)
     assert not elements.of("script", "img", "iframe", "object", "embed", "b:", "base", "form", "image", "foreignobject")
     assert {attributes.get("href") for attributes in elements.of("a")} <= {
-        "#scores", "#ladder", "#verdicts", "#bias", "#mass", "#length", "#failures", "#agreement",
+        "#scores", "#systems", "#texts", "#ladder", "#verdicts", "#bias", "#mass", "#length", "#failures", "#agreement",
         "#signature", "#made-of",
     }  # fmt: skip
     assert [attributes["href"] for attributes in elements.of("link")] == ["data:,"]

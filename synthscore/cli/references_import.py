@@ -1,0 +1,73 @@
+"""`synthscore references import`: texts that a person wrote -> ladders."""
+
+from __future__ import annotations
+
+from ..errors import InputError
+from .generate import look_at
+from .messages import Messages
+from .options import INCOMPLETE, OK, Input, OneAttribute, Output, RowsIn
+from .talk import counted, reasons
+
+
+def import_(
+    source: RowsIn,
+    /,
+    *,
+    output: Output,
+    task: str | None = None,
+    attribute: OneAttribute = None,
+    contexts: str | None = None,
+    input: Input = Input(),
+    messages: Messages = Messages(),
+) -> int:
+    """Ladders that you wrote yourself.
+
+    For example:
+      $ synthscore references import mine.jsonl --task summarization -a coherence -o ladders/
+      $ synthscore references import texts/ --task support_replies -a politeness -o ladders/
+
+    Takes texts that a person wrote, from the worst to the best, as ladders: checked, hashed and marked as
+    hand-written. A row is a ladder, with its texts as a list in rungs or in columns rung_1 (the worst), rung_2, ...;
+    or a rung, with its level (1 is the worst) and text. A row carries its context, or the id of one in --contexts.
+    A folder holds a folder for each context, with context.txt, 1.txt, 2.txt, ... (docs/own_ladders.md).
+
+    What cannot be used is left out and named, with exit code 3. Ladders that the output holds already stay,
+    those for the same task, context and attribute are replaced.
+
+    Parameters
+    ----------
+    output
+        the references folder to write or add to
+    task
+        of the texts; a folder with a task.toml for a task of your own (default: the rows' column task)
+    attribute
+        in which they rise (default: the rows' column attribute)
+    contexts
+        file of contexts, for rows that say context_id alone
+    """
+    from ..checking.findings import flagged
+    from ..checking.texts import text_findings
+    from ..io.contexts import read_contexts
+    from ..ladders.handwritten import read_ladders
+    from ..ladders.references import References, check_addable
+
+    check_addable(output)
+    known, errors = read_contexts(contexts, encoding=input.encoding) if contexts else ([], [])
+    ladders, left_out = read_ladders(
+        source, task=task, attribute=attribute, contexts=known, encoding=input.encoding, fields=input.fields
+    )
+    why = reasons(map(str, [*errors, *left_out]))
+    if not ladders:
+        raise InputError(f"{source} holds no ladders: {'; '.join(why) or 'it is empty'}", source=source)
+    total = References(tuple(ladders)).save(output, merge=True)
+    if why:
+        messages.warn(f"{counted(len(errors) + len(left_out), 'row or ladder', 'rows or ladders')} left out:")
+        for line in why:
+            messages.warn(line)
+    messages.note(
+        f"{counted(len(ladders), 'ladder')} of {counted(sum(each.n_rungs for each in ladders), 'rung')} imported",
+        *look_at([{finding.kind for finding in flagged(text_findings(each))} for each in ladders], output),
+        f"{output} now holds {counted(len(total), 'ladder')}",
+        signature=f"references:{total.hash[:12]}",
+    )
+    return INCOMPLETE if why else OK

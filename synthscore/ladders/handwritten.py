@@ -1,0 +1,158 @@
+"""Texts that a person wrote for ladders -> Ladders, marked as hand-written. Knows nothing of models.
+
+A row is a whole ladder (`rungs`, a list, or `rung_1`, `rung_2`, ..., worst first) or one rung (`level` and `text`). A
+folder holds a folder for each context, with context.txt and 1.txt (the worst), 2.txt, ...; those of several attributes
+lie in a folder each, of its name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ..errors import InputError, LadderError, SynthscoreError, TaskError
+from ..io.contexts import add_context, context_from_row
+from ..io.fields import (
+    Row,
+    is_missing,
+    read_id,
+    read_text,
+    recognised,
+    require_column,
+    require_number,
+    row_error,
+    shorten,
+    target_names,
+)
+from ..io.files import Source, read_rows
+from ..judging.tasks import load_task
+from ..signature import text_hash
+from ..types import Context, Ladder, Rung
+from .release import Key
+
+WRITER = "person"
+
+
+def read_ladders(
+    source: Source,
+    *,
+    task: str | None = None,
+    attribute: str | None = None,
+    contexts: Sequence[Context] = (),
+    encoding: str = "utf-8",
+    fields: Mapping[str, str] | None = None,
+) -> tuple[list[Ladder], list[SynthscoreError]]:
+    """The ladders that rows or a folder hold, and why rows and ladders are left out.
+
+    task, attribute : instead of what the rows say in columns of these names. contexts : of rows without their own
+    raises : InputError for a source that cannot be read at all; TaskError for an unknown task or attribute
+    """
+    if task and (held := load_task(task)) and attribute:
+        held.attribute(attribute)  # raises
+    known = {context.id: context for context in contexts}
+    texts: dict[Key, dict[int, str]] = defaultdict(dict)
+    left_out: list[SynthscoreError] = []
+    folder = isinstance(source, str | Path) and any(Path(source).glob("*/context.txt"))
+    rows = _folder_rows(Path(str(source)), encoding) if folder else read_rows(source, encoding=encoding, fields=fields)
+    for row in rows:
+        try:
+            if isinstance(row, InputError):
+                raise row
+            row = recognised(row)
+            for name, given in (("task", task), ("attribute", attribute)):
+                if not given:
+                    require_column(row, name, f"Say it with --{name} NAME, or in such a column")
+            named = [task or read_id(row, "task"), attribute or read_id(row, "attribute")]
+            context_id, found = _texts(row)
+            key = (load_task(named[0]).name, context_id, named[1])
+            if row.has("context") or (row.has("text") and "level" not in row.values):
+                add_context(known, row)
+            if double := texts[key].keys() & found:
+                seen = f"rung {min(double)} of ladder {'/'.join(key)} was already given"
+                raise row_error(row, "level", min(double), seen, "Give each rung once")
+            texts[key] |= found
+        except (InputError, TaskError) as error:
+            left_out.append(error)
+    ladders = []
+    for key, found in texts.items():
+        try:
+            ladders.append(_ladder(key, found, known.get(key[1])))
+        except (LadderError, TaskError) as error:
+            left_out.append(error)
+    return ladders, left_out
+
+
+def _ladder(key: Key, texts: Mapping[int, str], context: Context | None) -> Ladder:
+    """raises : LadderError, TaskError"""
+    task, context_id, attribute = key
+    load_task(task).attribute(attribute)
+    if context is None:
+        message = (
+            f"ladder {'/'.join(key)} lacks its context's text, which the judge is shown. Add a column context, or "
+        )
+        raise LadderError(f"{message}name the file of contexts: --contexts FILE", context_id=context_id)
+    made = {"writer": WRITER, "context_sha256": text_hash(context.text)}
+    last = max(len(texts) - 1, 1)
+    rungs = tuple(
+        Rung(level, min(index / last, 1.0), texts[level], provenance=made) for index, level in enumerate(sorted(texts))
+    )
+    return Ladder(context_id, task, attribute, rungs, context)
+
+
+def _texts(row: Row) -> tuple[str, dict[int, str]]:
+    """The id of the row's context, and its texts by level."""
+    if "level" in row.values:
+        level = require_number(row, "level", "a whole number, 1 for the worst rung")
+        if level < 1 or level % 1:
+            seen = f"level is {shorten(row.values['level'])}, expected a whole number, 1 for the worst rung"
+            raise row_error(row, "level", level, seen, "Number the rungs from the worst to the best")
+        return target_names(row)["context_id"], {int(level): read_text(row, "text")}
+    name = "context_id" if row.has("context_id") or not row.has("id") else "id"
+    context_id = read_id(row, "context_id", name) if name in row.values else context_from_row(row).id
+    rungs = row.values.get("rungs")
+    if isinstance(rungs, str) and rungs.lstrip().startswith("["):  # as CSV has no lists
+        try:
+            rungs = json.loads(rungs)
+        except ValueError as error:
+            remedy = "Write it as JSON, or each rung into a column of its own: rung_1, rung_2, ..."
+            raise row_error(row, "rungs", rungs, f"rungs is no list ({error})", remedy) from error
+    if rungs is None:
+        columns = {int(match[1]): name for name in row.values if (match := re.fullmatch(r"rung_?(\d+)", str(name)))}
+        rungs = [row.values[columns[level]] for level in sorted(columns)]
+        while rungs and is_missing(rungs[-1]):
+            rungs.pop()
+    if not isinstance(rungs, Sequence) or isinstance(rungs, str) or not rungs:
+        seen = f"there are no rungs, but {', '.join(repr(row.fields.get(name, name)) for name in row.values)}"
+        remedy = "Give them as a list in rungs, as rung_1, rung_2, ..., or as a row each with level and text"
+        raise row_error(row, "rungs", rungs, seen, remedy, context_id=context_id)
+    one = (Row(row.number, {f"rung {level}": text}, row.source) for level, text in enumerate(rungs, 1))
+    return context_id, {level: read_text(each, f"rung {level}") for level, each in enumerate(one, 1)}
+
+
+def _folder_rows(folder: Path, encoding: str) -> Iterator[Row | InputError]:
+    """A row a rung."""
+    for number, file in enumerate(sorted(folder.glob("*/**/*.txt")), 1):
+        context_id, *attribute, name = file.relative_to(folder).parts
+        if name == "context.txt":
+            continue
+        try:
+            if not file.stem.isdecimal() or len(attribute) > 1:
+                message = f"{file}: expected FOLDER/CONTEXT/1.txt, or FOLDER/CONTEXT/ATTRIBUTE/1.txt. Rename it"
+                raise InputError(message, source=str(file))
+            values = {"context_id": context_id, "level": file.stem, "text": _read(file, encoding)}
+            if (about := folder / context_id / "context.txt").exists():
+                values["context"] = _read(about, encoding)
+            yield Row(number, values | ({"attribute": attribute[0]} if attribute else {}), str(folder))
+        except InputError as error:
+            yield error
+
+
+def _read(file: Path, encoding: str) -> str:
+    """raises : InputError"""
+    try:
+        return file.read_text(encoding=encoding).strip()
+    except (OSError, ValueError, LookupError) as error:
+        raise InputError(f"cannot read {file}: {error}. Name its encoding with --encoding", source=str(file)) from error
