@@ -1,6 +1,6 @@
 """How counts, reasons and tables read."""
 
-from synthscore.cli.talk import clip, counted, reasons, table
+from synthscore.cli.talk import clip, counted, reasons, table, visible
 
 
 def test_reasons_that_differ_only_in_names_and_numbers_are_one():
@@ -22,3 +22,7 @@ def test_a_table_lines_up_and_cuts_its_last_column():
 def test_counts_read_as_words():
     assert [counted(n, "rung") for n in (0, 1, 12000)] == ["0 rungs", "1 rung", "12 000 rungs"]
     assert clip("one\n two  three", 9) == "one tw..."
+
+
+def test_control_characters_are_shown_as_their_escapes():
+    assert visible("a\x1b[31mb\rc\td\ne\x9b") == "a\\x1b[31mb\\rc\td\ne\\x9b"
