@@ -152,7 +152,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return USAGE if isinstance(error, UsageError) else ERROR
 
 
-OUTPUTS = ("output", "dropped", "unsure", "save_scale", "store")
+OUTPUTS = ("output", "dropped", "unsure", "save_scale", "store", "log_file")
 """Options that name what is written."""
 
 

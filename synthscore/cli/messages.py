@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 MANY = 1000  # questions: before more, what they take is said
 
+_SAID = logging.getLogger("synthscore.said")
+EVERY = 10.0  # seconds between lines of progress, where stderr is no terminal
+
 
 @Parameter(name="*", group="messages")
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +35,10 @@ class Messages:
     "no progress, counts or signature on stderr"
     debug: bool = False
     "show the traceback of an error"
+    verbose: Annotated[bool, Parameter(name=["--verbose", "-v"])] = False
+    "also say what is tried again, and why"
+    log_file: str | None = None
+    "file to which all of this is added, with the time"
 
     @contextmanager
     def logged(self) -> Iterator[None]:
@@ -38,7 +46,7 @@ class Messages:
         log, said = logging.getLogger("synthscore"), set[str]()
 
         def new(record: logging.LogRecord) -> bool:
-            before = len(said)
+            before = len(said) + (record.name == _SAID.name)  # that is printed
             said.add(record.getMessage())
             return len(said) > before
 
@@ -47,31 +55,57 @@ class Messages:
         shown.addFilter(new)
         shown.format = lambda record: visible(record.getMessage())  # type: ignore[method-assign]
         before = log.level
-        log.addHandler(shown)
-        log.setLevel(logging.INFO)
+        if self.verbose:
+            shown.setLevel(logging.DEBUG)
+        handlers: list[logging.Handler] = [shown]
+        if self.log_file:
+            handlers.append(logging.FileHandler(self.log_file, encoding="utf-8"))
+            handlers[-1].setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        log.setLevel(logging.DEBUG)
+        for handler in handlers:
+            log.addHandler(handler)
         try:
             yield
         finally:
-            log.removeHandler(shown)
+            for handler in handlers:
+                log.removeHandler(handler)
+                handler.close()
             log.setLevel(before)
 
     def note(self, *lines: str, signature: str = "") -> None:
         """Print counts, and the signature of the numbers they are about, on stderr; not with --quiet."""
-        if not self.quiet:
-            for line in (*lines, signature) if signature else lines:
+        for line in (*lines, signature) if signature else lines:
+            _SAID.info("%s", line)
+            if not self.quiet:
                 print(visible(line), file=sys.stderr, flush=True)
 
     def warn(self, text: str) -> None:
+        _SAID.info("warning: %s", text)
         print(visible(f"warning: {text}"), file=sys.stderr)
+
+    def _lines(self, total: int | None, unit: str) -> Progress:
+        n_done, next_at = 0, time.monotonic() + EVERY
+
+        def update(n: int) -> None:
+            nonlocal n_done, next_at
+            n_done += n
+            if time.monotonic() >= next_at:
+                next_at = time.monotonic() + EVERY
+                self.note(f"{spaced(n_done)}{f' of {spaced(total)}' if total else ''} {unit}")
+
+        return update
 
     @contextmanager
     def bar(self, total: int | None, unit: str, saved: Any = None) -> Iterator[Progress]:
-        """A progress bar on stderr where that is a terminal; it leaves nothing behind.
+        """A progress bar on stderr where that is a terminal; it leaves nothing behind. Elsewhere a line now and then.
 
         total : None where nobody knows. saved : no arguments -> the share of tokens that need not be run over, or None
         """
-        if self.quiet or total == 0 or not sys.stderr.isatty():
+        if self.quiet or total == 0:
             yield lambda n: None
+            return
+        if not sys.stderr.isatty():
+            yield self._lines(total, unit)
             return
         from tqdm import tqdm
 

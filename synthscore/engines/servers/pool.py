@@ -9,6 +9,7 @@ later, and given up when that fails too.
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 import queue
 import random
@@ -27,6 +28,7 @@ from ..tokens import PromptTokenizer
 from .decisions import WIRES, DecisionServer
 from .server import Reply, Server
 
+_LOG = logging.getLogger(__name__)
 _ROUTE_CHARS = 1000  # of a prompt: instructions and the beginning of its context
 _OPTIONS = {"method", "tokenizer", "top_k", "timeout_s"}
 _LOOK_AGAIN = 0.02  # seconds, while all servers are set aside
@@ -235,6 +237,7 @@ class ServerPool:
                 if error.fatal:
                     continue
                 n_failed += 1
+                _LOG.debug("%s (try %d)", error, n_failed)
                 if not error.retryable:
                     return [Reply(error)] * len(questions)
                 if n_failed >= self._retry.tries:
