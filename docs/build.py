@@ -47,8 +47,8 @@ def main() -> None:
     shutil.rmtree(OUT, ignore_errors=True)
     shown = places()
     for source, place in shown.items():
-        page = (ROOT / source).read_text(encoding="utf-8")
         if place.endswith(".md"):
+            page = (ROOT / source).read_text(encoding="utf-8")
             _write(place, linked(FRONT_MATTER.sub("", page), source, shown))
         else:
             (OUT / place).parent.mkdir(parents=True, exist_ok=True)
