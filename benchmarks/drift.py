@@ -7,8 +7,9 @@ one that is twice or half as sharp (1.2 nats a rung before), whose noise is 2 na
 ones around 2; ladders are shifted (.3), stretched (20 %), uneven (.35), a third has two rungs the wrong way round.
 Before and after, "uneven" judges differ in sharpness by context (sd .25, of its logarithm), "heavy" ones have noise of
 Student's t with 3 degrees of freedom, "partial" ones a bias for each text (sd .8). "adaptive" runs ask about a text
-until it is clear on which side of 3.5 it is. Reported: the share of repetitions with an alarm of the judge, with any
-alarm, its standard error, and with that statistic that should tell. The last line is JSON.
+until it is clear on which side of 3.5 it is: such runs are not compared, and this row is why. Reported: the share of
+repetitions with an alarm of the judge, with any alarm, its standard error, and with that statistic that should tell.
+The last line is JSON.
 
     python -m benchmarks.drift [--repetitions 200]     of runs without a change; a quarter of them with each change
 """

@@ -159,10 +159,9 @@ def _check(benchmark: Benchmark, file: Path, found: Found) -> tuple[str, ...]:
     if benchmark.size and size != benchmark.size:
         if size[0] > benchmark.size[0] or size[1] > benchmark.size[1]:
             raise _error(benchmark, file, f"it holds {_sizes(size)}", _sizes(benchmark.size))
-        missing = [f"{all_ - here} of {all_}" for all_, here in zip(benchmark.size, size, strict=True)]
-        left_out.append(
-            f"{missing[0]} contexts, {missing[1]} texts: not in {file.name}{_short(benchmark.size, counts)}"
-        )
+        sizes = zip(("contexts", "texts"), benchmark.size, size, strict=True)
+        missing = ", ".join(f"{all_ - here} of {all_} {what}" for what, all_, here in sizes if all_ > here)
+        left_out.append(f"{missing}: not in {file.name}{_short(benchmark.size, counts)}")
     if unknown := len(counts.keys() - found.contexts.keys()):
         left_out.append(f"{unknown} contexts, and their references: their texts are not in {file.name}")
     return tuple(left_out)

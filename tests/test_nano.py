@@ -1,6 +1,7 @@
 """The embedded judge: it is what its card says, on texts that were written one at a time and it has never seen."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from synthscore.judging.templates import Templates
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 from synthscore.scoring.scorer import Scorer
-from synthscore.types import Target
+from synthscore.types import Context, Target
 from tests.fakes import FakeEngine
 from tests.models import one_fast
 from tests.test_numbers_stand import RecordedJudge, load_answers
@@ -71,6 +72,22 @@ def test_nano_turns_its_verdict_round_when_the_texts_change_places(nano, first24
         margins.append((asked.better - asked.worse).reshape(-1, 2))
     low, high = np.concatenate(margins).T
     assert np.corrcoef(low, -high)[0, 1] > 0.95  # 0.99 measured
+
+
+@pytest.mark.slow
+def test_nano_reads_contexts_of_any_length(nano):
+    text = (Path(__file__).parent / "data" / "facts.jsonl").read_text(encoding="utf-8")
+    articles = [json.loads(line)["document"] for line in text.splitlines()]
+    context = Context("long", "\n\n".join(articles * 2).replace("\n", " "))  # one paragraph of 8,000 tokens and more
+    said = ask(
+        [Pair(context, "relevance", one, other) for one in articles[:1] for other in articles[1:3]],
+        nano,
+        Templates(load_task("summarization")),
+        Asking("compare"),
+    )
+    assert not said.failures
+    assert len(nano.prompts.tokenizer(context.text, verbose=False)["input_ids"]) > 8_000
+    assert said.label_mass.min() > 0.95
 
 
 def test_nano_ranks_the_rungs_of_ladders_that_were_written_one_at_a_time(first24):

@@ -16,7 +16,8 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from synthscore.engines import isolated
-from synthscore.engines.isolated import Marks, Plan, plan
+from synthscore.engines.counts import Counted
+from synthscore.engines.isolated import Marks, Plan, leanings, plan
 from synthscore.judging.tasks import load_task, task_names
 from synthscore.judging.templates import Templates
 from synthscore.types import Context, FloatArray, IntArray
@@ -24,7 +25,7 @@ from synthscore.types import Context, FloatArray, IntArray
 from .groups import Group
 
 BREAK = "\n\n"  # between paragraphs: a token of its own
-SETTINGS = {"paragraph_end": BREAK, "texts": [["1", "a"], ["2", "b"]]}  # of the model's config.json
+SETTINGS = {"paragraph_end": BREAK, "texts": [["1", "a"], ["2", "b"]], "longest": 512}  # of the model's config.json
 ALONE = "alone"
 PROTOCOLS = ("compare", "yes_no", "choose")
 LABELS = {"compare": ("Better", "Worse", "Similar"), "yes_no": ("Yes", "No"), "choose": ("A", "B")}
@@ -36,6 +37,7 @@ class Example:
     """Prompts in one plan, and their answers.
 
     protocol : which labels are answered, or ALONE: texts are only read, each by itself, and nothing is asked
+    leanings : float64, shape (n_prompts,): by how much counts are for the second text (isolated.leanings)
     answers : float64, shape (n_prompts, n_labels), rows sum to 1
     gaps : float64, shape (n_prompts,): by how much the damage of the text asked about is less than that of the other
     opposite : int64, shape (n_prompts,): the prompt that asks about the same two texts in the other order
@@ -49,6 +51,7 @@ class Example:
 
     protocol: str
     plan: Plan
+    leanings: FloatArray
     answers: FloatArray
     gaps: FloatArray
     opposite: IntArray
@@ -106,6 +109,7 @@ def example(
     templates: Templates,
     tokenizer: PreTrainedTokenizerBase,
     *,
+    counted: Counted | None = None,
     worse: bool = False,
     max_tokens: int = 1024,
 ) -> Example | None:
@@ -122,6 +126,7 @@ def example(
     return Example(
         protocol,
         planned,
+        leanings(planned, counted) if counted else np.zeros(len(triples)),
         np.array([answer(gap, protocol, worse=worse) for gap in gaps]),
         np.array(gaps),
         np.array([places[j, i] for i, j, _ in triples]),
@@ -147,6 +152,7 @@ def alone(
     return Example(
         ALONE,
         planned,
+        none,
         np.empty((0, 3)),
         none,
         none.astype(np.int64),

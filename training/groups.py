@@ -58,6 +58,8 @@ TURNED = {  # damage that replaces a word or a name; asked about under the conte
     ("data_to_text", "semantics"): ("wrong-value", "entity-other-document", "number-changed", "content-word-replaced"),
     ("dialogue", "groundedness"): ("ungrounded-fact",),
 }
+FACTS_TURNED = ("swapped-roles", "entity-same-document", "negation", "number-changed")
+FACTS_FIRST = 0.6  # of the paths of damage where one of these lowers the attribute: what counts of words cannot see
 NO_FULL_STOP = 0.25  # of the replies: it is no damage
 OF_OTHERS = 0.65  # of the good texts, where the context has others of another length that are as good
 _DULL = frozenset({"generic-reply", "shortened-reply", "echoed-turn", "dropped-facts"})
@@ -483,6 +485,9 @@ def _path(
     """
     machines = () if every else machines_for(task, attribute, source)
     every = every or damages_for(task, attribute)
+    turned = [kind for kind in FACTS_TURNED if kind in every]
+    if turned and rng.random() < FACTS_FIRST:
+        machines, every = (), turned
     for _ in range(4):
         size = min(len(every), 1 + int(rng.integers(3)))
         kinds = tuple(every[int(i)] for i in rng.choice(len(every), size, replace=False))

@@ -17,10 +17,10 @@ import math
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
-from itertools import count
+from itertools import count, cycle
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,14 @@ from torch import distributed
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 from transformers import AddedToken, AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
 
+from synthscore.engines.counts import Counted, lean, says_of
 from synthscore.engines.isolated import states
 
 from .attention import TRAINED_ATTENTION
 from .corpora import documents
 from .examples import ALONE, BREAK, LABELS, SETTINGS, Example, alone, example, templates_of_tasks
 from .groups import Group, Shares, groups
+from .written import curated, written
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 MAX_TOKENS = 1024  # positions of the finished model
@@ -45,6 +47,7 @@ SHORT_FIRST = 14000  # then short texts alone, to learn from many verdicts a tok
 SHORT = {"question": 0.25, "data_to_text": 0.25, "dialogue": 0.5}
 COMPARE_FIRST = 15000  # until then all are asked with `compare`: the others turn signs around, so they come later
 WORSE = 0.25  # of the yes-no questions ask for the worse text; with half, not even "better?" was learnt
+WRITTEN = 0.5  # of the groups, where there are written ones and all protocols are asked
 HELPERS = ("damaged", "found")
 KINDS = (*(field.name for field in fields(Shares)), *HELPERS)
 EVEN = 0.1  # weight of the difference in merit between texts of the same severity
@@ -142,6 +145,8 @@ class Examples:
         start: int = 0,
         shares: Shares | None = None,
         weak_replies: Sequence[str] = (),
+        written: Sequence[Group] = (),
+        counted: Counted | None = None,
         worker: int = 0,
         n_workers: int = 1,
     ) -> None:
@@ -155,7 +160,10 @@ class Examples:
         self.n_seen, self.n_workers, self.weak_replies = start, n_workers, weak_replies
         self.rng = rng(0)
         every, short = stream(1), stream(2, tasks=SHORT, max_words=60)
-        self.groups = (next(short if ALONE_FIRST <= self.n_seen < SHORT_FIRST else every) for _ in count())
+        self.counted, self.written = counted, cycle([written[int(i)] for i in rng(3).permutation(len(written))])
+        self.share_written = WRITTEN if written and start >= COMPARE_FIRST else 0.0
+        damaged = (next(short if ALONE_FIRST <= self.n_seen < SHORT_FIRST else every) for _ in count())
+        self.groups = (next(self.written if self.rng.random() < self.share_written else damaged) for _ in count())
         self.templates = templates_of_tasks()
         self.tokenizer = tokenizer
         self.seen: Counter[str] = Counter()
@@ -186,7 +194,9 @@ class Examples:
         templates, worse = self.templates[group.task], bool(self.rng.random() < WORSE)
         if protocol == ALONE:
             return alone(group, templates, self.tokenizer, max_tokens=MAX_TOKENS)
-        return example(group, protocol, templates, self.tokenizer, worse=worse, max_tokens=MAX_TOKENS)
+        return example(
+            group, protocol, templates, self.tokenizer, counted=self.counted, worse=worse, max_tokens=MAX_TOKENS
+        )
 
 
 class Trained(torch.nn.Module):
@@ -219,7 +229,11 @@ class Lesson:
 
 
 def lesson(
-    trained: Trained, batch: Sequence[Example], label_ids: dict[str, Any], without: Collection[str] = ()
+    trained: Trained,
+    batch: Sequence[Example],
+    label_ids: dict[str, Any],
+    says: Mapping[int, list[int]],
+    without: Collection[str] = (),
 ) -> Lesson:
     """Losses: cross-entropy of the verdicts over the full vocabulary, how far the two orders of a pair contradict each
     other, and the helpers' (but not those in `without`). A pair counts the more, the clearer its verdict should be: 0.3
@@ -251,6 +265,7 @@ def lesson(
         right = (lead.detach() > 0).numpy()
         if made.protocol != ALONE:
             logits = trained.model.cls(read[torch.from_numpy(made.plan.ends + offset)]).float()
+            lean(logits, torch.from_numpy(made.leanings), says)
             log_probs = logits.log_softmax(-1)[:, label_ids[made.protocol]]
             answers = torch.from_numpy(made.answers).float()
             weights = 0.3 + torch.from_numpy(np.abs(made.gaps)).float()
@@ -391,12 +406,14 @@ def train(worker: int, args: argparse.Namespace) -> None:
         start=n_seen,
         shares=replace(Shares(), **{name: 0.0 for name in args.without if name not in HELPERS}),
         weak_replies=read_replies(args.weak_replies),
+        written=[*curated("train"), *written(args.corpora)] if args.start else [],
+        counted=Counted(model.config.synthscore.get("counts", []), tokenizer),
         worker=worker,
         n_workers=args.workers,
     )
     if worker == 0:
         print(f"from step {start}, {len(examples.weak_replies)} weak replies", flush=True)
-    stream = iter(examples)
+    stream, says = iter(examples), says_of(tokenizer)
     trained.train()
     tally = Tally()
     with open(args.work / "log.jsonl" if worker == 0 else os.devnull, "a", encoding="utf-8") as log:
@@ -405,7 +422,7 @@ def train(worker: int, args: argparse.Namespace) -> None:
                 parameters["lr"] = parameters["base"] * learning_rate(step, args.steps)
             batch = examples.batch(stream, args.tokens // args.workers)
             with torch.autocast("cpu", dtype=torch.bfloat16):
-                taught = lesson(trained, [made for _, made in batch], label_ids, args.without)
+                taught = lesson(trained, [made for _, made in batch], label_ids, says, args.without)
             taught.loss.backward()
             if args.workers > 1:
                 share_gradients(trained)

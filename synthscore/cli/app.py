@@ -22,6 +22,7 @@ from .._version import __version__
 from ..errors import InputError, SynthscoreError
 from .messages import Messages
 from .options import BROKEN_PIPE, ERROR, INTERRUPTED, OK, USAGE, UsageError, usage
+from .talk import visible
 
 HELP = """
 Absolute quality scores for generated texts: a judge model compares each text with a ladder of synthetic references;
@@ -147,11 +148,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (SynthscoreError, OSError) as error:
         if messages.debug:
             traceback.print_exc()
-        print(f"{type(error).__name__}: {' '.join(str(error).split())}", file=sys.stderr)
+        print(visible(f"{type(error).__name__}: {' '.join(str(error).split())}"), file=sys.stderr)
         return USAGE if isinstance(error, UsageError) else ERROR
 
 
-OUTPUTS = ("output", "dropped", "unsure", "save_scale", "store")
+OUTPUTS = ("output", "dropped", "unsure", "save_scale", "store", "log_file")
 """Options that name what is written."""
 
 
@@ -198,7 +199,7 @@ def _plain(argv: Sequence[str], error: CycloptsError) -> str:
 def _plain_warnings() -> Iterator[None]:
     """Warnings as a line for whoever runs the command, without the line of code that gave them."""
     before = warnings.formatwarning
-    warnings.formatwarning = lambda message, *where, **more: f"warning: {message}\n"
+    warnings.formatwarning = lambda message, *where, **more: visible(f"warning: {message}\n")
     try:
         yield
     finally:

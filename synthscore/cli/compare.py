@@ -16,6 +16,7 @@ from .options import (
     OK,
     Answering,
     Attributes,
+    DryRun,
     Input,
     Judges,
     Limit,
@@ -40,6 +41,7 @@ class Judging(Answering):
     contexts: str | None = None
     "file of the contexts (default: column context of the candidates)"
     limit: Limit = None
+    dry_run: DryRun = False
     protocol: Literal["choose", "compare", "yes_no"] | None = None
     "choose: A or B; compare: Better, Worse or Similar (default: compare for --method bt-ties, else choose)"
     budget: int | None = None
@@ -50,7 +52,7 @@ class Judging(Answering):
     def ask(
         self, candidates: str, judges: Judges, seed: int, input: Input, messages: Messages
     ) -> tuple[ComparisonSets, list[str]]:
-        """The answers of a judge, or several, about the candidates of a file; and in words, what was asked.
+        """The answers of one or more judges about the candidates of a file; and in words, what was asked, or would be.
 
         raises : UsageError for options that contradict each other
         """
@@ -64,7 +66,7 @@ class Judging(Answering):
         asked_of: dict[str, ComparisonSets] = {}
         cost: list[str] = []
         for model in judges.models:
-            with judges.open(model, messages) as engine:
+            with judges.open(model, messages, dry_run=self.dry_run) as engine:
                 asked_of[model] = compare(
                     candidates,
                     engine,
@@ -78,6 +80,8 @@ class Judging(Answering):
                     fields=input.fields,
                 )
                 cost += engine.cost
+        if self.dry_run:
+            return asked_of[model], cost
         sets = ComparisonSets.of_judges(asked_of) if len(asked_of) > 1 else asked_of[model]
         n_candidates = sum(calls.n_candidates for calls in sets.sets.values())
         n_calls = sum(len(calls) for calls in sets.sets.values())
@@ -117,6 +121,9 @@ def compare(
     3 where a row could not be read, or a question was not answered.
     """
     sets, lines = judging.ask(candidates, judge, seed, input, messages)
+    if judging.dry_run:
+        print(*lines, sep="\n")
+        return OK
     sets.save(output)
     if sets.left_out:
         lines += ["left out:", *reasons(each.reason for each in sets.left_out)]

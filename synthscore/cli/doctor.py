@@ -17,7 +17,7 @@ from ..judging.asking import PROTOCOLS, Pair, ProtocolName, Verdicts, ask, promp
 from ..judging.templates import Templates
 from ..types import Context
 from .messages import Messages
-from .options import ERROR, JUDGE, OK, Answering, Opening, Output
+from .options import ERROR, JUDGE, OK, Answering, DryRun, Opening, Output
 from .talk import counted, table
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def doctor(
     ladders: str | None = None,
     limit: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     output: Output | None = None,
+    dry_run: DryRun = False,
     answering: Annotated[Answering, Parameter(name="*")] = Answering(),
     model: Annotated[str, Parameter(group="model", help=JUDGE)] = "nano",
     opening: Opening = Opening(),
@@ -100,7 +101,7 @@ def doctor(
     templates = Templates(known, answering.prompts)
     example = attribute or next(iter(known.attributes))
     asking = answering.asking(protocol)
-    with opening.open(model, messages) as watched:
+    with opening.open(model, messages, dry_run=dry_run) as watched:
         engine = getattr(watched.engine, "engine", watched.engine)
         _print_model(model, engine)
         pairs = [Pair(CONTEXT, example, GOOD, BAD), Pair(CONTEXT, example, BAD, GOOD)]
@@ -109,13 +110,17 @@ def doctor(
             prompt = templates.reply_to(CONTEXT, example)
         _print_prompt(engine, prompt, f"{known.name}, {example}, template set {answering.prompts}", protocol)
         verdicts = ask(pairs, watched, templates, asking)
+        limit = N_PAIRS if limit is None and ladders is None else limit
+        if dry_run:
+            examine(watched, chosen, asking, limit=limit, others=ladders is not None, task=own)
+            _print("questions", watched.cost)
+            return OK
         _print_answers(verdicts, protocol)
         _print("signature", str(verdicts.signature).split("|"))
         if verdicts.failures:
             why = next(iter(verdicts.failures.values()))
             print("\n" + textwrap.fill(f"This model cannot judge so: {why}", 100, break_on_hyphens=False))
             return ERROR
-        limit = N_PAIRS if limit is None and ladders is None else limit
         start = time.perf_counter()
         report = examine(watched, chosen, asking, limit=limit, others=ladders is not None, task=own)
     _print_report(report, time.perf_counter() - start)

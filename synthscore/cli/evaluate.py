@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, JUDGE, OK, Attributes, FileIn, Input, Limit, Opening, Output, UsageError
+from .options import ERROR, INCOMPLETE, JUDGE, OK, Attributes, DryRun, FileIn, Input, Limit, Opening, Output, UsageError
 from .talk import table as as_table
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def evaluate(
     data: str | None = None,
     attribute: Attributes = None,
     limit: Limit = None,
+    dry_run: DryRun = False,
     task: str | None = None,
     methods: str | None = None,
     references: str | None = None,
@@ -110,9 +111,10 @@ def evaluate(
     from ..evaluation.join import join
     from ..evaluation.methods import Tools, method, split_methods, uses
     from ..evaluation.ratings import Ratings
-    from ..evaluation.run import attributes_of, require_method
+    from ..evaluation.run import attributes_of, require_method, run_methods
     from ..io.scores import Scores
     from ..ladders.references import References
+    from ..store.plan import SAMPLE, Plan
     from . import agreeing
 
     if list_:
@@ -183,14 +185,26 @@ def evaluate(
     left_out += [f"{', '.join(silent)}: {scores} holds no scores"] if silent else []
     ladders = References.load(references, revision=revision) if references else None
     with ExitStack() as stack:
-        tools = {judge: Tools(stack.enter_context(opening.open(judge, messages)), ladders, prompts) for judge in models}
+        engines = {judge: stack.enter_context(opening.open(judge, messages, dry_run=dry_run)) for judge in models}
+        tools = {judge: Tools(engine, ladders, prompts) for judge, engine in engines.items()}
+        # Attributes are asked about alike, so that the first says what all will take; --dry-run looks at all.
+        few = attributes if dry_run else attributes[:1]
+        for judge, engine in engines.items() if dry_run or not messages.quiet else ():
+            counting = engine.plan or Plan(engine.engine, SAMPLE)
+            run_methods(
+                ratings, [of for of, by in plan.values() if by == judge], Tools(counting, ladders, prompts), few
+            )
+            engine.announce(counting.of(counting.n_questions // len(few) * len(attributes)))
+        if dry_run:
+            print(*([line for engine in engines.values() for line in engine.cost] or ["no judge is asked"]), sep="\n")
+            return OK
         for label, (of, judge) in plan.items():
             columns[label] = partial(_with, of, tools.get(judge) or Tools(None, ladders, prompts))
         bar = stack.enter_context(messages.bar(len(columns) * len(attributes), "methods x attributes"))
         evaluation = evaluation_of(
             ratings, columns, attributes=attributes, settings=settings, left_out=left_out, progress=lambda *_: bar(1)
         )
-        costs = [line for each in tools.values() for line in each.judge.cost]  # type: ignore[union-attr]
+        costs = [line for engine in engines.values() for line in engine.cost]
     if output:
         evaluation.save(output)
     if json_:

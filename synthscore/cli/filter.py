@@ -14,6 +14,7 @@ from .options import (
     INCOMPLETE,
     OK,
     AskingOptions,
+    DryRun,
     Input,
     Judges,
     MoreRows,
@@ -41,6 +42,7 @@ def filter(
     output: RowsOut = "-",
     dropped: MoreRows = None,
     unsure: MoreRows = None,
+    dry_run: DryRun = False,
     asking: AskingOptions = Asking(),
     scoring: Scoring = Scoring(),
     judge: Judges = Judges(),
@@ -110,19 +112,24 @@ def filter(
         with usage():
             require_anchored(mode)
     with ExitStack() as opened:
-        judges = {model: opened.enter_context(judge.open(model, messages)) for model in judge.models}
+        judges = {model: opened.enter_context(judge.open(model, messages, dry_run=dry_run)) for model in judge.models}
         progress = opened.enter_context(messages.bar(None, "questions", judges[judge.models[0]].saved))
+        for each in judges.values():
+            each.expected = None  # rows are read some at a time
         found = thresholds.filter(
             targets,
             ladders,
-            {model: each.engine for model, each in judges.items()},
+            judges,
             rule,
             asking=asking,
             progress=progress,
             **how,
-            **paths,
+            **({} if dry_run else paths),
             **reading,
         )
+    if dry_run:
+        print(*(line for each in judges.values() for line in each.cost), sep="\n")
+        return OK
     if scoring.save_scale:
         Scales(found.scales).save(scoring.save_scale)
     if not found.n_rows:

@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..signature import Signature
 from ..types import Task
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, Input, Limit, Opening, Output, RowsIn, UsageError, given
+from .options import ERROR, INCOMPLETE, OK, DryRun, Input, Limit, Opening, Output, RowsIn, UsageError, given
 from .talk import counted, reasons
 
 
@@ -53,6 +53,7 @@ def generate(
     task: str,
     attribute: Annotated[list[str], Parameter(name=["--attribute", "-a"])],
     limit: Limit = None,
+    dry_run: DryRun = False,
     writing: Writing = Writing(),
     model: Annotated[str | None, Parameter(group="model")] = None,
     opening: Opening = Opening(),
@@ -117,12 +118,19 @@ def generate(
         writer: Writer = DegradedWriter(seed=writing.seed)
         signature = Signature.of(writer="degrade", seed=writing.seed)
         if model is not None:
-            engine = stack.enter_context(opening.open(model, messages))
+            engine = stack.enter_context(opening.open(model, messages, dry_run=dry_run))
+            engine.expected = n_rungs
             options: dict[str, Any] = {"templates": writing.prompts, "seed": writing.seed}
             signature = engine.signature.with_(writer="prompt", **options)
             writer = PromptedWriter(engine, sampling=writing.sampling(kind), **options)
         progress = stack.enter_context(messages.bar(n_rungs, "rungs"))
+        if dry_run and model is None:
+            print(f"{counted(n_rungs, 'rung')} by --writer degrade, which asks nothing")
+            return OK
         ladders = generate_ladders(found, kind, names, writer, n_rungs=writing.rungs, progress=progress)
+        if dry_run:
+            print(*engine.cost, sep="\n")
+            return OK
     total = References(tuple(ladders)).save(path, merge=True)
     rungs = [rung for ladder in ladders for rung in ladder.rungs]
     failed = [rung.reason for rung in rungs if rung.status == "failed"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,10 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from ..signature import Signature
-from .talk import counted, spaced
+from .talk import counted, spaced, visible
 
 if TYPE_CHECKING:
     from ..engine import Answers, Engine, Progress, Question
+    from ..store.file import Store
+    from ..store.plan import Plan
+
+MANY = 1000  # questions: before more, what they take is said
+
+_SAID = logging.getLogger("synthscore.said")
+EVERY = 10.0  # seconds between lines of progress, where stderr is no terminal
 
 
 @Parameter(name="*", group="messages")
@@ -27,6 +35,10 @@ class Messages:
     "no progress, counts or signature on stderr"
     debug: bool = False
     "show the traceback of an error"
+    verbose: Annotated[bool, Parameter(name=["--verbose", "-v"])] = False
+    "also say what is tried again, and why"
+    log_file: str | None = None
+    "file to which all of this is added, with the time"
 
     @contextmanager
     def logged(self) -> Iterator[None]:
@@ -34,39 +46,66 @@ class Messages:
         log, said = logging.getLogger("synthscore"), set[str]()
 
         def new(record: logging.LogRecord) -> bool:
-            before = len(said)
+            before = len(said) + (record.name == _SAID.name)  # that is printed
             said.add(record.getMessage())
             return len(said) > before
 
         shown = logging.StreamHandler()
         shown.setLevel(logging.WARNING if self.quiet else logging.INFO)
         shown.addFilter(new)
+        shown.format = lambda record: visible(record.getMessage())  # type: ignore[method-assign]
         before = log.level
-        log.addHandler(shown)
-        log.setLevel(logging.INFO)
+        if self.verbose:
+            shown.setLevel(logging.DEBUG)
+        handlers: list[logging.Handler] = [shown]
+        if self.log_file:
+            handlers.append(logging.FileHandler(self.log_file, encoding="utf-8"))
+            handlers[-1].setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        log.setLevel(logging.DEBUG)
+        for handler in handlers:
+            log.addHandler(handler)
         try:
             yield
         finally:
-            log.removeHandler(shown)
+            for handler in handlers:
+                log.removeHandler(handler)
+                handler.close()
             log.setLevel(before)
 
     def note(self, *lines: str, signature: str = "") -> None:
         """Print counts, and the signature of the numbers they are about, on stderr; not with --quiet."""
-        if not self.quiet:
-            for line in (*lines, signature) if signature else lines:
-                print(line, file=sys.stderr, flush=True)
+        for line in (*lines, signature) if signature else lines:
+            _SAID.info("%s", line)
+            if not self.quiet:
+                print(visible(line), file=sys.stderr, flush=True)
 
     def warn(self, text: str) -> None:
-        print(f"warning: {text}", file=sys.stderr)
+        _SAID.info("warning: %s", text)
+        print(visible(f"warning: {text}"), file=sys.stderr)
+
+    def _lines(self, total: int | None, unit: str) -> Progress:
+        n_done, next_at = 0, time.monotonic() + EVERY
+
+        def update(n: int) -> None:
+            nonlocal n_done, next_at
+            n_done += n
+            if time.monotonic() >= next_at:
+                next_at = time.monotonic() + EVERY
+                self.note(f"{spaced(n_done)}{f' of {spaced(total)}' if total else ''} {unit}")
+
+        return update
 
     @contextmanager
     def bar(self, total: int | None, unit: str, saved: Any = None) -> Iterator[Progress]:
-        """A progress bar on stderr where that is a terminal; it leaves nothing behind.
+        """A progress bar on stderr where that is a terminal; it leaves nothing behind. Elsewhere a line now and then.
 
         total : None where nobody knows. saved : no arguments -> the share of tokens that need not be run over, or None
         """
-        if self.quiet or total == 0 or not sys.stderr.isatty():
+        if self.quiet or total == 0:
             yield lambda n: None
+            return
+        if not sys.stderr.isatty():
+            yield self._lines(total, unit)
             return
         from tqdm import tqdm
 
@@ -80,15 +119,39 @@ class Messages:
             yield update
 
 
+def plan_line(plan: Plan) -> str:
+    """What it takes to ask."""
+    line = f"{counted(plan.n_questions, 'question')}, of which {spaced(plan.n_new)} are to be asked"
+    if not plan.n_new:
+        return line
+    how = "" if plan.tokenised else " (an estimate: 4 characters each)"
+    line += f": about {counted(plan.n_tokens, 'token')}{how}"
+    if pace := plan.pace:
+        minutes = plan.n_new / pace / 60
+        line += (
+            f", {'less than a minute' if minutes < 1 else f'about {spaced(round(minutes))} min'} at {pace:.2g} a second"
+        )
+    return line
+
+
 class Watched:
     """An engine whose calls show a progress bar, and that counts what it is asked.
 
     engine : with a store, it knows what the model behind it was asked; without, that is not known
     n_judged : questions asked so far, answered from the store or not
+    plan : with --dry-run: counts what would be asked, and nothing is asked
+    expected : questions in all, where more are to come than the first call has; None: nobody knows how many
     """
 
-    def __init__(self, engine: Engine, messages: Messages) -> None:
+    def __init__(self, engine: Engine, messages: Messages, *, dry_run: bool = False) -> None:
         self.engine, self.messages, self.n_judged = engine, messages, 0
+        self.plan: Plan | None = None
+        self.expected: int | None = 0
+        self.announced = False
+        if dry_run:
+            from ..store.plan import Plan
+
+            self.plan = Plan(engine)
 
     @property
     def signature(self) -> Signature:
@@ -97,11 +160,30 @@ class Watched:
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
         n_judged = sum(question.kind != "text" for question in questions)
         self.n_judged += n_judged
+        if self.plan is not None:
+            return self.plan.answer(questions)
+        if not self.announced and max(self.expected or 0, len(questions)) > MANY and not self.messages.quiet:
+            from ..store.plan import SAMPLE, Plan
+
+            plan = Plan(self.engine, SAMPLE)
+            plan.answer(questions)
+            self.announce(plan.of(max(self.expected or 0, len(questions))))
         if progress is not None or n_judged < len(questions):  # who writes has a bar of their own
             return self.engine.answer(questions, progress)
         unit = "questions" if questions and questions[0].kind == "labels" else "texts"
         with self.messages.bar(len(questions), unit, self.saved) as shown:
             return self.engine.answer(questions, shown)
+
+    def announce(self, plan: Plan) -> None:
+        """Before the first question of many: what they take. Once."""
+        self.announced = True
+        if plan.n_questions > MANY and self.plan is None:
+            self.messages.note("the first " * (self.expected is None) + plan_line(plan))
+
+    @property
+    def store(self) -> Store | None:
+        """Behind the engine, if there is one that is used."""
+        return None if self.plan else getattr(self.engine, "store", None)
 
     def saved(self) -> float | None:
         """The share of all prompts' tokens that the model did not have to run over; None where that is not known."""
@@ -110,7 +192,9 @@ class Watched:
 
     @property
     def cost(self) -> list[str]:
-        """What the model was really asked, a line; none where nothing was."""
+        """What the model was really asked, a line; none where nothing was. With --dry-run, what it would be."""
+        if self.plan is not None:
+            return [plan_line(self.plan.of(self.expected) if self.expected else self.plan)]
         asked = getattr(self.engine, "asked", None)
         if not asked or not asked.n:
             return []

@@ -70,6 +70,8 @@ MoreRows = Annotated[str | None, Parameter(validator=_rows_file, allow_leading_h
 Output = Annotated[str, Parameter(name=["--output", "-o"], validator=_no_option, allow_leading_hyphen=True)]
 """A file, or a folder."""
 
+DryRun = Annotated[bool, Parameter(help="say how many questions would be asked, of how many tokens, and stop")]
+
 Limit = Annotated[
     int | None,
     Parameter(
@@ -195,8 +197,8 @@ class Opening(Running):
     "file that keeps every answer of the model, so that nothing is asked twice; none: nowhere (default: in your cache)"
 
     @contextmanager
-    def open(self, model: str, messages: Messages) -> Iterator[Watched]:
-        """The model of this name, behind the store; it shows its progress."""
+    def open(self, model: str, messages: Messages, *, dry_run: bool = False) -> Iterator[Watched]:
+        """The model of this name, behind the store; it shows its progress. dry_run : it counts, and asks nothing"""
         from .. import engines
         from ..store.engine import StoredEngine
 
@@ -205,7 +207,7 @@ class Opening(Running):
             raise UsageError(f"{why}. Leave one out")
         engine = engines.open_judge(model, self.store, **self.options)
         with engine.store if isinstance(engine, StoredEngine) else nullcontext():
-            yield Watched(engine, messages)
+            yield Watched(engine, messages, dry_run=dry_run)
 
 
 @Parameter(name="*", group="model")

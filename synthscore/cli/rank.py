@@ -112,6 +112,9 @@ def rank(
     else:
         judging = replace(judging, protocol=judging.protocol or ("compare" if method == "bt-ties" else "choose"))
         sets, lines = judging.ask(candidates, judge, seed, input, messages)
+        if judging.dry_run:
+            print(*lines, sep="\n")
+            return OK
     if len(sets.judges) > 1 and JUDGE not in (by or ()):
         idle = [f"--{name}" for name, value in given.items() if value is not None]
         idle += ["--debias"] * (debias != "none") + ["--stderr"] * (stderr != "auto")

@@ -12,7 +12,7 @@ from .options import ERROR, OK, OneAttribute, OneTask, Revision, Source
 from .references_check import check
 from .references_import import import_
 from .references_repair import repair
-from .talk import counted, table
+from .talk import counted, table, visible
 
 HELP = """
 Bring your own ladders, look at ladders, check them.
@@ -133,6 +133,6 @@ def verify(source: Source, /, *, messages: Messages = Messages()) -> int:
 def _indented(text: str, indent: str) -> str:
     """Wrapped at 100 columns; the text's own line breaks stay."""
     return "\n".join(
-        textwrap.fill(line, 100, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+        textwrap.fill(visible(line), 100, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
         for line in text.splitlines() or [""]
     )

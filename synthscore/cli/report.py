@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 from .messages import Messages
@@ -12,6 +13,7 @@ from .talk import counted
 
 def report(
     source: FileIn,
+    other: str | None = None,
     /,
     *,
     output: Output | None = None,
@@ -28,6 +30,7 @@ def report(
 
     For example:
       $ synthscore report run/
+      $ synthscore report old/ new/ -o changes.html
       $ synthscore report scores.jsonl --targets targets.jsonl --references ladders/ -o report.html
 
     Writes one HTML page with what is in a folder of results, or in the files named: how scores are distributed
@@ -42,8 +45,10 @@ def report(
     ----------
     source
         a folder of results, or a file of scores (- for JSONL on stdin)
+    other
+        a second run: the page shows both side by side, and what changed
     output
-        - for stdout (default: report.html, in the folder or where you are)
+        - for stdout (default: report.html, in the folder or, of a file or of two runs, where you are)
     targets
         the texts, to read and to count words of
     references
@@ -60,15 +65,20 @@ def report(
         of the page (default: the name of the folder or file)
     """
     from ..io.write import replacing
-    from ..report import page, read_run
+    from ..report import page, read_run, side_by_side
 
-    found = read_run(source, targets=targets, references=references, human=human, scale=scale)
+    read = partial(read_run, targets=targets, references=references, human=human, scale=scale)
+    found = read(source) if other is None else side_by_side(read(source), read(other))
     html = page(found, title=title, min_score=min_score, context_id=context)
     data = html.encode("utf-8", "backslashreplace")  # an id may hold half a surrogate pair
     if output == "-":
         sys.stdout.buffer.write(data)
     else:
-        path = Path(output) if output else (Path(source) if Path(source).is_dir() else Path()) / "report.html"
+        path = (
+            Path(output)
+            if output
+            else (Path(source) if Path(source).is_dir() and other is None else Path()) / "report.html"
+        )
         with replacing(path) as file:
             file.write(data)
         messages.note(f"{path}: {len(data) / 1000:.0f} kB, from {counted(len(found.files), 'file')}")

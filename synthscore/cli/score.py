@@ -11,7 +11,21 @@ from ..judging.asking import Asking
 from ..signature import Signature
 from .jury import disagreement_lines, jury_lines
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, AskingOptions, Input, Judges, Limit, On, RowsIn, RowsOut, UsageError, usage
+from .options import (
+    ERROR,
+    INCOMPLETE,
+    OK,
+    AskingOptions,
+    DryRun,
+    Input,
+    Judges,
+    Limit,
+    On,
+    RowsIn,
+    RowsOut,
+    UsageError,
+    usage,
+)
 from .scoring import Scoring, asked_line, judge_lines, tell_drift
 from .talk import reasons
 
@@ -26,6 +40,7 @@ def score(
     output: RowsOut = "-",
     verdicts: bool = False,
     limit: Limit = None,
+    dry_run: DryRun = False,
     asking: AskingOptions = Asking(),
     scoring: Scoring = Scoring(),
     min_score: Ends = None,
@@ -92,12 +107,16 @@ def score(
             require_anchored(mode)
     by_judge, cost = {}, []
     for model in judge.models:
-        with judge.open(model, messages) as engine:
+        with judge.open(model, messages, dry_run=dry_run) as engine:
             scorer = RowScorer(ladders, engine, task=on.task, attributes=on.attribute, scoring=mode, asking=asking)
             plan = scorer.plan(items)
+            engine.expected = plan.n_questions
             with messages.bar(plan.n_questions, "questions", engine.saved) as progress:
                 by_judge[model] = plan.score(progress)
             cost += engine.cost
+    if dry_run:
+        print(*cost, sep="\n")
+        return OK
     scored, worth = score_together(by_judge) if several else (by_judge[model], {})
     write_rows((score_row(score, signature, verdicts=verdicts) for score, signature in scored), output)
     if warning := leaning(score for score, _ in scored):

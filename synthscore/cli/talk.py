@@ -9,6 +9,11 @@ from collections.abc import Iterable, Sequence
 from ..errors import Reasons
 
 
+def visible(text: str) -> str:
+    """Control characters as their escapes, line breaks and tabs aside: no text changes what a terminal shows."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: repr(match[0])[1:-1], text)
+
+
 def counted(n: int, noun: str, plural: str = "") -> str:
     """1 rung, 2 rungs, 12 000 rungs."""
     return f"{spaced(n)} " + (noun if n == 1 else plural or f"{noun}s")

@@ -29,9 +29,10 @@ import torch
 from transformers import AttentionInterface, AutoModelForMaskedLM
 
 from ..engine import Answers, Kind, Progress, Prompt, Question
-from ..types import IntArray
+from ..types import FloatArray, IntArray
+from .counts import Counted, Source, lean, says_of
 from .labels import Questions, TokenIds, choose_backend, disagreement, log_softmax
-from .loading import LocalEngine, max_length
+from .loading import LocalEngine
 from .tokens import PromptTokenizer
 
 Backend = Literal["together", "single"]
@@ -45,6 +46,9 @@ Block = tuple[int, int, torch.Tensor, torch.Tensor]
 
 Path = tuple[int, ...]
 SHARED, CUE = 0, -1
+MOST_TOKENS = 65_536  # of a prompt: memory grows with it
+REACH = 1024  # tokens before a piece of the context, or of a text, that it sees of the same
+HEADING = 3  # tokens: a word, a name and a colon
 
 _CONTEXT = "Article:\nA storm closed the harbour on Monday, and forty boats stayed in port. Nobody was hurt.\n\n"
 _CHECK_TEXTS = [
@@ -65,8 +69,10 @@ class IsolatedEngine(LocalEngine):
 
     def _prepare(self, tokenizer: Any, backend: str) -> str:
         self.model.set_attn_implementation(ATTENTION)
-        self.prompts = PromptTokenizer(tokenizer, max_length(self.model.config, tokenizer))
+        self.prompts = PromptTokenizer(tokenizer, MOST_TOKENS)
         self._marks = marks_of(self.model.config, tokenizer)
+        self.counted = Counted(self.model.config.synthscore.get("counts", []), tokenizer)
+        self._says = says_of(tokenizer)
         return choose_backend(self.name, backend, _BACKENDS, self._problem)
 
     def _judge(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
@@ -89,9 +95,11 @@ class IsolatedEngine(LocalEngine):
         """Log-probabilities of the token after each sequence, float32, shape (n_sequences, vocabulary), and the number
         of tokens run over."""
         together = plan(sequences, self._marks)
+        leaning = torch.from_numpy(leanings(together, self.counted))
         with torch.inference_mode():
             read = states(self.model.base_model, [together], self.model.dtype)
             logits = self.model.cls(read[torch.from_numpy(together.ends)])
+            lean(logits, leaning, self._says)
         return log_softmax(logits).cpu(), together.n_tokens
 
     def _problem(self, backend: Backend) -> str:
@@ -106,11 +114,32 @@ class IsolatedEngine(LocalEngine):
 
 
 def marks_of(config: Any, tokenizer: Any) -> Marks:
-    """What a model's config.json says: {"synthscore": {"paragraph_end": .., "texts": [[..], [..]]}}."""
+    """What a model's config.json says: {"synthscore": {"paragraph_end": .., "texts": [[..], [..]], "longest": ..}}."""
     marks = config.synthscore
     first, second = (frozenset(map(int, tokenizer.convert_tokens_to_ids(names))) for names in marks["texts"])
     end, colon = tokenizer.convert_tokens_to_ids([marks["paragraph_end"], ":"])
-    return Marks(int(end), (first, second), int(colon))
+    return Marks(int(end), (first, second), int(colon), marks.get("longest") or config.max_position_embeddings)
+
+
+def leanings(planned: Plan, counted: Counted) -> FloatArray:
+    """By how many nats the counts of each sequence's two texts are for the second one, shape (n_sequences,); 0 where it
+    is no question about two texts, or about an attribute without weights."""
+    sources: dict[Path, Source] = {}
+    counts: dict[tuple[Path, Path], FloatArray] = {}
+    found = np.zeros(len(planned.paths))
+    for index in range(len(found)):
+        shared, *texts = (planned.paragraphs_of(index, part) for part in (SHARED, 1, 2))
+        weights = counted.weights(planned.ids[planned.places(shared[-1:])]) if shared and all(texts) else None
+        if weights is None:
+            continue
+        if shared not in sources:
+            sources[shared] = Source(planned.ids[planned.places(shared[1:-1])], counted.vocabulary)
+        for text in texts:
+            if (shared, text) not in counts:
+                counts[shared, text] = sources[shared].counts(planned.ids[planned.places(text)][HEADING:-1])
+        first, second = (counts[shared, text] for text in texts)
+        found[index] = weights @ (second - first)
+    return found
 
 
 def blocks_of(plans: Sequence[Plan], dtype: torch.dtype, device: Any = "cpu") -> list[Block]:
@@ -167,11 +196,13 @@ class Marks:
     end : behind a paragraph: the empty line
     names : ids that name the first text ("1", "a"), and those that name the second
     colon : what stands behind such a name. A heading is a word, a name and a colon
+    longest : tokens that are read as one paragraph; a longer one is cut into equal pieces
     """
 
     end: int
     names: tuple[frozenset[int], frozenset[int]]
     colon: int
+    longest: int
 
     def text(self, paragraph: IntArray) -> int:
         """1 or 2, if the paragraph begins this text; else 0."""
@@ -210,10 +241,17 @@ class Plan:
         """Index of each sequence's last token, shape (n_sequences,)."""
         return self.starts[[path[-1] + 1 for path in self.paths]] - 1
 
+    def paragraphs_of(self, sequence: int, part: int) -> Path:
+        """The paragraphs of one part of a sequence."""
+        return tuple(p for p, is_ in zip(self.paths[sequence], self.parts[sequence], strict=True) if is_ == part)
+
     def tokens(self, sequence: int, part: int) -> IntArray:
         """Indices of the tokens of one part of a sequence."""
-        chosen = [p for p, is_ in zip(self.paths[sequence], self.parts[sequence], strict=True) if is_ == part]
-        return np.concatenate([np.arange(0), *(np.arange(self.starts[p], self.starts[p + 1]) for p in chosen)])
+        return self.places(self.paragraphs_of(sequence, part))
+
+    def places(self, paragraphs: Path) -> IntArray:
+        """Indices of the tokens of paragraphs."""
+        return np.concatenate([np.arange(0), *(np.arange(self.starts[p], self.starts[p + 1]) for p in paragraphs)])
 
     def blocks(self, n_queries: int) -> Iterator[tuple[int, int, IntArray, npt.NDArray[np.bool_]]]:
         """Runs of whole paragraphs, of up to n_queries tokens where they are no longer themselves: first token, last
@@ -252,7 +290,10 @@ def plan(sequences: Sequence[npt.ArrayLike], marks: Marks) -> Plan:
             if part == CUE:
                 cues.append(index)  # behind all texts: then those of many prompts are side by side
                 break
-            seen = tuple(p for p, other in zip(path, parts, strict=False) if other in (SHARED, part))
+            known = [p for p, other in zip(path, parts, strict=False) if other == SHARED]
+            own = [p for p, other in zip(path, parts, strict=False) if other == part]
+            near = _near(own, texts)
+            seen = (*known[:1], *(p for p in near if p not in known[:1])) if part == SHARED else (*known, *near)
             path.append(_placed(paragraph, part, seen, places, texts, sees, kinds))
         paths[index] = tuple(path)
     for index in cues:
@@ -271,6 +312,12 @@ def plan(sequences: Sequence[npt.ArrayLike], marks: Marks) -> Plan:
         paths=tuple(paths),
         parts=tuple(tuple(parts) for _, parts in cut),
     )
+
+
+def _near(path: Sequence[int], texts: Sequence[IntArray]) -> Path:
+    """The last paragraphs of a path, of REACH tokens at most: else time would grow with the square of a length."""
+    sizes = np.cumsum([len(texts[p]) for p in reversed(path)])
+    return tuple(path[len(path) - int(np.searchsorted(sizes, REACH, side="right")) :])
 
 
 def _placed(
@@ -295,14 +342,14 @@ def _placed(
 def chunks(sequences: Sequence[npt.ArrayLike], marks: Marks, max_tokens: int) -> list[list[int]]:
     """Group the sequences so that each group's plan has at most max_tokens tokens, and those that share stay together.
 
-    A sequence that is longer than max_tokens forms its own group.
+    Behind a sequence that is longer than half of that, as much again: what it shares is long, and is read once.
     returns : lists of indices into sequences; every index occurs once
     """
     cut = [_cut(sequence, marks) for sequence in sequences]
     groups: list[list[int]] = []
     held: set[tuple[int, bytes]] = set()  # what each part begins with, up to each of its paragraphs
     shared = b""
-    n_tokens = 0
+    n_tokens, most = 0, 0
     for index in sorted(range(len(cut)), key=lambda i: [part.tobytes() for part in cut[i][0]]):
         paragraphs, parts = cut[index]
         begun: dict[int, bytes] = {}
@@ -315,12 +362,13 @@ def chunks(sequences: Sequence[npt.ArrayLike], marks: Marks, max_tokens: int) ->
         if begun.get(SHARED, b"") != shared:
             held = set()  # texts that see something else are read anew
         n_new = sum(size for key, size in new.items() if key not in held) + n_cue
-        if groups and n_tokens + n_new <= max_tokens:
+        if n_tokens + n_new <= most:
             groups[-1].append(index)
             n_tokens += n_new
         else:
             groups.append([index])
             held, n_tokens = set(), sum(map(len, paragraphs))
+            most = max(max_tokens, 2 * n_tokens)
         held |= set(new)
         shared = begun.get(SHARED, b"")
     return groups
@@ -332,11 +380,14 @@ def _cut(sequence: npt.ArrayLike, marks: Marks) -> tuple[list[IntArray], list[in
     if not len(ids):
         raise ValueError("a sequence is empty, expected one token or more")
     paragraphs = [part for part in np.split(ids, np.flatnonzero(ids == marks.end) + 1) if len(part)]
+    pieces: list[IntArray] = []
     parts: list[int] = []
     part = SHARED
-    for paragraph in paragraphs:
+    for n, paragraph in enumerate(paragraphs, 1):
         part = marks.text(paragraph) or part
-        parts.append(part)
-    if 2 in parts[:-1] and not marks.text(paragraphs[-1]):
-        parts[-1] = CUE
-    return paragraphs, parts
+        if n == len(paragraphs) and 2 in parts and not marks.text(paragraph):
+            part = CUE
+        cut = np.array_split(paragraph, -(-len(paragraph) // marks.longest))
+        pieces += cut
+        parts += [part] * len(cut)
+    return pieces, parts

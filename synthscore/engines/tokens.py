@@ -120,7 +120,7 @@ class PromptTokenizer:
             raise PromptTooLongError(
                 f"the prompt has {n_tokens} tokens, expected at most {self.max_length - room}: the model takes "
                 f"{self.max_length}, and {room} must be left for the answer. "
-                "Shorten the context, or take a model with a longer one",
+                "Shorten the text or its context, or take a model with a longer one",
                 n_tokens=n_tokens,
                 max_tokens=self.max_length - room,
             )

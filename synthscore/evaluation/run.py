@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, LabelError, LadderError, TaskError, TemplateError
+from ..errors import InputError, LabelError, LadderError, SynthscoreError, TaskError, TemplateError
 from ..io.scores import Scores
 from ..signature import Signature
 from .agreement import Agreement, Difference, Measured, difference, measure
@@ -60,6 +63,15 @@ def evaluate(
                     tuple(text.unscored(attribute, str(error)) for text in ratings), Signature(())
                 )
     return evaluate_scores(ratings, scores, settings, left_out)
+
+
+def run_methods(ratings: Ratings, methods: Iterable[Method], tools: Tools, attributes: Sequence[str]) -> None:
+    """What methods ask, for a judge that only counts it (store.plan): whatever they find is dropped."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for method, attribute in product(methods, attributes):
+            with suppress(SynthscoreError):
+                method(ratings, attribute, tools)
 
 
 def attributes_of(ratings: Ratings, names: Sequence[str] | None) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,7 @@ from ..signature import text_hash
 from ..types import Target, blank, encodable
 
 MEND = "Mend or remove the row"
+_FORMULA = re.compile(r"'*(=|[@+-]\S.*[(|!])", re.DOTALL)
 _LOG = logging.getLogger(__name__)
 _USUAL = {
     "text": ("summary", "response", "output", "completion", "answer", "generation", "prediction"),
@@ -53,6 +55,11 @@ class Row:
     def has(self, name: str) -> bool:
         """Whether anything stands in the column."""
         return not is_missing(self.values.get(name))
+
+
+def is_formula(cell: str) -> bool:
+    """Whether a spreadsheet may compute the text of a cell; in CSV such a text has an apostrophe before it."""
+    return cell.lstrip("'")[:1] in ("=", "@", "+", "-") and bool(_FORMULA.match(cell))
 
 
 def mappings(source: object) -> Iterable[object]:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import InputError
-from .fields import Row, make_row, mappings, shorten
+from .fields import Row, is_formula, make_row, mappings, shorten
 
 FORMATS = ".jsonl, .ndjson, .json (each also .gz), .csv, .tsv, .parquet, a datasets folder, or - for JSONL on stdin"
 _LONGEST_FIELD = 1 << 26  # characters in a CSV field; the csv module stops at 131 072 unless told
@@ -118,17 +118,25 @@ def _line_batches(lines: Iterable[str], size: int, name: str, fields: dict[str, 
 
 def _parsed(number: int, line: str, name: str) -> object:
     try:
-        return json.loads(line)
+        return json.loads(line, object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as error:
         message = f"{name} row {number}: not JSON ({error}): {shorten(line.strip())}. Mend or remove the line"
         return InputError(message, source=name, row=number, value=line)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} stands there twice")
+    return found
 
 
 def _json_batches(lines: Iterable[str], size: int, name: str, fields: dict[str, str]) -> Iterator[RowBatch]:
     """A .json file: an array of objects, one object, or, like .jsonl, an object a line."""
     text = "".join(lines)
     try:
-        whole = json.loads(text)
+        whole = json.loads(text, object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as error:
         if text.lstrip()[:1] != "[":
             yield from _line_batches(io.StringIO(text, newline="\n"), size, name, fields)
@@ -175,7 +183,8 @@ def _csv_rows(lines: Iterable[str], delimiter: str, name: str, fields: dict[str,
             continue
         number += 1
         if len(cells) == len(header):
-            yield number, dict(zip(header, cells, strict=True))
+            texts = (cell[1:] if cell[:1] == "'" and is_formula(cell) else cell for cell in cells)
+            yield number, dict(zip(header, texts, strict=True))
         else:
             message = f"{where}: {len(cells)} fields, expected {len(header)} as in the header: {shorten(cells)}"
             remedy = f"{message}. Quote texts that hold a {delimiter!r}"
@@ -221,7 +230,11 @@ def _folder_batches(path: Path, size: int, name: str, fields: dict[str, str]) ->
         return (RowBatch(batch.rows) for batch in batches)  # files may differ in their columns
     import datasets
 
-    dataset: Any = datasets.load_from_disk(str(path))
+    try:
+        dataset: Any = datasets.load_from_disk(str(path))
+    except Exception as error:  # many types, from two libraries
+        message = f"cannot read {name}: not a whole datasets folder ({error}). Make or download it again"
+        raise InputError(message, source=name) from error
     if splits:
         if len(dataset) != 1:
             message = f"cannot read {name}: it holds the splits {', '.join(dataset)}. Name one: {path / min(dataset)}"
@@ -254,7 +267,7 @@ def _lines(source: str, encoding: str) -> Iterator[str]:
         at = number + 1 + error.object[: error.start].count(b"\n")
         raise InputError(
             f"cannot read {name}: line {at} holds the byte 0x{error.object[error.start]:02x}, which is not "
-            f"{encoding.removesuffix('-sig')}. {_guess(error.object)}",
+            f"{encoding.removesuffix('-sig')}. {_guess(error.object, error.start)}",
             source=name,
             line=at,
         ) from None
@@ -269,9 +282,12 @@ def _opened(source: str) -> AbstractContextManager[Any]:
     return gzip.open(source, "rb") if source.endswith(".gz") else open(source, "rb")
 
 
-def _guess(data: bytes) -> str:
+def _guess(data: bytes, at: int) -> str:
+    """at : of the byte that could not be read"""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "The file starts like utf-16: pass --encoding utf-16"
+    if not data[:at].isascii():
+        return "What stands before it was read: mend that line"
     try:
         data.decode("cp1252")
     except UnicodeDecodeError:

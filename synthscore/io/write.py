@@ -19,6 +19,7 @@ import numpy as np
 
 from ..errors import InputError, require_kind
 from ..types import encodable
+from .fields import is_formula
 
 GROUP = 1 << 25  # bytes of a Parquet row group, uncompressed
 
@@ -109,6 +110,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
+    except OSError as error:
+        if error.errno is None or error.filename not in (None, str(temporary)):
+            raise
+        raise OSError(error.errno, f"{error.strerror}; what was there is as it was", str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -154,7 +159,9 @@ def write_tables(tables: Tables, name: str, file: IO[bytes]) -> None:
         return
 
     def cell(value: Any) -> Any:
-        return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        if isinstance(value, str):
+            return f"'{value}" if is_formula(value) else value
+        return None if value is None else json.dumps(value, ensure_ascii=False)
 
     columns = list(dict.fromkeys(column for table in tables() for row in table for column in row))
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")

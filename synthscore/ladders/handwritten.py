@@ -62,6 +62,9 @@ def read_ladders(
             if isinstance(row, InputError):
                 raise row
             row = recognised(row)
+            if row.has("writer") and row.values["writer"] != WRITER:
+                seen = f"its writer is {shorten(row.values['writer'])}, so nobody wrote it by hand"
+                raise row_error(row, "writer", row.values["writer"], seen, "Ladders that are made are used as they are")
             for name, given in (("task", task), ("attribute", attribute)):
                 if not given:
                     require_column(row, name, f"Say it with --{name} NAME, or in such a column")

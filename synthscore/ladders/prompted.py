@@ -17,7 +17,7 @@ from ..judging.templates import Templates
 from ..signature import text_hash
 from ..types import Rung, Task
 from .faults import Fault, clean
-from .write import Job, derive_seed, hash_parts, now, subject
+from .write import Job, derive_seed, hash_parts, subject
 
 WARMER = 0.15  # by which the temperature rises with every text that was refused
 
@@ -64,7 +64,7 @@ class PromptedWriter:
         rungs: list[Rung | Job] = []
         rows = self.engine.answer(asked, progress).rows
         for job, (_, made_from), question, row in zip(jobs, prompts, asked, rows, strict=True):
-            provenance = made_from | {"sampling_seed": question.seed, "attempt": job.attempt, "created_at": now()}
+            provenance = made_from | {"sampling_seed": question.seed, "attempt": job.attempt}
             if not isinstance(row, Generation):
                 rungs.append(job.failed(str(row) or type(row).__name__, provenance))
                 continue

@@ -1,6 +1,7 @@
 """A run -> one HTML page: `read_run` finds what is there, `page` shows it."""
 
+from .changes import side_by_side
 from .page import page
 from .read import Run, read_run
 
-__all__ = ["Run", "page", "read_run"]
+__all__ = ["Run", "page", "read_run", "side_by_side"]

@@ -155,9 +155,9 @@ def dots(
 
 def control(points: FloatArray, lines: Sequence[float], out: BoolArray, *, label: str, title: str) -> Markup:
     """Series of values, left to right, each around its line. points, out : shape (n, n_series)"""
-    bottom, ends = 190.0, [*points.ravel().tolist(), *lines]
-    across, up = _scale(0, max(len(points) - 1, 1), LEFT + 6, RIGHT - 6), _scale(min(ends), max(ends), bottom, 8)
-    parts = []
+    bottom, ends = 206.0, [*points.ravel().tolist(), *lines]
+    across, up = _scale(0, max(len(points) - 1, 1), LEFT + 6, RIGHT - 6), _scale(min(ends), max(ends), bottom, 24)
+    parts = [_text(0, 11, "rung", "soft")]
     for name, line, values, wrong in zip(
         range(1, len(lines) + 1), lines, points.T.tolist(), out.T.tolist(), strict=True
     ):

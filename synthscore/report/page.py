@@ -20,6 +20,7 @@ from ..scoring.anchored.drift import Drift, Watch
 from ..signature import Signature
 from . import pictures, words
 from .agreement import Agreements, Figure, agreements, best_first
+from .changes import changes, signature_changes
 from .ladders import LIKELY, POSSIBLE, VIEW, extremes, interval, ladder_views
 from .numbers import by_system, failures, groups, length_effect, masses
 from .read import Run
@@ -36,6 +37,8 @@ def page(run: Run, *, title: str | None = None, min_score: float | None = None, 
     context_id : whose ladders are shown; None: the one ladder that shows most
     """
     found = groups(run, min_score)
+    if run.sides:
+        found.sort(key=lambda group: (group.n_rungs is None, group.attribute))  # both runs beside each other
     scored = [group for group in found if group.scored.any()]
     lengths = [(group, effect) for group in found if (effect := length_effect(group, run.texts))]
     signatures = list(dict.fromkeys(row.signature for row in run.rows if row.signature.parts))
@@ -47,6 +50,8 @@ def page(run: Run, *, title: str | None = None, min_score: float | None = None, 
         context_id=context_id,
         scored=scored,
         anchored=any(row.part("scoring").startswith("anchored") for row in run.rows),
+        changes=changes(run, min_score),
+        signature_changes=signature_changes(run),
         systems=by_system(found, run.systems),
         extremes=[one for group in scored[:READ] if (one := extremes(group)).best],
         views=ladder_views(run, found, context_id),
@@ -82,7 +87,7 @@ def _template() -> jinja2.Template:
 def _other_ladders(run: Run) -> list[str]:
     """What the signatures name, where these are not the ladders of the run."""
     named = {row.part("references") for row in run.rows} - {""}
-    return [] if run.references is None or run.references.hash[:12] in named else sorted(named)
+    return [] if run.references is None else sorted(named - {run.references.hash[:12]})
 
 
 def _drifts(run: Run) -> list[Drift]:

@@ -55,6 +55,7 @@ class Run:
     scores : name of the file or method -> its rows. texts : id -> text. systems : id -> what wrote the text
     evaluation : what `synthscore evaluate` found. scales : that the scores are compared with
     unused : files that hold nothing that a report shows. left_out : what could not be read, and why
+    sides : the two runs that this one is made of
     """
 
     name: str
@@ -68,6 +69,7 @@ class Run:
     files: list[File] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    sides: tuple[Run, ...] = ()
 
     @property
     def rows(self) -> Iterator[Scored]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..scoring.anchored.drift import verdict_table
 from .read import Scored
 
 
@@ -37,13 +38,7 @@ class RungVerdicts(NamedTuple):
 
 
 def verdicts_by_rung(rows: Iterable[Scored]) -> list[RungVerdicts]:
-    table = np.array(
-        [
-            (index, v.level, v.swapped, v.better, v.worse, v.similar)
-            for index, (score, _) in enumerate(rows)
-            for v in score.verdicts
-        ]
-    ).reshape(-1, 6)
+    table = verdict_table(score for score, _ in rows)
     found = []
     for level in np.unique(table[:, 1]).tolist():
         at = table[table[:, 1] == level]

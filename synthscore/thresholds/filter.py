@@ -32,7 +32,6 @@ from ..scoring.jury import require_anchored, score_together
 from ..scoring.paper import Paper
 from ..scoring.rows import Counts, RowScorer, RowScores, held_attributes, read_item
 from ..signature import Signature
-from ..store.engine import StoredEngine
 from ..types import Score
 from .certificate import Certificate
 from .rules import AtLeast, Decision, MinScore, Rule, check_on_scale
@@ -170,7 +169,7 @@ def filter(
                 attributes=None if attribute is None else [attribute],
                 scoring=scoring,
                 asking=asking,
-                store=each.store if isinstance(each, StoredEngine) else None,
+                store=getattr(each, "store", None),
             )
             for name, each in judges.items()
         }

@@ -134,6 +134,7 @@ def entered(folder: Path, models: Models) -> Iterator[None]:
         patch.chdir(folder)
         patch.setenv("SYNTHSCORE_STORE", str(folder / ".answers.sqlite"))
         patch.setenv("COLUMNS", "120")
+        patch.setattr("synthscore.cli.messages.EVERY", float("inf"))
         for name in MADE_UP:  # which have a dozen texts here
             patch.setitem(BENCHMARKS, name, replace(BENCHMARKS[name], size=None))
         patch.setattr("synthscore.engines.open_engine", models.open)

@@ -1,5 +1,8 @@
 """Models that read isolated segments: what is read together is what each prompt gives alone, and text stays text."""
 
+import json
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +11,7 @@ from hypothesis import strategies as st
 from transformers import AddedToken, BertConfig, BertForMaskedLM
 
 from synthscore.engine import Prompt, Sampling, generate, label_log_probs, token_log_probs
-from synthscore.engines import open_engine
+from synthscore.engines import isolated, open_engine
 from synthscore.engines.isolated import ATTENTION, CUE, SHARED, IsolatedEngine, Marks, chunks, plan, states
 from synthscore.engines.loading import read_as
 from synthscore.engines.source import Source
@@ -16,7 +19,7 @@ from synthscore.errors import EngineError, LabelError, SynthscoreWarning
 from tests.models import word_piece
 
 END, COLON = 9, 8
-MARKS = Marks(END, (frozenset({1, 3}), frozenset({2, 4})), COLON)
+MARKS = Marks(END, (frozenset({1, 3}), frozenset({2, 4})), COLON, 128)
 LABELS = ("Better", "Worse", "Similar")
 WORDS = st.lists(st.integers(10, 13), min_size=1, max_size=4)
 
@@ -71,12 +74,12 @@ def test_a_sequence_reads_back_and_its_texts_do_not_see_each_other(many):
 
 @given(MANY, st.integers(4, 60))
 @settings(max_examples=60)
-def test_chunks_hold_every_sequence_once_and_no_more_tokens_than_asked(many, max_tokens):
+def test_chunks_hold_every_sequence_once_and_no_more_tokens_than_asked_or_twice_a_long_one(many, max_tokens):
     groups = chunks(many, MARKS, max_tokens)
     assert sorted(place for group in groups for place in group) == list(range(len(many)))
     for group in groups:
         n = plan([many[place] for place in group], MARKS).n_tokens
-        assert n <= max_tokens or len(group) == 1
+        assert n <= max(max_tokens, 2 * max(len(many[place]) for place in group))
 
 
 def test_each_text_is_read_once_in_each_place_and_cues_alone_are_read_for_every_pair():
@@ -88,6 +91,11 @@ def test_each_text_is_read_once_in_each_place_and_cues_alone_are_read_for_every_
     assert planned.tokens(0, 1).tolist() != planned.tokens(0, 2).tolist()
     assert planned.ids[planned.tokens(7, 2)].tolist() == many[7][10:17]
     assert chunks(many, MARKS, planned.n_tokens) == [sorted(range(25), key=lambda k: many[k])]
+
+
+def test_a_context_longer_than_what_is_run_together_is_read_once():
+    many = [[10, *[11] * 50, END, 12, 1, COLON, 20 + k, END, 12, 2, COLON, 13, END, 14] for k in range(8)]
+    assert len(chunks(many, MARKS, 30)) == 1
 
 
 def test_a_heading_is_a_word_a_name_and_a_colon():
@@ -189,6 +197,78 @@ def test_reading_together_gives_what_each_prompt_gives_alone(folder, engine, max
     np.testing.assert_array_equal(few, label_log_probs(alone, PROMPTS, LABELS).log_probs[:3])
 
 
+@given(st.integers(0, 40), st.integers(0, 40))
+def test_a_long_paragraph_is_cut_into_equal_pieces_that_are_read_behind_one_another(n_context, n_text):
+    marks = Marks(END, MARKS.names, COLON, 8)
+    sequence = [10, END, *[11] * n_context, END, 12, 1, COLON, *[13] * n_text, END, 12, 2, COLON, 13, END, 14]
+    planned = plan([sequence], marks)
+    sizes = np.diff(planned.starts)
+    assert planned.positions.max() < 8 >= sizes.max()
+    path, _ = path_of(planned, 0)
+    assert planned.ids[path].tolist() == sequence
+    assert planned.ids[planned.tokens(0, 1)].tolist() == [12, 1, COLON, *[13] * n_text, END]
+    assert seen_by(planned, planned.ends[0]) == set(range(len(sequence)))
+    last = planned.tokens(0, 1)[-1]
+    assert seen_by(planned, last) == {*planned.tokens(0, SHARED).tolist(), *planned.tokens(0, 1).tolist()}
+
+
+def test_a_piece_sees_the_instructions_and_what_is_near_so_that_time_does_not_grow_with_the_square(monkeypatch):
+    monkeypatch.setattr(isolated, "REACH", 16)
+    marks = Marks(END, MARKS.names, COLON, 8)
+    planned = plan([[10, END, *[11] * 63, END, 12, 1, COLON, 13, END, 12, 2, COLON, 13, END, 14]], marks)
+    context = planned.starts[1 + 7]  # of its eight pieces, the last
+    assert seen_by(planned, context) == {0, 1, *range(context - 16, context + 8)}
+    assert len(seen_by(planned, planned.tokens(0, 1)[0])) == 2 + 64 + 5
+
+
+COUNTED = [
+    {"begins": "a better", "worse": "worse", "weights": [1.0, 0.5, *[0.0] * 11]},
+    {"begins": "the storm", "worse": "repaired", "weights": [0.0] * 8 + [2.0, 0.0, 0.0, 0.0, 0.0]},
+]
+
+
+@pytest.fixture(scope="module")
+def leaning(folder, tmp_path_factory):
+    """The same model, with weights of counts."""
+    path = tmp_path_factory.mktemp("counted")
+    shutil.copytree(folder, path, dirs_exist_ok=True)
+    config = json.loads((path / "config.json").read_text())
+    config["synthscore"]["counts"] = COUNTED
+    (path / "config.json").write_text(json.dumps(config))
+    return open_engine(str(path))
+
+
+def asked_about(question, one, other):
+    article = "Article:\nA ferry stopped near an island. Nobody was hurt."
+    return Prompt(f"Two texts.\n\n{article}\n\n{question}\n\nA 1:\n{one}\n\nA 2:\n{other}\n\nVerdict:")
+
+
+@pytest.mark.parametrize(
+    ("question", "labels", "sign"),
+    [
+        ("A better text", ("Better", "Worse"), 1),
+        ("A better text", ("B", "A"), 1),
+        ("A better or worse text", ("Better", "Worse"), -1),
+        ("The better text", ("Better", "Worse"), 0),
+    ],
+)
+def test_counts_lean_to_the_text_that_they_are_for(engine, leaning, question, labels, sign):
+    """Weights 1 and .5 of the shares of pairs and of words held: the log-odds move by their difference, no more."""
+    prompts = [asked_about(question, one, other) for one in TEXTS for other in TEXTS]
+    said, plain = (label_log_probs(each, prompts, labels).log_probs for each in (leaning, engine))
+    moved = ((said[:, 0] - said[:, 1]) - (plain[:, 0] - plain[:, 1])).reshape(len(TEXTS), len(TEXTS))
+    np.testing.assert_allclose(moved, -moved.T, atol=1e-4)
+    assert np.sign(moved[2, 0]) == sign  # the first text is copied, the third is not
+    alone = IsolatedEngine(leaning.model, leaning.prompts.tokenizer, name="x", backend="single")
+    np.testing.assert_allclose(label_log_probs(alone, prompts, labels).log_probs, said, atol=2e-5)
+    assert sign or not moved.any()
+
+
+def test_weights_are_part_of_the_signature(engine, leaning):
+    with_, without = (dict(each.signature.parts)["model"].partition("@")[2] for each in (leaning, engine))
+    assert with_ != without
+
+
 def test_a_text_is_read_the_same_whatever_stands_in_the_other_place(engine):
     read = []
     for prompt in PROMPTS[:2]:  # the same first text, two second ones
@@ -207,7 +287,8 @@ def test_a_text_cannot_write_a_control_token(engine):
     assert not {tokenizer.sep_token_id, tokenizer.cls_token_id, tokenizer.mask_token_id} & set(ids)
 
 
-def test_a_prompt_that_is_too_long_fails_alone(engine):
+def test_a_prompt_that_is_too_long_fails_alone(engine, monkeypatch):
+    monkeypatch.setattr(engine.prompts, "max_length", 100)
     found = label_log_probs(engine, [PROMPTS[0], Prompt("ferry " * 200)], LABELS)
     assert list(found.failures) == [1]
     assert "expected at most" in found.failures[1]
@@ -228,15 +309,13 @@ def test_what_it_cannot_do_is_said(engine):
 
 
 def test_reading_together_that_gives_other_numbers_is_found_out(folder, monkeypatch):
-    from synthscore.engines import isolated as apart
-
     def wrong(sequences, marks):
         planned = plan(sequences, marks)
         if len(sequences) > 1:
             planned.positions[:] = 0
         return planned
 
-    monkeypatch.setattr(apart, "plan", wrong)
+    monkeypatch.setattr(isolated, "plan", wrong)
     with pytest.warns(SynthscoreWarning, match="one at a time, .* because as together, log-probabilities differ by"):
         assert IsolatedEngine.load(folder).backend == "single"
     with pytest.raises(EngineError, match="cannot be run right as together, log-probabilities differ"):

@@ -11,7 +11,7 @@ import pytest
 
 from synthscore.engine import Generation, LabelAnswer, Prompt, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
-from synthscore.engines.servers.pool import Retry, ServerPool
+from synthscore.engines.servers.pool import Retry, ServerPool, _Member
 from synthscore.engines.servers.server import Reply, Server
 from synthscore.errors import EngineError, LabelError, ServerError, SynthscoreWarning
 from synthscore.judging.asking import Asking, Pair, ask
@@ -384,3 +384,20 @@ def test_nothing_asked_is_nothing_answered():
     pool = ServerPool([Pretended("a")])
     assert len(label_log_probs(pool, [], ("A", "B"))) == 0
     assert generate(pool, [], Sampling(), []) == []
+
+
+def test_a_server_that_is_healthy_and_always_fails_is_given_up():
+    class Healthy:
+        one_by_one = False
+
+        def check(self):
+            return None
+
+    member, retry = _Member(Healthy(), 1), Retry(aside_for=0.0, aside_after=2, asides=3)
+    for n_aside in range(1, 5):
+        assert not member.gone
+        for _ in range(2):
+            member.failed(ServerError("it said 500", status=500, retryable=True), retry)
+        assert member.asides == n_aside
+        member.check(retry)
+    assert member.gone == "it said 500 (and so each time, though it was set aside 3 times)"

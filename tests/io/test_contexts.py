@@ -263,7 +263,7 @@ def test_an_id_with_two_different_contexts_is_an_error_of_the_later_row(tmp_path
 
 
 def test_a_limit_takes_the_same_contexts_in_any_order_and_a_lower_one_some_of_these():
-    ids = [f"c{k}" for k in range(50)]
+    ids = [f"c{k:02d}" for k in range(50)]
     taken = some_contexts(ids, 10)
     assert len(taken) == 10
     assert taken == some_contexts(ids[::-1] + ids, 10)

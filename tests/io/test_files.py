@@ -83,3 +83,24 @@ def test_empty_files_hold_no_rows(tmp_path):
     for name in ("a.jsonl", "a.csv"):
         (tmp_path / name).write_bytes(b"")
         assert list(read_rows(tmp_path / name)) == []
+
+
+def test_a_key_that_stands_twice_in_a_row_is_an_error_of_that_row(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"text": "one", "text": "two"}\n{"text": "three"}\n')
+    error, row = read_rows(path)
+    assert "row 1: not JSON ('text' stands there twice)" in str(error)
+    assert row.values == {"text": "three"}
+
+
+def test_a_byte_that_is_not_utf_8_amid_utf_8_is_to_be_mended_and_not_read_as_something_else(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_bytes('{"text": "café"}\n'.encode() + b'{"text": "caf\xe9"}\n')
+    with pytest.raises(InputError, match=r"line 2 holds the byte 0xe9, .* What stands before it was read: mend that"):
+        list(read_rows(path))
+
+
+def test_a_datasets_folder_that_is_damaged_is_named(tmp_path):
+    (tmp_path / "state.json").write_text("{")
+    with pytest.raises(InputError, match="not a whole datasets folder"):
+        list(read_rows(tmp_path))

@@ -105,3 +105,27 @@ def test_an_unknown_format_is_refused_before_anything_is_read_or_written(tmp_pat
         write_rows([], tmp_path / "b.docx")
     with pytest.raises(InputError, match="no such file"):
         read_rows(tmp_path / "missing.jsonl")
+
+
+@pytest.mark.parametrize("text", ["=1+1", "'=1", "@SUM(A1)", "-2+3+cmd|' /C calc'!A0"])
+def test_no_text_is_a_formula_in_csv_and_it_is_read_as_it_was(tmp_path, text):
+    path = tmp_path / "t.csv"
+    write_rows([{"id": text, "n": -1.5}], path)
+    assert path.read_text().splitlines()[1].startswith("'" + text[:2])
+    (row,) = read_rows(path)
+    assert row.values == {"id": text, "n": "-1.5"}
+
+
+@pytest.mark.parametrize("text", ["- one (or two)", "-3", "+44 20 7946 0000", "@anna hello", "'tis"])
+def test_a_text_that_is_no_formula_stands_in_csv_as_it_is(tmp_path, text):
+    write_rows([{"id": text}], tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text().splitlines()[1] == text
+
+
+def test_a_full_disk_is_told_with_the_file_that_was_to_be_written(tmp_path):
+    with (
+        pytest.raises(OSError, match=r"No space left on device; what was there is as it was: .*t\.jsonl"),
+        replacing(tmp_path / "t.jsonl"),
+    ):
+        raise OSError(28, "No space left on device")
+    assert list(tmp_path.iterdir()) == []

@@ -59,6 +59,7 @@ def test_a_folder_holds_a_folder_for_each_context_and_for_each_attribute(tmp_pat
         ([{"context": ARTICLE, "rungs": ["One."]}], "1 rungs, expected at least 2"),
         ([{"context": ARTICLE, "rungs": ["One.", "One."]}], "two rungs are the same text"),
         ([{"context": ARTICLE, "rungs": ["One.", " "]}], "row 1: rung 2 is ' ', expected a text"),
+        ([{"context": ARTICLE, "rungs": TEXTS, "writer": "degrade"}], "its writer is 'degrade', so nobody wrote it"),
         ([{"context": ARTICLE, "rungs": "[1,"}], "rungs is no list"),
         ([{"context": ARTICLE, "texts": TEXTS}], "there are no rungs, but 'context', 'texts'. Give them as a list"),
         ([{"context_id": "c9", "rungs": TEXTS}], "lacks its context's text"),

@@ -27,7 +27,8 @@ from synthscore.io.fields import Row
 from synthscore.io.scores import Scores, read_score, score_row
 from synthscore.io.write import write_rows
 from synthscore.ladders.references import References
-from synthscore.report import page, read_run
+from synthscore.report import page, read_run, side_by_side
+from synthscore.report.changes import changes
 from synthscore.report.ladders import extremes, interval, ladder_views
 from synthscore.report.numbers import Group, failures, groups, length_effect, scale_of
 from synthscore.report.read import Scored
@@ -894,7 +895,7 @@ def test_a_long_run_stays_a_small_page_and_says_what_it_cuts(tmp_path):
         reason = "why " + "very " * i
         rows.append(row(f"u{i}", None, reason=reason) | {"context_id": "other"})
     html = page(read_run(a_run(tmp_path, rows, targets=texts)))
-    assert len(html) < 700_000
+    assert len(html) < 800_000
     assert html.count('<figure class="card">') == 24 + 24 + 1 + 24  # scores, verdicts, mass, length
     shown = visible(html)
     for cut in (
@@ -933,8 +934,8 @@ def check_harmless(html):
     elements = Elements(html)
     assert not elements.of("script", "img", "iframe", "object", "embed", "b:", "base", "form", "image", "foreignobject")
     assert {attributes.get("href") for attributes in elements.of("a")} <= {
-        "#scores", "#systems", "#texts", "#ladder", "#verdicts", "#bias", "#mass", "#length", "#failures", "#agreement",
-        "#signature", "#made-of",
+        "#changes", "#scores", "#systems", "#texts", "#ladder", "#verdicts", "#bias", "#mass", "#length", "#failures",
+        "#agreement", "#signature", "#made-of",
     }  # fmt: skip
     assert [attributes["href"] for attributes in elements.of("link")] == ["data:,"]
     policies = [attributes["content"] for attributes in elements.of("meta") if "http-equiv" in attributes]
@@ -954,6 +955,59 @@ def test_everything_from_outside_is_escaped(tmp_path):
     assert "&lt;b&gt;" in shown
     for section in ("One ladder", "Position bias", "Length", "What failed", "Agreement with people"):
         assert f">{section}</h2>" in html
+
+
+# ------------------------------------------------------------------------------------------------- two runs
+
+
+def two_runs(tmp_path, **more):
+    """Eight texts of four contexts; the second run scores text i by i / 10 more, and lacks one of them."""
+    for name, step in (("old", 0.0), ("new", 0.1)):
+        about = {"n_rungs": 5, "signature": f"model:{name}|scoring:anchored"} | more
+        rows = [row(f"t{i}", 2 + i / 4 + step * i, **about) | {"context_id": f"c{i // 2}"} for i in range(8)]
+        a_run(tmp_path / name, rows if step else [*rows, row("alone", 5.0, **about)])
+    return side_by_side(read_run(tmp_path / "old"), read_run(tmp_path / "new"))
+
+
+def test_of_two_runs_the_page_says_what_changed_and_shows_both(tmp_path):
+    run = two_runs(tmp_path)
+    [change] = changes(run, 3.5)
+    assert (change.name, change.n, change.n_alone, change.rank) == ("coherence", 8, 1, pytest.approx(1))
+    assert change.means == (pytest.approx(2.875), pytest.approx(3.225))
+    assert change.crossed == (1, 0)  # text 5: 3.25 and 3.75
+    assert [after.id for _, after in change.moved] == ["t7", "t6", "t5", "t4", "t3"]
+    mean, low, high = change.difference
+    means = np.array([0.05, 0.25, 0.45, 0.65])  # of the contexts: all of two texts
+    reach = 3.1824 * means.std(ddof=1) / 2  # Student's t, 3 degrees of freedom
+    assert (mean, low, high) == pytest.approx((0.35, 0.35 - reach, 0.35 + reach), abs=1e-3)
+    html = page(run, min_score=3.5)
+    shown = visible(section(html, "changes"))
+    assert "coherence 8 1 2.88 3.23 0.35 [−0.06, 0.76] 1.00 1 0" in shown
+    assert "part of the signature old new model old new" in shown
+    assert visible(section(html, "scores")).count("coherence old") == 2  # in the table, and a figure
+    assert re.findall(r"<h2 id=\"([a-z-]+)\">", html)[:2] == ["changes", "scores"]
+
+
+def test_scores_on_two_scales_have_no_difference(tmp_path):
+    a_run(tmp_path / "a", [row(n_rungs=5)])
+    a_run(tmp_path / "b", [row(n_rungs=9)])
+    [change] = changes(side_by_side(read_run(tmp_path / "a"), read_run(tmp_path / "b")))
+    assert np.isnan(change.difference).all()
+
+
+def test_runs_of_one_name_and_runs_without_a_common_attribute_are_told_apart(tmp_path):
+    a_run(tmp_path / "a", [row()])
+    a_run(tmp_path / "b", [row(attribute="fluency")])
+    run = side_by_side(read_run(tmp_path / "a" / "scores.jsonl"), read_run(tmp_path / "b" / "scores.jsonl"))
+    assert list(run.scores) == ["A", "B"]
+    assert "No attribute of the same method is in both." in visible(page(run))
+
+
+def test_the_command_takes_two_runs(tmp_path, monkeypatch):
+    two_runs(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", "old", "new", "-o", "both.html"]) == 0
+    assert ">What changed</h2>" in Path("both.html").read_text(encoding="utf-8")
 
 
 # ------------------------------------------------------------------------------------------------- the command

@@ -62,6 +62,25 @@ def test_each_change_is_told_by_its_own_statistic_and_measured(change, of, name,
     assert {each.name: each.now.value for each in found.changed}[name] == value
 
 
+def test_what_changes_one_statistic_leaves_others_where_they_were():
+    """Each has a way in which it would follow another one."""
+
+    def seen(texts=16, **changes):
+        answers = simulate(np.random.default_rng(3), Run(640 // texts, texts), **changes)[0]
+        return Watch.scale(SCALE).observe(answers, names(answers.n_ladders)).now()
+
+    assert seen(bias=-0.8)["noise"].value == pytest.approx(0.9, abs=0.2)  # a bias is no noise
+    assert seen(sharpness=2.4, good=0.1)["texts"].value == pytest.approx(2.2, abs=0.2)  # in rungs as they are seen
+    assert seen(texts=1, sharpness=2.4)["sharpness"].value == pytest.approx(2.0, abs=0.12)  # not drawn to 1
+
+
+def test_noise_is_told_as_how_far_answers_scatter():
+    noise = next(change for change in drift(run("noise x 2")).changed if change.name == "noise")
+    assert (
+        noise.words == f"its answers scatter {np.sqrt(noise.now.value / noise.was.value):.2g} times as far as they did"
+    )
+
+
 def test_other_texts_are_no_other_judge():
     found = drift(run("50 -> 10 % good", texts=16))
     assert [change.name for change in found.changed] == ["texts"]
@@ -157,6 +176,16 @@ def test_scores_say_what_their_answers_say_in_whatever_batches():
     assert whole.now() == {name: pytest.approx(seen, rel=1e-6) for name, seen in expected.items()}
     for name, seen in expected.items():  # the mean bias that residuals are freed of is that of a batch
         assert parts.now()[name].value == pytest.approx(seen.value, rel=0.02 if name == "noise" else 1e-6)
+
+
+def test_a_context_may_come_in_several_batches():
+    scored = [(score, OWN) for score in scores_of(run(contexts=5), verdicts=False)]
+    whole, parts = (Watch("", "", OWN, None, keep_from=3.0) for _ in range(2))
+    whole.add(scored)
+    parts.add(scored[::2])
+    parts.add(scored[1::2])
+    assert parts.now() == {name: pytest.approx(seen) for name, seen in whole.now().items()}
+    assert parts.now()["score"].value == pytest.approx(np.mean([score.value for score, _ in scored]))
 
 
 def test_scores_of_another_attribute_or_length_of_ladder_are_left_alone():

@@ -9,6 +9,7 @@ later, and given up when that fails too.
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 import queue
 import random
@@ -27,6 +28,7 @@ from ..tokens import PromptTokenizer
 from .decisions import WIRES, DecisionServer
 from .server import Reply, Server
 
+_LOG = logging.getLogger(__name__)
 _ROUTE_CHARS = 1000  # of a prompt: instructions and the beginning of its context
 _OPTIONS = {"method", "tokenizer", "top_k", "timeout_s"}
 _LOOK_AGAIN = 0.02  # seconds, while all servers are set aside
@@ -39,7 +41,8 @@ class Retry:
     tries : of one request. first_wait, longest_wait : before the second try, then twice as long each time, times a
         random number from 0.5 to 1; a server's Retry-After counts as well, up to the longest
     aside_after, aside_for : failures in a row that set a server aside, and for how long (twice as long each time)
-    health_checks : that fail in a row before a server is given up
+    health_checks : that fail in a row before a server is given up. asides : times that it is set aside, with no answer
+        in between, before it is given up, though its health is good
     """
 
     tries: int = 6
@@ -48,6 +51,7 @@ class Retry:
     aside_after: int = 5
     aside_for: float = 5.0
     health_checks: int = 4
+    asides: int = 4
 
     def wait(self, n_failed: int, retry_after: float | None) -> float:
         wait = min(self.first_wait * 2.0 ** (n_failed - 1), self.longest_wait) * random.uniform(0.5, 1.0)
@@ -61,6 +65,7 @@ class _Member:
         self.server, self.lock = server, threading.Lock()
         self.room = threading.Semaphore(1 if server.one_by_one else in_flight)
         self.failures = 0  # in a row
+        self.asides = 0  # since it last answered
         self.checks = 0  # of its health, failed in a row
         self.aside_until = 0.0  # of time.monotonic(); 0: it is well
         self.gone = ""  # why it was given up
@@ -73,7 +78,10 @@ class _Member:
             elif error.retryable and error.status != 429:  # busy is not ill
                 self.failures += 1
                 if self.failures >= retry.aside_after and not self.aside_until:
-                    self.aside_until = time.monotonic() + retry.aside_for
+                    self.asides += 1
+                    self.aside_until = time.monotonic() + retry.aside_for * 2 ** (self.asides - 1)
+                    if self.asides > retry.asides:
+                        self.gone = f"{error} (and so each time, though it was set aside {retry.asides} times)"
 
     def check(self, retry: Retry) -> None:
         """Ask one that was set aside for its health, if it is time. The others meanwhile go on without it."""
@@ -229,6 +237,7 @@ class ServerPool:
                 if error.fatal:
                     continue
                 n_failed += 1
+                _LOG.debug("%s (try %d)", error, n_failed)
                 if not error.retryable:
                     return [Reply(error)] * len(questions)
                 if n_failed >= self._retry.tries:
@@ -238,7 +247,7 @@ class ServerPool:
             except EngineError as error:  # this question cannot be asked
                 return [Reply(error)] * len(questions)
             else:
-                member.failures = 0
+                member.failures = member.asides = 0
                 return found
         return [Reply(EngineError(f"no server is left: {self._reasons()}"))] * len(questions)
 

@@ -263,13 +263,15 @@ def answers_of(scores: Sequence[Score], n_rungs: int, protocol: str) -> tuple[An
     """The answers about texts that their verdicts are, and the contexts that their ladders are of."""
     contexts = {name: place for place, name in enumerate(dict.fromkeys(score.context_id for score in scores))}
     of = np.array([contexts[score.context_id] for score in scores], dtype=np.int64)
-    table = np.array(
-        [
-            (k, v.level - 1, v.swapped, v.better, v.worse, v.similar)
-            for k, score in enumerate(scores)
-            for v in score.verdicts
-        ]
-    ).reshape(-1, 6)
-    target, rung = table[:, :2].astype(np.int64).T
+    table = verdict_table(scores)
+    target, rung = table[:, :2].astype(np.int64).T - [[0], [1]]
     sign, probs = np.where(table[:, 2], -1.0, 1.0), three_way(table[:, 3:], protocol)
     return Answers(len(contexts), n_rungs, of, of[target], n_rungs + target, rung, sign, probs), list(contexts)
+
+
+def verdict_table(scores: Iterable[Score]) -> FloatArray:
+    """Which score, level, whether swapped, better, worse, similar, of each verdict; shape (n_verdicts, 6)."""
+    rows = [
+        (k, v.level, v.swapped, v.better, v.worse, v.similar) for k, score in enumerate(scores) for v in score.verdicts
+    ]
+    return np.array(rows, dtype=np.float64).reshape(-1, 6)

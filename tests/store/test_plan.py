@@ -1,0 +1,62 @@
+"""What a run would take, counted by an engine that asks nothing."""
+
+import pytest
+
+from synthscore.engine import Prompt, Question
+from synthscore.store import file as store_file
+from synthscore.store.engine import StoredEngine
+from synthscore.store.file import Store
+from synthscore.store.plan import Plan
+from tests.fakes import FakeEngine
+
+
+def questions(n, length=40):
+    return [Question(Prompt(f"{k:04d}".ljust(length, ".")), ("A", "B")) for k in range(n)]
+
+
+class Words:
+    """A tokenizer of ten characters a token."""
+
+    def encode(self, prompt):
+        return list(range(len(prompt.text) // 10))
+
+
+@pytest.fixture
+def engine(tmp_path):
+    with Store(tmp_path / "store.sqlite") as store:
+        yield StoredEngine(FakeEngine(lambda prompt, labels: [-1.0, -1.0]), store, batch_size=10)
+
+
+def test_nothing_is_asked_and_what_is_stored_or_asked_twice_is_not_counted_as_new(engine):
+    engine.answer(questions(20))
+    plan = Plan(engine)
+    rows = plan.answer(questions(50)).rows + plan.answer(questions(50)).rows
+    assert all(isinstance(row, Exception) for row in rows)
+    assert (plan.n_questions, plan.n_new, plan.n_tokens, plan.tokenised) == (100, 30, 300, False)
+    assert engine.engine.n_judged == 20
+    assert len(engine.store) == 20
+
+
+def test_a_tokenizer_at_hand_counts(engine):
+    engine.engine.prompts = Words()
+    plan = Plan(engine)
+    plan.answer(questions(8))
+    assert (plan.n_tokens, plan.tokenised) == (32, True)
+
+
+def test_a_sample_tells_of_all(engine):
+    engine.answer(questions(500))
+    plan = Plan(engine, sample=100)
+    plan.answer(questions(1000))
+    assert (plan.n_questions, plan.n_new, plan.n_tokens) == (1000, 500, 5000)
+    assert (plan.of(4000).n_new, plan.n_tokens) == (2000, 20_000)
+
+
+def test_the_pace_is_that_of_the_stores_answers_but_for_pauses(engine, monkeypatch):
+    clock = iter([100, 105, 110, 5000, 5005])
+    monkeypatch.setattr(store_file.time, "time", lambda: next(clock))
+    before, after = Plan(engine), Plan(engine)
+    before.answer(questions(10))
+    engine.answer(questions(50))
+    after.answer(questions(100))
+    assert (before.pace, after.pace) == (None, pytest.approx(30 / 15))
