@@ -131,8 +131,8 @@ def tables(args: argparse.Namespace) -> int:
     else:
         width = min(shutil.get_terminal_size().columns, WIDTH) if sys.stdout.isatty() else WIDTH
         print("\n".join(each.to_text(width) for each in made), end="")
-    for name, each in ratings.items():
-        for line in each.left_out:
+    for name, of in ratings.items():
+        for line in of.left_out:
             _note(f"{name}, left out: {line}")
     for error in absent:
         print(f"not measured: {error}", file=sys.stderr)
