@@ -56,7 +56,7 @@ class OnLadder:
             elif rung.level not in known and pair_of[rung.level] in verdicts.failures:
                 reasons.append(f"rung {rung.level}: {verdicts.failures[pair_of[rung.level]]}")
         for reason, levels in failed.items():
-            which = f"rungs {', '.join(map(str, levels))} have" if len(levels) > 1 else f"rung {levels[0]} has"
+            which = f"rungs {','.join(map(str, levels))} have" if len(levels) > 1 else f"rung {levels[0]} has"
             reasons.append(f"{which} no text: {reason}")
         return reasons
 

@@ -69,10 +69,10 @@ def test_filter_decides_without_some_verdicts_only_where_these_could_not_change_
     worse = dropped["worse than rung 1"]
     assert (worse["status"], worse["score"]) == ("unscored", None)
     assert [worse["low"], worse["high"]] == pytest.approx([0, math.sqrt(28)], abs=0.1)
-    shown(worse["reason"], "rungs 2, 3, 4, 5 have no text: the model refused")
+    shown(worse["reason"], "rungs 2,3,4,5 have no text: the model refused")
     shown(
         capsys.readouterr().err,
-        "1 scored, 4 unscored unscored: 2 x rungs 2, 3, 4, 5 have no text",
+        "1 scored, 4 unscored unscored: 2 x rungs 2,3,4,5 have no text",
         "1 dropped, 2 unscored; 2 unscored by what they can be at least or most",
     )
 

@@ -123,7 +123,7 @@ def test_a_rung_without_a_verdict_leaves_the_score_ok_less_sure_and_named(fitted
     scores = scorer(ladders, both_orders=True).score(targets())
     assert scores[0].status == "ok"
     assert scores[0].n_comparisons == 3
-    assert "rungs 2, 3 have no text: it is a refusal" in scores[0].reason
+    assert "rungs 2,3 have no text: it is a refusal" in scores[0].reason
     assert scores[0].stderr > fitted[0][0].stderr
     assert scores[0].value == pytest.approx(fitted[0][0].value, abs=0.5)
 
