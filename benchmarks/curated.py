@@ -9,8 +9,7 @@ Prints them as Markdown; --write puts them into the folder's README.md, between 
 The blind reading: somebody who had not written a ladder saw its five texts shuffled, as A to E, with the context and
 the attribute, and put them in order. A line of blind.jsonl is one reading: `shown` are the levels of A to E, `order`
 the letters, worst first; `guess` is the attribute as told, where it was hidden; `hash` is the ladder's, so that no
-reading counts for other texts than those that were read. `after_edit`: the editor of the ladder read it, who had seen
-the order: no blind reading, and not counted as one.
+reading counts for other texts than those that were read.
 """
 
 from __future__ import annotations
@@ -58,8 +57,7 @@ TEXT = """\
 **{ladders} ladders** ({texts} texts) on {contexts} contexts: {train} in `train`, {test} in `test`, {second_and_third}
 by second and third hands on {contexts_with_more_hands} of the test contexts.
 
-**Blind reading**: {read_blind} ladders were read, {unread} were not: these were edited since, and read again by
-their editor alone (`after_edit`; no tau). Kendall's tau with the order as written is {tau_mean} in the mean,
+**Blind reading**: {read_blind} ladders were read, {unread} not. Kendall's tau with the order as written is {tau_mean} in the mean,
 {tau_lowest} at the lowest; {read_as_written} were put in the very order. In {readings_with_a_remark} the reader
 remarked that something else differs too (`blind.jsonl`, `other`). {attribute_hidden} readings, of ladders drawn at
 random, were made with the attribute hidden among those of the task: it was told in {attribute_guessed}.
