@@ -57,9 +57,10 @@ TEXT = """\
 **{ladders} ladders** ({texts} texts) on {contexts} contexts: {train} in `train`, {test} in `test`, {second_and_third}
 by second and third hands on {contexts_with_more_hands} of the test contexts.
 
-**Blind reading**: {read_blind} ladders were read, {unread} not. Kendall's tau with the order as written is {tau_mean} in
-the mean, {tau_lowest} at the lowest; {read_as_written} were put in the very order. In {readings_with_a_remark} the reader
-remarked that something else differs too (`blind.jsonl`, `other`). {attribute_hidden} readings, of ladders drawn at
+**Blind reading**: {read_blind} ladders were read, {unread} not. Kendall's tau with the order as written is
+{tau_mean} in the mean, {tau_lowest} at the lowest; {read_as_written} were put in the very order. In
+{readings_with_a_remark} the reader remarked that something else differs too (`blind.jsonl`, `other`).
+{attribute_hidden} readings, of ladders drawn at
 random, were made with the attribute hidden among those of the task: it was told in {attribute_guessed}.
 
 **Length**: the rung furthest from its ladder's mean is {length_spread_mean} of the mean away, in the mean over ladders,
