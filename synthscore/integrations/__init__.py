@@ -1,1 +1,1 @@
-"""Other tools' rows -> scores in their own form: a file a tool (docs/integrations.md). None of them is imported here."""
+"""Rows of other tools -> scores in a form of their own: a file a tool. None is imported here."""

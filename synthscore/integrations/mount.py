@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import TimeoutError as LateError
+from concurrent.futures import wait
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -109,12 +109,11 @@ class Mount:
         """One a row, in order, in any thread. rows : as of Scorer.score: id, context_id (or context), text"""
         scorer = self.scorer
         found = scorer.submit(rows)
-        try:
-            return list(found.result(self.deadline_s))
-        except LateError:
-            if self.deadline_s is None or not found.cancel() and found.done():
-                raise
-            return scorer.late(rows, self.deadline_s)
+        wait([found], self.deadline_s)
+        if found.done() or self.deadline_s is None:
+            return list(found.result())
+        found.cancel()
+        return scorer.late(rows, self.deadline_s)
 
     async def score_one(self, row: Mapping[str, Any]) -> Score:
         """As Scorer.score_one."""
