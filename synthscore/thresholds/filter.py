@@ -21,7 +21,7 @@ from ..engines import open_judge
 from ..errors import InputError, Reasons, SynthscoreWarning
 from ..io.fields import Row
 from ..io.files import RowBatch, Source, read_batches
-from ..io.outputs import Outputs
+from ..io.outputs import Outputs, opened
 from ..io.write import json_line, require_apart, require_format
 from ..judging.asking import Asking
 from ..ladders.references import References
@@ -160,7 +160,7 @@ def filter(
     judges = judge if isinstance(judge, Mapping) else {"": open_judge(judge)}
     if len(judges) > 1:
         require_anchored(scoring)
-    with Outputs(paths) as outputs:
+    with opened(paths) as outputs:
         scorers = {
             name: RowScorer(
                 references,
@@ -193,7 +193,6 @@ def filter(
             each = iter(decided)
             for batch in group:
                 _sort(batch, list(itertools.islice(each, len(batch.rows))), outputs, found)
-        outputs.finish()
     found.drifts = [watch.drift() for watch in watches.values()]
     return found
 
