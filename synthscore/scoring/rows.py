@@ -6,7 +6,7 @@ Nothing is lost on the way: a row that holds no target, or has no ladder, gets a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ import numpy as np
 from ..engine import Engine, Progress
 from ..errors import InputError, LadderError
 from ..io.contexts import of_some_contexts
-from ..io.fields import Row, find_target, make_row, recognised, row_error
+from ..io.fields import Row, find_target, make_row, recognised, row_error, row_number
 from ..io.files import Source, read_rows
 from ..judging.asking import Asking
 from ..judging.tasks import load_task
@@ -62,6 +62,15 @@ class Item:
             return {"id": self.target.id, "context_id": self.target.context_id}
         return vars(self.target)
 
+    @property
+    def number(self) -> int:
+        return row_number(self.row)
+
+    @property
+    def key(self) -> str:
+        """The id of its context; of a row that names none, another name that is the same for whoever reads it."""
+        return str(self.known.get("context_id") or f"row {self.number}")
+
 
 def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None) -> Item:
     """fields : our name -> the row's own column"""
@@ -76,9 +85,17 @@ def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None) ->
 
 
 def read_items(
-    source: Source, *, encoding: str = "utf-8", fields: Mapping[str, str] | None = None, limit: int | None = None
+    source: Source,
+    *,
+    encoding: str = "utf-8",
+    fields: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    only: Callable[[str], bool] | None = None,
 ) -> list[Item]:
-    """Of every row, or those of some contexts (of_some_contexts); a second of one id (and attribute) is no target."""
+    """Of every row, or those of some contexts (of_some_contexts); a second of one id (and attribute) is no target.
+
+    only : of a row's key, whether it is wanted; called for each of these rows in order
+    """
     items: list[Item] = []
     rows: dict[tuple[str, str], int] = {}
     for row in read_rows(source, encoding=encoding):
@@ -91,7 +108,19 @@ def read_items(
                 error = row_error(row, "id", item.target.id, seen, remedy, **item.known)
                 item = replace(item, target=error)
         items.append(item)
-    return items if limit is None else of_some_contexts(items, lambda item: item.known.get("context_id"), limit)
+    if limit is not None:
+        items = of_some_contexts(items, lambda item: item.known.get("context_id"), limit)
+    return items if only is None else [item for item in items if only(item.key)]
+
+
+def require_alone(scoring: Paper | Anchored) -> None:
+    """raises : InputError for scores that follow from all texts together, of which a shard has some"""
+    if not isinstance(scoring, Paper) and scoring.scale is None:
+        raise InputError(
+            "anchored scores without a scale are fitted to all texts, and a shard has not all. Fit a scale to some of "
+            "them first (--save-scale), and give it to each shard (--scale)",
+            field="shard",
+        )
 
 
 def _word(row: Row, name: str) -> str:
