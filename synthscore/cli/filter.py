@@ -91,8 +91,7 @@ def filter(
     """
     from ..ladders.references import References
     from ..scoring.anchored import Scales
-    from ..scoring.jury import require_anchored
-    from ..scoring.rows import require_alone
+    from ..scoring.jury import require_alone, require_anchored
     from ..thresholds import filter as thresholds
 
     rule = _rule(min_score, alpha, certificate)

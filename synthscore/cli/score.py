@@ -88,8 +88,9 @@ def score(
     from ..ladders.references import References
     from ..scoring.anchored import Scales
     from ..scoring.anchored.drift import Watch
-    from ..scoring.jury import require_anchored, score_together
-    from ..scoring.rows import RowScorer, held_attributes, leaning, read_items, require_alone
+    from ..scoring.items import read_items
+    from ..scoring.jury import require_alone, require_anchored, score_together
+    from ..scoring.rows import RowScorer, held_attributes, leaning
     from ..thresholds.rules import check_on_scale
 
     for name, value in {"min-score": min_score, "alpha": alpha}.items():

@@ -30,9 +30,10 @@ from ..ladders.references import References
 from ..scoring.anchored.drift import Drift, Watch
 from ..scoring.anchored.mode import Anchored
 from ..scoring.anchored.scale import Scale
-from ..scoring.jury import require_anchored, score_together
+from ..scoring.items import read_item
+from ..scoring.jury import require_alone, require_anchored, score_together
 from ..scoring.paper import Paper
-from ..scoring.rows import Counts, RowScorer, RowScores, held_attributes, read_item, require_alone
+from ..scoring.rows import Counts, RowScorer, RowScores, held_attributes
 from ..signature import Signature
 from ..types import Score
 from .certificate import Certificate
