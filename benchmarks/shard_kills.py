@@ -1,11 +1,11 @@
 """Do shards that are killed, run again alone and merged write what one machine writes?
 
-    python -m benchmarks.shard_kills [--kills 50] [--rows 6000]
+    python -m benchmarks.shard_kills [--kills 50] [--rows 12000]
 
-`synthscore filter`, kept and dropped rows, over made-up rows and a judge whose answers are in a file (recorded:FILE). In
-each round a shard of 1, 2 or 7 starts and is killed (SIGKILL) at a random moment of its run; then it runs again to its
-end. Wherever the kill fell, its files must be those of a shard that was not killed, or not be there. After all shards of
-a size the files are merged, and compared, byte for byte, with those of one machine. The ceiling is 0 faults.
+`synthscore filter`, kept and dropped rows, over made-up rows and a judge whose answers are in a file (recorded:FILE).
+A shard of 1, 2 or 7 starts and is killed (SIGKILL) at a random moment of the time that it takes; then it runs again to
+its end. After all shards of a size the files are merged, and compared, byte for byte, with those of one machine. The
+ceiling is 0 faults.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Arithmetic:
     signature = Signature.of(model="arithmetic@1", backend="none")
 
     def answer(self, questions, progress=None) -> Answers:
-        drawn = [np.frombuffer(bytes.fromhex(text_hash(question.prompt.text)), np.uint8)[:3] + 1.0 for question in questions]
+        bytes_ = [bytes.fromhex(text_hash(question.prompt.text))[:3] for question in questions]
+        drawn = [np.frombuffer(three, np.uint8) + 1.0 for three in bytes_]
         return Answers([LabelAnswer(np.log(each / each.sum() * 0.99)) for each in drawn])
 
 
@@ -51,20 +52,19 @@ def make(folder: Path, n_rows: int, n_contexts: int = 300) -> None:
         ladders.append(Ladder(f"c{k}", "summarization", "coherence", rungs, Context(f"c{k}", f"Minutes {k}. {words}.")))
     references = References(tuple(ladders)).save(folder / "ladders")
     draw = np.random.default_rng(0)
-    write_rows(
-        ({"id": str(i), "context_id": f"c{draw.integers(n_contexts)}", "text": f"Text {i}. {words}."} for i in range(n_rows)),
-        folder / "rows.jsonl",
-    )
+    of = draw.integers(n_contexts, size=n_rows).tolist()
+    rows = ({"id": str(i), "context_id": f"c{k}", "text": f"Text {i}. {words}."} for i, k in enumerate(of))
+    write_rows(rows, folder / "rows.jsonl")
     with Store(folder / "answers.sqlite") as store:
         RowScorer(references, StoredEngine(Arithmetic(), store)).score(read_items(folder / "rows.jsonl"))
 
 
 def run(folder: Path, name: str, shard: str | None = None) -> subprocess.Popen[bytes]:
     """Start `filter`, which writes NAME.kept.jsonl and NAME.dropped.jsonl."""
-    command = [sys.executable, "-m", "synthscore", "filter", "rows.jsonl", "--references", "ladders", "--min-score", "3"]
-    command += ["--model", "recorded:answers.sqlite", "--quiet", "-o", f"{name}.kept.jsonl"]
+    command = [sys.executable, "-m", "synthscore", "filter", "rows.jsonl", "--references", "ladders"]
+    command += ["--min-score", "3", "--model", "recorded:answers.sqlite", "--quiet", "-o", f"{name}.kept.jsonl"]
     command += ["--dropped", f"{name}.dropped.jsonl", *(["--shard", shard] if shard else [])]
-    return subprocess.Popen(command, cwd=folder, env=None, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 def finish(process: subprocess.Popen[bytes]) -> None:
@@ -75,16 +75,18 @@ def finish(process: subprocess.Popen[bytes]) -> None:
 def kill_often(folder: Path, n_kills: int, n_rows: int, sizes: tuple[int, ...] = (7, 2, 1), seed: int = 0) -> list[str]:
     """What was there at each kill: "none", "part" (a .partial), "done" (it had ended already)."""
     make(folder, n_rows)
-    start = time.perf_counter()
     finish(run(folder, "whole"))
-    seconds, draw, found = time.perf_counter() - start, np.random.default_rng(seed), []
+    draw, found = np.random.default_rng(seed), []
     while len(found) < n_kills:
         for size in sizes:
+            start = time.perf_counter()
+            finish(run(folder, f"shard-1-of-{size}", f"1/{size}"))
+            seconds = time.perf_counter() - start
             for i in range(1, size + 1):
                 name, shard = f"shard-{i}-of-{size}", f"{i}/{size}"
                 if len(found) < n_kills:
                     process = run(folder, name, shard)
-                    time.sleep(draw.uniform(0.3, 1.1) * seconds)
+                    time.sleep(draw.uniform(0.5, 1) * seconds)
                     process.kill()
                     process.communicate()
                     done = (folder / f"{name}.dropped.jsonl.shard").exists()
@@ -104,7 +106,7 @@ def kill_often(folder: Path, n_kills: int, n_rows: int, sizes: tuple[int, ...] =
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--rows", type=int, default=6000)
+    parser.add_argument("--rows", type=int, default=12_000)
     args = parser.parse_args()
     start = time.perf_counter()
     with TemporaryDirectory() as folder:
