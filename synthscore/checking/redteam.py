@@ -72,12 +72,17 @@ class Attack:
 
         return re.sub(r"\{(\w+)\}", word, self.template)
 
+    @property
+    def table(self) -> dict[int, str]:
+        """As str.translate takes it. raises : TypeError for more than a character"""
+        return {ord(char): str(other) for char, other in self.replace.items()}
+
     def words(self, canary: Canary, task: Task) -> dict[str, str]:
         """What a template may name."""
         assert canary.ladder.context is not None
         source, attribute = canary.ladder.context.text, task.attribute(canary.ladder.attribute)
         first, *_, last = [*_SENTENCES.split(source.strip())] * 2
-        text = canary.rung.text.translate(str.maketrans({**self.replace}))
+        text = canary.rung.text.translate(self.table)
         words = {"text": text, "source": source, "first": first, "last": last}
         words |= {"attribute": attribute.title.lower(), "more": attribute.more}
         return words | {"noun": task.text_noun, "context_noun": task.context_noun}
@@ -96,7 +101,7 @@ def load_attacks(path: str | os.PathLike[str] | None = None) -> tuple[Attack, ..
             for name, how in named.items()
         ]
         for attack in attacks:
-            str.maketrans({**attack.replace})
+            _ = attack.table  # or what is wrong shows once a judge was asked
     except (OSError, ValueError, TypeError, AttributeError) as error:
         message = f"cannot read attacks from {source}: {error}. Give a TOML file as in docs/redteam.md"
         raise InputError(message, source=str(source)) from error
