@@ -1,4 +1,4 @@
-"""Inspect: completions -> Scores on the rung scale, by the name of synthscore/score (`inspect score LOG --scorer ...`)."""
+"""Inspect: completions -> Scores on the rung scale; known there as synthscore/score."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Mount:
     @property
     def scorer(self) -> Scorer:
         """raises : what loading the references and the model raises"""
-        made_of = tuple(getattr(self, each.name) for each in fields(Mount) if each.name != "deadline_s")
+        made_of = (os.getcwd(), *(getattr(self, each.name) for each in fields(Mount) if each.name != "deadline_s"))
         with _LOADING:
             if made_of not in _LOADED:
                 _LOADED[made_of] = Scorer(

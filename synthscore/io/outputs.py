@@ -22,7 +22,7 @@ _ROWS = 4096  # that are converted at once
 
 
 @contextmanager
-def opened(paths: Mapping[str, str]) -> Iterator[Outputs]:
+def sorted_into(paths: Mapping[str, str]) -> Iterator[Outputs]:
     """Files that take their names when all rows are there; what was interrupted leaves nothing behind.
 
     paths : name of an output -> its file, or "-" for stdout
@@ -35,7 +35,7 @@ def opened(paths: Mapping[str, str]) -> Iterator[Outputs]:
 
 
 class Outputs:
-    """Files that are open in a stack. paths : as of `opened`"""
+    """Files that are open in a stack. paths : as of `sorted_into`"""
 
     def __init__(self, paths: Mapping[str, str], stack: ExitStack) -> None:
         self.paths, self._stack = dict(paths), stack
