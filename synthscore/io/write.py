@@ -134,7 +134,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 def _locked(partial: Path) -> IO[bytes]:
     """The file, empty, for this process alone."""
     while True:
-        file = os.fdopen(os.open(partial, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+        file = open(partial, "r+b", opener=lambda path, flags: os.open(path, flags | os.O_CREAT, 0o666))  # noqa: SIM115
         try:
             if fcntl is not None:
                 fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,18 @@ class Writer:
         self._forward, self._stop_ids, self._decode = forward, stop_ids, decode
         self._n_rows = 0  # texts side by side: found out when first asked
 
-    def batches(self, prompts: Sequence[TokenIds], max_new_tokens: int) -> list[list[int]]:
+    def written(
+        self, prompts: Sequence[TokenIds], sampling: Sampling, seeds: Sequence[int]
+    ) -> Iterator[tuple[list[int], list[Generation | Exception]]]:
+        """Every prompt once, some side by side: which they are, and their texts."""
+        model, max_length = self._forward.model, self._forward.max_length
+        for batch in self._batches(prompts, sampling.max_new_tokens):
+            beside = [prompts[index] for index in batch]
+            limits = [min(sampling.max_new_tokens, max_length - len(ids)) for ids in beside]
+            chosen, inputs = [seeds[index] for index in batch], _side_by_side(beside, model.device)
+            yield batch, write(model, inputs, limits, sampling, chosen, self._stop_ids, self._decode)
+
+    def _batches(self, prompts: Sequence[TokenIds], max_new_tokens: int) -> list[list[int]]:
         """Which prompts to write to side by side: those that begin alike, within the budget of memory."""
         if not self._n_rows and prompts:
             self._check()
@@ -46,14 +57,6 @@ class Writer:
             else:
                 batches.append([row])
         return sorted(batches, key=lambda rows: -max(len(prompts[row]) for row in rows))  # memory fails early
-
-    def write(
-        self, prompts: Sequence[TokenIds], sampling: Sampling, seeds: Sequence[int]
-    ) -> list[Generation | Exception]:
-        """One text a prompt, all side by side; see `write`."""
-        limits = [min(sampling.max_new_tokens, self._forward.max_length - len(ids)) for ids in prompts]
-        inputs = _side_by_side(prompts, self._forward.model.device)
-        return write(self._forward.model, inputs, limits, sampling, seeds, self._stop_ids, self._decode)
 
     def _check(self) -> None:
         """Find out how texts may be written: one at a time, if padding on the left or the cache changes the numbers."""
