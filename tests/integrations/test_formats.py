@@ -121,7 +121,8 @@ def test_a_certificate_of_texts_that_were_chosen_is_refused(form, judge, ladders
         assert main(["export", source, "--to", form, "--references", ladders, *options, "-o", "tasks.json"]) == 0
         made = json.loads((tmp_path / "tasks.json").read_text())
         assert "score" not in str(made).replace("synthscore", "")
-        (tmp_path / "export.json").write_text(json.dumps(rated(made[::2], form, 4) + rated(made[1::2], form, 1)))
+        half = len(made) // 2  # the worse ones: rows are in order
+        (tmp_path / "export.json").write_text(json.dumps(rated(made[:half], form, 1) + rated(made[half:], form, 4)))
         labels = ["--labels", "export.json", "--labels-from", form, "--good-from", "4", "--confidence", "0.6"]
         assert main(["calibrate", "scores.jsonl", *labels, "--guarantee", "precision>=0.5", "-o", "c.json"]) == code
     assert "was chosen by its score, expected only texts drawn at random" in capsys.readouterr().err
