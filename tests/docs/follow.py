@@ -24,8 +24,8 @@ SHOW_RELEASED = ("benchmarks.md", "evaluation.md", "ranking.md")
 
 @dataclass(frozen=True)
 class Done:
-    """printed : stdout and stderr; None where the step was left out, because what it needs is not there (the benchmarks'
-    own files, another tool)"""
+    """printed : stdout and stderr; None where the step was left out, because the benchmarks' own files, or a tool,
+    are not there"""
 
     step: Step
     code: int = 0
