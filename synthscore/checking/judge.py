@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations, zip_longest
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from ..scoring.rows import DROWNED
 from ..signature import Signature, text_hash
 from ..types import FloatArray, Ladder, Rung
 from .check import by_task
+
+T = TypeVar("T")
 
 DISTANCES = ("adjacent", "two apart", "far")
 LEAST = 2 / 3  # of the pairs in order, for a judge
@@ -58,6 +60,19 @@ class Rate(NamedTuple):
     value: float
     stderr: float
     n: int
+
+
+def rate(values: FloatArray, clusters: Sequence[Any]) -> Rate:
+    """Mean of what is known. clusters : of each value, such as its ladder; those of one are not independent"""
+    rows = np.flatnonzero(~np.isnan(values)).tolist()
+    if not rows:
+        return Rate(math.nan, math.nan, 0)
+    mean, sums = float(values[rows].mean()), dict[Any, float]()
+    for row in rows:
+        sums[clusters[row]] = sums.get(clusters[row], 0.0) + values[row] - mean
+    groups = len(sums)
+    spread = sum(value**2 for value in sums.values()) * groups / (groups - 1) if groups > 1 else math.nan
+    return Rate(mean, math.sqrt(spread) / len(rows), len(rows))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,17 +173,7 @@ class JudgeReport:
         return self.log_odds[:, np.isfinite(self.log_odds).all(axis=0)]
 
     def _rate(self, values: FloatArray) -> Rate:
-        known = ~np.isnan(values)
-        values, n = values[known], int(known.sum())
-        if not n:
-            return Rate(math.nan, math.nan, 0)
-        ladders: dict[int, float] = {}
-        for value, row in zip(values - values.mean(), np.flatnonzero(known).tolist(), strict=True):
-            at = id(self.pairs[row].ladder)
-            ladders[at] = ladders.get(at, 0.0) + value
-        groups = len(ladders)
-        spread = sum(value**2 for value in ladders.values()) * groups / (groups - 1) if groups > 1 else math.nan
-        return Rate(float(values.mean()), math.sqrt(spread) / n, n)
+        return rate(values, [id(pair.ladder) for pair in self.pairs])
 
     # --------------------------------------------------------------------------------------------- the verdict
 
@@ -343,13 +348,13 @@ def choose(ladders: Iterable[Ladder], limit: int | None = None) -> tuple[RungPai
         group.sort(key=lambda pair: pair.hash)
         kinds = [[pair for pair in group if pair.distance == distance] for distance in range(len(DISTANCES))]
         start = place % len(kinds)
-        queues.append(_in_turn(kinds[start:] + kinds[:start]))
-    return tuple(_in_turn(queues)[:limit])
+        queues.append(in_turn(kinds[start:] + kinds[:start]))
+    return tuple(in_turn(queues)[:limit])
 
 
-def _in_turn(queues: Sequence[Sequence[RungPair]]) -> list[RungPair]:
+def in_turn(queues: Iterable[Sequence[T]]) -> list[T]:
     """The first of each, then the second of each."""
-    return [pair for pair in chain.from_iterable(zip_longest(*queues)) if pair is not None]
+    return [each for each in chain.from_iterable(zip_longest(*queues)) if each is not None]
 
 
 def _asked(pair: RungPair, attribute: str) -> Pair:

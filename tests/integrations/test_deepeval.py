@@ -14,6 +14,7 @@ from deepeval.test_case import LLMTestCase  # noqa: E402
 
 import synthscore as ss  # noqa: E402
 from synthscore.integrations.deepeval import SynthscoreMetric  # noqa: E402
+from synthscore.integrations.mount import Mount  # noqa: E402
 
 
 def case(quality, context_id="c1"):
@@ -36,7 +37,7 @@ def evaluate(cases, metric, run_async, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("run_async", [True, False])
 def test_each_test_case_has_its_own_score_and_one_judge_is_loaded(judge, ladders, run_async, tmp_path, monkeypatch):
-    metric = SynthscoreMetric(ladders, attribute="coherence", threshold=0.5)
+    metric = SynthscoreMetric(Mount(references=ladders, attribute="coherence"), threshold=0.5)
     qualities = [1 + k / 5 for k in range(20)]
     found = evaluate([case(quality) for quality in qualities], metric, run_async, tmp_path, monkeypatch)
     targets = [ss.Target(str(k), "c1", text(quality)) for k, quality in enumerate(qualities)]
@@ -49,7 +50,7 @@ def test_each_test_case_has_its_own_score_and_one_judge_is_loaded(judge, ladders
 
 def test_what_cannot_be_scored_fails_with_an_error_and_without_a_number(judge, ladders, tmp_path, monkeypatch):
     cases = [case(4, "elsewhere"), LLMTestCase(input="q", actual_output=text(4)), case(4)]
-    *unscored, good = evaluate(cases, SynthscoreMetric(ladders), True, tmp_path, monkeypatch)
+    *unscored, good = evaluate(cases, SynthscoreMetric(Mount(references=ladders)), True, tmp_path, monkeypatch)
     assert [(data.score, data.success) for data in unscored] == [(None, False)] * 2
     assert all("there is no ladder" in data.error for data in unscored)
     assert good.success
@@ -57,6 +58,6 @@ def test_what_cannot_be_scored_fails_with_an_error_and_without_a_number(judge, l
 
 def test_an_assertion_fails_below_its_threshold(judge, ladders, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    deepeval.assert_test(case(4), [SynthscoreMetric(ladders, threshold=0.5)])
+    deepeval.assert_test(case(4), [SynthscoreMetric(Mount(references=ladders))])
     with pytest.raises(AssertionError, match="synthscore"):
-        deepeval.assert_test(case(1), [SynthscoreMetric(ladders, threshold=0.5)])
+        deepeval.assert_test(case(1), [SynthscoreMetric(Mount(references=ladders))])
