@@ -42,7 +42,8 @@ def of_rows(x: FloatArray, y: FloatArray, statistic: Statistic) -> FloatArray:
     x, y = _centred(x), _centred(y)
     with np.errstate(invalid="ignore"):
         r = (x * y).sum(axis=1) / np.sqrt((x * x).sum(axis=1) * (y * y).sum(axis=1))
-    return np.clip(r, -1.0, 1.0)  # rounding alone leads out of it
+    within: FloatArray = np.clip(r, -1.0, 1.0)  # rounding alone leads out of it
+    return within
 
 
 def _centred(rows: FloatArray) -> FloatArray:
