@@ -83,6 +83,7 @@ def score(
     alpha
         with --adaptive --min-score: until P(score >= X) is at least 1 - this, or at most this
     """
+    from ..io.fields import row_number
     from ..io.scores import score_row
     from ..io.write import write_rows
     from ..ladders.references import References
@@ -129,7 +130,7 @@ def score(
     scored, worth = score_together(by_judge) if several else (by_judge[model], {})
     write_rows((score_row(score, signature, verdicts=verdicts) for score, signature in scored), output)
     if portion:
-        places = [item.number for item, row in zip(items, scored.rows, strict=True) for _ in row]
+        places = [row_number(item.row) for item, row in zip(items, scored.rows, strict=True) for _ in row]
         portion.record(output, engine.signature.with_(verdicts=verdicts, limit=limit), places, scored.used)
     if warning := leaning(score for score, _ in scored):
         messages.warn(warning)
