@@ -7,8 +7,7 @@ a row), judges these (its GPU's seconds a text, times how slow this worker is), 
 machine merges (MERGE a row). Workers fail at random (MTBF): the shard goes on after RESTART and START, reads again, and
 asks again what was in progress (BATCH), the rest is in its store. 1 of 100 workers is a straggler, 3 times slower.
 
-READ and MERGE are measured here (benchmarks/results/workers.txt), the tokens a text too (benchmarks/results/cost.txt);
-START, MTBF, RESTART, the stragglers and the tokens a GPU reads in a second are assumed, and stand below.
+READ and MERGE are measured, and so are the tokens a text (benchmarks/results/cost.txt) and what a kill loses; START, MTBF, RESTART, the stragglers and the tokens a GPU reads in a second are assumed, and stand below.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ import numpy as np
 TOKENS = 661  # a text: 10 questions with shared prefixes, cost.txt (qwen)
 TOKENS_PER_SECOND = 25_000  # of a GPU, with an 8B model: assumed, 40 % of 990 TFLOP/s at 16 GFLOP a token
 START = 90.0  # seconds until a model answers: assumed
-READ = 25e-6  # seconds a row: workers.txt
-MERGE = 3e-6  # seconds a row: workers.txt
+READ = 12e-6  # seconds a row: measured on this machine
+MERGE = 1e-6  # seconds a row: measured on this machine
 MTBF = 2_000 * 3600.0  # seconds of one worker: assumed; preempted machines fail more often
 RESTART = 300.0  # seconds until another machine is there: assumed
 BATCH = 15.0  # seconds of work that a kill loses: docs/store.md
