@@ -7,7 +7,8 @@ a row), judges these (its GPU's seconds a text, times how slow this worker is), 
 machine merges (MERGE a row). Workers fail at random (MTBF): the shard goes on after RESTART and START, reads again, and
 asks again what was in progress (BATCH), the rest is in its store. 1 of 100 workers is a straggler, 3 times slower.
 
-READ and MERGE are measured, and so are the tokens a text (benchmarks/results/cost.txt) and what a kill loses; START, MTBF, RESTART, the stragglers and the tokens a GPU reads in a second are assumed, and stand below.
+READ and MERGE are measured, and so are the tokens a text (benchmarks/results/cost.txt) and what a kill loses; START,
+MTBF, RESTART, the stragglers and the tokens that a GPU reads in a second are assumed, and stand below.
 """
 
 from __future__ import annotations
