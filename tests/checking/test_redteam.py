@@ -133,6 +133,11 @@ def test_any_beginning_of_the_canaries_is_spread_and_the_best_rungs_are_none():
         choose_canaries(ladders(), 0)
     with pytest.raises(LadderError, match="does not carry its context's text"):
         choose_canaries([factories.ladder(context=None)])
+    assert {
+        canary.ladder.context_id for canary in choose_canaries([factories.ladder("c2", failed=[3]), *chosen[0][:1]])
+    } == {chosen[0].ladder.context_id}
+    with pytest.raises(LadderError, match="no ladder of which all rungs have a text"):
+        choose_canaries([factories.ladder(failed=[3])])
 
 
 def test_the_figures_are_kept_in_a_file(tmp_path):

@@ -89,6 +89,14 @@ def test_the_verbs_are_those_that_were_promised():
     }
 
 
+def test_completion_of_a_shell_knows_verbs_and_options(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert main(["--install-completion", "--shell", "bash"]) == 0
+    script = (tmp_path / ".local/share/bash-completion/completions/synthscore").read_text(encoding="utf-8")
+    assert all(word in script for word in ("redteam", "--at-most", "--references"))
+    assert "\x1b" not in capsys.readouterr().out, "colours are for terminals"
+
+
 def test_version_and_exit_codes_are_printed(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"synthscore {synthscore.__version__}\n"
