@@ -270,7 +270,7 @@ def redteam(
 
 
 def choose_canaries(ladders: Iterable[Ladder], limit: int | None = None) -> tuple[Canary, ...]:
-    """All rungs but the best of each whole ladder, in an order of which any beginning is spread over attributes and ladders.
+    """All rungs but the best of ladders of which none failed; any beginning is spread over attributes and ladders.
 
     limit : how many. raises : InputError for less than 1; LadderError
     """

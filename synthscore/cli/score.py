@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from ..integrations import ScoresTo, Texts
 from ..judging.asking import Asking
 from ..signature import Signature
 from .jury import disagreement_lines, jury_lines
@@ -21,9 +22,11 @@ from .options import (
     Judges,
     Limit,
     On,
+    OneShard,
     RowsIn,
     RowsOut,
     UsageError,
+    shared,
     usage,
 )
 from .scoring import Scoring, asked_line, judge_lines, tell_drift
@@ -38,8 +41,11 @@ def score(
     *,
     on: On,
     output: RowsOut = "-",
+    from_: Annotated[Texts | None, Parameter(name="--from")] = None,
+    to: ScoresTo | None = None,
     verdicts: bool = False,
     limit: Limit = None,
+    shard: OneShard = None,
     dry_run: DryRun = False,
     asking: AskingOptions = Asking(),
     scoring: Scoring = Scoring(),
@@ -73,6 +79,10 @@ def score(
 
     Parameters
     ----------
+    from_
+        the rows are a log of inspect, or samples that lm-eval wrote with --log_samples (docs/integrations.md)
+    to
+        write records for inspect's precomputed_scores, or OpenTelemetry's events gen_ai.evaluation.result
     verdicts
         also write a column verdicts: of every rung and order asked, [level, swapped, better, worse, similar]
     min_score
@@ -80,25 +90,35 @@ def score(
     alpha
         with --adaptive --min-score: until P(score >= X) is at least 1 - this, or at most this
     """
+    from ..integrations.formats import read_form, scores_to
     from ..io.scores import score_row
     from ..io.write import write_rows
     from ..ladders.references import References
     from ..scoring.anchored import Scales
     from ..scoring.anchored.drift import Watch
-    from ..scoring.jury import require_anchored, score_together
-    from ..scoring.rows import RowScorer, held_attributes, leaning, read_items
+    from ..scoring.items import read_items
+    from ..scoring.jury import require_alone, require_anchored, score_together
+    from ..scoring.rows import RowScorer, held_attributes, leaning
     from ..thresholds.rules import check_on_scale
 
     for name, value in {"min-score": min_score, "alpha": alpha}.items():
         if value is not None and not scoring.adaptive:
             raise UsageError(f"--{name} changes nothing without --adaptive. Leave it out, or add that")
+    if to and (verdicts or shard):
+        raise UsageError(f"--verdicts and --shard are for rows of our own, and --to {to} writes others. Leave that out")
     mode = scoring.mode(min_score, alpha)
     ladders = References.load(on.references, revision=on.revision)
     held_attributes(ladders, on.task, on.attribute)
     if min_score is not None:
         check_on_scale(min_score, max(ladder.n_rungs for ladder in ladders), scoring.scoring)
-    items = read_items(targets, encoding=input.encoding, fields=input.fields, limit=limit)
-    if not items:
+    if shard:
+        with usage():
+            require_alone(mode)
+    portion = shared(shard, *([] if dry_run else [output]))
+    only = portion.takes if portion else None
+    rows = list(read_form(targets, from_, input.encoding)) if from_ else targets
+    items = read_items(rows, encoding=input.encoding, fields=input.fields, limit=limit, only=only)
+    if not items and not shard:
         messages.warn(f"{targets} holds no rows")
     if several := len(judge.models) > 1:
         if scoring.save_scale or verdicts:
@@ -118,7 +138,11 @@ def score(
         print(*cost, sep="\n")
         return OK
     scored, worth = score_together(by_judge) if several else (by_judge[model], {})
-    write_rows((score_row(score, signature, verdicts=verdicts) for score, signature in scored), output)
+    made = (score_row(score, signature, verdicts=verdicts) for score, signature in scored)
+    write_rows(scores_to(made, to) if to else made, output)
+    if portion:
+        places = [item.number for item, row in zip(items, scored.rows, strict=True) for _ in row]
+        portion.record(output, engine.signature.with_(verdicts=verdicts, limit=limit), places, scored.used)
     if warning := leaning(score for score, _ in scored):
         messages.warn(warning)
     watches = [Watch.scale(scale) for scale in scored.scales] if scoring.scale else []

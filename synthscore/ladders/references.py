@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -20,6 +20,7 @@ from typing import Any
 
 from ..errors import LadderError, ReferencesError, require_kind
 from ..io.fields import shorten
+from ..io.shards import read_parts
 from ..io.write import replacing
 from ..judging.tasks import load_task
 from ..signature import text_hash
@@ -213,6 +214,19 @@ class References:
         _write_manifest(path, manifest)
 
 
+def merge_ladders(folders: Sequence[str], out: str | os.PathLike[str]) -> References:
+    """Folders that the shards of a run wrote -> one, as one machine would have written it; all that it then holds.
+
+    raises : InputError as io.shards.read_parts, also for a folder that holds other ladders too; ReferencesError
+    """
+    ladders: list[Ladder] = []
+    for part in read_parts(folders):
+        loaded = References.load(part.path)
+        part.require(len(loaded))
+        ladders += loaded
+    return References(tuple(ladders)).save(out, merge=True)
+
+
 def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
     with replacing(path / MANIFEST) as file:
         file.write((json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode())
@@ -220,7 +234,8 @@ def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
 
 def _holds_ladders(path: Path) -> bool:
     """False for a folder that is not there, or empty, or that a first save was killed in. raises : ReferencesError"""
-    names = {entry.name for entry in path.iterdir() if entry.name[0] != "."} if path.is_dir() else set()
+    entries = path.iterdir() if path.is_dir() else ()
+    names = {entry.name for entry in entries if entry.name[0] != "." and entry.suffix != ".partial"}
     if (path.exists() and not path.is_dir()) or (names - {MANIFEST} and DATA not in names):
         message = f"cannot save ladders in {path}: it is there, and no references folder. Name a new one"
         raise ReferencesError(message, source=str(path))
