@@ -22,7 +22,7 @@ from ..engines import open_judge
 from ..errors import InputError, Reasons, SynthscoreWarning
 from ..io.fields import Row, row_number
 from ..io.files import RowBatch, Source, read_batches
-from ..io.outputs import Outputs
+from ..io.outputs import Outputs, sorted_into
 from ..io.shards import Portion, Shard
 from ..io.write import json_line, require_apart, require_format
 from ..judging.asking import Asking
@@ -30,7 +30,7 @@ from ..ladders.references import References
 from ..scoring.anchored.drift import Drift, Watch
 from ..scoring.anchored.mode import Anchored
 from ..scoring.anchored.scale import Scale
-from ..scoring.items import read_item
+from ..scoring.items import context_of, read_item
 from ..scoring.jury import require_alone, require_anchored, score_together
 from ..scoring.paper import Paper
 from ..scoring.rows import Counts, RowScorer, RowScores, held_attributes
@@ -170,7 +170,7 @@ def filter(
     if shard:
         require_alone(scoring)
     portion = Portion(shard, *paths.values()) if shard else None
-    with Outputs(paths) as outputs:
+    with sorted_into(paths) as outputs:
         scorers = {
             name: RowScorer(
                 references,
@@ -204,7 +204,6 @@ def filter(
             each = iter(decided)
             for batch in group:
                 _sort(batch, list(itertools.islice(each, len(batch.rows))), outputs, found)
-        outputs.finish()
     for name, path in paths.items() if portion else ():
         assert portion is not None
         made_by = next(iter(judges.values())).signature.with_(rule=rule.words, rows=name, apart="unsure" in paths)
@@ -259,7 +258,7 @@ def check(
 def _ours(batches: Iterator[RowBatch], portion: Portion, fields: Mapping[str, str] | None) -> Iterator[RowBatch]:
     """The rows that are the shard's, again in batches; without their tables."""
     read = ((row, batch.lines[index : index + 1]) for batch in batches for index, row in enumerate(batch.rows))
-    ours = ((row, line) for row, line in read if portion.takes(read_item(row, fields).key))
+    ours = ((row, line) for row, line in read if portion.takes(context_of(row, fields)))
     while some := list(itertools.islice(ours, BATCH)):
         yield RowBatch([row for row, _ in some], [each for _, line in some for each in line])
 
