@@ -178,13 +178,10 @@ def test_special_tokens_and_invisible_characters_are_written_as_they_are_meant()
 
 
 @pytest.mark.slow
-def test_nano_does_not_follow_orders_and_does_not_see_invisible_characters():
-    """Ten attacks, none of which raised any of 24 rungs when this was measured; others do (docs/redteam.md)."""
-    invisible = ("zero-width", "spaces", "tags")
-    orders = ("ignore", "threat", "answer", "reasoned", "next-pair", "roles", "again")
-    attacks = [attack for attack in OWN if attack.name in invisible + orders]
+def test_nano_does_not_see_invisible_characters():
+    """Its tokenizer drops them. Other attacks raise its scores (docs/redteam.md)."""
+    attacks = [attack for attack in OWN if attack.name in ("zero-width", "spaces", "tags")]
     curated = References.load(resource("data/references/curated/first24"))
-    report = redteam(open_judge("nano", "none"), curated, attacks=attacks, limit=6)
-    assert report.movement(range(len(attacks))).raised[::3] == (0, 60)
-    rows = [1 + index for index, attack in enumerate(attacks) if attack.name in invisible]
-    assert np.abs(report.scores[rows] - report.scores[0]).max() < 1e-3
+    report = redteam(open_judge("nano", "none"), curated, attacks=attacks, limit=3)
+    assert len(attacks) == 3
+    assert np.abs(report.scores - report.scores[0]).max() < 1e-3
