@@ -164,7 +164,8 @@ def tests_of(folder: Path, path: str) -> list[str]:
     ranked = []
     for file in sorted((folder / "tests").rglob("test_*.py")):
         text = file.read_text(encoding="utf-8")
-        near, names = file.parts[-2] == room, re.search(rf"\b{module}\b|synthscore\.{room}\S* import .*\b{name}\b", text)
+        near = file.parts[-2] == room
+        names = re.search(rf"\b{module}\b|synthscore\.{room}\S* import .*\b{name}\b", text)
         if near or re.search(rf"synthscore\.{room}\b|synthscore import .*\b{room}\b", text):
             ranked.append((not (near and names), not (near or names), not near, str(file.relative_to(folder))))
     return [file for *_, file in sorted(ranked)]
@@ -220,7 +221,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--again", action="store_true", help="only what was not noticed; the kept result is completed")
     args = parser.parse_args()
-    import hypothesis, pandas, pyarrow.parquet, scipy.optimize, scipy.stats, torch, transformers  # noqa: E401, F401, I001
+    import datasets, pandas, pyarrow.parquet, scipy.optimize, scipy.stats, torch, transformers  # noqa: E401, F401
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -243,6 +244,9 @@ def main() -> None:
             mutant["seconds"] = round(time.perf_counter() - start)
             print(number, _told(mutant), flush=True)
             RESULT.write_text(json.dumps({"seed": args.seed, "lines": mutants}, indent=1) + "\n")
+        tests = {mutant["noticed_by"] for mutant in mutants if "::" in mutant["noticed_by"]}
+        if failing := noticed_by(folder, sorted(tests)):
+            sys.exit(f"{failing} fails with nothing broken")
     same = [mutant for mutant in mutants if mutant["after"].strip() in SAME]
     left = [mutant for mutant in mutants if not mutant["noticed_by"] and mutant not in same]
     n = len(mutants) - len(same)
