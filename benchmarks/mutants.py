@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import importlib
 import json
 import multiprocessing
 import os
@@ -191,7 +192,8 @@ def _run(folder: str, files: list[str], told: multiprocessing.connection.Connect
     sys.path.insert(0, folder)
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1), os.dup2(silent, 2)
-    code = pytest.main(["-x", "-n0", "-p", "no:cacheprovider", *files], plugins=[First()])
+    quiet = ["-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is imported already
+    code = pytest.main(["-x", "-n0", *quiet, *files], plugins=[First()])
     told.send(None if code == 0 else f"pytest ended with {code}")
     os._exit(0)
 
@@ -221,13 +223,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--again", action="store_true", help="only what was not noticed; the kept result is completed")
     args = parser.parse_args()
-    import datasets, pandas, pyarrow.parquet, scipy.optimize, scipy.stats, torch, transformers  # noqa: E401, F401
+    for heavy in ("datasets", "pandas", "pyarrow.parquet", "scipy.optimize", "scipy.stats", "torch", "transformers"):
+        importlib.import_module(heavy)
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         archive = subprocess.Popen(["git", "archive", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE)
         subprocess.run(["tar", "-x", "-C", name], stdin=archive.stdout, check=True)
         os.environ["PYTHONPATH"] = name
+        assert not noticed_by(folder, ["tests/test_types.py"]), "a test fails with nothing broken"
         mutants = json.loads(RESULT.read_text())["lines"] if args.again else drawn(folder, args.lines, args.seed)
         for number, mutant in enumerate(mutants, 1):
             if mutant.get("noticed_by"):
