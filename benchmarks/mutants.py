@@ -4,9 +4,9 @@
 
 One line after another is broken in a copy of the last commit: a comparison turned round or moved by one, + for -, * for
 /, another constant, `and` for `or`, `min` for `max`, a `not` or a sign left out, two arguments swapped. Lines are drawn
-at random from the rooms that compute and keep; messages, types and docstrings are left alone. Then the tests of the
-room run, those that name the module first, and those outside that import the room, until one fails. A test of more than
-four minutes counts as a failure: it never ends. --again breaks the lines of the kept result that no test noticed, in
+at random from the rooms that compute and keep; messages, types and docstrings are left alone. Then the tests run
+that call its function, the quickest first, and the slow ones of its room and of those that import it, until one fails.
+A test of more than four minutes counts as a failure: it never ends. --again breaks the lines of the kept result that no test noticed, in
 today's code: broken lines that change nothing stand in SAME, with the reason.
 """
 
@@ -22,9 +22,13 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import CodeType
+from typing import Any
 
 import numpy as np
 
@@ -157,51 +161,99 @@ def drawn(folder: Path, n: int, seed: int) -> list[dict[str, str | int]]:
 
 # ------------------------------------------------------------------------------------------------- tests
 
+Calls = dict[str, dict[str, float]]
+"""Function, as PATH:FIRST LINE -> the quick tests that call it, and how long each takes, seconds."""
 
-def tests_of(folder: Path, path: str) -> list[str]:
-    """Test files: of the room, those that name the module first; then others that import the room."""
-    module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    room, name = path.split("/")[1], module.rsplit(".", 1)[-1]
+
+def test_files(folder: Path, room: str = "") -> list[str]:
+    """Those of a room, or of all of them; then those that import it."""
+    rooms = "|".join([room] if room else ROOMS)
     ranked = []
     for file in sorted((folder / "tests").rglob("test_*.py")):
-        text = file.read_text(encoding="utf-8")
-        near = file.parts[-2] == room
-        names = re.search(rf"\b{module}\b|synthscore\.{room}\S* import .*\b{name}\b", text)
-        if near or re.search(rf"synthscore\.{room}\b|synthscore import .*\b{room}\b", text):
-            ranked.append((not (near and names), not (near or names), not near, str(file.relative_to(folder))))
-    return [file for *_, file in sorted(ranked)]
+        near, text = file.parts[-2] in rooms.split("|"), file.read_text(encoding="utf-8")
+        if near or re.search(rf"synthscore\.({rooms})\b|synthscore import .*\b({rooms})\b", text):
+            ranked.append((not near, str(file.relative_to(folder))))
+    return [file for _, file in sorted(ranked) if not file.startswith(("tests/papers", "tests/training"))]
 
 
-def _run(folder: str, files: list[str], told: multiprocessing.connection.Connection) -> None:  # type: ignore[name-defined]
+def callers(folder: Path, calls: Calls, path: str, line: int) -> list[str]:
+    """The quick tests that call the function of a line, the quickest first; of a line outside all functions, those that
+    call most of the module's."""
+    tree = ast.parse((folder / path).read_text(encoding="utf-8"))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    around = [node for node in functions if _first(node) <= line <= (node.end_lineno or 0)]
+    if around:
+        return sorted(found := calls.get(f"{path}:{_first(max(around, key=_first))}", {}), key=lambda test: found[test])
+    met = Counter(test for node in functions for test in calls.get(f"{path}:{_first(node)}", {}))
+    return [test for test, _ in met.most_common()]
+
+
+def _first(node: ast.FunctionDef) -> int:
+    return min(each.lineno for each in [node, *node.decorator_list])
+
+
+class Plugin:
+    """Tells of the first test that fails; or, where `calls` is given, of what each one calls."""
+
+    def __init__(self, told: Any, calls: Calls | None = None) -> None:
+        self.told, self.calls, self.met = told, calls, set[CodeType]()
+
+    def pytest_runtest_logstart(self) -> None:
+        self.told.send("")
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed and self.calls is None:
+            self.told.send(f"{report.nodeid} (import)")
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed and self.calls is None:
+            self.told.send(report.nodeid)
+        if report.when == "teardown" and self.calls is not None:
+            for code in self.met:
+                name = code.co_filename.removeprefix(f"{os.getcwd()}/")
+                if name.startswith("synthscore/"):
+                    self.calls.setdefault(f"{name}:{code.co_firstlineno}", {})[report.nodeid] = self.seconds
+            self.met.clear()
+
+    def pytest_runtest_setup(self) -> None:
+        if self.calls is not None:
+            threading.settrace(self._enter)
+            sys.settrace(self._enter)
+            self.start = time.perf_counter()
+
+    def pytest_runtest_teardown(self) -> None:
+        if self.calls is not None:
+            sys.settrace(None)
+            self.seconds = time.perf_counter() - self.start
+
+    def _enter(self, frame: Any, event: str, arg: object) -> None:
+        self.met.add(frame.f_code)
+
+
+def _run(folder: str, tests: list[str], told: Any, calls: Path | None) -> None:
     import pytest
-
-    class First:
-        def pytest_runtest_logstart(self) -> None:
-            told.send("")
-
-        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-            if report.failed:
-                told.send(report.nodeid)
-
-        def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-            if report.failed:
-                told.send(f"{report.nodeid} (import)")
 
     os.chdir(folder)
     os.setsid()
     sys.path.insert(0, folder)
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1), os.dup2(silent, 2)
-    quiet = ["-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is imported already
-    code = pytest.main(["-x", "-n0", *quiet, *files], plugins=[First()])
-    told.send(None if code == 0 else f"pytest ended with {code}")
+    plugin = Plugin(told, {} if calls else None)
+    how = ["-n0", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]  # imported already
+    code = pytest.main([*how, *(["-m", "not slow"] if calls else ["-x"]), *tests], plugins=[plugin])
+    if calls:
+        calls.write_text(json.dumps(plugin.calls))
+    told.send(None if code in (0, 5) or calls else f"pytest ended with {code}")  # 5: no tests
     os._exit(0)
 
 
-def noticed_by(folder: Path, files: list[str]) -> str:
-    """The first test that fails; "" where none does. In a process that has what is heavy imported already."""
+def noticed_by(folder: Path, tests: list[str], calls: Path | None = None) -> str:
+    """The first test that fails; "" where none does. In a process that has what is heavy imported already.
+
+    calls : a file for the functions that the quick ones of the tests call
+    """
     here, there = multiprocessing.Pipe(duplex=False)
-    process = multiprocessing.get_context("fork").Process(target=_run, args=(str(folder), files, there))
+    process = multiprocessing.get_context("fork").Process(target=_run, args=(str(folder), tests, there, calls))
     process.start()
     there.close()
     try:
@@ -210,7 +262,7 @@ def noticed_by(folder: Path, files: list[str]) -> str:
                 return name or ""
         return f"a test does not end in {MOST_SECONDS} s"
     except EOFError:
-        return "the process died"
+        sys.exit(f"the process that ran {tests[:3]} died")
     finally:
         if process.is_alive():
             os.killpg(process.pid, 9)
@@ -231,7 +283,10 @@ def main() -> None:
         archive = subprocess.Popen(["git", "archive", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE)
         subprocess.run(["tar", "-x", "-C", name], stdin=archive.stdout, check=True)
         os.environ["PYTHONPATH"] = name
-        assert not noticed_by(folder, ["tests/test_types.py"]), "a test fails with nothing broken"
+        file = folder / "calls.json"
+        noticed_by(folder, test_files(folder), calls=file)
+        calls = json.loads(file.read_text())
+        print(f"{len(calls)} functions are called by {len({test for of in calls.values() for test in of})} tests")
         mutants = json.loads(RESULT.read_text())["lines"] if args.again else drawn(folder, args.lines, args.seed)
         for number, mutant in enumerate(mutants, 1):
             if mutant.get("noticed_by"):
@@ -241,9 +296,12 @@ def main() -> None:
             lines = sound.split("\n")
             at = [i for i, line in enumerate(lines) if line == mutant["before"]][mutant["nth"]]
             lines[at] = mutant["after"]
-            path.write_text("\n".join(lines), encoding="utf-8")
             mutant["line"] = at + 1
-            mutant["noticed_by"] = noticed_by(folder, tests_of(folder, mutant["path"]))
+            quick, room = callers(folder, calls, mutant["path"], at + 1), mutant["path"].split("/")[1]
+            path.write_text("\n".join(lines), encoding="utf-8")
+            mutant["noticed_by"] = (noticed_by(folder, quick) if quick else "") or noticed_by(
+                folder, ["-m", "slow", *test_files(folder, room)]
+            )
             path.write_text(sound, encoding="utf-8")
             mutant["seconds"] = round(time.perf_counter() - start)
             print(number, _told(mutant), flush=True)
