@@ -4,10 +4,10 @@
 
 One line after another is broken in a copy of the last commit: a comparison turned round or moved by one, + for -, * for
 /, another constant, `and` for `or`, `min` for `max`, a `not` or a sign left out, two arguments swapped. Lines are drawn
-at random from the rooms that compute and keep; messages, types and docstrings are left alone. Then the tests run
-that call its function, the quickest first, and the slow ones of its room and of those that import it, until one fails.
-A test of more than four minutes counts as a failure: it never ends. --again breaks the lines of the kept result that no test noticed, in
-today's code: broken lines that change nothing stand in SAME, with the reason.
+at random from the rooms that compute and keep; messages, types and docstrings are left alone. Then the tests run that
+call its function, the quickest first, and the slow ones of its room and of those that import it, until one fails. A
+test of more than four minutes counts as a failure: it never ends. --again breaks the lines of the kept result that no
+test noticed, in today's code. Broken lines that change nothing stand in SAME, with the reason.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ import numpy as np
 
 ROOMS = ("io", "judging", "store", "ladders", "scoring", "thresholds", "ranking", "evaluation")
 MOST_SECONDS = 240  # of one test
+_FIRST = 20  # tests that run before the others are even collected
 RESULT = Path(__file__).parent / "results" / "mutants.json"
 ROOT = Path(__file__).parents[1]
 
@@ -165,7 +166,7 @@ Calls = dict[str, dict[str, float]]
 """Function, as PATH:FIRST LINE -> the quick tests that call it, and how long each takes, seconds."""
 
 
-def test_files(folder: Path, room: str = "") -> list[str]:
+def files_of(folder: Path, room: str = "") -> list[str]:
     """Those of a room, or of all of them; then those that import it."""
     rooms = "|".join([room] if room else ROOMS)
     ranked = []
@@ -284,7 +285,7 @@ def main() -> None:
         subprocess.run(["tar", "-x", "-C", name], stdin=archive.stdout, check=True)
         os.environ["PYTHONPATH"] = name
         file = folder / "calls.json"
-        noticed_by(folder, test_files(folder), calls=file)
+        noticed_by(folder, files_of(folder), calls=file)
         calls = json.loads(file.read_text())
         print(f"{len(calls)} functions are called by {len({test for of in calls.values() for test in of})} tests")
         mutants = json.loads(RESULT.read_text())["lines"] if args.again else drawn(folder, args.lines, args.seed)
@@ -299,9 +300,8 @@ def main() -> None:
             mutant["line"] = at + 1
             quick, room = callers(folder, calls, mutant["path"], at + 1), mutant["path"].split("/")[1]
             path.write_text("\n".join(lines), encoding="utf-8")
-            mutant["noticed_by"] = (noticed_by(folder, quick) if quick else "") or noticed_by(
-                folder, ["-m", "slow", *test_files(folder, room)]
-            )
+            runs = [quick[:_FIRST], quick[_FIRST:], ["-m", "slow", *files_of(folder, room)]]
+            mutant["noticed_by"] = next((by for tests in runs if tests and (by := noticed_by(folder, tests))), "")
             path.write_text(sound, encoding="utf-8")
             mutant["seconds"] = round(time.perf_counter() - start)
             print(number, _told(mutant), flush=True)
