@@ -75,7 +75,7 @@ READERS = {
     "candidates": lambda path: read_problems(path, ["coherence"]),
     "contexts": lambda path: read_contexts(path),
     "ratings": lambda path: Ratings.load(path, attribute="coherence"),
-    "joined": lambda path: join(path, factories.rated()),
+    "joined": lambda path: join(factories.rated(), str(path)),
     "scores": lambda path: Scores.load(path),
     "labels": lambda path: Labelled.load(path),
     "labels by people": lambda path: Labelled.load(path, good_from=3),

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError
+from ...io.fields import parse_json
 from ...io.write import replacing
 from ...signature import Signature, text_hash
 from ...types import FloatArray, IntArray
@@ -197,7 +198,7 @@ class Scales(tuple[Scale, ...]):
     def load(cls, path: str | os.PathLike[str]) -> Scales:
         """From `save`. raises : InputError for a file that is missing or not what was saved"""
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            content = parse_json(Path(path).read_text(encoding="utf-8"))
             if content["format"] != FORMAT:
                 raise InputError(f"{path} is a scale of format {content['format']!r}, expected {FORMAT}. Fit it anew")
             _json(content["scales"])  # NaN is a ValueError: JSON has none, and json reads it all the same
