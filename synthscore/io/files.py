@@ -156,7 +156,11 @@ def _check_columns(columns: Sequence[str], name: str, fields: Mapping[str, str])
 def _csv_rows(lines: Iterable[str], delimiter: str, name: str, fields: dict[str, str]) -> Iterator[tuple[int, object]]:
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    header = next(reader, [])
+    try:
+        header = next(reader, [])
+    except csv.Error as error:
+        message = f"cannot read {name}: its header is not CSV ({error}). Mend its quotes and line ends"
+        raise InputError(message, source=name, line=reader.line_num) from error
     if len(set(header)) < len(header):
         message = f"cannot read {name}: its header names a column twice: {header}. Rename one"
         raise InputError(message, source=name, value=header)

@@ -231,7 +231,10 @@ class Certificate(Rule):
             values["judge"] = None if judge is None else JudgeModel.of(judge)
             values["seen"] = Seen.of(values.pop("seen", {}))
             return cls(**{**values, "signature": Signature.of(**values["signature"])})
-        except (OSError, KeyError, TypeError, ValueError, AttributeError, InputError, CertificateError) as error:
+        except (
+            *(OSError, KeyError, TypeError, ValueError, AttributeError, OverflowError),
+            *(InputError, CertificateError),
+        ) as error:
             raise CertificateError(
                 f"cannot read the certificate {path}: {type(error).__name__}: {error}. Expected a file that "
                 "`synthscore calibrate` wrote. Calibrate anew"

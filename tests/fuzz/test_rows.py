@@ -126,7 +126,9 @@ def folder(tmp_path_factory):
 @given(data=st.data())
 def test_a_reader_of_changed_values_gives_its_rows_or_says_why_not(reader, data, folder):
     kind = {"labels by people": "scores", "labels": "scores", "candidates": "targets", "joined": "scores"}.get(reader)
-    kind = kind or data.draw(st.sampled_from(["scores", "ratings", "targets"])) if reader == "report" else kind or reader
+    kind = (
+        kind or data.draw(st.sampled_from(["scores", "ratings", "targets"])) if reader == "report" else kind or reader
+    )
     rows = [row for row in data.draw(changed_values(ROWS[kind])) if isinstance(row, dict)]
     path = folder / f"rows{data.draw(st.sampled_from(FORMATS))}"
     path.write_bytes(written(rows, "".join(path.suffixes)))
@@ -153,10 +155,16 @@ def test_every_row_of_a_changed_file_is_read_or_refused_and_none_is_made_up(data
 
 
 @settled(100)
-@given(rows=changed_values(ROWS["targets"] * 3), suffix=st.sampled_from(FORMATS), out=st.sampled_from(FORMATS[:1] + FORMATS[2:]))
+@given(
+    rows=changed_values(ROWS["targets"] * 3),
+    suffix=st.sampled_from(FORMATS),
+    out=st.sampled_from(FORMATS[:1] + FORMATS[2:]),
+)
 def test_filter_puts_every_row_into_one_of_its_files(rows, suffix, out, folder):
     path = folder / f"all{suffix}"
-    path.write_bytes(written(rows if suffix.startswith(".json") else [row for row in rows if isinstance(row, dict)], suffix))
+    path.write_bytes(
+        written(rows if suffix.startswith(".json") else [row for row in rows if isinstance(row, dict)], suffix)
+    )
     outputs = {name: folder / f"{name}{out}" for name in ("kept", "dropped", "unsure")}
     for output in outputs.values():
         output.unlink(missing_ok=True)
@@ -192,7 +200,12 @@ def test_every_line_of_stdin_is_read_or_refused(lines):
 
 
 @settled(40)
-@given(names=st.dictionaries(st.sampled_from(["text", "context_id", "id", "context", "\ud800"]), st.sampled_from(["summary", "id", "text", "x", ""])))
+@given(
+    names=st.dictionaries(
+        st.sampled_from(["text", "context_id", "id", "context", "\ud800"]),
+        st.sampled_from(["summary", "id", "text", "x", ""]),
+    )
+)
 def test_columns_under_any_names_cost_no_row(names, folder):
     for suffix in FORMATS:
         path = folder / f"named{suffix}"
