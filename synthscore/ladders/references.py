@@ -254,6 +254,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """What manifest.json says; nothing if there is none that can be read."""
     try:
         manifest = parse_json((folder / MANIFEST).read_text(encoding="utf-8"))
+        json.dumps(manifest, ensure_ascii=False).encode()  # a ValueError for half a surrogate pair
     except (OSError, ValueError):
         return {}
     return manifest if isinstance(manifest, dict) else {}

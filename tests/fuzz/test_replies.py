@@ -157,5 +157,5 @@ def test_what_is_changed_above_is_answered():
     Replies.replies = {**NAMES, "/chat/completions": forms.OPENAI_TOP, "/chat/completions text": TEXT}
     server = Server("http://h/v1", "tiny", method="chat", top_k=2)
     label, text = (server.answer_all([question])[0].answer for question in QUESTIONS)
-    assert label.log_probs == pytest.approx([-0.5, -1.25])
+    assert label.floors == pytest.approx([-0.5, -1.25])
     assert text.text == "A text."
