@@ -7,7 +7,8 @@ One line after another is broken in a copy of the last commit: a comparison turn
 at random from the rooms that compute and keep; messages, types and docstrings are left alone. Then the quick tests
 run that call its function, the quickest first, until one fails; which these are is found out first, and kept in the
 file of --calls. A test that takes four minutes of CPU time counts as a failure: it never ends. --again breaks the lines
-of the kept result that no test noticed, in today's code, and runs the slow tests of their rooms as well. Broken lines
+of the kept result that no test noticed, in today's code, and runs the slow tests of their rooms as well; and those of a
+run that did not end. Broken lines
 that change nothing stand in SAME, with the reason.
 """
 
@@ -285,9 +286,20 @@ def main() -> None:
     parser.add_argument("--lines", type=int, default=120)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--calls", type=Path, default=Path("calls.json"), help="of another run of this code, or made")
-    parser.add_argument("--again", action="store_true", help="only what was not noticed; the kept result is completed")
+    parser.add_argument("--again", action="store_true", help="what the kept result lacks")
     args = parser.parse_args()
-    for heavy in ("datasets", "pandas", "pyarrow.parquet", "scipy.optimize", "scipy.stats", "torch", "transformers"):
+    for heavy in (
+        "datasets",
+        "pandas",
+        "pyarrow.parquet",
+        "scipy.optimize",
+        "scipy.stats",
+        "torch",
+        "transformers",
+        "pytest",
+        "hypothesis",
+        "hypothesis.strategies",
+    ):
         importlib.import_module(heavy)
 
     with tempfile.TemporaryDirectory() as name:
@@ -311,7 +323,9 @@ def main() -> None:
             mutant["line"] = at + 1
             quick, room = callers(folder, calls, mutant["path"], at + 1), mutant["path"].split("/")[1]
             path.write_text("\n".join(lines), encoding="utf-8")
-            runs = [quick[:_FIRST], quick[_FIRST:], ["-m", "slow", *files_of(folder, room)] if args.again else []]
+            near = [test for test in quick if test.startswith(f"tests/{room}/")]
+            slow = ["-m", "slow", *files_of(folder, room)] if "noticed_by" in mutant else []
+            runs = [near[:_FIRST], near[_FIRST:], [test for test in quick if test not in near], slow]
             mutant["noticed_by"] = next((by for tests in runs if tests and (by := noticed_by(folder, tests))), "")
             path.write_text(sound, encoding="utf-8")
             mutant["seconds"] = round(time.perf_counter() - start)
