@@ -1,7 +1,7 @@
 """Kill a process that writes to a store, or a verb, again and again, and check after each time what is left.
 
-The writer of a store asks a StoredEngine over an engine whose answers follow from the question alone; so whatever is stored can be
-compared with the truth, and whatever is asked again can be seen.
+The writer of a store asks a StoredEngine over an engine whose answers follow from the question alone; so whatever is
+stored can be compared with the truth, and whatever is asked again can be seen.
 """
 
 from __future__ import annotations
@@ -149,19 +149,33 @@ VERBS: dict[str, tuple[list[str], list[str]]] = {
         ["scores.jsonl"],
     ),
     "filter": (
-        ["filter", "targets.jsonl", "--references", "ladders", "--min-score", "3", "-o", "k.jsonl", "--dropped", "d.csv"],
+        [
+            "filter",
+            "targets.jsonl",
+            "--references",
+            "ladders",
+            "--min-score",
+            "3",
+            "-o",
+            "k.jsonl",
+            "--dropped",
+            "d.csv",
+        ],
         ["k.jsonl", "d.csv"],
     ),
     "generate": (
         ["generate", "contexts.jsonl", "--task", "summarization", "-a", "coherence", "--model", "fake", "-o", "made"],
         ["made"],
     ),
-    "calibrate": (["calibrate", "labels.jsonl", "--guarantee", "precision>=0.8", "-o", "certificate.json"], ["certificate.json"]),
+    "calibrate": (
+        ["calibrate", "labels.jsonl", "--guarantee", "precision>=0.8", "-o", "certificate.json"],
+        ["certificate.json"],
+    ),
     "references import": (
         ["references", "import", "mine.jsonl", "--task", "summarization", "-a", "coherence", "-o", "added"],
         ["added"],
     ),
-}  # fmt: skip
+}
 """A verb's command, in a folder that `prepare` made, and what it writes there."""
 ASKS = ("score", "filter", "generate")
 

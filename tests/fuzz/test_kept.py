@@ -154,13 +154,37 @@ COMPARE = (resource("prompts") / "_shared" / "default" / "compare.jinja").read_b
 JINJA = tuple(
     piece.encode()
     for piece in (
-        "{{ target }}", "{{ reference }}", "{{ context }}", "{{", "}}", "{%", "%}", "{% if %}", "{% for x in target %}",
-        "{% endfor %}", "{{ 1 / 0 }}", "{{ target.__class__ }}", "{{ x() }}", "{{ target | nothing }}", "{% include 'x' %}",
-        "{% extends 'compare.jinja' %}", "{% include 'compare.jinja' %}", "{% import 'compare.jinja' as a %}", "{% set prefill = 3 %}",
-        "{% set shared = none %}", "{{ range(999999999) }}", "{{ [].append(1) }}", "{{ target[99] }}", "{{ '%d' | format(target) }}",
-        "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "{{ target + 1 }}", "{{ (1).real.imag }}", "{{ dict(a=1).b.c }}", "\x00",
+        "{{ target }}",
+        "{{ reference }}",
+        "{{ context }}",
+        "{{",
+        "}}",
+        "{%",
+        "%}",
+        "{% if %}",
+        "{% for x in target %}",
+        "{% endfor %}",
+        "{{ 1 / 0 }}",
+        "{{ target.__class__ }}",
+        "{{ x() }}",
+        "{{ target | nothing }}",
+        "{% include 'x' %}",
+        "{% extends 'compare.jinja' %}",
+        "{% include 'compare.jinja' %}",
+        "{% import 'compare.jinja' as a %}",
+        "{% set prefill = 3 %}",
+        "{% set shared = none %}",
+        "{{ range(999999999) }}",
+        "{{ [].append(1) }}",
+        "{{ target[99] }}",
+        "{{ '%d' | format(target) }}",
+        "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+        "{{ target + 1 }}",
+        "{{ (1).real.imag }}",
+        "{{ dict(a=1).b.c }}",
+        "\x00",
     )
-)  # fmt: skip
+)
 
 
 @settled(60)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -35,9 +36,9 @@ TEXT = {"choices": [{"message": {"content": "A text."}, "finish_reason": "stop"}
 
 
 class Replies(Http):
-    """What would come over the network, and no network. changes : of a reply, how often it comes"""
+    """No network: what is said by path."""
 
-    replies: dict = {}
+    replies: ClassVar[dict] = {}
 
     def _opened(self):
         return self
@@ -119,7 +120,7 @@ def test_a_server_whose_replies_change_answers_every_question_or_fails_it(data):
 def test_changed_decisions_answer_every_question_or_fail_it(form, data):
     decider = Decider(path=f"/v1/{form}", mass=data.draw(st.sampled_from([None, 0.9])))
     asked = [Question(Prompt(f"An article.\n\nSummary {k}.", "", 11), LABELS, ordered=k == 2) for k in range(3)]
-    path, changed = f"/{form}", None
+    changed = False
 
     class Deciding(Replies):
         def post(self, path, body):

@@ -34,8 +34,19 @@ from .changes import as_json, changed_bytes, changed_values, refused, settled
 
 SIGNATURE = "synthscore:0.1|model:m|task:summarization|attribute:coherence"
 CHAT = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": [{"type": "text", "text": "So."}]}]
-SCORE = {"context_id": "c1", "attribute": "coherence", "score": 3.5, "stderr": 0.5, "low": 3.0, "high": 4.0,
-         "n_comparisons": 5, "status": "ok", "reason": "", "label_mass": 0.9, "signature": SIGNATURE}  # fmt: skip
+SCORE = {
+    "context_id": "c1",
+    "attribute": "coherence",
+    "score": 3.5,
+    "stderr": 0.5,
+    "low": 3.0,
+    "high": 4.0,
+    "n_comparisons": 5,
+    "status": "ok",
+    "reason": "",
+    "label_mass": 0.9,
+    "signature": SIGNATURE,
+}
 VERDICTS = [[1, 0, 0.7, 0.2, 0.1], [2, 1, 0.5, 0.25, 0.25]]
 ROWS = {
     "targets": [
@@ -49,8 +60,16 @@ ROWS = {
         {"id": "c2", "text": "Another.", "references": '["Three."]'},
     ],
     "ratings": [
-        {"id": "a", "context_id": "c1", "system": "s", "text": "A.", "context": "C.", "human": {"coherence": 3},
-         "human_raw": {"coherence": [2, 4]}, "references": ["R."]},
+        {
+            "id": "a",
+            "context_id": "c1",
+            "system": "s",
+            "text": "A.",
+            "context": "C.",
+            "human": {"coherence": 3},
+            "human_raw": {"coherence": [2, 4]},
+            "references": ["R."],
+        },
         {"id": "b", "context_id": "c1", "text": "B.", "human.coherence": 2.5, "human_raw": '{"coherence": [2, 3]}'},
     ],
     "scores": [
@@ -60,16 +79,37 @@ ROWS = {
     ],
     "comparisons": [
         {"first": "a", "second": "b", "probability": 0.7, "context_id": "c1", "weight": 1, "signature": SIGNATURE},
-        {"first": "b", "second": "c", "log_p_first": -0.1, "log_p_second": -3.0, "log_p_tie": "-inf", "context_id": "c1"},
+        {
+            "first": "b",
+            "second": "c",
+            "log_p_first": -0.1,
+            "log_p_second": -3.0,
+            "log_p_tie": "-inf",
+            "context_id": "c1",
+        },
         {"first": "a", "second": "c", "winner": "tie", "context_id": "c1"},
         {"first": "a", "second": "c", "outcome": 0.5, "context_id": "c1"},
     ],
     "ladders": [
         {"context_id": "c1", "context": "C.", "task": "summarization", "attribute": "coherence", "rungs": ["a", "b"]},
-        {"context_id": "c2", "context": "D.", "task": "summarization", "attribute": "coherence", "rung_1": "a", "rung_2": "b"},
-        {"context_id": "c3", "context": "E.", "task": "summarization", "attribute": "coherence", "level": 1, "text": "a"},
+        {
+            "context_id": "c2",
+            "context": "D.",
+            "task": "summarization",
+            "attribute": "coherence",
+            "rung_1": "a",
+            "rung_2": "b",
+        },
+        {
+            "context_id": "c3",
+            "context": "E.",
+            "task": "summarization",
+            "attribute": "coherence",
+            "level": 1,
+            "text": "a",
+        },
     ],
-}  # fmt: skip
+}
 READERS = {
     "targets": lambda path: len(read_items(path)),
     "candidates": lambda path: read_problems(path, ["coherence"]),
