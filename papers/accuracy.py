@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from synthscore.errors import InputError
-from synthscore.ranking.bias import Share, share
 from synthscore.ranking.comparisons import Comparisons
+from synthscore.scoring.shares import Share, share
 from synthscore.types import FloatArray
 
 

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations, zip_longest
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from ..scoring.rows import DROWNED
 from ..signature import Signature, text_hash
 from ..types import FloatArray, Ladder, Rung
 from .check import by_task
+
+T = TypeVar("T")
 
 DISTANCES = ("adjacent", "two apart", "far")
 LEAST = 2 / 3  # of the pairs in order, for a judge
@@ -58,6 +60,19 @@ class Rate(NamedTuple):
     value: float
     stderr: float
     n: int
+
+
+def rate(values: FloatArray, clusters: Sequence[Any]) -> Rate:
+    """Mean of what is known. clusters : of each value, such as its ladder; those of one are not independent"""
+    rows = np.flatnonzero(~np.isnan(values)).tolist()
+    if not rows:
+        return Rate(math.nan, math.nan, 0)
+    mean, sums = float(values[rows].mean()), dict[Any, float]()
+    for row in rows:
+        sums[clusters[row]] = sums.get(clusters[row], 0.0) + values[row] - mean
+    groups = len(sums)
+    spread = sum(value**2 for value in sums.values()) * groups / (groups - 1) if groups > 1 else math.nan
+    return Rate(mean, math.sqrt(spread) / len(rows), len(rows))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,17 +173,7 @@ class JudgeReport:
         return self.log_odds[:, np.isfinite(self.log_odds).all(axis=0)]
 
     def _rate(self, values: FloatArray) -> Rate:
-        known = ~np.isnan(values)
-        values, n = values[known], int(known.sum())
-        if not n:
-            return Rate(math.nan, math.nan, 0)
-        ladders: dict[int, float] = {}
-        for value, row in zip(values - values.mean(), np.flatnonzero(known).tolist(), strict=True):
-            at = id(self.pairs[row].ladder)
-            ladders[at] = ladders.get(at, 0.0) + value
-        groups = len(ladders)
-        spread = sum(value**2 for value in ladders.values()) * groups / (groups - 1) if groups > 1 else math.nan
-        return Rate(float(values.mean()), math.sqrt(spread) / n, n)
+        return rate(values, [id(pair.ladder) for pair in self.pairs])
 
     # --------------------------------------------------------------------------------------------- the verdict
 
@@ -284,11 +289,12 @@ def examine(
     """Ask a judge about pairs of rungs whose order is known, in both orders.
 
     ladders : each with its context. limit : the most pairs, chosen by `choose`; None: all
-    others : ask about another attribute of the task too, drawn by the pair's hash: twice the questions
+    others : ask about the widest pair of each ladder in another attribute of the task too, drawn by the ladder's hash
     task : folder of a task of one's own
     raises : LadderError for a ladder without its context, or no pairs at all; TaskError, TemplateError, LabelError
     """
-    pairs = choose(ladders, limit)
+    drawn = choose(ladders, limit)  # those of a context one after another: a judge reads it once
+    pairs = tuple(sorted(drawn, key=lambda pair: (pair.ladder.task, pair.ladder.context_id, pair.ladder.attribute)))
     if not pairs:
         raise LadderError("there are no ladders with two rungs to ask about, expected one at least")
     n = len(pairs)
@@ -299,8 +305,8 @@ def examine(
     for own, group in by_task(list({id(pair.ladder): pair.ladder for pair in pairs}.values()), task):
         rows = [row for row, pair in enumerate(pairs) if pair.ladder.task == group[0].task]
         asked = [_asked(pairs[row], pairs[row].ladder.attribute) for row in rows]
-        if others and len(own.attributes) > 1:
-            asked += [_asked(pairs[row], _other(pairs[row], list(own.attributes))) for row in rows]
+        again = _widest(pairs, rows) if others and len(own.attributes) > 1 else []
+        asked += [_asked(pairs[row], _other(pairs[row].ladder, list(own.attributes))) for row in again]
         verdicts = ask(asked, judge, Templates(own, asking.prompts), asking, progress)
         signatures.append(verdicts.signature)
         answers = verdicts.answers
@@ -313,8 +319,7 @@ def examine(
         log_odds[:, rows] = of_higher * np.array([[1], [-1]])
         differences = verdicts.better - verdicts.worse
         margins[rows] = differences[here]
-        if len(asked) > len(rows):
-            other_margins[rows] = differences[len(rows) :]
+        other_margins[again] = differences[len(rows) :]
         failures |= {rows[at]: reason for at, reason in verdicts.failures.items() if at < len(rows)}
     failures = dict(sorted(failures.items()))
     signature = Signature.merged(signatures)
@@ -326,7 +331,8 @@ def examine(
 def choose(ladders: Iterable[Ladder], limit: int | None = None) -> tuple[RungPair, ...]:
     """The pairs of rungs, in an order of which any beginning is spread over attributes and distances, drawn by hash.
 
-    limit : how many. raises : InputError for less than 1; LadderError for a ladder without its context
+    limit : how many
+    raises : InputError for less than 1; LadderError for a ladder without its context
     """
     if limit is not None and limit < 1:
         raise unusable("limit", limit, "at least 1 pair")
@@ -342,13 +348,13 @@ def choose(ladders: Iterable[Ladder], limit: int | None = None) -> tuple[RungPai
         group.sort(key=lambda pair: pair.hash)
         kinds = [[pair for pair in group if pair.distance == distance] for distance in range(len(DISTANCES))]
         start = place % len(kinds)
-        queues.append(_in_turn(kinds[start:] + kinds[:start]))
-    return tuple(_in_turn(queues)[:limit])
+        queues.append(in_turn(kinds[start:] + kinds[:start]))
+    return tuple(in_turn(queues)[:limit])
 
 
-def _in_turn(queues: Sequence[Sequence[RungPair]]) -> list[RungPair]:
+def in_turn(queues: Iterable[Sequence[T]]) -> list[T]:
     """The first of each, then the second of each."""
-    return [pair for pair in chain.from_iterable(zip_longest(*queues)) if pair is not None]
+    return [each for each in chain.from_iterable(zip_longest(*queues)) if each is not None]
 
 
 def _asked(pair: RungPair, attribute: str) -> Pair:
@@ -356,9 +362,17 @@ def _asked(pair: RungPair, attribute: str) -> Pair:
     return Pair(pair.ladder.context, attribute, target=pair.higher.text, reference=pair.lower.text)
 
 
-def _other(pair: RungPair, attributes: Sequence[str]) -> str:
-    others = [name for name in attributes if name != pair.ladder.attribute]
-    return others[int(pair.hash[:8], 16) % len(others)]
+def _widest(pairs: Sequence[RungPair], rows: Sequence[int]) -> list[int]:
+    """Of each ladder the pair whose rungs are furthest apart."""
+    found: dict[int, int] = {}
+    for row in sorted(rows, key=lambda row: pairs[row].higher.level - pairs[row].lower.level):
+        found[id(pairs[row].ladder)] = row
+    return sorted(found.values())
+
+
+def _other(ladder: Ladder, attributes: Sequence[str]) -> str:
+    others = [name for name in attributes if name != ladder.attribute]
+    return others[int(text_hash(ladder.context_id, ladder.attribute)[:8], 16) % len(others)]
 
 
 def _half_up(values: FloatArray) -> FloatArray:

@@ -72,8 +72,8 @@ def doctor(
       prior         what it says whatever is shown, in nats: log P(better) - log P(worse), mean of both orders
       signal        what it says about the texts: half the difference of the orders, root mean square
 
-    With --ladders, about all pairs of rungs of any ladders, by task and attribute, and what it makes of the
-    same pairs in another attribute, in which they are alike. The exit code is 1 where it cannot judge.
+    With --ladders, about all pairs of rungs of any ladders, by task and attribute, and what it makes of each ladder's
+    widest pair in another attribute, in which it is alike. The exit code is 1 where it cannot judge.
 
     Parameters
     ----------

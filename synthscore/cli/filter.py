@@ -19,9 +19,11 @@ from .options import (
     Judges,
     MoreRows,
     On,
+    OneShard,
     RowsIn,
     RowsOut,
     UsageError,
+    shared,
     usage,
 )
 from .scoring import Scoring, asked_line, tell_drift
@@ -42,6 +44,7 @@ def filter(
     output: RowsOut = "-",
     dropped: MoreRows = None,
     unsure: MoreRows = None,
+    shard: OneShard = None,
     dry_run: DryRun = False,
     asking: AskingOptions = Asking(),
     scoring: Scoring = Scoring(),
@@ -88,7 +91,7 @@ def filter(
     """
     from ..ladders.references import References
     from ..scoring.anchored import Scales
-    from ..scoring.jury import require_anchored
+    from ..scoring.jury import require_alone, require_anchored
     from ..thresholds import filter as thresholds
 
     rule = _rule(min_score, alpha, certificate)
@@ -96,6 +99,10 @@ def filter(
     ladders = References.load(on.references, revision=on.revision)
     if len(on.attribute or ()) > 1:
         raise UsageError(f"filter decides by one attribute, and {on.attribute} are named. Say which with one -a")
+    if shard:
+        with usage():
+            require_alone(mode)
+    shared(shard, *(path for path in (output, dropped, unsure) if path and not dry_run))
     how: dict[str, Any] = {"task": on.task, "attribute": on.attribute[0] if on.attribute else None, "scoring": mode}
     named = {"kept": output, "dropped": dropped, "unsure": unsure}
     paths: dict[str, Any] = {name: path for name, path in named.items() if path}
@@ -123,6 +130,7 @@ def filter(
             rule,
             asking=asking,
             progress=progress,
+            shard=shard,
             **how,
             **({} if dry_run else paths),
             **reading,
@@ -132,7 +140,7 @@ def filter(
         return OK
     if scoring.save_scale:
         Scales(found.scales).save(scoring.save_scale)
-    if not found.n_rows:
+    if not found.n_rows and not shard:
         messages.warn(f"{targets} holds no rows")
     lines = [asked_line(asking, found.counts), *_lines(found, rule)]
     lines += [line for each in judges.values() for line in each.cost]

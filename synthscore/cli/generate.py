@@ -18,7 +18,21 @@ from ..errors import InputError
 from ..signature import Signature
 from ..types import Task
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, DryRun, Input, Limit, Opening, Output, RowsIn, UsageError, given
+from .options import (
+    ERROR,
+    INCOMPLETE,
+    OK,
+    DryRun,
+    Input,
+    Limit,
+    OneShard,
+    Opening,
+    Output,
+    RowsIn,
+    UsageError,
+    given,
+    shared,
+)
 from .talk import counted, reasons
 
 
@@ -53,6 +67,7 @@ def generate(
     task: str,
     attribute: Annotated[list[str], Parameter(name=["--attribute", "-a"])],
     limit: Limit = None,
+    shard: OneShard = None,
     dry_run: DryRun = False,
     writing: Writing = Writing(),
     model: Annotated[str | None, Parameter(group="model")] = None,
@@ -113,9 +128,11 @@ def generate(
     if not found:
         raise InputError(f"{contexts} holds no context that ladders could be written for", source=contexts)
     found = of_some_contexts(found, lambda context: context.id, limit)
-    n_rungs = len(found) * len(names) * writing.rungs
+    portion = shared(shard, *([] if dry_run else [output]))
+    ours = [context for context in found if portion.takes(context.id)] if portion else found
+    n_rungs = len(ours) * len(names) * writing.rungs
     with ExitStack() as stack:
-        writer: Writer = DegradedWriter(seed=writing.seed)
+        writer: Writer = DegradedWriter(seed=writing.seed, lenders=found)  # so that rungs do not depend on the shard
         signature = Signature.of(writer="degrade", seed=writing.seed)
         if model is not None:
             engine = stack.enter_context(opening.open(model, messages, dry_run=dry_run))
@@ -127,17 +144,20 @@ def generate(
         if dry_run and model is None:
             print(f"{counted(n_rungs, 'rung')} by --writer degrade, which asks nothing")
             return OK
-        ladders = generate_ladders(found, kind, names, writer, n_rungs=writing.rungs, progress=progress)
+        ladders = generate_ladders(ours, kind, names, writer, n_rungs=writing.rungs, progress=progress)
         if dry_run:
             print(*engine.cost, sep="\n")
             return OK
     total = References(tuple(ladders)).save(path, merge=True)
+    if portion:
+        made_by = signature.with_(task=kind.name, attributes=names, limit=limit, **vars(writing))
+        portion.record(output, made_by, range(len(ladders)))
     rungs = [rung for ladder in ladders for rung in ladder.rungs]
     failed = [rung.reason for rung in rungs if rung.status == "failed"]
     n_written, n_asked = len(rungs) - len(failed), sum(rung.provenance.get("attempt", 0) for rung in rungs)
     found_wrong = [{finding.kind for finding in flagged(text_findings(each, task=kind))} for each in ladders]
     messages.note(
-        f"{counted(len(found), 'context')} x {counted(len(names), 'attribute')} x "
+        f"{counted(len(ours), 'context')} x {counted(len(names), 'attribute')} x "
         f"{counted(writing.rungs, 'rung')}: {counted(n_written, 'rung')} written, {len(failed)} failed"
         + (f", in {counted(n_asked, 'attempt')}" if model else ""),
         *reasons(failed),
@@ -145,7 +165,7 @@ def generate(
         f"{output} now holds {counted(len(total), 'ladder')}",
         signature=f"{signature}|references:{total.hash[:12]}",
     )
-    if not n_written:
+    if ladders and not n_written:
         messages.warn("not one rung could be written")
         return ERROR
     return INCOMPLETE if failed or errors else OK

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ..errors import InputError, SynthscoreError
+from ..io.shards import Portion, Shard
 from ..judging.asking import Asking, ProtocolName
 from .messages import Messages, Watched
 
@@ -77,6 +78,31 @@ Limit = Annotated[
     Parameter(
         validator=Number(gte=1),
         help="only so many contexts, drawn by the hash of their ids: the same for every command (default: all)",
+    ),
+]
+
+
+def _shard(_: Any, tokens: Any) -> Shard:
+    try:
+        return Shard.parse(tokens[0].value)
+    except InputError as error:
+        raise ValueError(str(error)) from error
+
+
+def shared(shard: Shard | None, *paths: str) -> Portion | None:
+    """raises : UsageError for an output that a shard cannot be written to"""
+    with usage():
+        return Portion(shard, *paths) if shard else None
+
+
+OneShard = Annotated[
+    Shard | None,
+    Parameter(
+        converter=_shard,
+        accepts_keys=False,
+        n_tokens=1,
+        help="i/n: only the rows of contexts that a hash gives to shard i of n; synthscore merge puts the files of all "
+        "together (docs/machines.md)",
     ),
 ]
 

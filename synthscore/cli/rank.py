@@ -105,6 +105,11 @@ def rank(
                 "--comparisons asks no judge. Leave out the candidates, and the options of judge and model"
             )
         sets, lines = load(comparisons, by, input, messages)
+    elif judging.shard:
+        raise UsageError(
+            "--shard shares out what a judge is asked, and an order is signed with all comparisons. Take synthscore "
+            "compare --shard, synthscore merge, and synthscore rank --comparisons"
+        )
     elif candidates is None:
         raise UsageError("there is nothing to rank. Name a file of candidates, or one with --comparisons")
     elif by:

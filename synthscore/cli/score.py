@@ -21,9 +21,11 @@ from .options import (
     Judges,
     Limit,
     On,
+    OneShard,
     RowsIn,
     RowsOut,
     UsageError,
+    shared,
     usage,
 )
 from .scoring import Scoring, asked_line, judge_lines, tell_drift
@@ -40,6 +42,7 @@ def score(
     output: RowsOut = "-",
     verdicts: bool = False,
     limit: Limit = None,
+    shard: OneShard = None,
     dry_run: DryRun = False,
     asking: AskingOptions = Asking(),
     scoring: Scoring = Scoring(),
@@ -85,8 +88,9 @@ def score(
     from ..ladders.references import References
     from ..scoring.anchored import Scales
     from ..scoring.anchored.drift import Watch
-    from ..scoring.jury import require_anchored, score_together
-    from ..scoring.rows import RowScorer, held_attributes, leaning, read_items
+    from ..scoring.items import read_items
+    from ..scoring.jury import require_alone, require_anchored, score_together
+    from ..scoring.rows import RowScorer, held_attributes, leaning
     from ..thresholds.rules import check_on_scale
 
     for name, value in {"min-score": min_score, "alpha": alpha}.items():
@@ -97,8 +101,13 @@ def score(
     held_attributes(ladders, on.task, on.attribute)
     if min_score is not None:
         check_on_scale(min_score, max(ladder.n_rungs for ladder in ladders), scoring.scoring)
-    items = read_items(targets, encoding=input.encoding, fields=input.fields, limit=limit)
-    if not items:
+    if shard:
+        with usage():
+            require_alone(mode)
+    portion = shared(shard, *([] if dry_run else [output]))
+    only = portion.takes if portion else None
+    items = read_items(targets, encoding=input.encoding, fields=input.fields, limit=limit, only=only)
+    if not items and not shard:
         messages.warn(f"{targets} holds no rows")
     if several := len(judge.models) > 1:
         if scoring.save_scale or verdicts:
@@ -119,6 +128,9 @@ def score(
         return OK
     scored, worth = score_together(by_judge) if several else (by_judge[model], {})
     write_rows((score_row(score, signature, verdicts=verdicts) for score, signature in scored), output)
+    if portion:
+        places = [item.number for item, row in zip(items, scored.rows, strict=True) for _ in row]
+        portion.record(output, engine.signature.with_(verdicts=verdicts, limit=limit), places, scored.used)
     if warning := leaning(score for score, _ in scored):
         messages.warn(warning)
     watches = [Watch.scale(scale) for scale in scored.scales] if scoring.scale else []

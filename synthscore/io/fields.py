@@ -59,6 +59,11 @@ class Row:
         return not is_missing(self.values.get(name))
 
 
+def row_number(row: Row | InputError) -> int:
+    """Its place in the source, from 1, whether or not it could be read."""
+    return row.number if isinstance(row, Row) else int(vars(row).get("row", 0))
+
+
 def is_formula(cell: str) -> bool:
     """Whether a spreadsheet may compute the text of a cell; in CSV such a text has an apostrophe before it."""
     return cell.lstrip("'")[:1] in ("=", "@", "+", "-") and bool(_FORMULA.match(cell))

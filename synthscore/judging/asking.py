@@ -209,9 +209,9 @@ class Inquiry:
         return sum(len(rows) for rows, _ in self._calls)
 
     def ask_all(self, progress: Progress | None = None) -> None:
-        """Every question about every pair."""
+        """Every question about every pair, in its orders one after another: they share a context."""
         n_orders, n_pairs = self.asking.n_orders, len(self.pairs)
-        self.ask(np.tile(np.arange(n_pairs), n_orders), np.repeat([False, True][:n_orders], n_pairs), progress)
+        self.ask(np.repeat(np.arange(n_pairs), n_orders), np.tile([False, True][:n_orders], n_pairs), progress)
 
     def ask(self, pair: IntArray, swapped: BoolArray, progress: Progress | None = None) -> FloatArray:
         """The verdicts on these pairs' targets: better, worse, similar, shape (n, 3); NaN where there is no answer.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,14 +40,15 @@ class DegradedWriter:
         self.seed, self.lenders = seed, lenders
 
     def write(self, task: Task, jobs: Sequence[Job], progress: Progress | None = None) -> list[Rung]:
-        contexts = {context.id: context for context in (*self.lenders, *(job.context for job in jobs))}
-        good = {name: _good_text(context, task) for name, context in contexts.items()}
-        foreign = _neighbours(list(contexts.values()), {name: text for name, (text, _) in good.items()})
+        wanted = {job.context.id: job.context for job in jobs}
+        contexts = {context.id: context for context in self.lenders} | wanted
+        good = cache(lambda name: _good_text(contexts[name], task))
+        foreign = _neighbours(list(contexts.values()), wanted, lambda name: good(name)[0])
         taken = {(job.context.id, job.attribute.name): {_spaced(text) for text in job.others} for job in jobs}
         rungs = []
         for job in jobs:
             name = job.context.id
-            rungs.append(self._rung(task, job, *good[name], foreign[name], taken[name, job.attribute.name]))
+            rungs.append(self._rung(task, job, *good(name), foreign[name], taken[name, job.attribute.name]))
             if progress:
                 progress(1)
         return rungs
@@ -114,13 +116,17 @@ def _central_sentences(text: str) -> list[str]:
     return [sentence for sentence in usable if sentence in central]
 
 
-def _neighbours(contexts: Sequence[Context], good: Mapping[str, str], most: int = 4) -> dict[str, tuple[str, ...]]:
-    """Context id -> good texts, and contexts, of the next contexts on a ring in the order of hashes. So the material
-    does not depend on the order of the run, and one context more or less changes that of few others."""
+def _neighbours(
+    contexts: Sequence[Context], wanted: Container[str], good: Callable[[str], str], most: int = 4
+) -> dict[str, tuple[str, ...]]:
+    """Id of a context that is wanted -> good texts, and contexts, of the next contexts on a ring in the order of
+    hashes. So the material does not depend on the order of the run, and one context more or less changes that of few
+    others."""
     ring = sorted(contexts, key=lambda context: text_hash(context.id, context.text))
     foreign = {}
     for i, context in enumerate(ring):
-        near = (ring[i + 1 :] + ring[:i])[:most]
-        texts = [text for other in near for text in (good[other.id], other.text) if text]
-        foreign[context.id] = tuple(text for text in texts if text not in (good[context.id], context.text))
+        if context.id in wanted:
+            near = [ring[(i + k) % len(ring)] for k in range(1, min(most + 1, len(ring)))]
+            texts = [text for other in near for text in (good(other.id), other.text) if text]
+            foreign[context.id] = tuple(text for text in texts if text not in (good(context.id), context.text))
     return foreign

@@ -10,7 +10,7 @@ A `Judge` answers calls of many problems at a time.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -48,6 +48,7 @@ def compare(
     selection: Selection = Selection(),
     contexts: Source | None = None,
     limit: int | None = None,
+    only: Callable[[str], bool] | None = None,
     asking: Asking = Asking("choose"),
     encoding: str = "utf-8",
     fields: Mapping[str, str] | None = None,
@@ -56,7 +57,8 @@ def compare(
 
     candidates : rows with context_id, text, and context unless `contexts` holds them; maybe id and system
     judge : an engine, or the name of a model (open_judge: behind the default store)
-    limit : only candidates of so many contexts (io.contexts.some_contexts)
+    limit : only candidates of so many contexts (io.contexts.some_contexts). only : of a context's id, whether it is
+        wanted; called for each of these contexts, in order
     task : one of synthscore.task_names(), or a folder with a task.toml. attribute : one of its, or several
     raises : TaskError, TemplateError, LabelError, EngineError; InputError for a source that cannot be read at all
     """
@@ -66,7 +68,7 @@ def compare(
     names = [attribute] if isinstance(attribute, str) else attribute
     attributes = [known.attribute(name).name for name in dict.fromkeys(names)]
     problems, left_out = read_problems(
-        candidates, attributes, contexts=contexts, limit=limit, encoding=encoding, fields=fields
+        candidates, attributes, contexts=contexts, limit=limit, only=only, encoding=encoding, fields=fields
     )
     asked = Judge(problems, open_judge(judge), Templates(known, asking.prompts), asking)
     return ask_judge(asked, selection, left_out)
@@ -94,6 +96,7 @@ def read_problems(
     *,
     contexts: Source | None = None,
     limit: int | None = None,
+    only: Callable[[str], bool] | None = None,
     encoding: str = "utf-8",
     fields: Mapping[str, str] | None = None,
 ) -> tuple[list[Problem], list[LeftOut]]:
@@ -131,7 +134,8 @@ def read_problems(
             left_out.append(LeftOut({"id": about.get("id", f"row {about.get('row')}"), **names}, str(error)))
     problems = []
     taken = some_contexts(by_context, limit)
-    for context, texts in ((known[name], texts) for name, texts in by_context.items() if name in taken):
+    wanted = [name for name in by_context if name in taken and (only is None or only(name))]
+    for context, texts in ((known[name], by_context[name]) for name in wanted):
         for attribute in attributes:
             if len(texts) > 1:
                 ids, shown = zip(*((target.id, target.text) for target in texts), strict=True)

@@ -41,6 +41,16 @@ def require_anchored(scoring: Paper | Anchored) -> None:
         )
 
 
+def require_alone(scoring: Paper | Anchored) -> None:
+    """raises : InputError for scores that follow from all texts together, of which a shard has some"""
+    if not isinstance(scoring, Paper) and scoring.scale is None:
+        raise InputError(
+            "anchored scores without a scale are fitted to all texts, and a shard has not all. Fit a scale to some of "
+            "them first (--save-scale), and give it to each shard (--scale)",
+            field="shard",
+        )
+
+
 def score_together(scored: Mapping[str, RowScores]) -> tuple[RowScores, dict[Question, tuple[Juror, ...]]]:
     """One score for each row and attribute; and what each judge is worth, for each question.
 

@@ -7,22 +7,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..engine import Engine, Progress
 from ..errors import InputError, LadderError
-from ..io.contexts import of_some_contexts
-from ..io.fields import Row, find_target, make_row, recognised, row_error
-from ..io.files import Source, read_rows
 from ..judging.asking import Asking
 from ..judging.tasks import load_task
 from ..ladders.references import References
 from ..signature import Signature
 from ..types import Ladder, Score, Target
+from .items import Item
 from .paper import Paper, unscored
 from .scorer import Plan, Scorer
 
@@ -36,70 +34,6 @@ ENOUGH, NEARLY_ALL = 30, 0.98  # verdicts that are enough to speak of, and the s
 
 Held = Mapping[str, Sequence[str]]
 """Task -> the attributes to judge on, in order."""
-
-
-# ------------------------------------------------------------------------------------------------- rows
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One row of the input, and the target that it holds or the reason why it holds none.
-
-    row : as it was read, under its own column names. task, attribute, context : what the row's columns of these names
-    say, or ""
-    """
-
-    row: Row | InputError
-    target: Target | InputError
-    task: str = ""
-    attribute: str = ""
-    context: str = ""
-
-    @property
-    def known(self) -> Mapping[str, Any]:
-        """What identifies the target, as far as the row says."""
-        if isinstance(self.target, Target):
-            return {"id": self.target.id, "context_id": self.target.context_id}
-        return vars(self.target)
-
-
-def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None) -> Item:
-    """fields : our name -> the row's own column"""
-    ours = make_row(row.number, row.values, row.source, fields) if isinstance(row, Row) and fields else row
-    try:
-        if isinstance(ours, InputError):
-            raise ours
-        ours = recognised(ours)
-    except InputError as error:
-        return Item(row, error)
-    return Item(row, find_target(ours), *(_word(ours, name) for name in ("task", "attribute", "context")))
-
-
-def read_items(
-    source: Source, *, encoding: str = "utf-8", fields: Mapping[str, str] | None = None, limit: int | None = None
-) -> list[Item]:
-    """Of every row, or those of some contexts (of_some_contexts); a second of one id (and attribute) is no target."""
-    items: list[Item] = []
-    rows: dict[tuple[str, str], int] = {}
-    for row in read_rows(source, encoding=encoding):
-        item = read_item(row, fields)
-        if isinstance(item.target, Target) and isinstance(row, Row):
-            first = rows.setdefault((item.target.id, item.attribute), row.number)
-            if first != row.number:
-                seen = f"target id {item.target.id!r} was already used by row {first}"
-                remedy = "Give each target an id of its own in a column named id"
-                error = row_error(row, "id", item.target.id, seen, remedy, **item.known)
-                item = replace(item, target=error)
-        items.append(item)
-    return items if limit is None else of_some_contexts(items, lambda item: item.known.get("context_id"), limit)
-
-
-def _word(row: Row, name: str) -> str:
-    value = row.values.get(name)
-    return value.strip() if isinstance(value, str) else ""
-
-
-# ------------------------------------------------------------------------------------------------- scores
 
 
 @dataclass(frozen=True, slots=True)

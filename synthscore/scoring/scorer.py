@@ -5,10 +5,12 @@ How verdicts become a score is a value: Paper (the paper's sum) or Anchored (pos
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..engine import Engine, Progress
 from ..engines import open_judge
@@ -23,6 +25,7 @@ from ..ladders.references import References
 from ..signature import Signature
 from ..types import Ladder, Score, Target
 from .paper import OnLadder, Paper, unscored
+from .singly import MicroBatcher
 
 if TYPE_CHECKING:  # whoever scores so has imported it
     from .anchored import Anchored, Scale
@@ -79,6 +82,41 @@ class Scorer:
         scores = plan.score(progress)
         self.scales = plan.scales
         return scores
+
+    async def score_one(self, row: Target | Mapping[str, Any], *, within_s: float | None = None) -> Score:
+        """The score of one text. What many ask for at the same time is asked of the judge together, in one call: in any
+        thread, in any event loop; a call goes on without those who were cancelled.
+
+        within_s : a deadline, in seconds; a text without a score by then is unscored, and says so
+        raises : as `score`, to all whose texts were in the call; InputError as `submit`
+        """
+        waiting = asyncio.wrap_future(self.submit([row]))
+        try:
+            await asyncio.wait([waiting], timeout=within_s)
+            return waiting.result()[0] if waiting.done() else self.late([row], within_s or 0.0)[0]
+        finally:
+            waiting.cancel()
+
+    def submit(self, rows: Iterable[Target | Mapping[str, Any]]) -> Future[Sequence[Score]]:
+        """As `score`, soon: in one call with what others submit at the same time.
+
+        raises : InputError where scores depend on the other texts of a call
+        """
+        if not isinstance(self.scoring, Paper) and self.scoring.scale is None:
+            raise InputError(
+                "cannot score one text at a time: anchored scores without a scale are fitted to all texts of a call. "
+                "Give a scale that was fitted before (Anchored(scale=...)), or score all texts in one call"
+            )
+        made = self.__dict__  # by the first who asks so; of two at once, the one that is in time
+        batcher = made.get("_batcher") or made.setdefault(
+            "_batcher", MicroBatcher(lambda targets: self.plan(targets).score().rows, _context_id)
+        )
+        return batcher.submit(read_targets(rows))  # type: ignore[no-any-return]
+
+    def late(self, rows: Iterable[Target | Mapping[str, Any]], within_s: float) -> list[Score]:
+        """What becomes of texts whose scores are not there in time."""
+        reason = f"no answer within {within_s:g} s"
+        return [unscored(target, self.attribute, reason) for target in read_targets(rows)]
 
     def plan(self, targets: Sequence[Target | InputError]) -> Plan:
         """What is to be asked about these targets; an error in the place of one is why there is none."""
@@ -161,7 +199,7 @@ class Plan:
         return Scores(tuple(rows[index] for index in range(len(rows))), signature)
 
 
-def read_targets(rows: Source | Iterable[Target]) -> list[Target | InputError]:
+def read_targets(rows: Source | Iterable[Target | Mapping[str, Any]]) -> list[Target | InputError]:
     """What each row holds: a target, or why none.
 
     rows : Targets; or what holds them in columns context_id, text, and id and system if any: mappings, a pandas
@@ -173,6 +211,10 @@ def read_targets(rows: Source | Iterable[Target]) -> list[Target | InputError]:
         return [find_target(row) for row in read_rows(rows)]
     found = enumerate(mappings(rows), 1)
     return [row if isinstance(row, Target) else find_target(make_row(number, row)) for number, row in found]
+
+
+def _context_id(target: Target | InputError) -> str:
+    return target.context_id if isinstance(target, Target) else ""
 
 
 def _only(name: str | None, names: Sequence[str], what: str) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 import os
 import warnings
+from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, get_args
 
@@ -19,18 +20,20 @@ import numpy as np
 from ..engine import Engine, Progress
 from ..engines import open_judge
 from ..errors import InputError, Reasons, SynthscoreWarning
-from ..io.fields import Row
+from ..io.fields import Row, row_number
 from ..io.files import RowBatch, Source, read_batches
 from ..io.outputs import Outputs
+from ..io.shards import Portion, Shard
 from ..io.write import json_line, require_apart, require_format
 from ..judging.asking import Asking
 from ..ladders.references import References
 from ..scoring.anchored.drift import Drift, Watch
 from ..scoring.anchored.mode import Anchored
 from ..scoring.anchored.scale import Scale
-from ..scoring.jury import require_anchored, score_together
+from ..scoring.items import read_item
+from ..scoring.jury import require_alone, require_anchored, score_together
 from ..scoring.paper import Paper
-from ..scoring.rows import Counts, RowScorer, RowScores, held_attributes, read_item
+from ..scoring.rows import Counts, RowScorer, RowScores, held_attributes
 from ..signature import Signature
 from ..types import Score
 from .certificate import Certificate
@@ -73,6 +76,7 @@ class Filtered:
     signatures : of what was compared. scales : that scores are on
     counts : what was asked, and the statuses of the scores
     drifts : what has changed since the certificate, or the scale, was made
+    places : of a shard, where in the source the rows of each file come from
     kept, dropped, unsure : the rows, where no file was named for any of them; those that are not kept have a column
         synthscore: score, stderr, low, high, decision, why, status, reason
     """
@@ -86,6 +90,7 @@ class Filtered:
     signatures: dict[Signature, None] = field(default_factory=dict)
     scales: Sequence[Scale] = ()
     drifts: Sequence[Drift] = ()
+    places: dict[str, array[int]] = field(default_factory=dict)
     kept: list[Mapping[str, Any]] = field(default_factory=list)
     dropped: list[Mapping[str, Any]] = field(default_factory=list)
     unsure: list[Mapping[str, Any]] = field(default_factory=list)
@@ -129,6 +134,7 @@ def filter(
     unsure: str | os.PathLike[str] | None = None,
     encoding: str = "utf-8",
     fields: Mapping[str, str] | None = None,
+    shard: Shard | None = None,
     progress: Progress | None = None,
 ) -> Filtered:
     """Sort rows by what a rule makes of their scores.
@@ -141,7 +147,8 @@ def filter(
     task, attribute : on what the texts are judged; may be left out where the references, or the rows, say it
     kept, dropped, unsure : files; where none is named, the rows are in what is returned. Without one for the unsure,
         they go with the dropped
-    fields : our name -> the rows' own column. progress : called with numbers of questions that were answered
+    fields : our name -> the rows' own column. shard : only the rows of its contexts; its files, which then are .jsonl,
+        are put together by io.shards.merge_rows. progress : called with numbers of questions that were answered
     raises : InputError, also for a threshold off the scale; LadderError; CertificateError for other scores than were
         certified, before anything is asked where their signature is known by then: not of scales fitted to these rows
     """
@@ -155,11 +162,14 @@ def filter(
     require_apart(paths, {"rows": os.fspath(rows)} if isinstance(rows, str | os.PathLike) else {})
     check(references, rule, task=task, attribute=attribute, scoring=scoring, paths=paths)
     alone = isinstance(scoring, Paper) or scoring.scale is not None
-    found = Filtered()
+    found = Filtered(places={name: array("q") for name in paths} if shard else {})
     watches: dict[object, Watch] = {"": rule.watch} if isinstance(rule, Certificate) else {}
     judges = judge if isinstance(judge, Mapping) else {"": open_judge(judge)}
     if len(judges) > 1:
         require_anchored(scoring)
+    if shard:
+        require_alone(scoring)
+    portion = Portion(shard, *paths.values()) if shard else None
     with Outputs(paths) as outputs:
         scorers = {
             name: RowScorer(
@@ -174,6 +184,7 @@ def filter(
             for name, each in judges.items()
         }
         batches = read_batches(rows, BATCH, encoding=encoding)
+        batches = _ours(batches, portion, fields) if portion else batches
         for group in ([batch] for batch in batches) if alone else [list(batches)]:
             read = [row for batch in group for row in batch.rows]
             items = [read_item(row, fields) for row in read]
@@ -194,6 +205,10 @@ def filter(
             for batch in group:
                 _sort(batch, list(itertools.islice(each, len(batch.rows))), outputs, found)
         outputs.finish()
+    for name, path in paths.items() if portion else ():
+        assert portion is not None
+        made_by = next(iter(judges.values())).signature.with_(rule=rule.words, rows=name, apart="unsure" in paths)
+        portion.record(path, made_by, found.places[name], found.signatures)
     found.drifts = [watch.drift() for watch in watches.values()]
     return found
 
@@ -241,6 +256,14 @@ def check(
     check_on_scale(rule.threshold, sizes[-1], "anchored" if anchored else "paper")
 
 
+def _ours(batches: Iterator[RowBatch], portion: Portion, fields: Mapping[str, str] | None) -> Iterator[RowBatch]:
+    """The rows that are the shard's, again in batches; without their tables."""
+    read = ((row, batch.lines[index : index + 1]) for batch in batches for index, row in enumerate(batch.rows))
+    ours = ((row, line) for row, line in read if portion.takes(read_item(row, fields).key))
+    while some := list(itertools.islice(ours, BATCH)):
+        yield RowBatch([row for row, _ in some], [each for _, line in some for each in line])
+
+
 def _sort(batch: RowBatch, decided: Sequence[Decided], outputs: Outputs, found: Filtered) -> None:
     """Each row where it belongs."""
     paths = outputs.paths
@@ -248,6 +271,8 @@ def _sort(batch: RowBatch, decided: Sequence[Decided], outputs: Outputs, found: 
         which = {"dropped", "unsure"} if name == "dropped" and paths and "unsure" not in paths else {name}
         chosen = [index for index, each in enumerate(decided) if each.decision in which]
         about = [] if name == "kept" else [decided[index].about for index in chosen]
+        if name in found.places:
+            found.places[name].extend(row_number(batch.rows[index]) for index in chosen)
         if paths and batch.table is not None and paths[name].lower().endswith(".parquet"):
             table = batch.table.take(np.array(chosen, dtype=np.int64))
             outputs.write_table(name, table if name == "kept" else _mark(table, about))

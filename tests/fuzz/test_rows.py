@@ -25,7 +25,7 @@ from synthscore.ladders.handwritten import read_ladders
 from synthscore.ranking.judge import read_problems
 from synthscore.ranking.sets import ComparisonSets
 from synthscore.report.read import read_run
-from synthscore.scoring.rows import read_items
+from synthscore.scoring.items import read_items
 from synthscore.thresholds.labels import Labelled
 from tests import factories
 from tests.fakes import FakeEngine

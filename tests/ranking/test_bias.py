@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from papers.designs import random_calls
 from synthscore.errors import InputError
-from synthscore.ranking.bias import mean_debiasing, median_debiasing, pool, position_bias, share
+from synthscore.ranking.bias import mean_debiasing, median_debiasing, pool, position_bias
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.designs import all_pairs
+from synthscore.scoring.shares import share
 from synthscore.signature import Signature
 from tests.factories import turned
 

@@ -1,0 +1,39 @@
+"""Columns of a batch -> with a score each: a callable for `datasets.map(..., batched=True)` and Ray's `map_batches`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .mount import Mount, row_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreBatch(Mount):
+    """Adds synthscore (null where there is none), synthscore_status and synthscore_reason to a batch of columns.
+
+    In pickles there is the fingerprint: datasets computes again what it kept when the ladders or the model changed.
+
+    text, context_id : columns. context : column of contexts' texts, where there is no column of ids. id : or None
+    """
+
+    text: str = "text"
+    context_id: str = "context_id"
+    context: str = "context"
+
+    def __call__(self, batch: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """batch : column -> values, as many each"""
+        texts = [str(text) for text in batch[self.text]]
+        none = [None] * len(texts)
+        keys = zip(batch.get(self.context_id, none), batch.get(self.context, none), strict=True)
+        scores = self.scores([row_of(k, text, *key) for k, (text, key) in enumerate(zip(texts, keys, strict=True))])
+        return {
+            **batch,
+            "synthscore": [score.value for score in scores],
+            "synthscore_status": [score.status for score in scores],
+            "synthscore_reason": [score.reason for score in scores],
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_fingerprint": self.fingerprint}

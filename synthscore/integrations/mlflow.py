@@ -1,0 +1,36 @@
+"""MLflow: a scorer for `mlflow.genai.evaluate`, whose threads' texts become calls of many texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlflow.entities import AssessmentSource, Feedback
+from mlflow.genai.scorers import Scorer
+
+from .mount import Mount, row_of
+
+
+class SynthscoreScorer(Scorer):
+    """Feedback with the score on the rung scale, or with the error why there is none. Its source is the signature.
+
+    mount : what the scorer is made of
+    context_key : in the inputs, the id of the context; without it, inputs["context"] is the context
+    """
+
+    name: str = "synthscore"
+    mount: Mount
+    context_key: str = "context_id"
+
+    def __call__(self, *, inputs: Any = None, outputs: Any = None) -> Feedback:
+        """inputs : a mapping that says which context. outputs : the text"""
+        given = inputs if isinstance(inputs, dict) else {"context": inputs}
+        row = row_of(0, str(outputs or ""), given.get(self.context_key), given.get("context"))
+        [score] = self.mount.scores([row])
+        return Feedback(
+            name=self.name,
+            value=score.value,
+            error=score.reason if score.value is None else None,
+            rationale=score.reason or None,
+            source=AssessmentSource(source_type="LLM_JUDGE", source_id=self.mount.signature),
+            metadata={name: f"{value:.4f}" for name, value in score.details.items()},
+        )

@@ -1,0 +1,143 @@
+"""A scorer made of plain strings and numbers, for tools that pickle, log, copy and make again what they are given.
+
+What is loaded for it is loaded when the first text comes, once a process, and shared by all that are made alike.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import wait
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from .._version import __version__
+from ..engines import open_judge
+from ..engines.source import Source
+from ..errors import unusable
+from ..judging.asking import Asking
+from ..ladders.references import References
+from ..scoring.anchored import Anchored
+from ..scoring.paper import Paper
+from ..scoring.scorer import Scorer
+from ..signature import text_hash
+from ..types import Score
+
+M = TypeVar("M", bound="Mount")
+_LOADED: dict[tuple[Any, ...], Scorer] = {}
+_LOADING = threading.Lock()
+
+
+def _forget() -> None:
+    """In a process that was forked: threads and files of the one before are not its own."""
+    global _LOADING
+    _LOADING = threading.Lock()
+    _LOADED.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mount:
+    """What a scorer is made of. Equal ones share it, and the calls of the judge.
+
+    references, model, store : a folder or hub id; as of open_engine; a file of answers, "none", or None: in your cache
+    task, attribute : may be left out where the references hold one
+    scale : a file of scales: then scores are anchored, each with its error
+    deadline_s : after which a text is unscored; None: it is waited for
+    """
+
+    references: str
+    model: str = "nano"
+    attribute: str | None = None
+    task: str | None = None
+    both_orders: bool = False
+    scale: str | None = None
+    store: str | None = None
+    deadline_s: float | None = None
+
+    @classmethod
+    def from_environment(cls: type[M]) -> M:
+        """From SYNTHSCORE_REFERENCES, SYNTHSCORE_MODEL, ...: a variable a field. raises : InputError"""
+        given: dict[str, Any] = {}
+        for each in fields(cls):
+            name = f"SYNTHSCORE_{each.name.upper()}"
+            if value := os.environ.get(name):
+                try:
+                    given[each.name] = _READ[str(each.type).removesuffix(" | None")](value)
+                except (ValueError, KeyError):
+                    raise unusable(name, value, f"a {each.type}", "Set it anew") from None
+        if "references" not in given:
+            raise unusable("SYNTHSCORE_REFERENCES", None, "a folder or hub id of ladders", "Set it")
+        return cls(**given)
+
+    @property
+    def scorer(self) -> Scorer:
+        """raises : what loading the references and the model raises"""
+        made_of = (os.getcwd(), *(getattr(self, each.name) for each in fields(Mount) if each.name != "deadline_s"))
+        with _LOADING:
+            if made_of not in _LOADED:
+                _LOADED[made_of] = Scorer(
+                    self.references,
+                    open_judge(self.model, self.store),
+                    task=self.task,
+                    attribute=self.attribute,
+                    scoring=Paper() if self.scale is None else Anchored(scale=self.scale),
+                    asking=Asking(both_orders=self.both_orders),
+                )
+            return _LOADED[made_of]
+
+    @property
+    def signature(self) -> str:
+        return str(self.scorer.signature)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hex digits that change with the ladders, with a model or scale on this machine, and with every field. No
+        model is loaded for it, so that processes may be forked afterwards."""
+        model = self.model
+        if "://" not in model and not model.startswith("recorded:"):
+            source = Source.of(model)
+            model = f"{model}@{source.hash()}" if os.path.exists(source.place) else model
+        scale = "" if self.scale is None else "".join(each.hash for each in Anchored(scale=self.scale).scales)
+        return text_hash(__version__, repr(self), References.load(self.references).hash, model, scale)
+
+    def scores(self, rows: Sequence[Mapping[str, Any]]) -> list[Score]:
+        """One a row, in order, in any thread. rows : as of Scorer.score: id, context_id (or context), text"""
+        scorer = self.scorer
+        found = scorer.submit(rows)
+        wait([found], self.deadline_s)
+        if found.done() or self.deadline_s is None:
+            return list(found.result())
+        found.cancel()
+        return scorer.late(rows, self.deadline_s)
+
+    async def score_one(self, row: Mapping[str, Any]) -> Score:
+        """As Scorer.score_one."""
+        return await self.scorer.score_one(row, within_s=self.deadline_s)
+
+    def unit(self, score: Score) -> float | None:
+        """The score on a scale from 0, as bad as the worst rung or worse, to 1, as good as the best or better; None
+        where it is unscored."""
+        if score.value is None:
+            return None
+        scorer = self.scorer
+        n_rungs = scorer.references.find(score.context_id, scorer.attribute, scorer.task.name).n_rungs
+        return min(max((score.value - 1) / (n_rungs - 1), 0.0), 1.0)
+
+
+def row_of(id: object, text: str, context_id: object = None, context: object = None) -> dict[str, Any]:
+    """A row of what a tool calls by other names: its context found by its key, where the tool knows one, not by a
+    prompt, which tools write anew."""
+    key = {"context": context} if context_id is None or context_id == "" else {"context_id": context_id}
+    return {"id": str(id), **key, "text": text}
+
+
+_READ: Mapping[str, Any] = {
+    "str": str,
+    "float": float,
+    "bool": {"1": True, "true": True, "0": False, "false": False}.__getitem__,
+}

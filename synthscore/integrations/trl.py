@@ -1,0 +1,70 @@
+"""TRL: completions -> rewards, for GRPOTrainer, RLOOTrainer and whatever else takes `reward_funcs`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..types import blank
+from .mount import Mount, row_of
+
+EMPTY = 0.0  # of a completion without a word: as low as a reward can be, or to say nothing would pay
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reward(Mount):
+    """A reward function: the score on the rung scale, and None where there is none, which TRL leaves out.
+
+    context_key : column of the dataset that holds ids of contexts; without it, the prompt is the context
+    unit_scale : rewards from 0 (the worst rung, or worse) to 1 (the best, or better), not on the rung scale
+    """
+
+    context_key: str = "context_id"
+    unit_scale: bool = False
+
+    @property
+    def __name__(self) -> str:
+        """What TRL calls the reward in its logs."""
+        return f"synthscore-{self.attribute}" if self.attribute else "synthscore"
+
+    def __call__(
+        self,
+        prompts: Sequence[Any],
+        completions: Sequence[Any],
+        log_extra: Callable[[str, list[Any]], None] | None = None,
+        **columns: Any,
+    ) -> list[float | None]:
+        """One reward a completion. prompts, completions : texts, or lists of messages"""
+        texts = [_text(completion) for completion in completions]
+        contexts = columns.get(self.context_key) or [None] * len(texts)
+        rows = [
+            row_of(index, text, context_id, prompt)
+            for index, (text, context_id, prompt) in enumerate(zip(texts, contexts, prompts, strict=True))
+        ]
+        written = [index for index, text in enumerate(texts) if not blank(text)]
+        scores = dict(zip(written, self.scores([rows[index] for index in written]), strict=True)) if written else {}
+        if log_extra is not None:
+            said = {index: score.reason or score.status for index, score in scores.items()}
+            log_extra("synthscore", [said.get(index, "empty") for index in range(len(texts))])
+        rewards: list[float | None] = [EMPTY] * len(texts)
+        for index, score in scores.items():
+            value = self.unit(score) if self.unit_scale else score.value
+            rewards[index] = None if value is None else max(value, EMPTY)
+        return rewards
+
+
+def reward(**columns: Any) -> list[float | None]:
+    """For `trl grpo --reward_funcs synthscore.integrations.trl.reward`: Reward.from_environment()."""
+    return Reward.from_environment()(**columns)
+
+
+reward.__name__ = "synthscore"
+
+
+def _text(completion: Any) -> str:
+    """What the model said last: of messages, the last one's content, which may be in blocks."""
+    said = completion if isinstance(completion, str) else completion[-1]["content"] if completion else ""
+    if isinstance(said, list):
+        said = "\n".join(str(block["text"]) for block in said if "text" in block)
+    return said or ""
