@@ -259,7 +259,7 @@ def kill_verb(verb: str, folder: Path, n_kills: int, seed: int = 0) -> tuple[int
         stored already
     """
     for module in pkgutil.walk_packages(synthscore.__path__, "synthscore."):  # what a fork need not import
-        if not module.name.startswith(("synthscore.engines.", "synthscore.__main__")):
+        if not module.name.startswith(("synthscore.engines.", "synthscore.integrations.", "synthscore.__main__")):
             importlib.import_module(module.name)
     rng = np.random.default_rng(seed)
     command, names = VERBS[verb]
