@@ -49,7 +49,7 @@ exit codes:
 
 VERBS = (
     *("demo", "generate", "references", "score", "filter", "calibrate", "compare", "rank", "evaluate"),
-    *("merge", "drift", "report", "doctor", "redteam", "store", "verify"),
+    *("merge", "export", "drift", "report", "doctor", "redteam", "store", "verify"),
 )
 """In the order of the help. Each is a function of this name in a module of this name."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from ..integrations import Labels
 from .messages import Messages
 from .options import INCOMPLETE, OK, FileIn, Input, Output, UsageError
 from .talk import counted
@@ -24,6 +25,7 @@ def calibrate(
     confidence: float = 0.9,
     output: Output = "-",
     labels: Annotated[str | None, Parameter(group="labels")] = None,
+    labels_from: Annotated[Labels | None, Parameter(group="labels")] = None,
     good_from: Annotated[float | None, Parameter(group="labels")] = None,
     attribute: Annotated[str | None, Parameter(name=["--attribute", "-a"], group="labels")] = None,
     one_per_context: Annotated[bool, Parameter(group="labels")] = False,
@@ -63,6 +65,8 @@ def calibrate(
         a .json file, or - for stdout
     labels
         labels in a file of their own; the rows are then only scores
+    labels_from
+        the tool whose export --labels is (see `synthscore export`); human is then the mean rating
     good_from
         good is whose human is at least this
     attribute
@@ -73,16 +77,19 @@ def calibrate(
         strictest threshold tested for precision, chosen before seeing these scores (default: the one that keeps a
         twentieth of them, or as many as the test needs; docs/thresholds.md)
     """
+    from ..integrations.formats import read_form
     from ..thresholds.calibrate import calibrate as certify
     from ..thresholds.certificate import Guarantee
     from ..thresholds.labels import Labelled
 
     if not 0 < confidence < 1:
         raise UsageError(f"--confidence {confidence:g}: expected 0 < C < 1, such as 0.9")
+    if labels_from and labels is None:
+        raise UsageError("--labels-from says of which tool --labels FILE is: name that file too")
     guarantees = [Guarantee.parse(text) for text in guarantee]
     labelled = Labelled.load(
         scores,
-        labels,
+        list(read_form(labels, labels_from, input.encoding)) if labels and labels_from else labels,
         good_from=good_from,
         attribute=attribute,
         one_per_context=one_per_context,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from ..integrations import ScoresTo, Texts
 from ..judging.asking import Asking
 from ..signature import Signature
 from .jury import disagreement_lines, jury_lines
@@ -40,6 +41,8 @@ def score(
     *,
     on: On,
     output: RowsOut = "-",
+    from_: Annotated[Texts | None, Parameter(name="--from")] = None,
+    to: ScoresTo | None = None,
     verdicts: bool = False,
     limit: Limit = None,
     shard: OneShard = None,
@@ -76,6 +79,10 @@ def score(
 
     Parameters
     ----------
+    from_
+        the rows are a log of inspect, or samples that lm-eval wrote with --log_samples (docs/integrations.md)
+    to
+        write records for inspect's precomputed_scores, or OpenTelemetry's events gen_ai.evaluation.result
     verdicts
         also write a column verdicts: of every rung and order asked, [level, swapped, better, worse, similar]
     min_score
@@ -83,6 +90,7 @@ def score(
     alpha
         with --adaptive --min-score: until P(score >= X) is at least 1 - this, or at most this
     """
+    from ..integrations.formats import read_form, scores_to
     from ..io.scores import score_row
     from ..io.write import write_rows
     from ..ladders.references import References
@@ -96,6 +104,8 @@ def score(
     for name, value in {"min-score": min_score, "alpha": alpha}.items():
         if value is not None and not scoring.adaptive:
             raise UsageError(f"--{name} changes nothing without --adaptive. Leave it out, or add that")
+    if to and (verdicts or shard):
+        raise UsageError(f"--verdicts and --shard are for rows of our own, and --to {to} writes others. Leave that out")
     mode = scoring.mode(min_score, alpha)
     ladders = References.load(on.references, revision=on.revision)
     held_attributes(ladders, on.task, on.attribute)
@@ -106,7 +116,8 @@ def score(
             require_alone(mode)
     portion = shared(shard, *([] if dry_run else [output]))
     only = portion.takes if portion else None
-    items = read_items(targets, encoding=input.encoding, fields=input.fields, limit=limit, only=only)
+    rows = list(read_form(targets, from_, input.encoding)) if from_ else targets
+    items = read_items(rows, encoding=input.encoding, fields=input.fields, limit=limit, only=only)
     if not items and not shard:
         messages.warn(f"{targets} holds no rows")
     if several := len(judge.models) > 1:
@@ -127,7 +138,8 @@ def score(
         print(*cost, sep="\n")
         return OK
     scored, worth = score_together(by_judge) if several else (by_judge[model], {})
-    write_rows((score_row(score, signature, verdicts=verdicts) for score, signature in scored), output)
+    made = (score_row(score, signature, verdicts=verdicts) for score, signature in scored)
+    write_rows(scores_to(made, to) if to else made, output)
     if portion:
         places = [item.number for item, row in zip(items, scored.rows, strict=True) for _ in row]
         portion.record(output, engine.signature.with_(verdicts=verdicts, limit=limit), places, scored.used)

@@ -12,7 +12,7 @@ from cyclopts.validators import Number
 
 from ..errors import StoreError
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, RowsOut, UsageError
+from .options import ERROR, OK, RowsOut, UsageError
 from .talk import counted, table
 
 if TYPE_CHECKING:
@@ -188,9 +188,8 @@ def salvage(
     For example:
       $ synthscore store salvage answers.sqlite.corrupt-20250131T101500-7 -o answers.sqlite
 
-    Takes every good answer of a damaged store, by its checksum, with its question where that can be read, into another
-    store; the damaged file stays. The exit code is 3 where answers did not come back: those of which a trace is left
-    are counted. They are asked again.
+    Takes every answer of a damaged store that can be read and has its checksum, with its question where that can be
+    read, into another store; the damaged file stays. What does not come back is asked again.
 
     Parameters
     ----------
@@ -203,16 +202,8 @@ def salvage(
 
     _require_files("salvage", damaged)
     with Store(file) as opened:
-        found = opened.salvage(damaged)
-    messages.note(f"{opened.path}: {counted(found.n_answers, 'answer')} came back, {found.n_new} of them new in it")
-    if found.n_questions_lost:
-        lost = counted(found.n_questions_lost, "answer")
-        messages.warn(f"{lost} came back without the question, which cannot be read")
-    if found.n_lost:
-        lost = counted(found.n_lost, "answer")
-        messages.warn(f"{lost} did not come back, or more where a page is gone; they are asked again")
-        return INCOMPLETE
-    messages.note("no trace of another answer is left in it")
+        n_new = opened.salvage(damaged)
+        messages.note(f"{opened.path}: {counted(n_new, 'answer')} of {damaged} came back; others are asked again")
     return OK
 
 

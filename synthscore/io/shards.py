@@ -20,7 +20,7 @@ from ..errors import InputError
 from ..signature import Signature, text_hash
 from ..types import IntArray
 from .fields import parse_json, shorten
-from .outputs import Outputs
+from .outputs import sorted_into
 from .write import TABLES, replacing, require_format
 
 _ROWS = 4096  # that are merged at once
@@ -180,14 +180,13 @@ def merge_rows(paths: Sequence[str], out: str) -> int:
         raise InputError(f"cannot merge into {out}, expected .jsonl, .jsonl.gz, .csv or .tsv. Name one", source=out)
     owners = np.repeat(np.arange(len(parts)), [len(part.places) for part in parts])
     owners = owners[np.argsort(np.concatenate([part.places for part in parts]), kind="stable")]
-    with Outputs({"rows": out}) as outputs, ExitStack() as opened:
+    with sorted_into({"rows": out}) as outputs, ExitStack() as opened:
         files = [opened.enter_context(open(part.path, "rb")) for part in parts]
         for part, file in zip(parts, files, strict=True):
             part.require(sum(1 for _ in file))
             file.seek(0)
         for start in range(0, len(owners), _ROWS):
             outputs.write("rows", b"".join(next(files[k]) for k in owners[start : start + _ROWS].tolist()))
-        outputs.finish()
     return len(owners)
 
 

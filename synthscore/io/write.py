@@ -17,6 +17,11 @@ from typing import IO, Any
 
 import numpy as np
 
+try:
+    import fcntl
+except ImportError:  # Windows: nothing keeps a second process from the same file
+    fcntl = None  # type: ignore[assignment]
+
 from ..errors import InputError, require_kind
 from ..types import encodable
 from .fields import is_formula
@@ -96,26 +101,55 @@ def gzipped(file: IO[bytes]) -> gzip.GzipFile:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A file to write that takes its name when it is complete; if writing fails, what was there stays."""
+    """A file to write that takes its name when it is complete; if writing fails, what was there stays. Until then it is
+    FILE.partial; what a killed process left under that name is written over.
+
+    raises : InputError where another process is writing it
+    """
     target = Path(os.path.realpath(path))  # a link stays a link
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists() and not target.is_file():  # a pipe or device: never put a file in its place
         with target.open("wb") as file:
             yield file
         return
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    partial = target.with_name(f"{target.name}.partial")
     try:
-        with temporary.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
+        with _locked(partial) as file:
+            try:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                if os.name == "nt":
+                    file.close()
+                os.replace(partial, target)
+            except BaseException:
+                partial.unlink(missing_ok=True)
+                raise
     except OSError as error:
-        if error.errno is None or error.filename not in (None, str(temporary)):
+        if error.errno is None or error.filename not in (None, str(partial)):
             raise
         raise OSError(error.errno, f"{error.strerror}; what was there is as it was", str(path)) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+
+
+def _locked(partial: Path) -> IO[bytes]:
+    """The file, empty, for this process alone."""
+    while True:
+        file = open(partial, "r+b", opener=lambda path, flags: os.open(path, flags | os.O_CREAT, 0o666))  # noqa: SIM115
+        try:
+            if fcntl is not None:
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise InputError(
+                f"cannot write {partial}: another process is writing it. Wait for it, or name another output",
+                source=str(partial),
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        if partial.exists() and os.path.samestat(os.fstat(file.fileno()), partial.stat()):
+            file.truncate()
+            return file
+        file.close()  # the other process gave the file its name just now
 
 
 def plain(value: Any) -> Any:

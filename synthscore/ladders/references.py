@@ -234,7 +234,8 @@ def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
 
 def _holds_ladders(path: Path) -> bool:
     """False for a folder that is not there, or empty, or that a first save was killed in. raises : ReferencesError"""
-    names = {entry.name for entry in path.iterdir() if entry.name[0] != "."} if path.is_dir() else set()
+    entries = path.iterdir() if path.is_dir() else ()
+    names = {entry.name for entry in entries if entry.name[0] != "." and entry.suffix != ".partial"}
     if (path.exists() and not path.is_dir()) or (names - {MANIFEST} and DATA not in names):
         message = f"cannot save ladders in {path}: it is there, and no references folder. Name a new one"
         raise ReferencesError(message, source=str(path))

@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import sqlite3
+import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,7 +26,6 @@ from ..engine import Question
 from ..errors import StoreError, SynthscoreWarning
 from ..resources import cache_folder
 from .answers import Batch, BatchRows, Stored, batch_rows, crc, intact, to_row, unpack
-from .salvage import Salvaged, Wreck
 
 FORMAT = 2
 MIN_BYTES = 1_000_000  # least bound on a store's size: below it, little more than the last batch would be kept
@@ -193,23 +194,22 @@ class Store:
             found = (source._read(batch.id) for batch in source.batches())
             return sum(self._write([batch]) for batch in found if batch is not None)
 
-    def salvage(self, damaged: str | os.PathLike[str]) -> Salvaged:
-        """Take every good answer, by its checksum, of a damaged store's file, and the questions that can be read.
+    def salvage(self, damaged: str | os.PathLike[str]) -> int:
+        """Take the answers of a damaged store's file that SQLite can read and that have their checksum. How many were
+        new.
 
-        damaged : of format 2, with the -wal beside it, if there is one; it stays as it is
+        damaged : with the -wal beside it, if there is one; it stays as it is
         raises : StoreError where no good answer is in it
         """
         path = Path(damaged)
         if not path.is_file() or path.resolve() == self.path.resolve():
             why = "that is the store itself" if path.is_file() else "there is no such file"
             raise StoreError(f"cannot salvage {path}: {why}. Name the file that was set aside", path=path)
-        wreck = Wreck(path)
-        if not wreck.answers:
-            message = f"cannot salvage {path}: its {path.stat().st_size} bytes hold no answer with a right checksum"
+        n_new = [self._write([batch]) for batch in _readable_batches(path)]
+        if not n_new:
+            message = f"cannot salvage {path}: SQLite reads no answer with a right checksum in it"
             raise StoreError(f"{message}, expected a store of format {FORMAT}. Ask the models again", path=path)
-        n_answers = sum(map(len, wreck.answers.values()))
-        n_new = sum(self._write([batch]) for batch in wreck.rows())
-        return Salvaged(n_answers, n_new, len(wreck.lost), wreck.n_questions_lost)
+        return sum(n_new)
 
     def _read(self, batch: int) -> BatchRows | None:
         """A batch as it is stored, without the answers that do not have their checksum."""
@@ -364,3 +364,34 @@ class Store:
             "to start from nothing"
         )
         return StoreError(message, path=self.path, set_aside=aside)
+
+
+def _readable_batches(path: Path) -> Iterator[BatchRows]:
+    """What can be read of a damaged file, of a copy: SQLite would change it."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "damaged.sqlite"
+        for suffix in ("", "-wal"):
+            if Path(f"{path}{suffix}").exists():
+                shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
+        with closing(sqlite3.connect(copy)) as db:
+            db.text_factory = bytes
+            db.execute("PRAGMA writable_schema=ON")  # so that it opens a file that was cut off
+            query = "SELECT id, kind, engine, created_at FROM batches"
+            query += " WHERE (typeof(kind), typeof(engine), typeof(created_at)) = ('text', 'text', 'integer')"
+            batches = {row[0]: row[1:] for row in _readable(db, query, "id")}
+            for id_, (*names, created_at) in sorted(batches.items()):
+                kind, engine = (name.decode(errors="replace") for name in names)
+                query = f"SELECT place, key, value, checksum FROM answers WHERE batch = {id_}"
+                found = {row[0]: row for row in _readable(db, query, "place") if intact(id_, *row)}
+                rows = [(place, key, value.decode()) for _, (place, key, value, _) in sorted(found.items())]
+                questions = next(_readable(db, f"SELECT questions FROM batches WHERE id = {id_}", "id"), (None,))[0]
+                if rows:
+                    yield BatchRows(kind, engine, created_at, questions, rows)
+
+
+def _readable(db: sqlite3.Connection, query: str, order: str) -> Iterator[tuple[Any, ...]]:
+    """The rows before the first page that SQLite cannot read, and those behind the last."""
+    for direction in ("ASC", "DESC"):
+        with suppress(sqlite3.DatabaseError):
+            yield from db.execute(f"{query} ORDER BY {order} {direction}")
+            return

@@ -22,7 +22,7 @@ from ..engines import open_judge
 from ..errors import InputError, Reasons, SynthscoreWarning
 from ..io.fields import Row, row_number
 from ..io.files import RowBatch, Source, read_batches
-from ..io.outputs import Outputs
+from ..io.outputs import Outputs, sorted_into
 from ..io.shards import Portion, Shard
 from ..io.write import json_line, require_apart, require_format
 from ..judging.asking import Asking
@@ -170,7 +170,7 @@ def filter(
     if shard:
         require_alone(scoring)
     portion = Portion(shard, *paths.values()) if shard else None
-    with Outputs(paths) as outputs:
+    with sorted_into(paths) as outputs:
         scorers = {
             name: RowScorer(
                 references,
@@ -204,7 +204,6 @@ def filter(
             each = iter(decided)
             for batch in group:
                 _sort(batch, list(itertools.islice(each, len(batch.rows))), outputs, found)
-        outputs.finish()
     for name, path in paths.items() if portion else ():
         assert portion is not None
         made_by = next(iter(judges.values())).signature.with_(rule=rule.words, rows=name, apart="unsure" in paths)

@@ -14,6 +14,9 @@ from ..io.scores import read_score
 from ..signature import Signature, text_hash
 from ..types import BoolArray, FloatArray, Score
 
+DRAWN, CHOSEN = "drawn", "chosen"
+"""The column that says how a text came to be labelled, and what stands there where it was chosen by its score."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labelled:
@@ -69,7 +72,8 @@ class Labelled:
         fields : as in read_rows, of the rows that hold the labels
 
         A row without a label, a label without a row, and a row that cannot be read are left out, and counted.
-        raises : InputError where two rows are about one text, the scores are of two signatures, or nothing is left
+        raises : InputError where two rows are about one text, a text was chosen by its score (column `drawn`), the
+            scores are of two signatures, or nothing is left
         """
         errors: list[InputError] = []
         own = fields if labels is None else None
@@ -80,6 +84,10 @@ class Labelled:
         if labels is not None:
             others = good_rows(read_rows(labels, encoding=encoding, fields=fields), errors)
             labels_of = _by_text(others, attribute, "label", errors)
+        if chosen := [row for row in labels_of.values() if row.values.get(DRAWN) == CHOSEN]:
+            seen = f"text {read_names(chosen[0]).id!r}, as {len(chosen)} of {len(labels_of)}, was chosen by its score"
+            remedy = "A certificate is of texts drawn at random: label some of all texts (synthscore export --sample N)"
+            raise row_error(chosen[0], DRAWN, CHOSEN, f"{seen}, expected only texts drawn at random", remedy)
         found_, good, contexts = [], [], set()
         signatures: dict[str, None] = {}
         n_without = n_further = 0

@@ -168,7 +168,7 @@ def test_a_run_that_is_killed_while_it_saves_can_be_repeated(damage, monkeypatch
     def killed(path):
         if Path(path).name == killed_in:
             Path("ladders").mkdir(exist_ok=True)
-            Path("ladders", f".{killed_in}.1.tmp").write_text("half")
+            Path("ladders", f"{killed_in}.partial").write_text("half")
             raise KeyboardInterrupt
         return replacing(path)
 

@@ -8,6 +8,7 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from .pages import Step, blocks, steps
@@ -15,13 +16,16 @@ from .sandbox import RELEASED, link_benchmarks, make_benchmarks
 from .shell import run
 
 NEEDS_RELEASED = re.compile(r"benchmarks/|judges\.sqlite|\.jsonl\.gz")
+TOOL = re.compile(r"^(?:from|import) (trl|inspect_ai|deepeval|mlflow|datatrove|ray)\b", re.MULTILINE)
+"""Tools that blocks of docs/integrations.md need; each is in an environment of its own (make test-integrations)."""
 SHOW_RELEASED = ("benchmarks.md", "evaluation.md", "ranking.md")
 """Pages with numbers of the benchmarks' own files; the others make do with a dozen texts."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """printed : stdout and stderr; None where the step was left out, because it needs the benchmarks' own files"""
+    """printed : stdout and stderr; None where the step was left out, because the benchmarks' own files, or a tool,
+    are not there"""
 
     step: Step
     code: int = 0
@@ -55,6 +59,9 @@ def follow(path: Path, folder: Path) -> Iterator[Done]:
     namespace: dict[str, object] = {}
     for step in steps(page):
         if released and NEEDS_RELEASED.search(step.source) and not RELEASED.is_dir():
+            yield Done(step)
+            continue
+        if (tool := TOOL.search(step.source)) and find_spec(tool[1]) is None:
             yield Done(step)
             continue
         code, printed = _python(step, path, namespace) if step.language == "python" else run(step.source)

@@ -72,7 +72,7 @@ def test_a_page_prints_what_it_says(path, sandbox):
         if done.printed is None:
             left_out.append(str(done.step.line))
     if left_out:
-        pytest.skip(f"{path.name} ran but for lines {', '.join(left_out)}: {RELEASED} is not there")
+        pytest.skip(f"{path.name} ran but for lines {', '.join(left_out)}: {RELEASED}, or a tool, is not there")
 
 
 PAGE = """

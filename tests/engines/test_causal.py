@@ -506,15 +506,21 @@ def test_a_text_stops_before_a_stop_string(engine):
     assert (text.finish_reason, text.n_tokens < whole.n_tokens) == ("stop", True)
 
 
-def test_equal_prompts_are_read_once_and_written_to_as_if_alone(engine, monkeypatch):
+def test_equal_prompts_are_written_to_as_if_alone(engine):
     sampling = Sampling(max_new_tokens=6, temperature=0.7)
     prompts = [PROMPTS[0], PROMPTS[1], PROMPTS[0], PROMPTS[0]]
     alone = [generate(engine, [prompt], sampling, [seed])[0] for seed, prompt in enumerate(prompts)]
-    read = []
-    run = writing._Rows._run
-    monkeypatch.setattr(writing._Rows, "_run", lambda rows, ids: read.append(len(ids)) or run(rows, ids))
     assert generate(engine, prompts, sampling, range(4)) == alone
-    assert read[:2] == [2, 4], "two prompts, then four texts"
+
+
+def test_what_a_model_would_do_when_it_writes_by_itself_is_left_out():
+    model, tokenizer = llama()
+    own = CausalEngine(model, tokenizer, name="llama")
+    plain = generate(own, PROMPTS[:2], Sampling(max_new_tokens=8), [0, 1])
+    habits = {"repetition_penalty": 5.0, "temperature": 0.1, "suppress_tokens": list(range(50)), "do_sample": True}
+    model.generation_config.update(**habits)
+    assert generate(own, PROMPTS[:2], Sampling(max_new_tokens=8), [0, 1]) == plain
+    assert model.generation_config.repetition_penalty == 5.0, "as it was"
 
 
 def test_a_text_is_cut_where_the_context_ends():
@@ -526,8 +532,10 @@ def test_a_text_is_cut_where_the_context_ends():
 
 def test_a_model_that_cannot_be_padded_on_the_left_writes_one_text_at_a_time(monkeypatch):
     engine = CausalEngine(*llama(), name="llama")
-    run = writing._Rows._run  # without its mask
-    monkeypatch.setattr(writing._Rows, "_run", lambda rows, ids: setattr(rows, "_mask", None) or run(rows, ids))
+    inputs = writing._side_by_side
+    monkeypatch.setattr(  # without its mask
+        writing, "_side_by_side", lambda *given: {**inputs(*given), "attention_mask": None}
+    )
     with pytest.warns(SynthscoreWarning, match="one at a time"):
         texts = generate(engine, PROMPTS[:2], Sampling(4, temperature=0), [0, 0])
     for prompt, text in zip(PROMPTS, texts, strict=False):

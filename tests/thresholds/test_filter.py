@@ -23,7 +23,7 @@ from synthscore import engines
 from synthscore.cli.app import main
 from synthscore.errors import InputError, Reasons, StoreError
 from synthscore.io.files import read_batches, read_rows
-from synthscore.io.outputs import Outputs
+from synthscore.io.outputs import sorted_into
 from synthscore.judging.asking import PROTOCOLS, Asking
 from synthscore.judging.tasks import load_task
 from synthscore.ladders.references import References
@@ -328,7 +328,7 @@ def test_a_run_that_fails_before_its_first_batch_leaves_nothing(engine, small, m
 
 def test_two_processes_cannot_write_one_file(engine, capsys):
     write("targets.jsonl", rows(4))
-    with Outputs({"kept": "kept.jsonl"}):
+    with sorted_into({"kept": "kept.jsonl"}):
         assert keep() == 1
         assert "another process is writing it" in capsys.readouterr().err
 

@@ -25,9 +25,9 @@ import torch
 from transformers import AutoModelForSeq2SeqLM
 from transformers.modeling_outputs import BaseModelOutput
 
-from ...engine import Answer, Answers, Progress, Question, Sampling
+from ...engine import Answer, Answers, Generation, Progress, Question, Sampling
 from ...errors import EngineError, SynthscoreWarning
-from ...types import FloatArray, IntArray
+from ...types import IntArray
 from ..labels import (
     MAX_ROWS,
     MOST_LOGITS,
@@ -86,9 +86,8 @@ class Seq2SeqEngine(LocalEngine):
         log P(label) = log sum_form exp( sum_t log p(form_t | prompt, start, prefill, form_<t) )
         """
         questions = Questions(asked, self.prompts, self.name, progress)
-        for answers, group, texts, n_encoded in self._decoded(questions):
-            logits, last = answers.read(_side_by_side(texts)), torch.tensor([len(text) - 1 for text in texts])
-            n_tokens = n_encoded + logits.shape[0] * logits.shape[1]
+        for group, texts, logits, n_tokens in self._decoded(questions):
+            last = torch.tensor([len(text) - 1 for text in texts])
             questions.add(group, log_softmax(logits[torch.arange(len(texts)), last]), n_tokens)
         return questions.answers()
 
@@ -101,29 +100,38 @@ class Seq2SeqEngine(LocalEngine):
         for index, (_, start) in enumerate(parts):
             by_start.setdefault(tuple(start.tolist()), []).append(index)
         for decoder_start, group in by_start.items():
-            limit = min(sampling.max_new_tokens, self.prompts.max_decoder_length - len(decoder_start))
             for batch in self._batches([parts[index][0] for index in group]):
                 rows = [group[index] for index in batch]
-                answers = _Encoded(self, [parts[row][0] for row in rows]).answers(range(len(rows)))
-                logits = answers.read([decoder_start] * len(rows))[:, -1]
-                limits, chosen = [limit] * len(rows), [seeds[row] for row in rows]
-                yield rows, write(answers, logits, limits, sampling, chosen, self._stop_ids, self.prompts.decode)
+                yield (
+                    rows,
+                    self._texts([parts[row][0] for row in rows], decoder_start, sampling, [seeds[i] for i in rows]),
+                )
+
+    def _texts(
+        self, prompts: Sequence[TokenIds], start: Ids, sampling: Sampling, seeds: Sequence[int]
+    ) -> list[Generation | Exception]:
+        limits = [min(sampling.max_new_tokens, self.prompts.max_decoder_length - len(start))] * len(prompts)
+
+        def made(**inputs: Any) -> list[Generation | Exception]:
+            return write(self.model, inputs, limits, sampling, seeds, self._stop_ids, self.prompts.decode)
+
+        inputs = {**_side_by_side(prompts), "decoder_input_ids": torch.tensor([start] * len(prompts))}
+        texts: list[Generation | Exception] = _run(self, made, **inputs)
+        return texts
 
     def _read(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         """Each prompt is encoded once, and its continuations are the decoder's text."""
         readings = Readings(asked, self.prompts, self.name, progress)
-        for answers, group, texts, _ in self._decoded(readings):
-            n_starts = [
-                readings.n_starts[place] - len(readings.sequences[place]) + len(text)
-                for place, text in zip(group, texts, strict=True)
-            ]
-            for place, log_probs in zip(group, answers.chosen(texts, n_starts), strict=True):
-                readings.add(place, log_probs)
+        for group, texts, logits, _ in self._decoded(readings):
+            for row, (place, text) in enumerate(zip(group, texts, strict=True)):
+                n_read = len(readings.sequences[place]) - readings.n_starts[place]
+                first = len(text) - n_read
+                readings.add(place, chosen(logits[row], np.arange(first - 1, len(text) - 1), text[first:]))
         return readings.answers()
 
-    def _decoded(self, asked: Questions | Readings) -> Iterator[tuple[_Answers, list[int], list[IntArray], int]]:
-        """Every sequence once, some side by side: their answers, still empty; which they are; the decoder's part of
-        each; and the tokens that the encoder ran over since the last. Each prompt is encoded once."""
+    def _decoded(self, asked: Questions | Readings) -> Iterator[tuple[list[int], list[IntArray], torch.Tensor, int]]:
+        """Every sequence once, some side by side: which they are; the decoder's part of each; the logits after each of
+        its tokens; and the tokens run over. Each prompt is encoded once."""
         by_text: dict[bytes, list[tuple[int, IntArray]]] = {}  # prompt -> sequences, and the decoder's part of each
         for place, (ids, n_start) in enumerate(zip(asked.sequences, asked.n_starts, strict=True)):
             encoder, _ = self.prompts.split(ids[:n_start])
@@ -131,17 +139,21 @@ class Seq2SeqEngine(LocalEngine):
         prompts = [np.frombuffer(encoder, dtype=np.int32) for encoder in by_text]
         self._warn_of_length(prompts)
         groups = list(by_text.values())
+        vocabulary = self.model.config.get_text_config(decoder=True).vocab_size
         for batch in self._batches(prompts):
             encoded = _Encoded(self, [prompts[index] for index in batch])
-            n_encoded = encoded.n_tokens
+            n_tokens = encoded.n_tokens
             rows = [(row, *one) for row, index in enumerate(batch) for one in groups[index]]
             rows.sort(key=lambda row: len(row[2]))
-            width = max(max(len(prompts[index]) for index in batch), len(rows[-1][2]))
-            n_rows = 1 if self.backend == "single" else max(1, min(MAX_ROWS, self.max_tokens // width))
+            longest = len(rows[-1][2])
+            width = max(max(len(prompts[index]) for index in batch), longest)
+            n_rows = min(MAX_ROWS, self.max_tokens // width, MOST_LOGITS // (vocabulary * longest))
+            n_rows = 1 if self.backend == "single" else max(1, n_rows)
             for start in range(0, len(rows), n_rows):
                 part, places, texts = map(list, zip(*rows[start : start + n_rows], strict=True))
-                yield encoded.answers(part), places, texts, n_encoded
-                n_encoded = 0
+                logits = encoded.read(part, texts)
+                yield places, texts, logits, n_tokens + logits.shape[0] * logits.shape[1]
+                n_tokens = 0
 
     def _batches(self, texts: Sequence[TokenIds]) -> Iterator[list[int]]:
         """Which texts to read side by side: those of similar length, the longest first, because memory fails early."""
@@ -172,8 +184,9 @@ class Seq2SeqEngine(LocalEngine):
         if plain.isnan().any():
             return NOT_NUMBERS
         groups = [texts] if backend == "padded" else [[text] for text in texts]
-        found = [torch.cat(rows) for rows in zip(*(self._both_ways(group, token) for group in groups), strict=True)]
-        return next((problem for each in found if (problem := disagreement(each, plain, self.model.dtype))), "")
+        decoder = np.array([*self.prompts.start, token, token])
+        found = [_Encoded(self, group).read(range(len(group)), [decoder] * len(group))[:, -3:] for group in groups]
+        return disagreement(log_softmax(torch.cat(found)), plain, self.model.dtype)
 
     def _check_texts(self) -> tuple[list[TokenIds], int]:
         """Three texts of different lengths, and a token of ordinary text."""
@@ -189,17 +202,6 @@ class Seq2SeqEngine(LocalEngine):
         logits = _run(self, self.model, input_ids=ids, decoder_input_ids=read, use_cache=False).logits
         return log_softmax(logits[0, len(self.prompts.start) - 1 :])
 
-    @torch.inference_mode()
-    def _both_ways(self, texts: list[TokenIds], token: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """The same as it is judged, all at once, and as it is written; shape (n_texts, 3, vocabulary)."""
-        n, encoded = len(texts), _Encoded(self, texts)
-        once = encoded.answers(range(n)).read([[*self.prompts.start, token, token]] * n)[:, -3:]
-        rows = encoded.answers(range(n))
-        steps = [rows.read([self.prompts.start] * n)[:, -1], rows.step([token] * n), once[:, -1].clone()]
-        rows.keep([n - 1])
-        steps[2][-1] = rows.step([token])[0]
-        return log_softmax(once), log_softmax(torch.stack(steps, dim=1))
-
 
 class _Encoded:
     """What the encoder makes of texts side by side; equal ones are read once.
@@ -210,79 +212,44 @@ class _Encoded:
     def __init__(self, engine: Seq2SeqEngine, texts: Sequence[TokenIds]) -> None:
         self._engine = engine
         different = {text.tobytes(): text for text in texts}
-        width = max(map(len, texts))
-        ids = torch.zeros((len(different), width), dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        for row, text in enumerate(different.values()):
-            ids[row, : len(text)] = torch.from_numpy(text.astype(np.int64))
-            mask[row, : len(text)] = 1
-        self.n_tokens = ids.numel()
-        # Without padding there is nothing to mask, and attention is faster.
-        self._mask = None if mask.all() else mask.to(engine.model.device)
-        self._states = _run(engine, engine.model.get_encoder(), input_ids=ids, attention_mask=self._mask)[0]
+        inputs = _side_by_side(list(different.values()))
+        self.n_tokens = inputs["input_ids"].numel()
+        self._states = _run(engine, engine.model.get_encoder(), **inputs)[0]
+        mask = inputs["attention_mask"]
+        self._mask = None if mask is None else mask.to(self._states.device)
         places = {text: row for row, text in enumerate(different)}
         self._rows = [places[text.tobytes()] for text in texts]
 
-    def answers(self, rows: Sequence[int]) -> _Answers:
-        """Answers to some of the texts, still empty."""
+    def read(self, rows: Sequence[int], texts: Sequence[IntArray]) -> torch.Tensor:
+        """Logits after each token of the decoder's texts, for some of the prompts, shape (n_rows, n_tokens,
+        vocabulary). The shorter ones repeat their last token, where a decoder does not look."""
+        width = max(map(len, texts))
+        grid = np.stack([np.pad(text, (0, width - len(text)), mode="edge") for text in texts])
         places = torch.tensor([self._rows[row] for row in rows], device=self._states.device)
-        return _Answers(self._engine, self._states[places], None if self._mask is None else self._mask[places])
-
-
-class _Answers:
-    """Decoder texts side by side, as far as they are read: all of one length, each with the states of its prompt."""
-
-    def __init__(self, engine: Seq2SeqEngine, states: torch.Tensor, mask: torch.Tensor | None) -> None:
-        self._engine, self._states, self._mask = engine, states, mask
-        self._cache: Any = None
-
-    def read(self, tokens: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Read as many more tokens in each row; logits after each, shape (n_rows, n_tokens, vocabulary)."""
-        output = _run(
+        logits: torch.Tensor = _run(
             self._engine,
             self._engine.model,
-            encoder_outputs=BaseModelOutput(last_hidden_state=self._states),
-            attention_mask=self._mask,
-            decoder_input_ids=torch.tensor(tokens),
-            past_key_values=self._cache,
-            use_cache=True,
-        )
-        self._cache = output.past_key_values
-        logits: torch.Tensor = output.logits
+            encoder_outputs=BaseModelOutput(last_hidden_state=self._states[places]),
+            attention_mask=None if self._mask is None else self._mask[places],
+            decoder_input_ids=torch.from_numpy(grid),
+            use_cache=False,
+        ).logits
         return logits
 
-    def chosen(self, texts: Sequence[IntArray], n_starts: Sequence[int]) -> list[FloatArray]:
-        """Log-probabilities of the tokens of each row's text from n_start on; some columns at a time, for memory."""
-        grid = _side_by_side([ids[:-1] for ids in texts])
-        width = len(grid[0])
-        vocabulary = self._engine.model.config.get_text_config(decoder=True).vocab_size
-        n_columns = max(1, MOST_LOGITS // (vocabulary * len(texts)))
-        found: list[list[FloatArray]] = [[] for _ in texts]
-        for first in range(0, width, n_columns):
-            logits = self.read([row[first : first + n_columns] for row in grid])
-            for row, (ids, n_start) in enumerate(zip(texts, n_starts, strict=True)):
-                places = np.arange(max(first, n_start - 1), min(first + n_columns, len(ids) - 1))
-                if len(places):
-                    found[row].append(chosen(logits[row], places - first, ids[places + 1]))
-        return [np.concatenate(pieces) for pieces in found]
 
-    def step(self, tokens: Sequence[int]) -> torch.Tensor:
-        """Logits of the token after these, shape (n_rows, vocabulary)."""
-        return self.read([[token] for token in tokens])[:, -1]
-
-    def keep(self, rows: list[int]) -> None:
-        """Go on with these rows only."""
-        places = torch.tensor(rows, device=self._states.device)
-        self._states = self._states[places]
-        self._mask = None if self._mask is None else self._mask[places]
-        self._cache.batch_select_indices(places)
+def _side_by_side(texts: Sequence[TokenIds]) -> dict[str, Any]:
+    """Padded on the right, with a mask; without padding there is nothing to mask, and attention is faster."""
+    width = max(map(len, texts))
+    ids = np.stack([np.pad(text, (0, width - len(text))) for text in texts]).astype(np.int64)
+    mask = torch.arange(width) < torch.tensor([[len(text)] for text in texts])
+    return {"input_ids": torch.from_numpy(ids), "attention_mask": None if mask.all() else mask.long()}
 
 
 @torch.inference_mode()
 def _run(engine: Seq2SeqEngine, module: Any, **arguments: Any) -> Any:
     """A forward, with token ids on the model's device. raises : EngineError, when memory does not suffice"""
     device = engine.model.device
-    arguments |= {name: ids.to(device) for name, ids in arguments.items() if name.endswith("input_ids")}
+    arguments = {name: each.to(device) if torch.is_tensor(each) else each for name, each in arguments.items()}
     try:
         return module(**arguments)
     except torch.cuda.OutOfMemoryError as error:
@@ -290,12 +257,6 @@ def _run(engine: Seq2SeqEngine, module: Any, **arguments: Any) -> Any:
             f"{engine.name}: out of memory with up to {engine.max_tokens} tokens of prompts side by side. "
             "Take a smaller max_tokens, dtype bfloat16, or a smaller model"
         ) from error
-
-
-def _side_by_side(texts: Sequence[IntArray]) -> list[list[int]]:
-    """The shorter ones repeat their last token, where a decoder does not look."""
-    width = max(map(len, texts))
-    return [np.pad(text, (0, width - len(text)), mode="edge").tolist() for text in texts]
 
 
 _CHECK_TEXT = """

@@ -41,8 +41,7 @@ class Retry:
     tries : of one request. first_wait, longest_wait : before the second try, then twice as long each time, times a
         random number from 0.5 to 1; a server's Retry-After counts as well, up to the longest
     aside_after, aside_for : failures in a row that set a server aside, and for how long (twice as long each time)
-    health_checks : that fail in a row before a server is given up. asides : times that it is set aside, with no answer
-        in between, before it is given up, though its health is good
+    asides : times that it is set aside, with no answer in between, before it is given up
     """
 
     tries: int = 6
@@ -50,7 +49,6 @@ class Retry:
     longest_wait: float = 60.0
     aside_after: int = 5
     aside_for: float = 5.0
-    health_checks: int = 4
     asides: int = 4
 
     def wait(self, n_failed: int, retry_after: float | None) -> float:
@@ -66,7 +64,6 @@ class _Member:
         self.room = threading.Semaphore(1 if server.one_by_one else in_flight)
         self.failures = 0  # in a row
         self.asides = 0  # since it last answered
-        self.checks = 0  # of its health, failed in a row
         self.aside_until = 0.0  # of time.monotonic(); 0: it is well
         self.gone = ""  # why it was given up
 
@@ -78,10 +75,13 @@ class _Member:
             elif error.retryable and error.status != 429:  # busy is not ill
                 self.failures += 1
                 if self.failures >= retry.aside_after and not self.aside_until:
-                    self.asides += 1
-                    self.aside_until = time.monotonic() + retry.aside_for * 2 ** (self.asides - 1)
-                    if self.asides > retry.asides:
-                        self.gone = f"{error} (and so each time, though it was set aside {retry.asides} times)"
+                    self._set_aside(error, retry)
+
+    def _set_aside(self, error: ServerError, retry: Retry) -> None:
+        self.asides += 1
+        self.aside_until = time.monotonic() + retry.aside_for * 2 ** (self.asides - 1)
+        if error.fatal or self.asides > retry.asides:
+            self.gone = f"{error} (it was set aside {self.asides - 1} times)"
 
     def check(self, retry: Retry) -> None:
         """Ask one that was set aside for its health, if it is time. The others meanwhile go on without it."""
@@ -92,13 +92,9 @@ class _Member:
         try:
             self.server.check()
         except ServerError as error:
-            self.checks += 1
-            self.aside_until = time.monotonic() + retry.aside_for * 2**self.checks
-            if error.fatal or self.checks >= retry.health_checks:
-                self.gone = str(error)
+            self._set_aside(error, retry)
         else:
-            self.failures = self.checks = 0
-            self.aside_until = 0.0
+            self.failures, self.aside_until = 0, 0.0
 
 
 class ServerPool:

@@ -54,9 +54,7 @@ class CausalEngine(LocalEngine):
     def _written(
         self, prompts: Sequence[TokenIds], sampling: Sampling, seeds: Sequence[int]
     ) -> Iterator[tuple[list[int], Sequence[Answer]]]:
-        for batch in self._writer.batches(prompts, sampling.max_new_tokens):
-            chosen = [prompts[index] for index in batch]
-            yield batch, self._writer.write(chosen, sampling, [seeds[index] for index in batch])
+        return self._writer.written(prompts, sampling, seeds)
 
     def _read(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         """Backend cascade runs over what rows begin with in common once; no other shares."""

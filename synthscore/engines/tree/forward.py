@@ -79,9 +79,7 @@ class Forward:
         backend: str = "auto",
     ) -> None:
         self.model, self.name, self.max_length, self.max_tokens = model, name, max_length, max_tokens
-        arguments = inspect.signature(model.forward).parameters
-        self.keeps_logits = "logits_to_keep" in arguments
-        self.takes_positions = "position_ids" in arguments
+        self._keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
         self._n_layers: int = getattr(model.config.get_text_config(), "num_hidden_layers", 0)
         self._n_same = _n_same_positions(model.config)
         self._warned_of_length = False
@@ -205,7 +203,7 @@ class Forward:
         """Logits at the given places (ascending, all different) of each row, shape (n_rows, n_places, vocabulary)."""
         device = self.model.device
         places = places.to(device)
-        if self.keeps_logits:
+        if self._keeps_logits:
             arguments["logits_to_keep"] = places
         try:
             logits: torch.Tensor = self.model(input_ids=ids.to(device), use_cache=False, **arguments).logits

@@ -1,19 +1,18 @@
-"""Prompts -> texts, by a causal model of transformers, many side by side, each drawn with its own seed.
-
-Equal prompts are read once; then each text goes on by itself from its own keys and values.
-"""
+"""Prompts -> texts, by transformers' own generation, many side by side, each drawn with its own seed."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
+from transformers import GenerationConfig
 
 from ...engine import Generation, Sampling
 from ...errors import EngineError, SynthscoreWarning
+from ...types import BoolArray
 from ..labels import MAX_ROWS, NOT_NUMBERS, TokenIds, disagreement
 from .forward import Forward
 
@@ -29,46 +28,49 @@ class Writer:
         self._forward, self._stop_ids, self._decode = forward, stop_ids, decode
         self._n_rows = 0  # texts side by side: found out when first asked
 
-    def batches(self, prompts: Sequence[TokenIds], max_new_tokens: int) -> list[list[int]]:
+    def written(
+        self, prompts: Sequence[TokenIds], sampling: Sampling, seeds: Sequence[int]
+    ) -> Iterator[tuple[list[int], list[Generation | Exception]]]:
+        """Every prompt once, some side by side: which they are, and their texts."""
+        model, max_length = self._forward.model, self._forward.max_length
+        for batch in self._batches(prompts, sampling.max_new_tokens):
+            beside = [prompts[index] for index in batch]
+            limits = [min(sampling.max_new_tokens, max_length - len(ids)) for ids in beside]
+            chosen, inputs = [seeds[index] for index in batch], _side_by_side(beside, model.device)
+            yield batch, write(model, inputs, limits, sampling, chosen, self._stop_ids, self._decode)
+
+    def _batches(self, prompts: Sequence[TokenIds], max_new_tokens: int) -> list[list[int]]:
         """Which prompts to write to side by side: those that begin alike, within the budget of memory."""
         if not self._n_rows and prompts:
             self._check()
         order = sorted(range(len(prompts)), key=lambda row: prompts[row].astype(">i4").tobytes())
         batches: list[list[int]] = []
         for row in order:
-            longest = max(len(prompts[other]) for other in ([*batches[-1], row] if batches else [row]))
-            n_rows = 4 * self._forward.max_tokens // (longest + max_new_tokens)
-            if batches and len(batches[-1]) < min(self._n_rows, n_rows):
+            n_tokens = max_new_tokens + max(
+                len(prompts[other]) for other in ([*batches[-1], row] if batches else [row])
+            )
+            n_rows = min(self._n_rows, 4 * self._forward.max_tokens // n_tokens)
+            if n_tokens > self._forward.max_length:
+                n_rows = 1  # beside others, a finished text would run past the end of the context
+            if batches and len(batches[-1]) < n_rows:
                 batches[-1].append(row)
             else:
                 batches.append([row])
         return sorted(batches, key=lambda rows: -max(len(prompts[row]) for row in rows))  # memory fails early
 
-    @torch.inference_mode()
-    def write(
-        self, prompts: Sequence[TokenIds], sampling: Sampling, seeds: Sequence[int]
-    ) -> list[Generation | Exception]:
-        """One text a prompt, all side by side; see `write`."""
-        limits = [min(sampling.max_new_tokens, self._forward.max_length - len(ids)) for ids in prompts]
-        rows = _Rows(self._forward, prompts)
-        return write(rows, rows.start(), limits, sampling, seeds, self._stop_ids, self._decode)
-
-    @torch.inference_mode()
     def _check(self) -> None:
         """Find out how texts may be written: one at a time, if padding on the left or the cache changes the numbers."""
         forward = self._forward
         prompts = forward.check_sequences[::2]
         token = int(prompts[0][0])
-        longer = [np.append(prompt, np.int32(token)) for prompt in prompts[1:]]
+        longer = [np.append(prompt, np.int32(token)) for prompt in prompts]
         plain = forward.table([*prompts, *longer], "exact")
 
         def problem() -> str:
             try:
-                rows = _Rows(forward, prompts)
-                steps = [rows.start()]
-                rows.keep([1, 2])
-                steps.append(rows.step([token] * 2))
-                return disagreement(torch.cat(steps).float().log_softmax(-1), plain, forward.model.dtype)
+                inputs = _side_by_side(prompts, forward.model.device)
+                logits = _generated(forward.model, inputs, 2, lambda ids, scores: [token] * len(ids)).logits
+                return disagreement(torch.cat(logits).log_softmax(-1), plain, forward.model.dtype)
             except Exception as error:
                 return f"its forward fails on them ({type(error).__name__}: {str(error)[:200]})"
 
@@ -85,21 +87,9 @@ class Writer:
             )
 
 
-class Rows(Protocol):
-    """Texts side by side, as far as they are written."""
-
-    def keep(self, rows: list[int]) -> None:
-        """Go on with these rows only."""
-        ...
-
-    def step(self, tokens: Sequence[int]) -> torch.Tensor:
-        """Logits of the token after these, shape (n_rows, vocabulary)."""
-        ...
-
-
 def write(
-    rows: Rows,
-    logits: torch.Tensor,
+    model: Any,
+    inputs: Mapping[str, Any],
     limits: Sequence[int],
     sampling: Sampling,
     seeds: Sequence[int],
@@ -108,9 +98,12 @@ def write(
 ) -> list[Generation | Exception]:
     """One text a row. One uniform number a token decides: rows do not depend on each other beyond rounding.
 
-    logits : of the first token of each text, shape (n_rows, vocabulary)
+    inputs : of the model's `generate`
     limits : tokens that each may have
     """
+    generators = [torch.Generator().manual_seed(seed % 2**63) for seed in seeds]
+    written: list[list[int]] = [[] for _ in seeds]
+    results: dict[int, Generation | Exception] = {}
 
     def ended(tokens: list[int], limit: int) -> Generation | None:
         """The text, if it ends here: at a token that ends it, at a stop string, or cut at its limit."""
@@ -123,88 +116,69 @@ def write(
                 return Generation(text[: min(places)], "stop", len(tokens))
         return Generation(decode(tokens), "length", len(tokens)) if len(tokens) == limit else None
 
-    generators = [torch.Generator().manual_seed(seed % 2**63) for seed in seeds]
-    written: list[list[int]] = [[] for _ in seeds]
-    results: dict[int, Generation | Exception] = {}
-    open_rows = list(range(len(seeds)))
-    while True:
-        uniform = torch.stack([torch.rand((), generator=generators[row], dtype=torch.float64) for row in open_rows])
+    def choose(ids: torch.Tensor, logits: torch.Tensor) -> list[int]:
+        uniform = torch.stack([torch.rand((), generator=generator, dtype=torch.float64) for generator in generators])
         numbers = (~logits.isnan().any(dim=-1)).tolist()
         tokens = draw(logits.nan_to_num().float(), sampling, uniform)
-        for row, token, is_number in zip(open_rows, tokens, numbers, strict=True):
+        for row, (token, is_number) in enumerate(zip(tokens, numbers, strict=True)):
             written[row].append(token)
-            result = ended(written[row], limits[row]) if is_number else EngineError(NOT_NUMBERS)
-            if result:
-                results[row] = result
-        if len(results) == len(seeds):
-            return [results[row] for row in range(len(seeds))]
-        still_open = [place for place, row in enumerate(open_rows) if row not in results]
-        if len(still_open) < len(open_rows):  # a finished row would run past the end of the context
-            rows.keep(still_open)
-        logits = rows.step([tokens[place] for place in still_open])
-        open_rows = [open_rows[place] for place in still_open]
+            if row not in results:
+                result = ended(written[row], limits[row]) if is_number else EngineError(NOT_NUMBERS)
+                if result:
+                    results[row] = result
+        return tokens
+
+    _generated(model, inputs, max(limits), choose, lambda: np.array([row in results for row in range(len(seeds))]))
+    return [results[row] for row in range(len(seeds))]
 
 
-class _Rows:
-    """Next-token logits of prompts side by side, one token at a time, with the model's own cache.
+def _side_by_side(prompts: Sequence[TokenIds], device: Any) -> dict[str, torch.Tensor]:
+    """Padded on the left; a single prompt is left as it is, for any model."""
+    width = max(map(len, prompts))
+    padded = np.stack([np.pad(prompt, (width - len(prompt), 0)) for prompt in prompts]).astype(np.int64)
+    inputs = {"input_ids": torch.from_numpy(padded).to(device)}
+    if len(prompts) > 1:
+        lengths = torch.tensor([len(prompt) for prompt in prompts])
+        inputs["attention_mask"] = (torch.arange(width) >= width - lengths[:, None]).long().to(device)
+    return inputs
 
-    Prompts are padded on the left with positions to match; a single one is left as it is, for any model.
+
+@torch.inference_mode()
+def _generated(
+    model: Any,
+    inputs: Mapping[str, Any],
+    n_tokens: int,
+    choose: Callable[[torch.Tensor, torch.Tensor], list[int]],
+    ended: Callable[[], BoolArray] | None = None,
+) -> Any:
+    """What transformers' generate gives, with its `logits` before each token.
+
+    choose : ids so far, logits -> the next token of each row. ended : which rows are; None: only after n_tokens
     """
 
-    def __init__(self, forward: Forward, prompts: Sequence[TokenIds]) -> None:
-        self._forward, self._device = forward, forward.model.device
-        width = max(map(len, prompts))
-        different = {prompt.tobytes(): prompt for prompt in prompts}
-        places = {key: place for place, key in enumerate(different)}
-        self._places = [places[prompt.tobytes()] for prompt in prompts]  # of each text's prompt among the different
-        prompts = list(different.values())
-        padded = np.stack([np.pad(prompt, (width - len(prompt), 0)) for prompt in prompts])
-        self._ids = torch.from_numpy(padded.astype(np.int64)).to(self._device)
-        self._arguments: dict[str, Any] = {"logits_to_keep": 1} if forward.keeps_logits else {}
-        self._mask: torch.Tensor | None = None
-        self._cache: Any = None
-        if len(prompts) > 1:
-            lengths = torch.tensor([len(prompt) for prompt in prompts], device=self._device)
-            self._mask = (torch.arange(width, device=self._device) >= width - lengths[:, None]).long()
+    def only_chosen(ids: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+        tokens = torch.tensor(choose(ids, logits), device=logits.device)
+        return torch.full_like(logits, -torch.inf).scatter_(1, tokens[:, None], 0.0)
 
-    def start(self) -> torch.Tensor:
-        """Logits of the first token of each text, shape (n_prompts, vocabulary)."""
-        logits = self._run(self._ids)
-        if len(self._places) > len(self._ids):
-            logits = logits[torch.tensor(self._places, device=logits.device)]
-            self.keep(self._places)
-        return logits
+    def stops(ids: torch.Tensor, scores: object, **_: object) -> torch.Tensor:
+        return torch.from_numpy(ended() if ended else np.zeros(len(ids), dtype=bool)).to(ids.device)
 
-    def step(self, tokens: Sequence[int]) -> torch.Tensor:
-        """Logits of the token after these."""
-        new = torch.tensor(tokens, device=self._device)[:, None]
-        self._ids = torch.cat([self._ids, new], dim=1)
-        if self._mask is not None:
-            self._mask = torch.cat([self._mask, torch.ones_like(new)], dim=1)
-        return self._run(self._ids if self._cache is None else new)
-
-    def keep(self, rows: list[int]) -> None:
-        """Go on with these rows only."""
-        places = torch.tensor(rows, device=self._device)
-        self._ids = self._ids[places]
-        if self._mask is not None:
-            self._mask = self._mask[places]
-        if self._cache is not None:
-            self._cache.batch_select_indices(places)
-
-    def _run(self, ids: torch.Tensor) -> torch.Tensor:
-        arguments = dict(self._arguments)
-        if self._mask is not None:
-            arguments["attention_mask"] = self._mask
-            if self._forward.takes_positions:
-                positions = (self._mask.cumsum(dim=1) - 1).clamp(min=0)
-                arguments["position_ids"] = positions[:, -ids.shape[1] :]
-        if self._cache is not None:
-            arguments["past_key_values"] = self._cache
-        output = self._forward.model(input_ids=ids, use_cache=True, **arguments)
-        self._cache = getattr(output, "past_key_values", None)  # None: a model without, which reads all of it again
-        logits: torch.Tensor = output.logits[:, -1]
-        return logits
+    # Nothing of the model's own: penalties, forced tokens, samplers.
+    start = inputs["decoder_input_ids"][0, 0].item() if "decoder_input_ids" in inputs else None
+    how = GenerationConfig(
+        max_new_tokens=n_tokens,
+        do_sample=False,
+        decoder_start_token_id=start,
+        return_dict_in_generate=True,
+        output_logits=ended is None,
+    )
+    own, model.generation_config = model.generation_config, GenerationConfig()
+    try:
+        return model.generate(
+            **inputs, generation_config=how, logits_processor=[only_chosen], stopping_criteria=[stops]
+        )
+    finally:
+        model.generation_config = own
 
 
 def draw(logits: torch.Tensor, sampling: Sampling, uniform: torch.Tensor) -> list[int]:

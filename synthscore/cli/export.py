@@ -1,0 +1,65 @@
+"""`synthscore export`: texts -> tasks for people, in the form that a tool for labels imports."""
+
+from __future__ import annotations
+
+import json
+
+from ..integrations import Labels
+from .messages import Messages
+from .options import OK, Input, Output, RowsIn, Seed
+from .talk import counted
+
+
+def export(
+    texts: RowsIn,
+    /,
+    *,
+    to: Labels,
+    output: Output = "-",
+    sample: int | None = None,
+    seed: Seed = 0,
+    references: str | None = None,
+    input: Input = Input(),
+    messages: Messages = Messages(),
+) -> int:
+    """Texts -> tasks for people to rate.
+
+    For example:
+      $ synthscore export targets.jsonl --to label-studio --sample 300 -o tasks.json
+      $ synthscore export unsure.jsonl --to argilla --references ladders/ -o records.json
+
+    Writes a JSON array that Label Studio, or Argilla, imports: the text, and its context where the rows or
+    the ladders have it; no score, which would lead whoever rates. Their ratings come back with
+    `synthscore calibrate scores.jsonl --labels export.json --labels-from label-studio --good-from 4`.
+
+    A certificate needs texts drawn at random from all: --sample N. Texts that `filter` did not keep are
+    chosen, not drawn, which each task says, and calibrate refuses them.
+
+    Parameters
+    ----------
+    to
+        whose form
+    output
+        a .json file, or - for stdout
+    sample
+        so many texts, drawn at random (default: all)
+    references
+        folder or hub id of the ladders, which hold the contexts' texts
+    """
+    from ..integrations.formats import tasks
+    from ..io.files import read_rows
+    from ..io.write import plain, replacing, write_stdout
+    from ..ladders.references import References
+
+    ladders = References.load(references) if references else ()
+    contexts = {ladder.context_id: ladder.context.text for ladder in ladders if ladder.context}
+    rows = list(read_rows(texts, encoding=input.encoding, fields=input.fields))
+    made = tasks(rows, to, sample, seed, contexts)
+    data = json.dumps(plain(made), ensure_ascii=False, indent=1).encode() + b"\n"
+    if output == "-":
+        write_stdout(data)
+    else:
+        with replacing(output) as file:
+            file.write(data)
+    messages.note(f"{counted(len(made), 'text')} of {len(rows)}")
+    return OK
