@@ -70,7 +70,14 @@ def test_a_scale_whose_judge_cannot_be_is_refused_before_anything_is_made_of_it(
 
 
 @pytest.mark.parametrize(
-    "change", [{"mean": [1.0, 2.0]}, {"mean": [1.0, None, 3.0]}, {"cov": [[0.0] * 3] * 3}, {"ladder": "\ud800"}]
+    "change",
+    [
+        {"mean": [1.0, 2.0]},
+        {"mean": [1.0, None, 3.0]},
+        {"cov": [[0.0] * 3] * 3},
+        {"ladder": "\ud800"},
+        {"sharpness": [1]},
+    ],
 )
 def test_a_scale_whose_ladders_cannot_be_is_refused(change, tmp_path):
     ladder = {"mean": [1.0, 2.0, 3.0], "cov": [[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0]], "ladder": "", "sharpness": 0.0}

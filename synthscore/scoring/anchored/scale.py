@@ -244,8 +244,9 @@ def _scale(values: Mapping[str, object]) -> Scale:
     judge = JudgeModel.of(of["judge"])  # type: ignore[arg-type]
     for name, each in ladders.items():
         np.linalg.cholesky(each.cov)  # raises
-        if each.mean.shape != (judge.n_rungs,) or len(each.cov) != judge.n_rungs or not abs(each.mean).max() < 1e9:
-            raise ValueError(f"the ladder {name!r} is at {each.mean}, expected {judge.n_rungs} positions")
+        fits = each.mean.shape == (judge.n_rungs,) and len(each.cov) == judge.n_rungs
+        if not fits or not max(abs(each.mean).max(), abs(each.sharpness), abs(each.sharpness_sd)) < 1e9:
+            raise ValueError(f"the ladder {name!r} is {each}, expected {judge.n_rungs} positions, and numbers")
     seen = Seen.of(of.get("seen", {}))  # type: ignore[arg-type]
     return Scale(judge, ladders, str(of["task"]), str(of["attribute"]), Signature.parse(str(of["signature"])), seen)
 
