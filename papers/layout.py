@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from synthscore.errors import InputError
-from synthscore.evaluation.agreement import ALIASES
 from synthscore.io.write import plain
 
 from .published import Column, Published, Row
 
 WIDTH = 120
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-PAPERS = {"ds": "DS", "ca": "CA", "poe": "PoE"}  # as they are called where levels are
+LEVELS = {
+    "ds": {"per_context": "sample-level", "pooled": "summary-level", "system": "system-level"},
+    **{name: {"per_context": "summary-level, context-level", "system": "system-level"} for name in ("ca", "poe")},
+}
+"""Paper -> level -> what the paper calls it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +108,9 @@ class Table:
     def legend(self) -> str:
         how = []
         if "statistic" in self.of.asks:
-            paper = PAPERS[self.of.id.rstrip("0123456789")]
+            theirs = LEVELS[self.of.id.rstrip("0123456789")]
             levels = dict.fromkeys(column.ask.get("level", self.of.asks["level"]) for column in self.of.columns)
-            names = [
-                f"{level} (there: {ALIASES[level][paper]})" if paper in ALIASES[level] else level for level in levels
-            ]
+            names = [f"{level} (there: {theirs[level]})" if level in theirs else level for level in levels]
             how.append(f"{self.of.asks['statistic'].capitalize()}, {' and '.join(names)}")
         unit = " x 100" if self.of.unit == 100 else ""
         return "; ".join([*how, f"measured [95 % interval over contexts] (published){unit}; * outside of the interval"])

@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 
-from ..evaluation.agreement import ALIASES, Agreement
+from ..evaluation.agreement import Agreement
 from ..evaluation.intervals import LEAST_CONTEXTS
 from ..evaluation.result import Evaluation
 from ..signature import Signature
@@ -48,12 +48,7 @@ def _lines(e: Evaluation, levels: Sequence[str], statistics: Sequence[str]) -> I
 
 
 def _heading(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
-    names: dict[str, list[str]] = {}
-    for paper, name in ALIASES[level].items():  # type: ignore[index]
-        names.setdefault(name, []).append(paper)
     yield f"{statistic.capitalize()}, {level}: {_LEVELS[level]}"
-    if names:
-        yield "  called " + "; ".join(f"{name} in {', '.join(papers)}" for name, papers in names.items())
     yield f"  [95 % interval over {_contexts(e)}]"
 
 

@@ -91,6 +91,7 @@ def score(
         with --adaptive --min-score: until P(score >= X) is at least 1 - this, or at most this
     """
     from ..integrations.formats import read_form, scores_to
+    from ..io.fields import row_number
     from ..io.scores import score_row
     from ..io.write import write_rows
     from ..ladders.references import References
@@ -141,7 +142,7 @@ def score(
     made = (score_row(score, signature, verdicts=verdicts) for score, signature in scored)
     write_rows(scores_to(made, to) if to else made, output)
     if portion:
-        places = [item.number for item, row in zip(items, scored.rows, strict=True) for _ in row]
+        places = [row_number(item.row) for item, row in zip(items, scored.rows, strict=True) for _ in row]
         portion.record(output, engine.signature.with_(verdicts=verdicts, limit=limit), places, scored.used)
     if warning := leaning(score for score, _ in scored):
         messages.warn(warning)

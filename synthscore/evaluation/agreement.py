@@ -1,7 +1,7 @@
 """Scores + human ratings -> how far they agree: inside contexts, over all texts, or over systems.
 
 `per_context`: a correlation inside each context, and the plain mean of these. `pooled`: one correlation over all texts.
-`system`: one correlation over the means of systems. Papers use the same names for different levels: see ALIASES.
+`system`: one correlation over the means of systems. What papers call them: docs/evaluation.md.
 """
 
 from __future__ import annotations
@@ -16,23 +16,11 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..types import BoolArray, FloatArray, IntArray
-from .correlation import STATISTICS, Correlations, Statistic, means
+from .correlation import STATISTICS, Statistic, means, of_rows
 from .intervals import index, p_value, spread
 
 Level = Literal["per_context", "pooled", "system"]
 LEVELS: tuple[Level, ...] = ("per_context", "pooled", "system")
-
-ALIASES: Mapping[Level, Mapping[str, str]] = {
-    "per_context": {
-        "DS": "sample-level",
-        "CA": "summary-level, context-level",
-        "PoE": "summary-level, context-level",
-        "UniEval": "summary level",
-    },
-    "pooled": {"DS": "summary-level", "UniEval": "sample level"},
-    "system": {"DS": "system-level", "CA": "system-level", "PoE": "system-level", "UniEval": "system level"},
-}
-"""Level -> paper -> what the paper calls it. "sample" and "summary" are swapped between DS and UniEval."""
 
 LEAST_SYSTEMS = 3  # two points correlate with 1 or -1, whatever they are
 
@@ -205,25 +193,27 @@ def check_lengths(columns: Mapping[str, Sequence[str] | FloatArray]) -> None:
         raise InputError(f"{seen}: expected as many of each, one a text. Give each text one of each")
 
 
-def _settled(found: Correlations, of_equal_ratings: float) -> FloatArray:
-    """The correlations; NaN is left out."""
-    r = np.where(found.constant_x, 0.0, found.r)
-    return np.where(found.constant_y, of_equal_ratings, r)
+def _settled(
+    x: FloatArray, y: FloatArray, statistic: Statistic, of_equal_ratings: float
+) -> tuple[FloatArray, BoolArray]:
+    """The correlation of each row of x with that of y, NaN is left out; and whether a side is constant."""
+    constant_x, constant_y = np.ptp(x, axis=1) == 0, np.ptp(y, axis=1) == 0
+    r = np.where(constant_x, 0.0, of_rows(x, y, statistic))
+    return np.where(constant_y, of_equal_ratings, r), constant_x | constant_y
 
 
 def _inside(points: Points, level: Level, statistic: Statistic, of_equal_ratings: float) -> Measured:
     sizes = np.bincount(points.context, minlength=points.n_contexts)
-    found = Correlations.unknown(len(sizes))
+    r, constant = np.full(len(sizes), np.nan), np.zeros(len(sizes), dtype=bool)
     for contexts, rows in _by_size(points.context, sizes):
-        found.put(contexts, points.x[rows], points.y[rows], statistic)
-    r = _settled(found, of_equal_ratings)
+        r[contexts], constant[contexts] = _settled(points.x[rows], points.y[rows], statistic, of_equal_ratings)
     used = ~np.isnan(r)
     values, n_used = r[used], int(used.sum())
     agreement = Agreement(
         value=float(values.mean()) if n_used else np.nan,
         n_contexts=n_used,
         n_skipped=len(sizes) - n_used,
-        n_constant=int((used & (found.constant_x | found.constant_y)).sum()),
+        n_constant=int((used & constant).sum()),
         n=int(sizes[used].sum()),
         note=""
         if n_used
@@ -267,9 +257,8 @@ def _over(points: Points, level: Level, statistic: Statistic, of_equal_ratings: 
             one, other = means(sums, np.stack([texts, texts]))[:, texts > 0]
         if len(one) < least:
             return np.nan, False
-        found = Correlations.unknown(1)
-        found.put(np.array([0]), one[None], other[None], statistic)
-        return float(_settled(found, of_equal_ratings)[0]), bool(found.constant_x[0] or found.constant_y[0])
+        r, constant = _settled(one[None], other[None], statistic, of_equal_ratings)
+        return float(r[0]), bool(constant[0])
 
     def without() -> FloatArray:
         values = np.full(n_contexts, np.nan)

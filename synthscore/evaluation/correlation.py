@@ -4,12 +4,12 @@ Knows nothing of levels: what is undefined, because one side is constant, is NaN
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ..types import BoolArray, FloatArray, IntArray
+from ..types import FloatArray
 
 Statistic = Literal["spearman", "pearson", "kendall"]
 STATISTICS: tuple[Statistic, ...] = ("spearman", "pearson", "kendall")
@@ -29,23 +29,6 @@ def correlation(values: npt.ArrayLike, human: npt.ArrayLike, statistic: Statisti
     return float(of_rows(x, y, statistic)[0])
 
 
-class Correlations(NamedTuple):
-    """Of n pairs of columns, shape (n,): r, NaN where a side is constant, and which side is."""
-
-    r: FloatArray
-    constant_x: BoolArray
-    constant_y: BoolArray
-
-    @classmethod
-    def unknown(cls, n: int) -> Correlations:
-        return cls(np.full(n, np.nan), np.zeros(n, dtype=bool), np.zeros(n, dtype=bool))
-
-    def put(self, indices: IntArray, x: FloatArray, y: FloatArray, statistic: Statistic) -> None:
-        """Fills in what the rows of x and y correlate with, at these indices."""
-        self.r[indices] = of_rows(x, y, statistic)
-        self.constant_x[indices], self.constant_y[indices] = np.ptp(x, axis=1) == 0, np.ptp(y, axis=1) == 0
-
-
 def of_rows(x: FloatArray, y: FloatArray, statistic: Statistic) -> FloatArray:
     """Correlation of each row of x with the same row of y: shape (n_rows, n) twice -> (n_rows,); NaN where n is 0."""
     if not x.shape[1]:
@@ -59,7 +42,8 @@ def of_rows(x: FloatArray, y: FloatArray, statistic: Statistic) -> FloatArray:
     x, y = _centred(x), _centred(y)
     with np.errstate(invalid="ignore"):
         r = (x * y).sum(axis=1) / np.sqrt((x * x).sum(axis=1) * (y * y).sum(axis=1))
-    return _rounding_off(r)
+    within: FloatArray = np.clip(r, -1.0, 1.0)  # rounding alone leads out of it
+    return within
 
 
 def _centred(rows: FloatArray) -> FloatArray:
@@ -68,11 +52,6 @@ def _centred(rows: FloatArray) -> FloatArray:
     scaled = np.divide(rows, size, out=np.zeros_like(rows), where=size > 0)
     centred: FloatArray = scaled - scaled.mean(axis=1, keepdims=True)
     return centred
-
-
-def _rounding_off(r: FloatArray) -> FloatArray:
-    """Rounding alone leads out of [-1, 1]."""
-    return np.clip(r, -1.0, 1.0)
 
 
 def _tau_b(x: FloatArray, y: FloatArray) -> FloatArray:
@@ -90,7 +69,7 @@ def _tau_b(x: FloatArray, y: FloatArray) -> FloatArray:
             np.einsum("rij,rij->r", *two) for two in ((above, rated_above), (above, above), (rated_above, rated_above))
         )
         with np.errstate(invalid="ignore"):
-            r[rows] = _rounding_off(both / np.sqrt(one * other))
+            r[rows] = np.clip(both / np.sqrt(one * other), -1.0, 1.0)
     return r
 
 

@@ -75,7 +75,7 @@ class Portion:
     def takes(self, context_id: str) -> bool:
         """Whether it is for this shard. Called for each row of the input once, in order."""
         self.n_rows += 1
-        self._seen.update(text_hash(context_id).encode())
+        self._seen.update(f"{context_id}\0".encode())
         return self.shard.owns(context_id)
 
     def record(

@@ -16,8 +16,6 @@ from ..errors import InputError
 from ..types import BoolArray, FloatArray, IntArray
 
 _TIE = 1e-9  # gains that differ by less, relatively, are equal: rounding must not choose between them
-_BLOCK = 96  # picks that are applied to the resistances together
-_WIDTH = 4000  # pairs that are kept up to date between two such blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,50 +169,17 @@ def _resistance(information: FloatArray) -> FloatArray:
 
 def _most_informative(resistance: FloatArray, spare: BoolArray, n_picks: int) -> IntArray:
     """The pairs i < j that greedily maximise prod (1 + r_ij), r brought up to date after each; shape (n_picks, 2) or,
-    where `spare` ran out, fewer.
+    where `spare` ran out, fewer. Ties: the first in row order.
 
     resistance : (n, n) symmetric, brought up to date in place
     spare : (n, n), whether a pair may be picked, only i < j; brought up to date in place
-
-    A pick lowers every gain or leaves it. So only the pairs that were best when last looked at are kept up to date, as
-    long as the best of them is above all the others *then*; and the n x n resistances take many picks as one product
-    of matrices. The picks are those of a search over all pairs (ties: the first in row order).
     """
-    n = len(resistance)
     picks: list[tuple[int, int]] = []
-    pending = np.empty((_BLOCK, n))  # r now = resistance - sum_m (pending[m, k] - pending[m, l])^2
-    while True:
-        m = 0
-        i, j, gain, bound = _best(resistance, spare)
-        if not len(gain):
-            break
-        while m < _BLOCK and len(picks) < n_picks:
-            best = gain.max() * (1 - _TIE)
-            if best < bound or best == -np.inf:  # another pair may be better, or none of these is left
-                break
-            at = int(np.argmax(gain >= best))
-            a, b = i[at], j[at]
-            change = (resistance[b] - resistance[a]) / 2  # A (e_a - e_b), up to a constant that drops out
-            if m:
-                change -= (pending[:m, a] - pending[:m, b]) @ pending[:m]
-            change *= np.sqrt(1 / (1 + gain[at]))
-            pending[m] = change
-            m += 1
-            gain -= (change[i] - change[j]) ** 2
-            spare[a, b], gain[at] = False, -np.inf
-            picks.append((int(a), int(b)))
-        # - (u_k - u_l)^2 = 2 u_k u_l - u_k^2 - u_l^2, summed over picks: one product
-        u, squares, ones = pending[:m], (pending[:m] ** 2).sum(axis=0), np.ones(n)
-        resistance += np.vstack([2 * u, -squares, -ones]).T @ np.vstack([u, ones, squares])
-        if len(picks) == n_picks:
-            break
+    while len(picks) < n_picks and spare.any():
+        gains = np.where(spare, resistance, -np.inf)
+        i, j = divmod(int(np.argmax(gains >= gains.max() * (1 - _TIE))), len(gains))
+        change = (resistance[j] - resistance[i]) / 2  # A (e_i - e_j), up to a constant that drops out
+        resistance -= np.subtract.outer(change, change) ** 2 / (1 + resistance[i, j])
+        spare[i, j] = False
+        picks.append((i, j))
     return np.array(picks, dtype=np.int64).reshape(-1, 2)
-
-
-def _best(gains: FloatArray, spare: BoolArray) -> tuple[IntArray, IntArray, FloatArray, float]:
-    """Pairs that may be picked and gain most, in row order; their gains; and what all other such pairs are below."""
-    flat = np.where(spare, gains, -np.inf).ravel()
-    bound = np.partition(flat, -_WIDTH)[-_WIDTH] if flat.size > _WIDTH else -np.inf
-    bound = min(bound, flat.max() * (1 - _TIE))  # where many are equal, one can still be picked
-    i, j = np.divmod(np.flatnonzero((flat >= bound) & (flat > -np.inf)), np.int64(len(gains)))
-    return i, j, gains[i, j], float(bound)

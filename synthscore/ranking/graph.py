@@ -5,13 +5,14 @@ Knows nothing of probabilities or likelihoods. An edge carries a weight; nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import Literal
 
 import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse import csgraph
+from scipy.sparse.linalg import LinearOperator, cg
 
 from ..errors import RankingError
 from ..types import FloatArray, IntArray
@@ -206,7 +207,13 @@ class Information:
             if not failed:
                 return self._centred(linalg.lapack.dpotrs(lower, b, lower=1)[0])
         diagonal = self._diagonal if self.column is None else np.append(self._diagonal, self.corner)
-        return self._centred(_conjugate_gradients(self.__matmul__, diagonal, b, tolerance))
+        system, scaling = (
+            LinearOperator((len(b), len(b)), matvec, dtype=np.float64)
+            for matvec in (self.__matmul__, lambda residual: residual / diagonal)
+        )
+        # From 0, so that x'Lx = x'b whenever it stops: Newton's method counts on that.
+        x, _ = cg(system, b, rtol=tolerance, atol=0.0, maxiter=PATIENCE * len(b), M=scaling)
+        return self._centred(x)
 
     def covariance(self) -> FloatArray:
         """The inverse, dense; without ridge, on the vectors that sum to 0. O(N^3) time, O(N^2) memory."""
@@ -234,28 +241,3 @@ class Information:
         if not self.ridge:
             x[: self.graph.n] -= x[: self.graph.n].mean()
         return x
-
-
-def _conjugate_gradients(
-    multiply: Callable[[FloatArray], FloatArray], diagonal: FloatArray, b: FloatArray, tolerance: float
-) -> FloatArray:
-    """x with |A x - b| <= tolerance |b|. A positive semi-definite, b in its range.
-
-    Starts from 0, so that x'Ax = x'b whenever it stops: Newton's method counts on that.
-    """
-    x, residual = np.zeros_like(b), b.copy()
-    scaled = residual / diagonal
-    direction = scaled.copy()
-    product, goal = float(residual @ scaled), tolerance * float(np.sqrt(b @ b))
-    for _ in range(PATIENCE * len(b)):  # N steps are enough, but for rounding
-        if float(np.sqrt(residual @ residual)) <= goal:
-            break
-        image = multiply(direction)
-        step = product / float(direction @ image)
-        x += step * direction
-        residual -= step * image
-        np.divide(residual, diagonal, out=scaled)
-        previous, product = product, float(residual @ scaled)
-        direction *= product / previous
-        direction += scaled
-    return x

@@ -15,7 +15,6 @@ import jinja2
 import numpy as np
 
 from .._version import __version__
-from ..evaluation.agreement import ALIASES
 from ..scoring.anchored.drift import Drift, Watch
 from ..signature import Signature
 from . import pictures, words
@@ -77,7 +76,7 @@ def _template() -> jinja2.Template:
     written = {name: getattr(words, name) for name in names}
     environment.filters |= written | {"interval": interval, "overall": overall}
     environment.globals |= written | {
-        "version": __version__, "draw": pictures, "ALIASES": ALIASES, "CARDS": CARDS, "VIEW": VIEW, "READ": READ,
+        "version": __version__, "draw": pictures, "CARDS": CARDS, "VIEW": VIEW, "READ": READ,
         "LIKELY": LIKELY, "POSSIBLE": POSSIBLE, "array": np.array, "average": np.average, "median": np.median,
         "sqrt": math.sqrt, "isnan": math.isnan, "nan": math.nan,
     }  # fmt: skip

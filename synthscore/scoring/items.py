@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..io.contexts import of_some_contexts
 from ..io.fields import Row, find_target, make_row, recognised, row_error, row_number
 from ..io.files import Source, read_rows
-from ..types import Target
+from ..types import Target, encodable
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +34,6 @@ class Item:
             return {"id": self.target.id, "context_id": self.target.context_id}
         return vars(self.target)
 
-    @property
-    def number(self) -> int:
-        return row_number(self.row)
-
-    @property
-    def key(self) -> str:
-        """The id of its context; of a row that names none, another name that is the same for whoever reads it."""
-        return str(self.known.get("context_id") or f"row {self.number}")
-
 
 def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None) -> Item:
     """fields : our name -> the row's own column"""
@@ -56,6 +47,14 @@ def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None) ->
     return Item(row, find_target(ours), *(_word(ours, name) for name in ("task", "attribute", "context")))
 
 
+def context_of(row: Row | InputError, fields: Mapping[str, str] | None = None) -> str:
+    """The id of its context, as quickly as can be; of a row that names none, "row N", the same for whoever reads it."""
+    value = row.values.get((fields or {}).get("context_id", "context_id")) if isinstance(row, Row) else None
+    if isinstance(value, str) and value and encodable(value):
+        return value
+    return str(read_item(row, fields).known.get("context_id") or f"row {row_number(row)}")
+
+
 def read_items(
     source: Source,
     *,
@@ -66,7 +65,7 @@ def read_items(
 ) -> list[Item]:
     """Of every row, or those of some contexts (of_some_contexts); a second of one id (and attribute) is no target.
 
-    only : of a row's key, whether it is wanted; called for each of these rows in order
+    only : of a row's context_of, whether it is wanted; called for each of these rows in order
     """
     items: list[Item] = []
     rows: dict[tuple[str, str], int] = {}
@@ -82,7 +81,7 @@ def read_items(
         items.append(item)
     if limit is not None:
         items = of_some_contexts(items, lambda item: item.known.get("context_id"), limit)
-    return items if only is None else [item for item in items if only(item.key)]
+    return items if only is None else [item for item in items if only(context_of(item.row, fields))]
 
 
 def _word(row: Row, name: str) -> str:

@@ -30,7 +30,7 @@ from ..ladders.references import References
 from ..scoring.anchored.drift import Drift, Watch
 from ..scoring.anchored.mode import Anchored
 from ..scoring.anchored.scale import Scale
-from ..scoring.items import read_item
+from ..scoring.items import context_of, read_item
 from ..scoring.jury import require_alone, require_anchored, score_together
 from ..scoring.paper import Paper
 from ..scoring.rows import Counts, RowScorer, RowScores, held_attributes
@@ -258,7 +258,7 @@ def check(
 def _ours(batches: Iterator[RowBatch], portion: Portion, fields: Mapping[str, str] | None) -> Iterator[RowBatch]:
     """The rows that are the shard's, again in batches; without their tables."""
     read = ((row, batch.lines[index : index + 1]) for batch in batches for index, row in enumerate(batch.rows))
-    ours = ((row, line) for row, line in read if portion.takes(read_item(row, fields).key))
+    ours = ((row, line) for row, line in read if portion.takes(context_of(row, fields)))
     while some := list(itertools.islice(ours, BATCH)):
         yield RowBatch([row for row, _ in some], [each for _, line in some for each in line])
 

@@ -13,7 +13,7 @@ from scipy import stats
 
 from synthscore.errors import InputError
 from synthscore.evaluation import correlation
-from synthscore.evaluation.agreement import ALIASES, LEVELS, agreement
+from synthscore.evaluation.agreement import LEVELS, agreement
 from synthscore.evaluation.correlation import STATISTICS
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
@@ -279,12 +279,6 @@ def test_infinite_numbers_are_refused():
     assert error.value.value == np.inf
     with pytest.raises(InputError, match="ratings of which 2 of 2"):
         agreement([1, 2], [-np.inf, np.inf], "aa")
-
-
-def test_every_level_names_its_aliases():
-    assert set(ALIASES) == set(LEVELS)
-    assert (ALIASES["per_context"]["DS"], ALIASES["pooled"]["DS"]) == ("sample-level", "summary-level")
-    assert (ALIASES["per_context"]["UniEval"], ALIASES["pooled"]["UniEval"]) == ("summary level", "sample level")
 
 
 # ------------------------------------------------------------------------------------------------- published data

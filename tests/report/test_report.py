@@ -750,7 +750,7 @@ def test_agreement_is_that_of_the_library(run):
             found = agreement(column, human, run.ratings.context_ids, run.ratings.systems, level=level)
             assert f"scores {attribute} {level} spearman {found.value:.2f}" in shown
             assert f"{n} {'systems' if level == 'system' else 'texts'}" in shown
-    assert "per_context : inside each context, then the mean. Called sample-level by DS" in shown
+    assert "per_context : inside each context, then the mean." in shown
     assert "1 scores of texts that nobody rated" in shown
 
 

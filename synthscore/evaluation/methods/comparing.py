@@ -7,8 +7,7 @@ asked at the same time is one call to the judge, about all contexts.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -176,7 +175,7 @@ def pairwise(
     """Any method of ranking, over all calls or a number of them."""
     mine = {name: value for name, value in {"decisions": decisions, "prior": prior}.items() if value is not None}
     options = {name: None if value == "none" else value for name, value in mine.items()}
-    with _refusing(method):
+    try:
         asking = Asking(
             protocol or ("compare" if method == "bt-ties" else "choose"),
             min_mass=min_mass,
@@ -184,17 +183,10 @@ def pairwise(
         )
         method_of(method).check(options, debias=debias)
         selection = Selection(calls, orders, seed)
+    except InputError as error:
+        raise MethodError(f"cannot make {method}: {error}") from None
     about = {"selection": selection, "method": method, **mine, "debias": debias}
     return Compared(selection, method, about, asking, debias, options, pool)
-
-
-@contextmanager
-def _refusing(kind: str) -> Iterator[None]:
-    """raises : MethodError for options that contradict each other"""
-    try:
-        yield
-    except (InputError, MethodError) as error:
-        raise MethodError(f"cannot make {kind}: {error}") from None
 
 
 def _kind(of: Ranker) -> Kind:

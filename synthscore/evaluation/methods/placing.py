@@ -11,11 +11,10 @@ All rungs are shown at once, so a text costs one question where comparisons cost
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 
@@ -32,28 +31,26 @@ _HOW = ("from the worst to the best in one respect", "from the best to the worst
 
 
 @dataclass(frozen=True, slots=True)
-class _AtOnce(ABC):
-    """Asks about a text and all rungs at once. template : which file of the set asks"""
+class Placing:
+    """Asks about a text and all rungs at once.
 
-    template: ClassVar[str]
+    decides : by the levels of a `score` question, in one order
+    orders : 1: the worst rung first; 2: and the best first; more: and others, drawn by seed, alike for all texts
+    """
+
+    decides: bool
     min_mass: Share = 0.01
     max_unreported: Share = 0.02
-
-    @property
-    @abstractmethod
-    def scoring(self) -> str:
-        """Part of the signature."""
-
-    @abstractmethod
-    def shown(self, n: int) -> list[IntArray]:
-        """In which the rungs are shown, one a question."""
-
-    @abstractmethod
-    def question(self, ask: partial[Prompt], text: str, rungs: list[str], k: int) -> Question:
-        """The k-th about a text. rungs : in the order in which they are shown"""
+    orders: Annotated[int, Span(1, 20)] = 1
+    seed: Seed = 0
 
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
         judge = judge_of(tools)
+        if self.decides and not decides(judge):
+            raise MethodError(
+                f"decision-score asks a judge that decides, and {judge.signature} does not. Name one "
+                "(systemone:http://..., or a decision model), or take the method place"
+            )
         task, asked = task_of(ratings, attribute)
         templates = Templates(task, tools.templates)
         references = ladders_of(tools, task, asked)
@@ -63,13 +60,15 @@ class _AtOnce(ABC):
         n = sizes.pop()
         found: list[float | str | Score] = [_why_not(text, ratings, ladders.get(text.context_id)) for text in ratings]
         rows = by_context(ratings, (row for row, why in enumerate(found) if not why))
-        orders, questions = self.shown(n), []
+        orders, questions, kind = self._shown(n), [], "level" if self.decides else "place"
         for text in (ratings.texts[row] for row in rows):
             ladder = ladders[text.context_id]
             context = ladder.context or ratings.contexts[text.context_id]
-            ask = partial(templates.render, self.template, context, asked)
+            ask = partial(templates.render, kind, context, asked)
             rungs = [rung.text for rung in ladder.usable]
-            questions += [self.question(ask, text.text, [rungs[i] for i in order], k) for k, order in enumerate(orders)]
+            questions += [
+                self._question(ask, text.text, [rungs[i] for i in order], k) for k, order in enumerate(orders)
+            ]
         numbers = tuple(str(number) for number in range(1, n + 1))
         reported = MASS_UNREPORTED not in judge.signature.parts
         answers = stacked(numbers, judge.answer(questions), reported)
@@ -84,63 +83,41 @@ class _AtOnce(ABC):
             value = np.mean([probs[question] @ levels[order] for question, order in zip(each, orders, strict=True)])
             details = {"label_mass": float(mass[list(each)].min())}
             found[row] = Score(text.id, text.context_id, attribute, float(value), details=details)
-        template = f"{templates.name}/{self.template}@{templates.hash(self.template)}"
-        parts = {"template": template, "references": references.hash[:12], "scoring": self.scoring}
+        template = f"{templates.name}/{kind}@{templates.hash(kind)}"
+        drawn = f",seed={self.seed}" if self.orders > 2 else ""
+        scoring = "decision-score" if self.decides else f"place,orders={self.orders}{drawn}"
+        parts = {"template": template, "references": references.hash[:12], "scoring": scoring}
         return scored(ratings, attribute, found, signed(judge, task=task.name, attribute=asked.name, **parts))
+
+    def _shown(self, n: int) -> list[IntArray]:
+        """In which the rungs are shown, one a question."""
+        rng = np.random.default_rng(self.seed)
+        drawn = (rng.permutation(n) for _ in range(self.orders - 2))
+        return [np.arange(n), np.arange(n)[::-1], *drawn][: self.orders]
+
+    def _question(self, ask: partial[Prompt], text: str, rungs: list[str], k: int) -> Question:
+        """The k-th about a text. rungs : in the order in which they are shown"""
+        if self.decides:
+            return Question(ask(text=text), tuple(rungs), ordered=True)
+        prompt = ask(text=text, n=len(rungs), how=_HOW[min(k, 2)], rungs=rungs)
+        return Question(prompt, tuple(str(number) for number in range(1, len(rungs) + 1)))
 
 
 def _why_not(text: RatedText, ratings: Ratings, ladder: Ladder | None) -> str:
     return "there is no ladder for its context" if ladder is None else why_not_on(text, ratings, ladder)
 
 
-@dataclass(frozen=True, slots=True)
-class Placing(_AtOnce):
-    """orders : 1: the worst rung first; 2: and the best first; more: and others, drawn by seed, alike for all texts"""
-
-    template = "place"
-    orders: Annotated[int, Span(1, 20)] = 1
-    seed: Seed = 0
-
-    @property
-    def scoring(self) -> str:
-        return f"place,orders={self.orders}" + (f",seed={self.seed}" if self.orders > 2 else "")
-
-    def shown(self, n: int) -> list[IntArray]:
-        rng = np.random.default_rng(self.seed)
-        drawn = (rng.permutation(n) for _ in range(self.orders - 2))
-        return [np.arange(n), np.arange(n)[::-1], *drawn][: self.orders]
-
-    def question(self, ask: partial[Prompt], text: str, rungs: list[str], k: int) -> Question:
-        prompt = ask(text=text, n=len(rungs), how=_HOW[min(k, 2)], rungs=rungs)
-        return Question(prompt, tuple(str(number) for number in range(1, len(rungs) + 1)))
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionScore(_AtOnce):
-    template = "level"
-
-    @property
-    def scoring(self) -> str:
-        return "decision-score"
-
-    def shown(self, n: int) -> list[IntArray]:
-        return [np.arange(n)]
-
-    def question(self, ask: partial[Prompt], text: str, rungs: list[str], k: int) -> Question:
-        return Question(ask(text=text), tuple(rungs), ordered=True)
-
-    def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
-        if not decides(judge := judge_of(tools)):
-            raise MethodError(
-                f"decision-score asks a judge that decides, and {judge.signature} does not. Name one "
-                "(systemone:http://..., or a decision model), or take the method place"
-            )
-        return _AtOnce.__call__(self, ratings, attribute, tools)
-
-
 KINDS: Mapping[str, Kind] = {
-    "place": Kind(Placing, "which rung of its ladder a text is most like, all shown at once", ("judge", "references")),
+    "place": Kind(
+        Placing,
+        "which rung of its ladder a text is most like, all shown at once",
+        ("judge", "references"),
+        fixed={"decides": False},
+    ),
     "decision-score": Kind(
-        DecisionScore, "the level that a judge decides, described by rungs", ("judge", "references")
+        Placing,
+        "the level that a judge decides, described by rungs",
+        ("judge", "references"),
+        fixed={"decides": True, "orders": 1, "seed": 0},
     ),
 }
