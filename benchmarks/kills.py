@@ -1,6 +1,6 @@
 """Does anything that is killed while it works lose or spoil something, ask twice, or end otherwise when it is repeated?
 
-    python -m benchmarks.kills [--kills 100] [--questions 40000]
+    python -m benchmarks.kills [--kills 100] [--questions 40000] [--only NAME]
 
 Verbs: score, filter, generate, calibrate and references import run in a process that is killed (SIGKILL) at a random
 moment of its run, and are then run again, a fifth of the kills each. The rerun must end well, write byte for byte what
@@ -24,9 +24,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.kills import VERBS, kill_often, kill_verb
+from tests.kills import kill_often
+from tests.verb_kills import VERBS, kill_verb
 
-RESULT = Path(__file__).parent / "results" / "kills"
+RESULT = Path(__file__).parent / "results" / "kills.json"
 
 
 def main() -> None:
@@ -34,28 +35,27 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100, help="of the verbs together, and of the store")
     parser.add_argument("--questions", type=int, default=40_000, help="of each kind; more than can be written")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", choices=[*VERBS, "store"], help="one of them; the kept result of the others stays")
     args = parser.parse_args()
-    told, found = [], {}
-    for verb in VERBS:
+    for name in [args.only] if args.only else [*VERBS, "store"]:
         start = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
-            n_killed, n_stored = kill_verb(verb, Path(folder), args.kills // len(VERBS), args.seed)
-        asked = f"; {n_stored:,} answers were stored by then, none was asked again" if n_stored else ""
-        told.append(f"{verb}: {n_killed} kills, each run again: the same bytes{asked}")
-        found[verb] = {"kills": n_killed, "stored": n_stored, "seconds": round(time.perf_counter() - start, 1)}
-        print(told[-1], flush=True)
-    start = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        counts = kill_often(Path(folder) / "answers.sqlite", args.kills, args.questions, args.seed)
-    gains = [now - before for before, now in zip([0, *counts], counts, strict=False)]
-    told.append(f"store: {args.kills} kills, {counts[-1]:,} answers stored, {min(gains)} to {max(gains)} between two")
-    told.append("lost 0, wrong 0, asked twice 0 (the first fault ends the run)")
-    print("\n".join(told[-2:]))
-    found["store"] = {"kills": args.kills, "answers": counts[-1], "gains": gains}
-    found["store"]["seconds"] = round(time.perf_counter() - start, 1)
-    machine = {"sqlite": sqlite3.sqlite_version, "machine": platform.machine()}
-    RESULT.with_suffix(".txt").write_text("\n".join(told) + "\n")
-    RESULT.with_suffix(".json").write_text(json.dumps(found | machine) + "\n")
+            if name == "store":
+                counts = kill_often(Path(folder) / "answers.sqlite", args.kills, args.questions, args.seed)
+                gains = [now - before for before, now in zip([0, *counts], counts, strict=False)]
+                told = f"{args.kills} kills, {counts[-1]:,} answers stored, {min(gains)} to {max(gains)} between two"
+            else:
+                n_killed, n_stored = kill_verb(name, Path(folder), args.kills // len(VERBS), args.seed)
+                asked = f"; {n_stored:,} answers were stored by then, none was asked again" if n_stored else ""
+                told = f"{n_killed} kills, each run again: the same bytes{asked}"
+        print(f"{name}: {told}", flush=True)
+        found = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+        found[name] = {"told": told, "seconds": round(time.perf_counter() - start, 1)}
+        found[name] |= {"sqlite": sqlite3.sqlite_version, "machine": platform.machine()}
+        RESULT.write_text(json.dumps(found, indent=1) + "\n")
+        lines = [f"{each}: {of['told']}" for each, of in found.items()]
+        lines += ["lost 0, wrong 0, asked twice 0 (the first fault ends the run)"]
+        RESULT.with_suffix(".txt").write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from tests.kills import ASKS, VERBS, kill_verb
+from tests.verb_kills import ASKS, VERBS, kill_verb
 
 
 @pytest.mark.slow
