@@ -41,7 +41,7 @@ beside floors that cost nothing. It cannot write.
   such conversations. No text of theirs is in this folder, and no human rating was used.
 - Its weights are v1's. New in v2: to the log-odds of its verdict it adds what 13 counts of the two texts beside their context say
   (shares of words, of word pairs and of copied runs, their order, numbers that the context lacks, length: engines/counts.py), each
-  with a weight of the attribute (config.json). The weights are fitted on groups of known damage and, by half, on texts that were
+  with a weight of the attribute (config.json), half as strong as fitted. The weights are fitted on groups of known damage and, by half, on texts that were
   written for it by a large language model: the half `train` of the curated ladders, and {n_written} more groups. An attribute of your
   own has none: then the encoder judges alone.
 - Measured on works that nothing was trained on, and on published human ratings, which were never trained on either. Both are

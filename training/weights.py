@@ -33,6 +33,7 @@ from .written import curated, with_salad, written
 WRITTEN = 0.5
 SALAD = 0.5
 RIDGE = 10.0
+STRENGTH = 0.5  # of what was fitted: with all of it, a text that copies well beats one that says it well (LOG.md)
 SURE = 0.3  # weight of a pair whose severities hardly differ; a pair counts the more, the more they do
 
 
@@ -95,7 +96,7 @@ def of_attributes(found: Sequence[Group], by_hand: Sequence[Group], tokenizer: A
         weights = fitted(np.concatenate([rows, own]), np.concatenate([weights, own_weights])) / spread
         attribute = load_task(task).attribute(name)
         begins = f"{attribute.title}: {attribute.description}"
-        out.append({"begins": begins, "worse": attribute.worse, "weights": [round(float(w), 4) for w in weights]})
+        out.append({"begins": begins, "worse": attribute.worse, "weights": [round(STRENGTH * float(w), 4) for w in weights]})
     return out
 
 

@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..signature import text_hash
 from ..types import Context, blank, encodable
 from .fields import Row, context_key, is_missing, parse_json, read_id, read_text, recognised, row_error, shorten
-from .files import Source, read_rows
+from .files import Source, each_row, good_rows, read_rows
 
 T = TypeVar("T")
 
@@ -25,13 +25,9 @@ def read_contexts(
     """
     contexts: dict[str, Context] = {}
     errors: list[InputError] = []
-    for row in read_rows(source, encoding=encoding, fields=fields):
-        try:
-            if isinstance(row, InputError):
-                raise row
-            add_context(contexts, row)
-        except InputError as error:
-            errors.append(error)
+    rows = good_rows(read_rows(source, encoding=encoding, fields=fields), errors)
+    for _ in each_row(rows, lambda row: add_context(contexts, row), errors):
+        pass
     return list(contexts.values()), errors
 
 

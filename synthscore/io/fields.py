@@ -236,11 +236,9 @@ def read_text(row: Row, name: str, **data: object) -> str:
     return value
 
 
-def read_number(
-    row: Row, name: str, expected: str = "a number, or null where there is none", *, finite: bool = True
-) -> float | None:
-    """The number in the column; None where there is none. expected : for the error. finite : not ±inf"""
-    return check_number(row, name, row.values.get(name), expected, finite=finite)
+def read_number(row: Row, name: str, expected: str = "a number, or null where there is none") -> float | None:
+    """The number in the column; None where there is none. expected : for the error"""
+    return check_number(row, name, row.values.get(name), expected)
 
 
 def require_number(
@@ -264,7 +262,8 @@ def check_number(
     finite: bool = True,
     remedy: str = MEND,
 ) -> float | None:
-    """As read_number, of a value in the column: in a list, or under a key. called : what the error calls it"""
+    """As read_number, of a value in the column: in a list, or under a key. called : what the error calls it. finite :
+    not ±inf"""
     if is_missing(value):
         return None
     number = _number(value)

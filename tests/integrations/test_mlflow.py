@@ -1,5 +1,6 @@
 """The scorer of MLflow, in an evaluation of MLflow's."""
 
+import numpy as np
 import pytest
 
 from .conftest import text
@@ -15,11 +16,17 @@ def test_an_evaluation_has_a_score_a_row_and_an_error_where_there_is_none(judge,
     monkeypatch.chdir(tmp_path)
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
     data = [{"inputs": {"context_id": f"c{1 + k % 2}"}, "outputs": text(1 + k / 4)} for k in range(16)]
-    data.append({"inputs": {"context_id": "elsewhere"}, "outputs": text(4)})
+    data.append({"inputs": {"context_id": "elsewhere"}, "outputs": text(9)})
     scorer = SynthscoreScorer(mount=Mount(references=ladders), aggregations=["mean", "min"])
     found = mlflow.genai.evaluate(data=data, scorers=[scorer])
     rows = [{"id": str(k), **row["inputs"], "text": row["outputs"]} for k, row in enumerate(data)]
     expected = ss.Scorer(ladders, "nano").score(rows)
-    table = found.result_df
-    print(table.columns, found.metrics, len(expected))
-    assert len(table) == 17
+    table = found.result_df.set_index("response")
+    assert dict(table["synthscore/value"].dropna()) == pytest.approx(
+        {row["outputs"]: score.value for row, score in zip(data[:-1], expected, strict=False)}
+    )
+    assert "there is no ladder" in table["synthscore/error_message"][text(9)]
+    assert found.metrics["synthscore/mean"] == pytest.approx(np.nanmean(expected.values))
+    assert found.metrics["synthscore/min"] == pytest.approx(np.nanmin(expected.values))
+    [said, *_] = table["assessments"][text(2.0)]
+    assert said["source"] == {"source_type": "LLM_JUDGE", "source_id": str(expected.signature)}
