@@ -270,9 +270,8 @@ class ModelServer:
 
     def _continue(self, ids: list[int], sampling: Sampling, seed: int) -> Generation | Exception:
         """Written as chats are: what the model's generation config prefers has no say."""
-        given, writer = [np.array(ids, dtype=np.int32)], self.engine._writer
-        writer.batches(given, sampling.max_new_tokens)  # finds out how it may write, where nothing was written yet
-        return writer.write(given, sampling, [seed])[0]
+        ((_, (text,)),) = self.engine._writer.written([np.array(ids, dtype=np.int32)], sampling, [seed])
+        return text
 
 
 # ------------------------------------------------------------------------------------------------- requests

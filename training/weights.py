@@ -93,10 +93,10 @@ def of_attributes(found: Sequence[Group], by_hand: Sequence[Group], tokenizer: A
         (rows, weights), (own, own_weights) = parts
         if len(rows) and len(own):
             own_weights = own_weights * (WRITTEN / (1 - WRITTEN) * weights.sum() / own_weights.sum())
-        weights = fitted(np.concatenate([rows, own]), np.concatenate([weights, own_weights])) / spread
+        weights = fitted(np.concatenate([rows, own]), np.concatenate([weights, own_weights])) / spread * STRENGTH
         attribute = load_task(task).attribute(name)
         begins = f"{attribute.title}: {attribute.description}"
-        out.append({"begins": begins, "worse": attribute.worse, "weights": [round(STRENGTH * float(w), 4) for w in weights]})
+        out.append({"begins": begins, "worse": attribute.worse, "weights": [round(float(w), 4) for w in weights]})
     return out
 
 

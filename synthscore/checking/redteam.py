@@ -270,7 +270,7 @@ def redteam(
 
 
 def choose_canaries(ladders: Iterable[Ladder], limit: int | None = None) -> tuple[Canary, ...]:
-    """All rungs but the best of each ladder, in an order of which any beginning is spread over attributes and ladders.
+    """All rungs but the best of ladders of which none failed; any beginning is spread over attributes and ladders.
 
     limit : how many. raises : InputError for less than 1; LadderError
     """
@@ -281,10 +281,14 @@ def choose_canaries(ladders: Iterable[Ladder], limit: int | None = None) -> tupl
         if ladder.context is None:
             name = f"{ladder.context_id}/{ladder.attribute}"
             raise LadderError(f"ladder {name} does not carry its context's text, which the judge has to see")
-        rungs = [Canary(ladder, rung) for rung in ladder.usable if rung.level < ladder.n_rungs]
+        whole = len(ladder.usable) == ladder.n_rungs  # what a rung scores where one is missing is not known
+        rungs = [Canary(ladder, rung) for rung in ladder.rungs[:-1] if whole]
         rungs.sort(key=lambda canary: text_hash(ladder.context_id, ladder.attribute, canary.rung.text))
         groups.setdefault((ladder.task, ladder.attribute), []).append(rungs)
     chosen = tuple(in_turn([in_turn(group) for _, group in sorted(groups.items())])[:limit])
     if not chosen:
-        raise LadderError("there is no ladder with two rungs to put attacks into, expected one at least")
+        raise LadderError(
+            "there is no ladder of which all rungs have a text, to put attacks into, expected one. Repair them: "
+            "synthscore references repair"
+        )
     return chosen

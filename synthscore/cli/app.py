@@ -49,10 +49,11 @@ exit codes:
 
 VERBS = (
     *("demo", "generate", "references", "score", "filter", "calibrate", "compare", "rank", "evaluate"),
-    *("merge", "export", "drift", "report", "doctor", "redteam", "store", "verify"),
+    *("merge", "export", "drift", "report", "doctor", "redteam", "store", "verify", "schema"),
 )
 """In the order of the help. Each is a function of this name in a module of this name."""
 
+COMPLETE = "--install-completion"
 GROUPS = ("references", "store")
 """Verbs that have actions: an App of this name in a module of this name."""
 
@@ -115,6 +116,7 @@ def build_app(argv: Sequence[str] = ("--help",)) -> App:
         version_flags=["--version"],
         default_parameter=Parameter(negative=(), show_default=lambda value: value if value else None),
     )
+    app.register_install_completion_command(COMPLETE, add_to_startup=False, sort_key=len(VERBS))
     for index, name in enumerate(VERBS):
         settings: dict[str, Any] = {} if name in GROUPS else {"name": name, "help_epilogue": "", "sort_key": index}
         module = f"{__package__}.{name}"
@@ -138,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _plain_warnings(), messages.logged():
             code = verb(*given.args, **given.kwargs)
         sys.stdout.flush()
-        return code if isinstance(code, int) else OK if {*argv} & {"--help", "-h", "--version"} else USAGE
+        return code if isinstance(code, int) else OK if {*argv} & {"--help", "-h", "--version", COMPLETE} else USAGE
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more when it ends
         return BROKEN_PIPE

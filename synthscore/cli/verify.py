@@ -45,8 +45,7 @@ def verify(
       stored       answers of that kind that are kept with their question, so that they can be asked again
       replayed     how many were, drawn at random; failed: how many could not be answered now
       beyond       answers with a label or token beyond the tolerance; texts that are not identical
-      max, mean    |difference| of the log-probabilities of labels or tokens, nats
-      mass         largest |difference| of the probability that the labels have together
+      max          largest |difference| of the log-probabilities of labels or tokens, nats
 
     The model is the one that the stored signature names, in its dtype and backend; --model, --dtype and --backend
     replace them, and the parts of the signatures that then differ are listed. The exit code is 3 where something is
@@ -107,10 +106,9 @@ def verify(
 def _shown(drift: Drift) -> str:
     lines = [str(drift.stored)]
     lines += [f"  {name}: {was or 'none'} is now {now or 'none'}" for name, (was, now) in drift.changed.items()]
-    headers = ("kind", "stored", "replayed", "failed", "beyond", "max", "mean", "mass")
-    numbers = (drift.max_diff, drift.mean_diff, drift.max_mass_diff)
-    shown = ("-" if math.isnan(value) else f"{value:.1e}" for value in numbers)
-    row = (drift.kind, drift.n_stored, drift.n_replayed, len(drift.failures), drift.n_beyond, *shown)
+    headers = ("kind", "stored", "replayed", "failed", "beyond", "max")
+    largest = "-" if math.isnan(drift.max_diff) else f"{drift.max_diff:.1e}"
+    row = (drift.kind, drift.n_stored, drift.n_replayed, len(drift.failures), drift.n_beyond, largest)
     lines += [f"  {line}" for line in table([row], headers).split("\n")]
     if drift.n_censored:
         lines.append(f"  left out, because a server did not report them: {counted(drift.n_censored, 'label')}")

@@ -15,6 +15,7 @@ Whatever else stands there is an InputError with `source`, `row`, `field` and `v
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import re
@@ -40,6 +41,7 @@ _USUAL = {
 }
 """Our name -> what others call such a column, likeliest first."""
 _DOUBTFUL = ("source",)  # may as well say where a text is from
+_MOST_NESTED = 100  # lists and objects in one another
 _FLAGS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 
 
@@ -234,11 +236,9 @@ def read_text(row: Row, name: str, **data: object) -> str:
     return value
 
 
-def read_number(
-    row: Row, name: str, expected: str = "a number, or null where there is none", *, finite: bool = True
-) -> float | None:
-    """The number in the column; None where there is none. expected : for the error. finite : not ±inf"""
-    return check_number(row, name, row.values.get(name), expected, finite=finite)
+def read_number(row: Row, name: str, expected: str = "a number, or null where there is none") -> float | None:
+    """The number in the column; None where there is none. expected : for the error"""
+    return check_number(row, name, row.values.get(name), expected)
 
 
 def require_number(
@@ -262,7 +262,8 @@ def check_number(
     finite: bool = True,
     remedy: str = MEND,
 ) -> float | None:
-    """As read_number, of a value in the column: in a list, or under a key. called : what the error calls it"""
+    """As read_number, of a value in the column: in a list, or under a key. called : what the error calls it. finite :
+    not ±inf"""
     if is_missing(value):
         return None
     number = _number(value)
@@ -329,6 +330,21 @@ def target_names(row: Row) -> dict[str, Any]:
     system = find_id(row, "system")
     target_id = find_id(row, "id") or f"{context_id}/{row.number if system is None else system}"
     return {"id": target_id, "context_id": context_id, "system": system}
+
+
+def parse_json(text: str, **how: Any) -> Any:
+    """As json.loads. raises : ValueError, also for what is nested more than 100 deep: nothing could be made of it"""
+    try:
+        value = json.loads(text, **how)
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
+    level = [value] if text.count("[") + text.count("{") > _MOST_NESTED else []
+    for _ in range(_MOST_NESTED):
+        inside = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
+        level = [item for items in inside for item in items]
+    if level:
+        raise ValueError(f"it is nested more than {_MOST_NESTED} deep")
+    return value
 
 
 def shorten(value: object) -> str:

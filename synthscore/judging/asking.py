@@ -149,10 +149,6 @@ class Asking:
             **({"tau": "rungs"} if rewarded else {}),
         )
 
-    def unanswered(self, answers: LabelLogProbs) -> dict[int, str]:
-        """Row -> why it counts as no answer."""
-        return unanswered(answers, self.min_mass, self.max_unreported)
-
 
 def ask(
     pairs: Sequence[Pair],
@@ -236,7 +232,7 @@ class Inquiry:
             answers = label_log_probs(self.engine, prompts, PROTOCOLS[protocol], progress)
         self._calls.append((rows, answers))
         probs = answers.probs
-        probs[list(self.asking.unanswered(answers))] = np.nan
+        probs[list(unanswered(answers, self.asking.min_mass, self.asking.max_unreported))] = np.nan
         verdicts = read_verdicts(protocol, probs.reshape(n_sides, len(pair), len(answers.labels)))[0]
         turned_back: FloatArray = np.where(swapped[:, None], verdicts[:, TURNED], verdicts)
         return turned_back
@@ -245,7 +241,7 @@ class Inquiry:
         """On all that was asked."""
         n_orders, n_sides, n_pairs = self.asking.n_orders, self.asking.n_sides, len(self.pairs)
         answers, asked = self._together()
-        failures = self.asking.unanswered(answers)
+        failures = unanswered(answers, self.asking.min_mass, self.asking.max_unreported)
         probs, unreported = answers.probs, answers.unreported.reshape(n_orders * n_sides, n_pairs)
         probs[list(failures)] = np.nan
         by_order = read_verdicts(self.asking.protocol, probs.reshape(*unreported.shape, len(answers.labels)))

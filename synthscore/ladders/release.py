@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, LadderError, ReferencesError
+from ..io.fields import parse_json
 from ..io.write import plain
 from ..signature import text_hash
 from ..types import Context, Ladder, Rung
@@ -31,7 +32,7 @@ PROVENANCE: dict[str, type] = {  # the keys of a rung's provenance that have a c
     "finish_reason": str, "n_tokens": int, "source": str, "severity": float, "kinds": list, "key": str,
     "created_at": str,
 }  # fmt: skip
-_NEEDED = ("task", "context_id", "attribute", "level", "text")
+NEEDED = ("task", "context_id", "attribute", "level", "text")
 
 
 def ladder_rows(ladder: Ladder, release: str) -> Iterator[dict[str, Any]]:
@@ -112,7 +113,7 @@ def source_rows(source: str | Path, revision: str | None) -> list[dict[str, Any]
     else:
         remedy = "Check the path, or make it: synthscore generate; of texts of your own: synthscore references import"
         raise ReferencesError(f"cannot load {name}: there is no such folder. {remedy}", source=name)
-    if missing := [column for column in _NEEDED if column not in table.column_names]:
+    if missing := [column for column in NEEDED if column not in table.column_names]:
         seen = ", ".join(table.column_names)
         message = f"cannot load {name}: it has no column {', '.join(missing)}, so it holds no ladders; it has: {seen}"
         raise ReferencesError(message, source=name)
@@ -164,7 +165,7 @@ def rows_ladder(key: Key, group: list[dict[str, Any]], contexts: dict[Context, C
     """One ladder; sorts its rows. contexts : those that are known, and more. raises : ReferencesError, with its name"""
     (task, context_id, attribute), context = key, None
     if None in key or any(row["level"] is None for row in group):
-        seen = ", ".join(f"{column} {group[0][column]!r}" for column in _NEEDED[:-1])
+        seen = ", ".join(f"{column} {group[0][column]!r}" for column in NEEDED[:-1])
         raise ReferencesError(f"{'/'.join(map(str, key))}: {seen}: nothing tells what its texts are for")
     try:
         group.sort(key=lambda row: row["level"])
@@ -180,7 +181,7 @@ def rows_ladder(key: Key, group: list[dict[str, Any]], contexts: dict[Context, C
 
 def _rung(row: Mapping[str, Any]) -> Rung:
     provenance = {key: row[key] for key in PROVENANCE if row.get(key) is not None}
-    provenance |= json.loads(row["extra"]) if row.get("extra") else {}
+    provenance |= parse_json(row["extra"]) if row.get("extra") else {}
     level, fraction = row["level"], row.get("fraction")
     if fraction is None:
         raise LadderError(f"rung {level} has no fraction")

@@ -26,9 +26,8 @@ class Drift:
     n_stored : stored answers of this kind that have their question; n_replayed : how many of them were asked again
     n_beyond : answers with a label or token that differs by more than the tolerance; texts that are not identical;
         continuations that are other tokens now
-    max_diff, mean_diff : |log P(label) now - stored|, nats, over the labels of all answers, or the same of tokens; NaN
-        where there are none
-    max_mass_diff : |label mass now - stored|, a probability
+    max_diff : |log P(label) now - stored|, nats, over the labels of all answers, or the same of tokens; NaN where there
+        are none
     n_censored : labels left out of all this, because a server did not report them then or now
     worst : key of the answer with the largest difference, "" where there is none
     failures : why answers could not be given now
@@ -42,8 +41,6 @@ class Drift:
     n_replayed: int
     n_beyond: int
     max_diff: float = math.nan
-    mean_diff: float = math.nan
-    max_mass_diff: float = math.nan
     n_censored: int = 0
     worst: str = ""
     failures: tuple[str, ...] = ()
@@ -103,9 +100,7 @@ def replay(
     kind = stored[0].kind
     questions = [one.question for one in stored if one.question is not None]
     answers = engine.answer(questions, progress).rows
-    diffs: list[float] = []  # of labels or tokens
     worst = [(-1.0, "")]  # (largest difference, key) of each answer
-    mass_diffs: list[float] = []
     failures: list[str] = []
     texts: list[str] = []
     n_censored = 0
@@ -122,8 +117,6 @@ def replay(
             reported = ~(_censored(was) | _censored(now))
             n_censored += int((~reported).sum())
             before, after = np.array(was.log_probs)[reported], np.array(now.log_probs)[reported]
-            if reported.any():
-                mass_diffs.append(abs(float(np.exp(before).sum() - np.exp(after).sum())))
         else:
             before, after = np.asarray(was), np.asarray(now)
             if len(before) != len(after):
@@ -132,7 +125,6 @@ def replay(
         if len(before):
             with np.errstate(invalid="ignore"):  # a label that stays impossible has not drifted
                 diff = np.where(before == after, 0.0, np.abs(before - after))
-            diffs += diff.tolist()
             worst.append((float(diff.max()), one.key.hex()))
     largest, key = max(worst)
     return Drift(
@@ -142,9 +134,7 @@ def replay(
         n_stored=n_stored,
         n_replayed=len(stored),
         n_beyond=len(texts) + sum(diff > tolerance for diff, _ in worst),
-        max_diff=largest if diffs else math.nan,
-        mean_diff=float(np.mean(diffs)) if diffs else math.nan,
-        max_mass_diff=max(mass_diffs, default=math.nan),
+        max_diff=math.nan if largest < 0 else largest,
         n_censored=n_censored,
         worst=key if largest > 0 else "",
         failures=tuple(failures),

@@ -83,10 +83,18 @@ def test_no_command_shows_the_help(capsys):
 def test_the_verbs_are_those_that_were_promised():
     assert {*COMMANDS, "filter"} == {
         *("calibrate", "compare", "demo", "doctor", "evaluate", "filter", "generate", "rank", "report"),
-        *("drift", "export", "merge", "redteam", "score", "verify"),
+        *("drift", "export", "merge", "redteam", "schema", "score", "verify"),
         *(f"references {action}" for action in ("check", "import", "list", "repair", "show", "verify")),
         *(f"store {action}" for action in ("info", "merge", "prune", "salvage", "show")),
     }
+
+
+def test_completion_of_a_shell_knows_verbs_and_options(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert main(["--install-completion", "--shell", "bash"]) == 0
+    script = (tmp_path / ".local/share/bash-completion/completions/synthscore").read_text(encoding="utf-8")
+    assert all(word in script for word in ("redteam", "--at-most", "--references"))
+    assert "\x1b" not in capsys.readouterr().out, "colours are for terminals"
 
 
 def test_version_and_exit_codes_are_printed(capsys):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -163,7 +164,6 @@ def _generated(
     def stops(ids: torch.Tensor, scores: object, **_: object) -> torch.Tensor:
         return torch.from_numpy(ended() if ended else np.zeros(len(ids), dtype=bool)).to(ids.device)
 
-    # Nothing of the model's own: penalties, forced tokens, samplers.
     start = inputs["decoder_input_ids"][0, 0].item() if "decoder_input_ids" in inputs else None
     how = GenerationConfig(
         max_new_tokens=n_tokens,
@@ -172,13 +172,9 @@ def _generated(
         return_dict_in_generate=True,
         output_logits=ended is None,
     )
-    own, model.generation_config = model.generation_config, GenerationConfig()
-    try:
-        return model.generate(
-            **inputs, generation_config=how, logits_processor=[only_chosen], stopping_criteria=[stops]
-        )
-    finally:
-        model.generation_config = own
+    plain = copy(model)  # the same weights, without the model's own penalties, forced tokens and samplers
+    plain.generation_config = GenerationConfig()
+    return plain.generate(**inputs, generation_config=how, logits_processor=[only_chosen], stopping_criteria=[stops])
 
 
 def draw(logits: torch.Tensor, sampling: Sampling, uniform: torch.Tensor) -> list[int]:
