@@ -1,7 +1,7 @@
 """Kill a process that writes to a store, again and again, and check after each time what is in the file.
 
-The writer asks a StoredEngine over an engine whose answers follow from the question alone; so whatever is stored can be
-compared with the truth, and whatever is asked again can be seen.
+The writer asks a StoredEngine over an engine whose answers follow from the question alone; so whatever is
+stored can be compared with the truth, and whatever is asked again can be seen.
 """
 
 from __future__ import annotations

@@ -42,7 +42,8 @@ def served(folder: str) -> Iterator[tuple[str, subprocess.Popen]]:
 class Liar:
     """An HTTP server whose `answer(method, path, body)` decides what is said.
 
-    returns : a dict (JSON), (status, dict), (status, dict, headers), text as it is, or "cut": the connection breaks off
+    returns : a dict (JSON), (status, dict), (status, dict, headers), text or bytes as they are, "cut": the connection
+        breaks off; or what to do with the handler of the request
     """
 
     def __init__(self, answer: Callable[[str, str, dict], object]) -> None:
@@ -62,6 +63,9 @@ class Liar:
                 self.reply(liar.answer("POST", self.path, body))
 
             def reply(self, said):
+                if callable(said):
+                    said(self)
+                    return
                 if said == "cut":
                     self.send_response(200)
                     self.send_header("Content-Type", "application/json")
@@ -74,7 +78,8 @@ class Liar:
                 status, value, more = said if isinstance(said, tuple) and len(said) == 3 else (200, said, {})
                 if isinstance(said, tuple) and len(said) == 2:
                     status, value = said
-                data = value.encode() if isinstance(value, str) else json.dumps(value).encode()
+                data = value.encode() if isinstance(value, str) else value
+                data = data if isinstance(data, bytes) else json.dumps(data).encode()
                 self.send_response(status)
                 for name, text in ({"Content-Type": "application/json"} | more).items():
                     self.send_header(name, text)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -90,7 +91,6 @@ def score(
     alpha
         with --adaptive --min-score: until P(score >= X) is at least 1 - this, or at most this
     """
-    from ..integrations.formats import read_form, scores_to
     from ..io.fields import row_number
     from ..io.scores import score_row
     from ..io.write import write_rows
@@ -117,7 +117,11 @@ def score(
             require_alone(mode)
     portion = shared(shard, *([] if dry_run else [output]))
     only = portion.takes if portion else None
-    rows = list(read_form(targets, from_, input.encoding)) if from_ else targets
+    rows: Any = targets
+    if from_:
+        from ..integrations.formats import read_form
+
+        rows = list(read_form(targets, from_, input.encoding))
     items = read_items(rows, encoding=input.encoding, fields=input.fields, limit=limit, only=only)
     if not items and not shard:
         messages.warn(f"{targets} holds no rows")
@@ -139,8 +143,12 @@ def score(
         print(*cost, sep="\n")
         return OK
     scored, worth = score_together(by_judge) if several else (by_judge[model], {})
-    made = (score_row(score, signature, verdicts=verdicts) for score, signature in scored)
-    write_rows(scores_to(made, to) if to else made, output)
+    made: Iterable[Mapping[str, Any]] = (score_row(score, signature, verdicts=verdicts) for score, signature in scored)
+    if to:
+        from ..integrations.formats import scores_to
+
+        made = scores_to(made, to)
+    write_rows(made, output)
     if portion:
         places = [row_number(item.row) for item, row in zip(items, scored.rows, strict=True) for _ in row]
         portion.record(output, engine.signature.with_(verdicts=verdicts, limit=limit), places, scored.used)

@@ -13,7 +13,6 @@ rating. text, context, facts and references may be there, too. No other column i
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..io.contexts import add_context, read_references, some_contexts
-from ..io.fields import Row, check_number, is_missing, read_id, read_names, row_error, shorten
+from ..io.fields import Row, check_number, is_missing, parse_json, read_id, read_names, row_error, shorten
 from ..io.files import Source, read_rows
 from ..io.write import plain, write_rows
 from ..signature import text_hash
@@ -363,7 +362,7 @@ def _parsed(value: Any) -> Any:
     """A list or object that was written as JSON, as CSV files must."""
     if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
         with suppress(ValueError):
-            return json.loads(value)
+            return parse_json(value)
     return value
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ..errors import InputError
+from ..io.fields import parse_json
 from ..io.scores import Scores, score_row
 from ..io.write import plain, replacing, write_rows
 from ..signature import text_hash
@@ -128,7 +129,7 @@ class Evaluation:
         """What `save` wrote; of the ratings without task and scales. raises : InputError for any other folder"""
         folder = Path(folder)
         try:
-            content = json.loads((folder / FILE).read_text(encoding="utf-8"))
+            content = parse_json((folder / FILE).read_text(encoding="utf-8"))
             settings, methods = Settings(**content["settings"]), content["methods"]
             ratings = {name: content["ratings"][name] for name in ("name", "source")}
             figures = {name: of["attributes"] for name, of in methods.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -10,7 +9,7 @@ from typing import TypeVar
 from ..errors import InputError
 from ..signature import text_hash
 from ..types import Context, blank, encodable
-from .fields import Row, context_key, is_missing, read_id, read_text, recognised, row_error, shorten
+from .fields import Row, context_key, is_missing, parse_json, read_id, read_text, recognised, row_error, shorten
 from .files import Source, each_row, good_rows, read_rows
 
 T = TypeVar("T")
@@ -115,7 +114,7 @@ def read_references(row: Row, context_id: str) -> tuple[str, ...]:
     if isinstance(value, str):
         if value.lstrip().startswith("["):
             try:
-                parsed = json.loads(value)
+                parsed = parse_json(value)
             except ValueError:
                 parsed = None
             value = parsed if isinstance(parsed, list) else [value]

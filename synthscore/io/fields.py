@@ -15,6 +15,7 @@ Whatever else stands there is an InputError with `source`, `row`, `field` and `v
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import re
@@ -40,6 +41,7 @@ _USUAL = {
 }
 """Our name -> what others call such a column, likeliest first."""
 _DOUBTFUL = ("source",)  # may as well say where a text is from
+_MOST_NESTED = 100  # lists and objects in one another
 _FLAGS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 
 
@@ -328,6 +330,21 @@ def target_names(row: Row) -> dict[str, Any]:
     system = find_id(row, "system")
     target_id = find_id(row, "id") or f"{context_id}/{row.number if system is None else system}"
     return {"id": target_id, "context_id": context_id, "system": system}
+
+
+def parse_json(text: str, **how: Any) -> Any:
+    """As json.loads. raises : ValueError, also for what is nested more than 100 deep: nothing could be made of it"""
+    try:
+        value = json.loads(text, **how)
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
+    level = [value] if text.count("[") + text.count("{") > _MOST_NESTED else []
+    for _ in range(_MOST_NESTED):
+        inside = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
+        level = [item for items in inside for item in items]
+    if level:
+        raise ValueError(f"it is nested more than {_MOST_NESTED} deep")
+    return value
 
 
 def shorten(value: object) -> str:

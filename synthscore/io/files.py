@@ -11,7 +11,6 @@ import csv
 import gzip
 import io
 import itertools
-import json
 import os
 import sys
 import zlib
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import InputError
-from .fields import Row, is_formula, make_row, mappings, shorten
+from .fields import Row, is_formula, make_row, mappings, parse_json, shorten
 
 FORMATS = ".jsonl, .ndjson, .json (each also .gz), .csv, .tsv, .parquet, a datasets folder, or - for JSONL on stdin"
 _LONGEST_FIELD = 1 << 26  # characters in a CSV field; the csv module stops at 131 072 unless told
@@ -118,8 +117,8 @@ def _line_batches(lines: Iterable[str], size: int, name: str, fields: dict[str, 
 
 def _parsed(number: int, line: str, name: str) -> object:
     try:
-        return json.loads(line, object_pairs_hook=_each_once)
-    except (ValueError, RecursionError) as error:
+        return parse_json(line, object_pairs_hook=_each_once)
+    except ValueError as error:
         message = f"{name} row {number}: not JSON ({error}): {shorten(line.strip())}. Mend or remove the line"
         return InputError(message, source=name, row=number, value=line)
 
@@ -136,8 +135,8 @@ def _json_batches(lines: Iterable[str], size: int, name: str, fields: dict[str, 
     """A .json file: an array of objects, one object, or, like .jsonl, an object a line."""
     text = "".join(lines)
     try:
-        whole = json.loads(text, object_pairs_hook=_each_once)
-    except (ValueError, RecursionError) as error:
+        whole = parse_json(text, object_pairs_hook=_each_once)
+    except ValueError as error:
         if text.lstrip()[:1] != "[":
             yield from _line_batches(io.StringIO(text, newline="\n"), size, name, fields)
             return
@@ -157,7 +156,11 @@ def _check_columns(columns: Sequence[str], name: str, fields: Mapping[str, str])
 def _csv_rows(lines: Iterable[str], delimiter: str, name: str, fields: dict[str, str]) -> Iterator[tuple[int, object]]:
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    header = next(reader, [])
+    try:
+        header = next(reader, [])
+    except csv.Error as error:
+        message = f"cannot read {name}: its header is not CSV ({error}). Mend its quotes and line ends"
+        raise InputError(message, source=name, line=reader.line_num) from error
     if len(set(header)) < len(header):
         message = f"cannot read {name}: its header names a column twice: {header}. Rename one"
         raise InputError(message, source=name, value=header)

@@ -10,7 +10,6 @@ signature
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ import numpy as np
 from ..errors import InputError
 from ..signature import Signature
 from ..types import FloatArray, Score, Verdict
-from .fields import Row, find_id, read_names, read_number, require_column, row_error, shorten
+from .fields import Row, find_id, parse_json, read_names, read_number, require_column, row_error, shorten
 from .files import Source, read_rows
 from .write import plain, write_rows
 
@@ -160,11 +159,11 @@ def _verdicts(row: Row) -> tuple[Verdict, ...]:
     """In CSV, JSON in a text."""
     found = row.values.get("verdicts") or ()
     try:
-        lists = json.loads(found) if isinstance(found, str) else found
+        lists = parse_json(found) if isinstance(found, str) else found
         verdicts = tuple(Verdict(int(level), bool(swapped), *map(float, probs)) for level, swapped, *probs in lists)
         if all(v.level >= 1 and all(0 <= p <= 1 + 1e-6 for p in (v.better, v.worse, v.similar)) for v in verdicts):
             return verdicts
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         pass
     seen = f"verdicts is {shorten(found)}, expected lists [level, swapped, better, worse, similar], levels from 1 and "
     remedy = "Give rows as `synthscore score --verdicts` wrote them"

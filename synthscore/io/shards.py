@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import InputError
 from ..signature import Signature, text_hash
 from ..types import IntArray
-from .fields import shorten
+from .fields import parse_json, shorten
 from .outputs import sorted_into
 from .write import TABLES, replacing, require_format
 
@@ -117,13 +117,13 @@ class Part(NamedTuple):
             missing = beside if Path(path).exists() else path
             raise InputError(f"{path} is no shard that is done: there is no {missing}. {again}", source=path)
         try:
-            about = json.loads(beside.read_bytes())
+            about = parse_json(beside.read_text(encoding="utf-8"))
             return cls(
                 path, Shard.parse(about["shard"]), int(about["n_rows"]), str(about["input"]),
                 Signature.parse(about["made_by"]), [Signature.parse(line) for line in about["signatures"]],
                 np.array(about["places"], dtype=np.int64),
             )  # fmt: skip
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise InputError(f"cannot read {beside}: {error}. {again}", source=str(beside)) from error
 
     def require(self, n: int) -> None:

@@ -237,7 +237,7 @@ def _column_errors(column: str) -> Iterator[None]:
 
     try:
         yield
-    except (pa.ArrowException, UnicodeEncodeError) as error:
+    except (pa.ArrowException, UnicodeEncodeError, OverflowError) as error:  # a whole number of more than 64 bits
         message = f"cannot write column {column!r} as Parquet: {error}. Give it one type, or write .jsonl"
         raise InputError(message, field=column) from error
 

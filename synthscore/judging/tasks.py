@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ def load_task(name: str | Path) -> Task:
     own = str(name) not in task_names()
     folder = Path(name) if own else resource("prompts") / name
     file = folder / "task.toml"
-    if not file.is_file():
+    if not os.path.isfile(file):  # also of a name that is longer than any file's
         raise TaskError(
             f"no task {str(name)!r}: it is neither one of {', '.join(task_names())} nor a folder with a task.toml",
             task=str(name),

@@ -133,6 +133,8 @@ class Templates:
             return loader.get_source(self._environment, f"{name}.jinja")[0]
         except jinja2.TemplateNotFound as error:
             raise self._missing(name) from error
+        except ValueError as error:
+            raise TemplateError(f"template {self.name}/{name}.jinja is not UTF-8: {error}", template=name) from error
 
     def replaced(self, name: str, source: str, label: str) -> Templates:
         """The same set with another template of this name. label : what its own name gets added"""
@@ -184,7 +186,7 @@ class Templates:
                 + ", ".join(sorted(values)),
                 template=name,
             ) from error
-        except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError) as error:
+        except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
             raise TemplateError(
                 f"template {self.name}/{name}.jinja (task {self.task.name!r}) failed: {error}", template=name
             ) from error

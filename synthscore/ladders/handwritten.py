@@ -7,7 +7,6 @@ lie in a folder each, of its name.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from ..io.contexts import add_context, context_from_row
 from ..io.fields import (
     Row,
     is_missing,
+    parse_json,
     read_id,
     read_text,
     recognised,
@@ -118,7 +118,7 @@ def _texts(row: Row) -> tuple[str, dict[int, str]]:
     rungs = row.values.get("rungs")
     if isinstance(rungs, str) and rungs.lstrip().startswith("["):  # as CSV has no lists
         try:
-            rungs = json.loads(rungs)
+            rungs = parse_json(rungs)
         except ValueError as error:
             remedy = "Write it as JSON, or each rung into a column of its own: rung_1, rung_2, ..."
             raise row_error(row, "rungs", rungs, f"rungs is no list ({error})", remedy) from error

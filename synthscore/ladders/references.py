@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import LadderError, ReferencesError, require_kind
-from ..io.fields import shorten
+from ..io.fields import parse_json, shorten
 from ..io.shards import read_parts
 from ..io.write import replacing
 from ..judging.tasks import load_task
@@ -268,7 +268,8 @@ def read_about(folder: str | os.PathLike[str]) -> dict[str, str]:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """What manifest.json says; nothing if there is none that can be read."""
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = parse_json((folder / MANIFEST).read_text(encoding="utf-8"))
+        json.dumps(manifest, ensure_ascii=False).encode()  # a ValueError for half a surrogate pair
     except (OSError, ValueError):
         return {}
     return manifest if isinstance(manifest, dict) else {}

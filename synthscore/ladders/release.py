@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, LadderError, ReferencesError
+from ..io.fields import parse_json
 from ..io.write import plain
 from ..signature import text_hash
 from ..types import Context, Ladder, Rung
@@ -180,7 +181,7 @@ def rows_ladder(key: Key, group: list[dict[str, Any]], contexts: dict[Context, C
 
 def _rung(row: Mapping[str, Any]) -> Rung:
     provenance = {key: row[key] for key in PROVENANCE if row.get(key) is not None}
-    provenance |= json.loads(row["extra"]) if row.get("extra") else {}
+    provenance |= parse_json(row["extra"]) if row.get("extra") else {}
     level, fraction = row["level"], row.get("fraction")
     if fraction is None:
         raise LadderError(f"rung {level} has no fraction")

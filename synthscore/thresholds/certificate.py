@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ..errors import CertificateError, InputError
+from ..io.fields import parse_json
 from ..io.write import replacing
 from ..scoring.anchored.drift import Watch
 from ..scoring.anchored.model import JudgeModel
@@ -222,7 +223,7 @@ class Certificate(Rule):
     def load(cls, path: str | os.PathLike[str]) -> Certificate:
         """raises : CertificateError for a file that is missing or holds no certificate"""
         try:
-            values = dict(json.loads(Path(path).read_text(encoding="utf-8"))["certificate"])
+            values = dict(parse_json(Path(path).read_text(encoding="utf-8"))["certificate"])
             if (format_ := values.pop("format")) != FORMAT:
                 raise InputError(f"its format is {format_!r}, expected {FORMAT}")
             values["certified"] = tuple(map(Certified.of, values["certified"]))
@@ -230,7 +231,10 @@ class Certificate(Rule):
             values["judge"] = None if judge is None else JudgeModel.of(judge)
             values["seen"] = Seen.of(values.pop("seen", {}))
             return cls(**{**values, "signature": Signature.of(**values["signature"])})
-        except (OSError, KeyError, TypeError, ValueError, AttributeError, InputError, CertificateError) as error:
+        except (
+            *(OSError, KeyError, TypeError, ValueError, AttributeError, OverflowError),
+            *(InputError, CertificateError),
+        ) as error:
             raise CertificateError(
                 f"cannot read the certificate {path}: {type(error).__name__}: {error}. Expected a file that "
                 "`synthscore calibrate` wrote. Calibrate anew"

@@ -396,7 +396,7 @@ def writer(path, start, stop, batch):
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
 def test_a_killed_writer_loses_nothing_that_it_had_stored_and_spoils_nothing(tmp_path):
-    """benchmarks/store_kill.py does the same a hundred times."""
+    """benchmarks/kills.py does the same a hundred times."""
     counts = kills.kill_often(tmp_path / "answers.sqlite", n_kills=8, n=10_000)
     assert counts == sorted(set(counts)), "every run went on where the one before was killed"
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
+import reprlib
+import sys
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -45,7 +47,26 @@ class Http:
     def _opened(self) -> Any:
         """A client, with no connection yet."""
         timeout = self._openai.Timeout(self._timeout_s, connect=min(self._timeout_s, 10.0))
-        return self._openai.OpenAI(base_url=self._url, api_key=self._key or "none", max_retries=0, timeout=timeout)
+        http = self._openai.DefaultHttpxClient(timeout=timeout, event_hooks={"response": [self._bound]})
+        how = {"api_key": self._key or "none", "max_retries": 0, "timeout": timeout, "http_client": http}
+        return self._openai.OpenAI(base_url=self._url, **how)
+
+    def _bound(self, response: Any) -> None:
+        """A timeout is of each read. Of the whole reply, too, or one that drips would never end."""
+        http: Any = sys.modules[type(response).__module__.partition(".")[0]]  # httpx, or what a newer client has
+        stream, until = response.stream, time.monotonic() + self._timeout_s
+
+        class Bounded(http.SyncByteStream):  # type: ignore[misc]
+            def __iter__(self) -> Iterator[bytes]:
+                for part in stream:
+                    if time.monotonic() > until:
+                        raise http.ReadTimeout("the reply does not end")
+                    yield part
+
+            def close(self) -> None:
+                stream.close()
+
+        response.stream = Bounded()
 
     def get(self, path: str) -> dict[str, Any]:
         return self._send(lambda client: client.get(path, cast_to=object))
@@ -58,8 +79,8 @@ class Http:
         """What is not as expected in a reply makes that try fail; nothing is made up for it."""
         try:
             yield
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-            what = f"unusable answer ({type(error).__name__}: {error}): {json.dumps(reply):.200}"
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError) as error:
+            what = f"unusable answer ({type(error).__name__}: {error}): {reprlib.repr(reply):.200}"
             raise self._error(what, retryable=True) from None
 
     def _send(self, send: Callable[[Any], object]) -> dict[str, Any]:
@@ -81,7 +102,7 @@ class Http:
             cause = error.__cause__ or error
             what = f"the connection failed: {type(cause).__name__} {cause}"
             raise self._error(what, retryable=True, cut=_cut(error)) from None
-        except (self._openai.OpenAIError, ValueError) as error:
+        except (self._openai.OpenAIError, ValueError, RecursionError) as error:
             raise self._error(f"it answers with what is no JSON: {error}", retryable=True) from None
         if not isinstance(reply, dict):
             raise self._error(f"it answers with {reply!r:.100}, expected a JSON object", retryable=True)

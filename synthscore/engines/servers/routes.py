@@ -265,11 +265,11 @@ def told_token(reply: Mapping[str, Any], by: Literal["id", "token"], at: int = 0
 
 def token_id(token: int | str) -> int:
     if isinstance(token, int):
-        return token
+        return whole(token)
     found = _TOKEN_ID.fullmatch(token)
     if not found:
         raise ValueError(f"the token {token!r}, expected its id")
-    return int(found[1])
+    return whole(int(found[1]))
 
 
 def chosen_step(reported: Mapping[int, float], wanted: Sequence[int]) -> Step[int]:
@@ -279,12 +279,12 @@ def chosen_step(reported: Mapping[int, float], wanted: Sequence[int]) -> Step[in
 
 
 def number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value <= 1e300:  # nor is NaN
         raise ValueError(f"{value!r}, expected a number")
     return -math.inf if value <= _IMPOSSIBLE else float(value)
 
 
 def whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
         raise ValueError(f"{value!r}, expected a whole number")
     return value

@@ -17,6 +17,7 @@ from ...errors import InputError
 from ...types import BoolArray, FloatArray, IntArray
 
 _BY_ANSWER = ("ladder", "first", "second", "sign", "probs")
+_MOST = 1e12  # no number of a judge comes near
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,9 +181,18 @@ class JudgeModel:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> JudgeModel:
-        """From `to_dict`."""
+        """From `to_dict`. raises : ValueError, and its like, for what cannot be a judge"""
         log_tie = -math.inf if values["log_tie"] is None else values["log_tie"]
-        return cls(**{**values, "log_tie": log_tie, "rung_sd": tuple(values["rung_sd"])})
+        made = cls(**{**values, "log_tie": log_tie, "rung_sd": tuple(values["rung_sd"])})
+        shift, stretch, uneven = made.rung_sd
+        spreads = (made.spread, made.target_sd, made.context_sd, made.sharpness_sd, shift, stretch, uneven)
+        others = asdict(made) | {"rung_sd": None, "log_tie": values["log_tie"]}
+        sound = all(abs(number) < _MOST for number in (*spreads, *others.values()) if number is not None)
+        if not sound or type(made.n_rungs) is not int or not 2 <= made.n_rungs <= 1000:
+            raise ValueError(f"its judge is {made}, expected numbers, and 2 to 1000 rungs")
+        if made.rungs_rise and not (made.discrimination > 0 < made.noise and min(spreads) >= 0):
+            raise ValueError(f"its judge is {made}, expected discrimination and noise > 0, and no deviation below 0")
+        return made
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError
+from ...io.fields import parse_json
 from ...io.write import replacing
 from ...signature import Signature, text_hash
 from ...types import FloatArray, IntArray
@@ -197,12 +198,14 @@ class Scales(tuple[Scale, ...]):
     def load(cls, path: str | os.PathLike[str]) -> Scales:
         """From `save`. raises : InputError for a file that is missing or not what was saved"""
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            content = parse_json(Path(path).read_text(encoding="utf-8"))
             if content["format"] != FORMAT:
                 raise InputError(f"{path} is a scale of format {content['format']!r}, expected {FORMAT}. Fit it anew")
             _json(content["scales"])  # NaN is a ValueError: JSON has none, and json reads it all the same
-            return cls(_scale(values) for values in content["scales"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            made = cls(_scale(values) for values in content["scales"])
+            _json([scale._plain() for scale in made]).encode()  # half a surrogate pair, too
+            return made
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise InputError(
                 f"cannot read the scale {path}: {type(error).__name__}: {error}. Expected a file that `synthscore "
                 "score --save-scale` wrote",
@@ -239,9 +242,11 @@ def _scale(values: Mapping[str, object]) -> Scale:
         for name, each in of["ladders"].items()  # type: ignore[attr-defined]
     }
     judge = JudgeModel.of(of["judge"])  # type: ignore[arg-type]
-    spreads = (judge.spread, judge.target_sd, judge.context_sd, judge.sharpness_sd, *judge.rung_sd)
-    if judge.rungs_rise and not (judge.discrimination > 0 < judge.noise and min(spreads) >= 0):
-        raise ValueError(f"its judge is {judge}, expected discrimination and noise > 0, and no deviation below 0")
+    for name, each in ladders.items():
+        np.linalg.cholesky(each.cov)  # raises
+        fits = each.mean.shape == (judge.n_rungs,) and len(each.cov) == judge.n_rungs
+        if not fits or not max(abs(each.mean).max(), abs(each.sharpness), abs(each.sharpness_sd)) < 1e9:
+            raise ValueError(f"the ladder {name!r} is {each}, expected {judge.n_rungs} positions, and numbers")
     seen = Seen.of(of.get("seen", {}))  # type: ignore[arg-type]
     return Scale(judge, ladders, str(of["task"]), str(of["attribute"]), Signature.parse(str(of["signature"])), seen)
 
