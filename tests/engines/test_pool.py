@@ -21,7 +21,7 @@ from synthscore.signature import Signature
 from synthscore.types import Context
 from tests.servers import LABELS, PROMPTS, Liar, forward, refusal, served
 
-FAST = Retry(tries=4, first_wait=0.001, longest_wait=0.02, aside_after=3, aside_for=0.005, asides=3)
+FAST = Retry(tries=4, first_wait=0.001, longest_wait=0.02, aside_after=3, aside_for=0.005, asides=5)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from synthscore.engines.servers.pool import Retry
 from synthscore.errors import EngineError
 from tests.servers import Liar, refusal
 
-FAST = Retry(tries=4, first_wait=0.001, longest_wait=0.01, aside_after=6, aside_for=0.002, health_checks=2, asides=2)
+FAST = Retry(tries=4, first_wait=0.001, longest_wait=0.01, aside_after=6, aside_for=0.002, asides=4)
 TIMEOUT_S = 0.4
 PROMPTS = [Prompt(f"Is it {k}?") for k in range(6)]
 LABELS = ("Yes", "No")

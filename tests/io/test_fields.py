@@ -57,7 +57,7 @@ def test_a_number_may_be_missing_and_whoever_needs_it_says_so(value):
 
 @pytest.mark.parametrize("value", [float("-inf"), "-inf", "-Infinity", np.float64("-inf"), "-1e999"])
 def test_an_infinity_is_a_number_only_where_one_may_be(value):
-    assert read_number(row(value), "x", finite=False) == float("-inf")
+    assert require_number(row(value), "x", finite=False) == float("-inf")
     with pytest.raises(InputError, match="expected a number"):
         read_number(row(value), "x")
 
