@@ -22,7 +22,7 @@ scorer = ss.Scorer(references, ss.open_engine("nano"), task="summarization", att
 scores = scorer.score([ss.Target("t", "sum-01", "The ferry lost power and was towed in.")])
 assert scores[0].status == "ok", scores[0]
 assert ss.generate_ladders([context], ss.load_task("summarization"), ["fluency"], ss.DegradedWriter())[0].usable
-raise SystemExit(main(["references", "verify", str(resource("data/references/degraded"))]))
+raise SystemExit(main(["references", "list", str(resource("data/references/degraded"))]))
 """
 
 

@@ -94,6 +94,7 @@ MOVED: dict[tuple[str, ...], str] = {
     ("filter", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
     ("references", "--json"): "synthscore references check -o FILE.jsonl, a row a ladder",
     ("references", "diff"): "synthscore references list of each, whose hashes differ where a text does",
+    ("references", "verify"): "synthscore references list: whatever loads ladders compares them with their hashes",
     ("references", "card"): "README.md in the folder of the ladders: each save writes the card",
     ("references", "--adjacent"): "synthscore references check without it, which asks about every two rungs",
     ("score", "--bias"): "the page of synthscore report, which shows what a judge favours by rung",

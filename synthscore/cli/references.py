@@ -7,7 +7,7 @@ from collections import Counter
 
 from cyclopts import App
 
-from .exits import ERROR, OK
+from .exits import OK
 from .messages import Messages
 from .options import OneAttribute, OneTask, Revision, Source
 from .references_check import check
@@ -110,25 +110,6 @@ def show(
                 print("\n" + _indented(f"{entry['what']} {entry['at']}: {entry['why']}", "     "))
                 print(_indented(entry["text"] or f"(failed: {entry['reason']})", "       "))
     return OK
-
-
-@references.command
-def verify(source: Source, /, *, messages: Messages = Messages()) -> int:
-    """Compare ladders with their hashes.
-
-    For example:
-      $ synthscore references verify ladders/
-
-    Compares every text with its hash, the files with the manifest, and every ladder with the rules for
-    ladders. Prints the problems, one a line; the exit code is then 1.
-    """
-    from ..ladders.verify import verify as find_problems
-
-    problems = find_problems(source)
-    for problem in problems:
-        print(problem)
-    messages.note(f"{source}: {counted(len(problems), 'problem')}")
-    return ERROR if problems else OK
 
 
 def _indented(text: str, indent: str) -> str:

@@ -145,14 +145,14 @@ class References:
         """The ladders of a release: a folder, its ladders.parquet, or the id of a dataset on the Hugging Face Hub.
 
         revision : branch, tag or commit of a Hub dataset; pin one for a number that others should get too.
-        raises : ReferencesError, also where the manifest beside the ladders tells of others
+        raises : ReferencesError, also where a text, or the file, is not the one that was hashed
         """
         require_kind("references", source, (str, os.PathLike), "a folder, a file or a hub id")
         name = str(source) if revision is None else f"{source}@{revision}"
         for problem in manifest_problems(Path(source)):
             raise ReferencesError(
-                f"cannot load {name}: {problem}. See what else: synthscore references verify {name}. Make or download "
-                f'it again; if the change is meant, take "sha256" out of {MANIFEST}',
+                f"cannot load {name}: {problem}. Make or download it again; if the change is meant, take "
+                f'"sha256" out of {MANIFEST}',
                 source=name,
             )
         return cls(rows_ladders(source_rows(Path(source), revision), name), name)

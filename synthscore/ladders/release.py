@@ -157,8 +157,7 @@ def rows_ladders(rows: Iterable[dict[str, Any]], name: str) -> tuple[Ladder, ...
     try:
         return tuple(rows_ladder(key, group, contexts) for key, group in grouped(rows).items())
     except ReferencesError as error:
-        message = f"cannot load {name}: ladder {error}. See what else: synthscore references verify {name}"
-        raise ReferencesError(message, source=name) from error
+        raise ReferencesError(f"cannot load {name}: ladder {error}", source=name) from error
 
 
 def rows_ladder(key: Key, group: list[dict[str, Any]], contexts: dict[Context, Context]) -> Ladder:
@@ -171,6 +170,7 @@ def rows_ladder(key: Key, group: list[dict[str, Any]], contexts: dict[Context, C
         group.sort(key=lambda row: row["level"])
         first = group[0]
         if first.get("context") is not None:
+            _require_hash(first, "context")
             references = tuple(first.get("references") or ())
             context = Context(context_id, first["context"], first.get("facts") or "", references)
             context = contexts.setdefault(context, context)
@@ -185,5 +185,15 @@ def _rung(row: Mapping[str, Any]) -> Rung:
     level, fraction = row["level"], row.get("fraction")
     if fraction is None:
         raise LadderError(f"rung {level} has no fraction")
+    _require_hash(row, "text")
     text, parents = row["text"] or "", tuple(row.get("parents") or ())
     return Rung(level, fraction, text, row.get("status") or "ok", row.get("reason") or "", parents, provenance)
+
+
+def _require_hash(row: Mapping[str, Any], column: str) -> None:
+    """raises : LadderError for another text than the one that was hashed"""
+    if (stated := row.get(f"{column}_sha256")) and stated != text_hash(row[column] or ""):
+        raise LadderError(
+            f"rung {row['level']}: the {column} is not the one that was hashed. Make or download it again; if the "
+            f"change is meant, empty {column}_sha256"
+        )

@@ -61,7 +61,7 @@ def test_generate_writes_ladders_that_score_can_read(engine, damage, capsys):
     engine.judge = lambda prompt, labels: [math.log(0.3)] * 3
     write("targets.jsonl", {"context_id": "c1", "text": "A text."})
     assert score("--attribute", "fluency") == 0
-    assert main(["references", "verify", "ladders"]) == 0
+    assert main(["references", "list", "ladders"]) == 0
 
 
 def test_generate_asks_nothing_where_the_ladders_could_not_be_added(engine, damage, capsys):
@@ -178,7 +178,7 @@ def test_a_run_that_is_killed_while_it_saves_can_be_repeated(damage, monkeypatch
     assert generate("--rungs", "3") == 130
     monkeypatch.setattr(references, "replacing", replacing)
     assert generate("--rungs", "3") == 0
-    assert main(["references", "verify", "ladders"]) == 0
+    assert main(["references", "list", "ladders"]) == 0
 
 
 def test_what_a_check_would_find_is_said_with_the_attempts(engine, damage, capsys):

@@ -1,4 +1,4 @@
-"""`synthscore references`: list, show, verify."""
+"""`synthscore references`: list, show."""
 
 from pathlib import Path
 
@@ -29,14 +29,6 @@ def test_show_prints_a_ladder_from_the_worst_rung_to_the_best(folder, capsys):
     for argv in (["c9"], ["c1", "--attribute", "wit"], ["c1", "--task", "story"]):
         assert main(["references", "show", "ladders", *argv]) == 1
         shown(capsys.readouterr().err, "LadderError", "c1")
-
-
-def test_verify_finds_a_changed_file(references, capsys):
-    assert main(["references", "verify", "ladders"]) == 0
-    manifest = Path("ladders/manifest.json")
-    manifest.write_text(manifest.read_text().replace('"n_rows": 15', '"n_rows": 14'))
-    assert main(["references", "verify", "ladders"]) == 1
-    shown(capsys.readouterr().out, "n_rows is 15, manifest.json says 14")
 
 
 def test_ladders_alone_is_no_command_and_shows_the_help(capsys):
