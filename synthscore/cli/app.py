@@ -60,6 +60,7 @@ GROUPS = ("references", "store")
 MOVED: dict[tuple[str, ...], str] = {
     ("serve",): "a server of its own (synthscore asks servers and is none): start vLLM (vllm serve MODEL), SGLang or "
     "llama.cpp, and name it with --model http://HOST:PORT/v1 (docs/servers.md)",
+    ("store", "prune"): "no verb: delete a store that has grown too large, or give each project its own with --store",
     ("store", "import"): "python -m papers import ROWS --benchmark NAME --data FOLDER -o FILE",
     ("curve",): "python -m papers curve COMPARISONS, beside synthscore in its repository",
     ("evaluate", "--nan-policy"): "no option: contexts whose ratings are all equal are skipped, equal scores count 0",
