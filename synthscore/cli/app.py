@@ -65,6 +65,8 @@ MOVED: dict[tuple[str, ...], str] = {
     ("curve",): "python -m papers curve COMPARISONS, beside synthscore in its repository",
     ("evaluate", "--nan-policy"): "no option: contexts whose ratings are all equal are skipped, equal scores count 0",
     ("rank", "--curve"): "python -m papers curve COMPARISONS",
+    ("rank", "--decisions"): "--method NAME:decisions=per_call",
+    ("rank", "--prior"): "--method bt:prior=observed, or none",
     ("rank", "--human"): "synthscore rank ... -o ranking.jsonl, and synthscore evaluate ranking.jsonl --human RATINGS",
     ("rank", "--save-comparisons"): "synthscore compare CANDIDATES ... -o FILE, and synthscore rank --comparisons FILE",
     **dict.fromkeys(
@@ -75,6 +77,10 @@ MOVED: dict[tuple[str, ...], str] = {
     **dict.fromkeys(
         [(verb, option) for verb in ("compare", "rank") for option in ("--gap", "--beam-size")],
         "python -m papers evaluate --methods pairs-beam: the sort of PairS is in papers/",
+    ),
+    **dict.fromkeys(
+        [("score", "--width"), ("score", "--alpha"), ("score", "--eps"), ("filter", "--eps")],
+        "--adaptive --min-score X; other rules in Python: Anchored(scale=..., stop=Narrow(W))",
     ),
     ("score", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
     ("filter", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
