@@ -28,7 +28,7 @@ from synthscore.evaluation.methods.base import (
 )
 from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.io.scores import Scores
-from synthscore.judging.asking import unanswered
+from synthscore.judging.asking import unanswered, unreported_note
 from synthscore.judging.templates import Templates
 from synthscore.types import Attribute, FloatArray, Score
 
@@ -138,7 +138,7 @@ def _total(layout: Layout, yes: FloatArray, unreported: FloatArray) -> dict[str,
     if unreported.any():
         low, high = np.maximum(yes - unreported, 0), np.minimum(yes + unreported, 1)
         found |= {"low": float(total(low)), "high": float(total(high))}
-        found["reason"] = "the server did not report all labels"
+        found["reason"] = unreported_note(unreported)
     return found
 
 

@@ -13,15 +13,14 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from importlib import import_module
 from typing import Any
 
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 
 from .._version import __version__
 from ..errors import InputError, SynthscoreError
+from .exits import BROKEN_PIPE, ERROR, INTERRUPTED, OK, USAGE, UsageError, usage
 from .messages import Messages
-from .options import BROKEN_PIPE, ERROR, INTERRUPTED, OK, USAGE, UsageError, usage
 from .talk import visible
 
 HELP = """
@@ -47,11 +46,27 @@ exit codes:
   141  whoever read the output left early
 """
 
-VERBS = (
-    *("demo", "generate", "references", "score", "filter", "calibrate", "compare", "rank", "evaluate"),
-    *("merge", "export", "drift", "report", "doctor", "redteam", "store", "verify", "schema"),
-)
-"""In the order of the help. Each is a function of this name in a module of this name."""
+VERBS = {
+    "demo": "The whole flow in a minute: start here.",
+    "generate": "Contexts -> ladders of texts of rising quality.",
+    "references": "Bring your own ladders, look at ladders, check them.",
+    "score": "Texts -> scores on the rung scale.",
+    "filter": "Texts -> those that score well enough.",
+    "calibrate": "Scores with people's labels -> a threshold with a guarantee.",
+    "compare": "Texts compared with each other by a judge -> comparisons.",
+    "rank": "Texts compared with each other -> an order.",
+    "evaluate": "Scores or methods -> how far they agree with people.",
+    "merge": "Files or folders of all shards -> one.",
+    "export": "Texts -> tasks for people to rate.",
+    "drift": "Scores -> are judge and texts what they were?",
+    "report": "Results -> one HTML page to look at.",
+    "doctor": "Can this model judge?",
+    "redteam": "What becomes of texts that tell the judge to score them high?",
+    "store": "Look at stored answers, join them.",
+    "verify": "Ask stored answers again: have they drifted?",
+    "schema": "The columns of a kind of row, as JSON Schema.",
+}
+"""In the order of the help, each with its line there. Each is a function of this name in a module of this name."""
 
 COMPLETE = "--install-completion"
 GROUPS = ("references", "store")
@@ -107,10 +122,11 @@ MOVED: dict[tuple[str, ...], str] = {
 """Verbs, actions and options of former versions, and what to use instead."""
 
 
-def build_app(argv: Sequence[str] = ("--help",)) -> App:
-    """The command line. argv : all verbs are loaded where it asks for a line of each; else each when it is called"""
-    resolved, formatter = tuple(argv[:1]) in ((), ("--help",), ("-h",)), None
-    if not argv or {"--help", "-h"} & {*argv}:
+def build_app(argv: Sequence[str] | None = None) -> App:
+    """The command line, each verb loaded when it is called. argv : words of which the help for no verb loads none"""
+    listing = argv is not None and tuple(argv[:1]) in ((), ("--help",), ("-h",))
+    formatter = None
+    if listing or {"--help", "-h"} & {*(argv or ())}:
         from .help import Flowing
 
         formatter = Flowing()
@@ -125,10 +141,12 @@ def build_app(argv: Sequence[str] = ("--help",)) -> App:
         default_parameter=Parameter(negative=(), show_default=lambda value: value if value else None),
     )
     app.register_install_completion_command(COMPLETE, add_to_startup=False, sort_key=len(VERBS))
-    for index, name in enumerate(VERBS):
-        settings: dict[str, Any] = {} if name in GROUPS else {"name": name, "help_epilogue": "", "sort_key": index}
-        module = f"{__package__}.{name}"
-        app.command(getattr(import_module(module), name) if resolved else f"{module}:{name}", **settings)
+    for index, (name, line) in enumerate(VERBS.items()):
+        if listing:
+            app.command(App(name=name, help=line, sort_key=index))
+        else:
+            settings: dict[str, Any] = {} if name in GROUPS else {"name": name, "help_epilogue": ""}
+            app.command(f"{__package__}.{name}:{name}", **settings)
     return app
 
 

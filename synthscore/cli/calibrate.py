@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from ..integrations import Labels
+from .exits import INCOMPLETE, OK, UsageError
 from .messages import Messages
-from .options import INCOMPLETE, OK, FileIn, Input, Output, UsageError
+from .options import FileIn, Input, Output
 from .talk import counted
 
 if TYPE_CHECKING:

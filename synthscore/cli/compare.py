@@ -12,25 +12,9 @@ from cyclopts import Parameter
 from ..ranking import ComparisonSets, Selection
 from ..ranking.sets import JUDGE
 from ..signature import Signature
+from .exits import ERROR, INCOMPLETE, OK, UsageError, usage
 from .messages import Messages
-from .options import (
-    ERROR,
-    INCOMPLETE,
-    OK,
-    Answering,
-    Attributes,
-    DryRun,
-    Input,
-    Judges,
-    Limit,
-    OneShard,
-    RowsIn,
-    RowsOut,
-    Seed,
-    UsageError,
-    shared,
-    usage,
-)
+from .options import Answering, Attributes, DryRun, Input, Judges, Limit, OneShard, RowsIn, RowsOut, Seed, shared
 from .talk import counted, reasons
 
 

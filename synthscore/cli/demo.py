@@ -13,8 +13,9 @@ from pathlib import Path
 
 from ..resources import resource
 from ..types import Score
+from .exits import ERROR, OK
 from .messages import Messages
-from .options import ERROR, OK, Judge, Output
+from .options import Judge, Output
 from .talk import counted, table
 
 TASKS = ("summarization", "dialogue", "story")

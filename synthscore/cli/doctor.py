@@ -16,8 +16,9 @@ from ..errors import EngineError
 from ..judging.asking import PROTOCOLS, Pair, ProtocolName, Verdicts, ask, prompt_of
 from ..judging.templates import Templates
 from ..types import Context
+from .exits import ERROR, OK
 from .messages import Messages
-from .options import ERROR, JUDGE, OK, Answering, DryRun, Opening, Output
+from .options import JUDGE, Answering, DryRun, Opening, Output
 from .talk import counted, table
 
 if TYPE_CHECKING:

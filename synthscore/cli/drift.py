@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from .exits import INCOMPLETE, OK, UsageError
 from .messages import Messages
-from .options import INCOMPLETE, OK, FileIn, Input, UsageError
+from .options import FileIn, Input
 from .talk import counted, table
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from .exits import ERROR, INCOMPLETE, OK, UsageError
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, JUDGE, OK, Attributes, DryRun, FileIn, Input, Limit, Opening, Output, UsageError
+from .options import JUDGE, Attributes, DryRun, FileIn, Input, Limit, Opening, Output
 from .talk import table as as_table
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 from ..integrations import Labels
+from .exits import OK
 from .messages import Messages
-from .options import OK, Input, Output, RowsIn, Seed
+from .options import Input, Output, RowsIn, Seed
 from .talk import counted
 
 

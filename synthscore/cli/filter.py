@@ -8,24 +8,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError
 from ..judging.asking import Asking
 from ..signature import Signature
+from .exits import ERROR, INCOMPLETE, OK, UsageError, usage
 from .messages import Messages
-from .options import (
-    ERROR,
-    INCOMPLETE,
-    OK,
-    AskingOptions,
-    DryRun,
-    Input,
-    Judges,
-    MoreRows,
-    On,
-    OneShard,
-    RowsIn,
-    RowsOut,
-    UsageError,
-    shared,
-    usage,
-)
+from .options import AskingOptions, DryRun, Input, Judges, MoreRows, On, OneShard, RowsIn, RowsOut, shared
 from .scoring import Scoring, asked_line, tell_drift
 
 if TYPE_CHECKING:

@@ -17,22 +17,9 @@ from ..engine import Sampling
 from ..errors import InputError
 from ..signature import Signature
 from ..types import Task
+from .exits import ERROR, INCOMPLETE, OK, UsageError
 from .messages import Messages
-from .options import (
-    ERROR,
-    INCOMPLETE,
-    OK,
-    DryRun,
-    Input,
-    Limit,
-    OneShard,
-    Opening,
-    Output,
-    RowsIn,
-    UsageError,
-    given,
-    shared,
-)
+from .options import DryRun, Input, Limit, OneShard, Opening, Output, RowsIn, given, shared
 from .talk import counted, reasons
 
 

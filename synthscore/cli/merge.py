@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .exits import OK
 from .messages import Messages
-from .options import OK, Output
+from .options import Output
 from .talk import counted
 
 

@@ -11,28 +11,13 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ..errors import InputError, SynthscoreError
+from ..errors import InputError
 from ..io.shards import Portion, Shard
 from ..judging.asking import Asking, ProtocolName
+from .exits import UsageError, usage
 from .messages import Messages, Watched
 
-OK, ERROR, USAGE, INCOMPLETE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
-
 JUDGE = "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, or recorded:STORE"
-
-
-class UsageError(SynthscoreError):
-    """Options that contradict each other, or that mean nothing. Exit code 2."""
-
-
-@contextmanager
-def usage() -> Iterator[None]:
-    """Nouns made of options. raises : UsageError for what they refuse"""
-    try:
-        yield
-    except InputError as error:
-        field = str(getattr(error, "field", "")).replace("_", "-")
-        raise UsageError(str(error).replace(f"{field} is", f"--{field} is", 1) if field else str(error)) from error
 
 
 # ------------------------------------------------------------------------------------------------- single options

@@ -15,9 +15,10 @@ from ..ranking import rank as rank_sets
 from ..ranking.methods import DEBIAS, RESAMPLES, STDERR, method_of
 from ..ranking.sets import JUDGE
 from .compare import Judging
+from .exits import ERROR, INCOMPLETE, OK, UsageError, usage
 from .jury import disagreement_lines, jury_lines
 from .messages import Messages
-from .options import ERROR, INCOMPLETE, OK, FileIn, Input, Judges, RowsIn, RowsOut, Seed, UsageError, usage
+from .options import FileIn, Input, Judges, RowsIn, RowsOut, Seed
 from .talk import counted, reasons, spaced
 
 By = Annotated[
@@ -40,9 +41,9 @@ def rank(
         str,
         Parameter(
             group="method",
-            help=f"{', '.join(METHODS)}: docs/ranking.md; options as NAME:OPTION=VALUE: decisions=averaged or per_call, "
-            "of hard methods: a pair is won by its mean answer, or each call by itself; prior=all, observed or none, "
-            "of bt: pseudo-wins",
+            help=f"{', '.join(METHODS)}: docs/ranking.md; options as NAME:OPTION=VALUE: decisions=averaged or per_call "
+            "(of hard methods: a pair is won by its mean answer, or each call by itself), prior=all, observed or none "
+            "(of bt: pseudo-wins)",
         ),
     ] = "poe-bt",
     debias: Annotated[

@@ -9,20 +9,9 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ..judging.asking import Asking
+from .exits import ERROR, INCOMPLETE, OK, UsageError
 from .messages import Messages
-from .options import (
-    ERROR,
-    INCOMPLETE,
-    OK,
-    AskingOptions,
-    DryRun,
-    Judge,
-    OneAttribute,
-    OneTask,
-    Output,
-    Share,
-    UsageError,
-)
+from .options import AskingOptions, DryRun, Judge, OneAttribute, OneTask, Output, Share
 from .scoring import Scoring
 from .talk import counted, reasons, table
 

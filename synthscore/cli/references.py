@@ -7,8 +7,9 @@ from collections import Counter
 
 from cyclopts import App
 
+from .exits import OK
 from .messages import Messages
-from .options import OK, OneAttribute, OneTask, Revision, Source
+from .options import OneAttribute, OneTask, Revision, Source
 from .references_check import check
 from .references_import import import_
 from .references_repair import repair

@@ -11,21 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from .exits import INCOMPLETE, OK, UsageError
 from .messages import Messages, Watched
-from .options import (
-    INCOMPLETE,
-    OK,
-    Answering,
-    Count,
-    Judge,
-    MoreRows,
-    OneAttribute,
-    OneTask,
-    Revision,
-    Source,
-    UsageError,
-    given,
-)
+from .options import Answering, Count, Judge, MoreRows, OneAttribute, OneTask, Revision, Source, given
 from .talk import clip, counted, reasons, table
 
 if TYPE_CHECKING:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ..errors import InputError
+from .exits import INCOMPLETE, OK
 from .generate import look_at
 from .messages import Messages
-from .options import INCOMPLETE, OK, Input, OneAttribute, Output, RowsIn
+from .options import Input, OneAttribute, Output, RowsIn
 from .talk import counted, reasons
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from .exits import INCOMPLETE, OK
 from .messages import Messages
-from .options import INCOMPLETE, OK, OneAttribute, OneTask, Source
+from .options import OneAttribute, OneTask, Source
 from .references_check import Judging
 from .talk import counted, reasons, spaced, table
 

@@ -6,8 +6,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from .exits import INCOMPLETE, OK
 from .messages import Messages
-from .options import INCOMPLETE, OK, FileIn, Output
+from .options import FileIn, Output
 from .talk import counted
 
 

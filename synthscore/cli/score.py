@@ -11,24 +11,10 @@ from cyclopts import Parameter
 from ..integrations import ScoresTo, Texts
 from ..judging.asking import Asking
 from ..signature import Signature
+from .exits import ERROR, INCOMPLETE, OK, UsageError
 from .jury import disagreement_lines, jury_lines
 from .messages import Messages
-from .options import (
-    ERROR,
-    INCOMPLETE,
-    OK,
-    AskingOptions,
-    DryRun,
-    Input,
-    Judges,
-    Limit,
-    On,
-    OneShard,
-    RowsIn,
-    RowsOut,
-    UsageError,
-    shared,
-)
+from .options import AskingOptions, DryRun, Input, Judges, Limit, On, OneShard, RowsIn, RowsOut, shared
 from .scoring import Scoring, asked_line, judge_lines, tell_drift
 from .talk import reasons
 

@@ -11,8 +11,9 @@ import numpy as np
 from cyclopts import Parameter
 
 from ..judging.asking import Asking
+from .exits import UsageError, usage
 from .messages import Messages
-from .options import UsageError, given, usage
+from .options import given
 from .talk import counted, spaced
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from ..errors import StoreError
+from .exits import OK, UsageError
 from .messages import Messages
-from .options import OK, RowsOut, UsageError
+from .options import RowsOut
 from .talk import counted, table
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from .exits import INCOMPLETE, OK, UsageError
 from .messages import Messages
-from .options import INCOMPLETE, OK, Running, UsageError
+from .options import Running
 from .talk import clip, counted, reasons, table
 
 if TYPE_CHECKING:

@@ -359,6 +359,17 @@ def unanswered(answers: LabelLogProbs, min_mass: float, max_unreported: float) -
     return failures
 
 
+def unreported_note(unreported: FloatArray | float) -> str:
+    """What a score's reason says of labels that a server did not report; "" where that changes no probability by .001,
+    as where rare spellings of labels that it did report are missing.
+
+    unreported : as of Verdicts, of one or more answers
+    """
+    most = float(np.max(unreported))
+    note = f"the server did not report all labels, so that probabilities may be off by {most:.1g}"
+    return note if most > 1e-3 else ""
+
+
 def _why_not(answers: LabelLogProbs, row: int, min_mass: float, max_unreported: float) -> str:
     """Why a row that was answered is not an answer."""
     labels, most = answers.labels, np.exp(answers.log_probs[row])

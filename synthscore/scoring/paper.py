@@ -15,11 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, require_kind, unusable
-from ..judging.asking import Verdicts
+from ..judging.asking import Verdicts, unreported_note
 from ..signature import text_hash
 from ..types import FloatArray, Ladder, Score, Target, Verdict
-
-UNREPORTED = "the server did not report all labels"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +115,9 @@ class Paper:
         if not known.any():
             return unscored(text.target, attribute, missing[0])
         raw = float(paper_sum(np.where(known, better, 0)[None], np.where(known, worse, 0)[None])[0])
-        notes = [UNREPORTED] if unreported[known].any() else []
+        note = unreported_note(unreported[known])
         low, high = None, None
-        if missing or notes:
+        if missing or unreported[known].any():
             below, above = _reach(np.where(known, better - worse, 0.0), unreported)
             low, high = rung_equivalent([raw - below, raw + above], n).tolist()
         return Score(
@@ -131,7 +129,7 @@ class Paper:
             high=high,
             n_comparisons=int(known.sum()),
             status="unscored" if missing else "ok",
-            reason="; ".join([*missing, *notes]),
+            reason="; ".join([*missing, *[note] * bool(note)]),
             details={
                 **({} if missing else {"raw": raw, "unit": raw / paper_bound(n)}),
                 "label_mass": float(np.fmin.reduce(verdicts.label_mass[pairs])),

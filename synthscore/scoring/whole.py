@@ -59,7 +59,9 @@ class WholeTexts:
         return found
 
     def keep(self, wanted: Mapping[int, Wanted], scores: Mapping[int, Score]) -> None:
-        """Store the verdicts that the scores were computed from."""
+        """Store the verdicts that the scores were computed from, where anything can be stored."""
+        if self.store.read_only:
+            return
         for (scorer, n_rungs), keys in self._keys(wanted).items():
             by_key = {key: scores[index] for index, key in keys.items()}
             self._stored(scorer)[1].put_many(by_key, n_rungs, scorer.asking.n_orders)

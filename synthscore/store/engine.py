@@ -73,6 +73,9 @@ class StoredEngine:
         for key, question in zip(keys, questions, strict=True):
             if key not in answers:
                 missing.setdefault(question.kind, {}).setdefault(key, question)
+        if missing:
+            n_missing = sum(map(len, missing.values()))
+            self.store.require_writable(f", which lacks {n_missing} of {len(set(keys))} answers")
         naive = computed = 0
         for kind, asked in missing.items():
             items, start = list(asked.items()), 0
@@ -150,7 +153,7 @@ class StoredVerdicts:
         answers = []
         for key, score in scores.items():
             verdicts = {(v.level, v.swapped): (v.better, v.worse, v.similar) for v in score.verdicts}
-            if score.status == "ok" and not score.reason and len(verdicts) == n_rungs * n_orders:
+            if score.status == "ok" and score.low is None and not score.reason and len(verdicts) == n_rungs * n_orders:
                 value = np.array([verdicts[at] for at in sorted(verdicts)], dtype="<f8").tobytes()
                 answers.append(Stored(key, VERDICTS, binascii.b2a_base64(value, newline=False).decode(), self.engine))
         return self.store.put_many(answers)

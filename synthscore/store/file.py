@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import sqlite3
-import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -26,6 +25,7 @@ from ..engine import Question
 from ..errors import StoreError, SynthscoreWarning
 from ..resources import cache_folder
 from .answers import Batch, BatchRows, Stored, batch_rows, crc, intact, to_row, unpack
+from .salvage import readable_batches
 
 FORMAT = 2
 _AT_ONCE = 500  # keys in one query
@@ -41,6 +41,7 @@ class Store:
 
     path : None for $SYNTHSCORE_STORE, or synthscore/answers.sqlite in the user's cache folder
     create : make the file where there is none
+    read_only : the file or its folder cannot be written to: what it holds can be read, and nothing can be stored
     raises : StoreError. A file that SQLite cannot read is renamed to <name>.corrupt-<time>, never mended or replaced in
         silence; `salvage` takes over what is good in it
     warns : of answers without their checksum, which count as missing and are replaced when they are stored again
@@ -54,9 +55,11 @@ class Store:
         self._file_id: tuple[int, int] | None = None
         if not create and not self.path.is_file():
             raise StoreError(f"cannot open the store {path}: there is no such file. Check the path", path=self.path)
+        writable = (os.access(place, os.W_OK) for place in (self.path, self.path.parent))
+        self.read_only = self.path.is_file() and not all(writable)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+            self._db = self._connect()
         except (OSError, sqlite3.Error) as error:
             message = f"cannot open the store {self.path}: {error}. Name another with --store or SYNTHSCORE_STORE"
             raise StoreError(message, path=self.path) from error
@@ -67,6 +70,24 @@ class Store:
         except BaseException:
             self._db.close()
             raise
+
+    def _connect(self) -> sqlite3.Connection:
+        connect = partial(sqlite3.connect, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, uri=True)
+        uri = self.path.absolute().as_uri()
+        db = connect(f"{uri}?mode=ro" if self.read_only else uri)
+        if self.read_only:
+            try:
+                db.execute("PRAGMA schema_version").fetchone()
+            except sqlite3.Error:  # it has to be told that no other process writes the -shm that cannot be made
+                db.close()
+                db = connect(f"{uri}?immutable=1")
+        return db
+
+    def require_writable(self, what: str = "") -> None:
+        """raises : StoreError where it is read_only. what : of the store, which the message says"""
+        if self.read_only:
+            message = f"cannot write to the store {self.path}{what}: the file or its folder can only be read"
+            raise StoreError(f"{message}. Copy it to where it can be written, and name the copy", path=self.path)
 
     def close(self) -> None:
         self._db.close()
@@ -204,7 +225,7 @@ class Store:
         if not path.is_file() or path.resolve() == self.path.resolve():
             why = "that is the store itself" if path.is_file() else "there is no such file"
             raise StoreError(f"cannot salvage {path}: {why}. Name the file that was set aside", path=path)
-        n_new = [self._write([batch]) for batch in _readable_batches(path)]
+        n_new = [self._write([batch]) for batch in readable_batches(path)]
         if not n_new:
             message = f"cannot salvage {path}: SQLite reads no answer with a right checksum in it"
             raise StoreError(f"{message}, expected a store of format {FORMAT}. Ask the models again", path=path)
@@ -294,6 +315,7 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        self.require_writable()
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -337,34 +359,3 @@ class Store:
             "to start from nothing"
         )
         return StoreError(message, path=self.path, set_aside=aside)
-
-
-def _readable_batches(path: Path) -> Iterator[BatchRows]:
-    """What can be read of a damaged file, of a copy: SQLite would change it."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "damaged.sqlite"
-        for suffix in ("", "-wal"):
-            if Path(f"{path}{suffix}").exists():
-                shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
-        with closing(sqlite3.connect(copy)) as db:
-            db.text_factory = bytes
-            db.execute("PRAGMA writable_schema=ON")  # so that it opens a file that was cut off
-            query = "SELECT id, kind, engine, created_at FROM batches"
-            query += " WHERE (typeof(kind), typeof(engine), typeof(created_at)) = ('text', 'text', 'integer')"
-            batches = {row[0]: row[1:] for row in _readable(db, query, "id")}
-            for id_, (*names, created_at) in sorted(batches.items()):
-                kind, engine = (name.decode(errors="replace") for name in names)
-                query = f"SELECT place, key, value, checksum FROM answers WHERE batch = {id_}"
-                found = {row[0]: row for row in _readable(db, query, "place") if intact(id_, *row)}
-                rows = [(place, key, value.decode()) for _, (place, key, value, _) in sorted(found.items())]
-                questions = next(_readable(db, f"SELECT questions FROM batches WHERE id = {id_}", "id"), (None,))[0]
-                if rows:
-                    yield BatchRows(kind, engine, created_at, questions, rows)
-
-
-def _readable(db: sqlite3.Connection, query: str, order: str) -> Iterator[tuple[Any, ...]]:
-    """The rows before the first page that SQLite cannot read, and those behind the last."""
-    for direction in ("ASC", "DESC"):
-        with suppress(sqlite3.DatabaseError):
-            yield from db.execute(f"{query} ORDER BY {order} {direction}")
-            return

@@ -138,6 +138,27 @@ def test_a_prompt_that_is_too_long_is_refused_with_its_length():
     assert (error.value.n_tokens, error.value.max_tokens) == (10, 9)
 
 
+@pytest.mark.parametrize("unit", ["storm ", "x", *LOOKALIKES[:3]])
+def test_a_text_that_is_too_long_is_refused_in_time_linear_in_it(tokenizer, unit, monkeypatch):
+    prompts = PromptTokenizer(tokenizer, 10)
+    n_read = 0
+
+    def counting(plain):
+        def read(text):
+            nonlocal n_read
+            n_read += len(text)
+            return plain(text)
+
+        return read
+
+    for name in ("_ids", "_ids_and_places"):
+        monkeypatch.setattr(prompts, name, counting(getattr(prompts, name)))
+    text = unit * (20_000 // len(unit))
+    with pytest.raises(PromptTooLongError):
+        prompts.encode(Prompt(text + " storm" * 10))
+    assert n_read <= 4 * len(text)  # once, once more for the places of control tokens, and then in pieces
+
+
 # ------------------------------------------------------------------------------------------------- labels
 
 

@@ -123,11 +123,13 @@ def test_untold_labels_give_limits_that_hold_the_value():
     lower = probs * [1, 1, 1, 1, 0.9]
     least = lower @ np.arange(1, 6) / lower.sum()
     assert score.low <= least < score.value == score.high - 4 * 0.01 == pytest.approx(2.995)
-    assert (score.status, score.reason) == ("ok", "the server did not report all labels")
+    assert score.status == "ok"
+    assert score.reason == "the server did not report all labels, so that probabilities may be off by 0.01"
     (score,) = scores("direct", rated(ONE), engine)
     assert (score.value, score.low, score.high) == (3.0, 3.0, 4.0)  # either may be the most probable
     (score,) = scores("g-eval:samples=3", rated(ONE), engine)
-    assert (score.low, score.high, score.reason) == (None, None, "the server did not report all labels")
+    assert (score.low, score.high) == (None, None)
+    assert "did not report all labels" in score.reason
     with pytest.raises(MethodError, match=r"did not report the probability of 5 .* \(docs/servers\.md\)"):
         scores("g-eval:max_unreported=0.001", rated(ONE), engine)
 

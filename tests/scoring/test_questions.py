@@ -237,7 +237,7 @@ def test_labels_that_a_server_did_not_tell_are_named_though_one_order_was_asked(
     engine = CensoringEngine(soft_judge, lambda prompt: {2: 0.99})
     scores = scorer(engine=engine, both_orders=True, scale=scale, stop=Narrow(3.0)).score(targets())
     assert min(score.details["questions"] for score in scores) < 5
-    assert {score.reason for score in scores} == {"the server did not report all labels"}
+    assert all("did not report all labels" in score.reason for score in scores)
 
 
 def test_each_length_of_ladder_is_asked_about_on_its_own_scale():

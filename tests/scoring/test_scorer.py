@@ -293,13 +293,21 @@ def test_a_score_with_labels_not_told_lies_between_low_and_high_whatever_they_we
     untold = {0: 0.9, 1: 0.5, 2: 0.0}
     engine = CensoringEngine(judge, lambda prompt: untold)
     (score,) = scorer(engine=engine, max_unreported=1.0, **how).score([target(3)])
-    assert (score.status, score.reason) == ("ok", "the server did not report all labels")
+    assert score.status == "ok"
+    assert "did not report all labels, so that probabilities may be off by 0." in score.reason
     assert score.low < score.value < score.high
     for _ in range(50):
         true = {text: p * (1 - (1 - np.array([0.9, 0.5, 0.0])) * rng.random(3)) for text, p in probs.items()}
         (other,) = scorer(lambda prompt, labels, true=true: np.log(true[prompt.text]), **how).score([target(3)])
         assert other.low is None
         assert score.low - 1e-9 <= other.value <= score.high + 1e-9
+
+
+def test_a_rare_spelling_that_was_not_told_is_not_said_to_be_a_label():
+    engine = CensoringEngine(lambda prompt, labels: np.log([0.5, 0.3, 0.1]), lambda prompt: {0: 0.9995})
+    (score,) = scorer(engine=engine).score([target(3)])
+    assert (score.status, score.reason) == ("ok", "")
+    assert score.low < score.value < score.high
 
 
 def test_low_and_high_are_twice_the_slack_of_each_rung_times_its_weight():

@@ -1,12 +1,14 @@
+from unittest import mock
+
 import numpy as np
 import pytest
 
 from synthscore.engine import Engine, Generation, LabelLogProbs, Prompt, Question, Sampling, generate, label_log_probs
-from synthscore.errors import InputError
+from synthscore.errors import InputError, StoreError
 from synthscore.signature import text_hash
 from synthscore.store import engine as stored
 from synthscore.store.engine import StoredEngine
-from synthscore.store.file import Store
+from synthscore.store.file import MIN_BYTES, Store
 from tests.fakes import FakeEngine, even_judge
 
 LABELS = ("Better", "Worse", "Similar")
@@ -73,6 +75,22 @@ def test_whatever_can_change_an_answer_is_another_question(store, change):
     n = other.n_judged
     label_log_probs(StoredEngine(other, store), [prompt], labels)
     assert other.n_judged == n + 1
+
+
+def test_a_store_that_can_only_be_read_answers_what_it_holds_and_refuses_the_rest_before_it_is_asked(tmp_path):
+    path, inner = tmp_path / "answers.sqlite", FakeEngine(own_judge)
+    with Store(path) as store:
+        before = label_log_probs(StoredEngine(inner, store), prompts("a", "b"), LABELS)
+    data = path.read_bytes()
+    with mock.patch("os.access", return_value=False), Store(path) as store:
+        engine = StoredEngine(inner, store)
+        same(label_log_probs(engine, prompts("a", "b"), LABELS), before)
+        with pytest.raises(StoreError, match=r"which lacks 1 of 2 answers: .* can only be read"):
+            label_log_probs(engine, prompts("b", "c"), LABELS)
+        assert inner.judged == prompts("a", "b")
+        with pytest.raises(StoreError, match="can only be read"):
+            store.prune(MIN_BYTES)
+    assert path.read_bytes() == data
 
 
 def test_failures_are_told_but_not_stored(store):

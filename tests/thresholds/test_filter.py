@@ -547,7 +547,7 @@ def test_verdicts_of_a_wrong_size_are_an_error(engine, folder):
 def test_verdicts_of_which_a_server_did_not_tell_all_are_not_kept(engine, folder):
     scorer = Scorer(References.load("ladders"), engine)
     [score] = scorer.score([{"id": "a", "context_id": "c0", "text": "Text of quality 2."}])
-    untold = replace(score, low=1.0, high=3.0, reason="the server did not report all labels")
+    untold = replace(score, low=1.0, high=3.0)
     with Store(folder / "other.sqlite") as store:
         stored = StoredVerdicts(store, engine.signature, "asked")
         assert stored.put_many({b"1": untold, b"2": replace(score, verdicts=score.verdicts[:4])}, 5, 1) == 0

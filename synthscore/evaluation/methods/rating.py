@@ -19,7 +19,7 @@ import numpy as np
 from ...engine import Engine, Prompt, label_log_probs
 from ...errors import LabelError
 from ...io.scores import Scores
-from ...judging.asking import unanswered
+from ...judging.asking import unanswered, unreported_note
 from ...judging.templates import Templates
 from ...scoring.paper import sample_verdicts
 from ...signature import text_hash
@@ -147,8 +147,8 @@ class Rating:
                 found["value"] = float(sample_verdicts(p, self.samples, rng) @ numbers)
             elif unreported:
                 found["low"], found["high"] = self._limits(p, unreported, numbers)
-            if unreported:
-                found["reason"] = "the server did not report all labels"
+            if note := unreported_note(unreported):
+                found["reason"] = note
             yield found
 
     def _limits(self, p: FloatArray, unreported: float, numbers: FloatArray) -> tuple[float, float]:

@@ -11,9 +11,9 @@ import numpy as np
 
 from ...engine import Progress
 from ...errors import InputError, unusable
-from ...judging.asking import Inquiry, Pair, Verdicts
+from ...judging.asking import Inquiry, Pair, Verdicts, unreported_note
 from ...types import Ladder, Score
-from ..paper import UNREPORTED, OnLadder, unscored
+from ..paper import OnLadder, unscored
 from .adaptive import Stop
 from .questions import Group, ask_adaptively, grouped
 from .scale import Scale, Scales
@@ -171,7 +171,8 @@ def _position(
     if not known:
         return unscored(text.target, attribute, missing[0], questions)
     pairs = list(text.pairs)
-    unreported = any(verdicts.unreported[pair] > 0 for pair, k in zip(pairs, text.levels, strict=True) if k in known)
+    known_pairs = [pair for pair, level in zip(pairs, text.levels, strict=True) if level in known]
+    note = unreported_note(verdicts.unreported[known_pairs])
     mass = verdicts.answers.label_mass.reshape(-1, len(verdicts))
     value, stderr, low, high, extrapolated = values
     return Score(
@@ -183,7 +184,7 @@ def _position(
         low=low,
         high=high,
         n_comparisons=len(known),
-        reason="; ".join([*missing, *[UNREPORTED] * unreported, *notes]),
+        reason="; ".join([*missing, *[note] * bool(note), *notes]),
         details={
             "n_rungs": float(text.ladder.n_rungs),
             "extrapolated": extrapolated,
