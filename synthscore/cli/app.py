@@ -75,10 +75,13 @@ GROUPS = ("references", "store")
 MOVED: dict[tuple[str, ...], str] = {
     ("serve",): "a server of its own (synthscore asks servers and is none): start vLLM (vllm serve MODEL), SGLang or "
     "llama.cpp, and name it with --model http://HOST:PORT/v1 (docs/servers.md)",
+    ("store", "prune"): "no verb: delete a store that has grown too large, or give each project its own with --store",
     ("store", "import"): "python -m papers import ROWS --benchmark NAME --data FOLDER -o FILE",
     ("curve",): "python -m papers curve COMPARISONS, beside synthscore in its repository",
     ("evaluate", "--nan-policy"): "no option: contexts whose ratings are all equal are skipped, equal scores count 0",
     ("rank", "--curve"): "python -m papers curve COMPARISONS",
+    ("rank", "--decisions"): "--method NAME:decisions=per_call",
+    ("rank", "--prior"): "--method bt:prior=observed, or none",
     ("rank", "--human"): "synthscore rank ... -o ranking.jsonl, and synthscore evaluate ranking.jsonl --human RATINGS",
     ("rank", "--save-comparisons"): "synthscore compare CANDIDATES ... -o FILE, and synthscore rank --comparisons FILE",
     **dict.fromkeys(
@@ -89,6 +92,10 @@ MOVED: dict[tuple[str, ...], str] = {
     **dict.fromkeys(
         [(verb, option) for verb in ("compare", "rank") for option in ("--gap", "--beam-size")],
         "python -m papers evaluate --methods pairs-beam: the sort of PairS is in papers/",
+    ),
+    **dict.fromkeys(
+        [("score", "--width"), ("score", "--alpha"), ("score", "--eps"), ("filter", "--eps")],
+        "--adaptive --min-score X; other rules in Python: Anchored(scale=..., stop=Narrow(W))",
     ),
     ("score", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
     ("filter", "--targets-too"): "--scale FILE, which places each text by its own answers alone",

@@ -85,7 +85,7 @@ def test_the_verbs_are_those_that_were_promised():
         *("calibrate", "compare", "demo", "doctor", "evaluate", "filter", "generate", "rank", "report"),
         *("drift", "export", "merge", "redteam", "schema", "score", "verify"),
         *(f"references {action}" for action in ("check", "import", "list", "repair", "show")),
-        *(f"store {action}" for action in ("info", "merge", "prune", "salvage", "show")),
+        *(f"store {action}" for action in ("info", "merge", "salvage", "show")),
     }
 
 
