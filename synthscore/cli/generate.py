@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from cyclopts.validators import Number
 from ..engine import Sampling
 from ..errors import InputError
 from ..signature import Signature
-from ..types import Task
+from ..types import Ladder, Task
 from .exits import ERROR, INCOMPLETE, OK, UsageError
 from .messages import Messages
 from .options import DryRun, Input, Limit, OneShard, Opening, Output, RowsIn, given, shared
@@ -91,8 +91,6 @@ def generate(
     model
         the writer: a model on the hub, or a folder
     """
-    from ..checking.findings import flagged
-    from ..checking.texts import text_findings
     from ..io.contexts import of_some_contexts, read_contexts
     from ..judging.tasks import load_task
     from ..ladders.degraded import DegradedWriter
@@ -142,13 +140,12 @@ def generate(
     rungs = [rung for ladder in ladders for rung in ladder.rungs]
     failed = [rung.reason for rung in rungs if rung.status == "failed"]
     n_written, n_asked = len(rungs) - len(failed), sum(rung.provenance.get("attempt", 0) for rung in rungs)
-    found_wrong = [{finding.kind for finding in flagged(text_findings(each, task=kind))} for each in ladders]
     messages.note(
         f"{counted(len(ours), 'context')} x {counted(len(names), 'attribute')} x "
         f"{counted(writing.rungs, 'rung')}: {counted(n_written, 'rung')} written, {len(failed)} failed"
         + (f", in {counted(n_asked, 'attempt')}" if model else ""),
         *reasons(failed),
-        *look_at(found_wrong, output),
+        *look_at(ladders, output, kind),
         f"{output} now holds {counted(len(total), 'ladder')}",
         signature=f"{signature}|references:{total.hash[:12]}",
     )
@@ -158,8 +155,12 @@ def generate(
     return INCOMPLETE if failed or errors else OK
 
 
-def look_at(found: Sequence[Collection[str]], folder: str) -> Iterator[str]:
-    """found : kinds of what is flagged, a ladder each"""
+def look_at(ladders: Sequence[Ladder], folder: str, task: Task | None = None) -> Iterator[str]:
+    """What a check of their texts would flag."""
+    from ..checking.findings import flagged
+    from ..checking.texts import text_findings
+
+    found = [{finding.kind for finding in flagged(text_findings(each, task=task))} for each in ladders]
     if wrong := [kinds for kinds in found if kinds]:
         counts = Counter(kind for kinds in wrong for kind in kinds)
         named = ", ".join(f"{kind} in {n}" for kind, n in counts.most_common())
