@@ -1,3 +1,4 @@
+import sys
 from dataclasses import replace
 from decimal import Decimal
 
@@ -8,6 +9,7 @@ from synthscore.errors import InputError, LadderError
 from synthscore.io.fields import (
     Row,
     check_number,
+    parse_json,
     read_flag,
     read_id,
     read_names,
@@ -134,3 +136,13 @@ def test_a_row_is_about_the_text_of_its_id_or_of_its_context_and_system():
     for values in ({}, {"context_id": "c"}, {"system": "s", "id": ""}):
         with pytest.raises(InputError, match="nothing says which text it is about"):
             read_names(Row(1, values))
+
+
+def test_to_parse_a_row_costs_a_few_calls_however_deep_a_row_may_be():
+    calls = []
+    sys.setprofile(lambda frame, event, argument: calls.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        parse_json('{"id": "1", "text": "[{"}', object_pairs_hook=dict)
+    finally:
+        sys.setprofile(None)
+    assert len(calls) < 10

@@ -606,6 +606,12 @@ def test_a_summary_without_reference_is_made_of_central_sentences_of_the_article
     assert aside not in best.text
 
 
+def test_of_a_short_article_a_summary_has_two_sentences():
+    short = " ".join(module.sentences(FERRY.text)[:5])
+    [made] = degraded([replace(FERRY, text=short, references=())], ["fluency"])
+    assert len(module.sentences(made.rungs[-1].text)) == 2
+
+
 @pytest.mark.parametrize("name", ["dialogue", "story", "question", "data_to_text"])
 def test_without_a_reference_other_tasks_fail_and_say_that_one_is_needed(name):
     task = load_task(name)
