@@ -115,6 +115,7 @@ MOVED: dict[tuple[str, ...], str] = {
         (("evaluate", "--resamples"), ("evaluate", "--seed")),
         "nothing: intervals leave out each context in turn, and draw none",
     ),
+    ("generate", "--writer"): "--model M for a model that writes, and no --model for damage to a good text",
     ("generate", "--top-p"): "generate_ladders in Python, with PromptedWriter(engine, sampling=Sampling(...))",
     ("generate", "--max-attempts"): "generate_ladders in Python, with PromptedWriter(engine, max_attempts=...)",
     ("calibrate", "--step"): "synthscore calibrate without it; in Python, calibrate(..., step=...)",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -28,8 +28,6 @@ from .talk import counted, reasons
 class Writing:
     """Who writes, and how."""
 
-    writer: Literal["degrade", "prompt"] | None = None
-    "who writes (default: prompt where there is a --model, else degrade)"
     rungs: Annotated[int, Parameter(validator=Number(gte=2))] = 5
     "texts in a ladder, 2 or more"
     seed: Annotated[int, Parameter(validator=Number(gte=0), show_default=True)] = 0
@@ -71,8 +69,8 @@ def generate(
     Writes a ladder for every context and attribute: texts of rising quality, the worst first. A row needs a
     column text (or context), and may have id (or context_id), facts and references. Two writers:
 
-      prompt    the model --model writes them: the best and the worst first, then those between
-      degrade   needs no model: takes the row's first reference (or, for summaries, central sentences) as
+      prompt    with --model: the model writes them, the best and the worst first, then those between
+      degrade   without: takes the row's first reference (or, for summaries, central sentences) as
                 the best, and damages it more and more in the attribute: the order is known by construction
 
     The folder is then a dataset with a card, which `synthscore score --references` and datasets.load_dataset
@@ -102,7 +100,9 @@ def generate(
     names = list(kind.attributes) if "all" in attribute else list(dict.fromkeys(attribute))
     for name in names:
         kind.attribute(name)
-    _check(writing, model, opening)
+    unused = [name for name in (*given(writing), *given(opening)) if name not in ("--rungs", "--seed")]
+    if unused and not model:
+        raise UsageError(f"{', '.join(unused)} changes nothing without a model that writes. Name one: --model M")
     path = Path(output)
     check_addable(path)  # before anything is asked
     found, errors = read_contexts(contexts, encoding=rows.encoding, fields=rows.fields)
@@ -127,7 +127,7 @@ def generate(
             writer = PromptedWriter(engine, sampling=writing.sampling(kind), **options)
         progress = stack.enter_context(messages.bar(n_rungs, "rungs"))
         if dry_run and model is None:
-            print(f"{counted(n_rungs, 'rung')} by --writer degrade, which asks nothing")
+            print(f"{counted(n_rungs, 'rung')} by damage, which asks nothing")
             return OK
         ladders = generate_ladders(ours, kind, names, writer, n_rungs=writing.rungs, progress=progress)
         if dry_run:
@@ -166,15 +166,3 @@ def look_at(ladders: Sequence[Ladder], folder: str, task: Task | None = None) ->
         named = ", ".join(f"{kind} in {n}" for kind, n in counts.most_common())
         yield f"findings in {len(wrong)} of {counted(len(found), 'ladder')}: {named}"
         yield f"To see them: synthscore references check {folder} --no-judge"
-
-
-def _check(writing: Writing, model: str | None, opening: Opening) -> None:
-    """raises : UsageError for options that contradict each other, or that only a model's writing would use"""
-    if writing.writer == "prompt" and not model:
-        raise UsageError("--writer prompt needs a model that can write: name one with --model (nano can only judge)")
-    unused = [f"--model {model}"] if model and writing.writer == "degrade" else []
-    if not model:
-        unused = [name for name in (*given(writing), *given(opening)) if name not in ("--writer", "--rungs", "--seed")]
-    if unused:
-        why = f"--writer degrade asks no model, so {', '.join(unused)} would change nothing"
-        raise UsageError(f"{why}: leave them out, or take --writer prompt with a --model that writes")
