@@ -99,6 +99,7 @@ MOVED: dict[tuple[str, ...], str] = {
     ),
     ("score", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
     ("filter", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
+    ("verify", "--json"): "nothing, for a table; in Python, verify of synthscore.engines.verify has the numbers",
     ("drift", "--json"): "nothing, for a table; in Python, Watch of synthscore.scoring.anchored.drift has the numbers",
     ("references", "--json"): "synthscore references check -o FILE.jsonl, a row a ladder",
     ("references", "diff"): "synthscore references list of each, whose hashes differ where a text does",
