@@ -122,7 +122,7 @@ GENERATE = ("generate", "x.jsonl", "--task", "story", "-a", "coherence", "-o", "
         ["filter", "x.jsonl", "--references", "y", "--min-score", "nan"],
         [*GENERATE, "--rungs", "1"],
         [*GENERATE, "--writer", "prompt"],
-        [*GENERATE, "--writer", "degrade", "--model", "m"],
+        [*GENERATE, "--temperature", "0"],
     ],
 )
 def test_a_command_line_that_makes_no_sense_gives_2(argv, capsys):

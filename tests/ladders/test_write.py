@@ -670,6 +670,8 @@ def test_damage_may_borrow_from_other_contexts_of_the_run_and_never_from_its_own
         assert not {f"Article {i}.", f"Summary {i}."} & set(material.foreign)
     degraded([many[0], replace(many[0], id="copy"), many[1]], ["fluency"], n_rungs=2)
     assert seen["Summary 0."].foreign == ("Summary 1.", "Article 1.")
+    near = "Summary 1.", "Summary 7.", "Summary 9.", "Summary 11."
+    assert before["Summary 0."].foreign[::2] == near  # or ladders of another version would differ
     degraded(many[::-1], ["fluency"], n_rungs=2)
     assert seen == before  # whatever the order of the contexts
     degraded([*many, LIBRARY], ["fluency"], n_rungs=2)
