@@ -502,7 +502,7 @@ def test_progress_is_of_all_questions(engine, monkeypatch, options):
     totals, told = [], []
 
     @contextmanager
-    def bar(self, total, unit, saved=None):
+    def bar(self, total, unit):
         totals.append(total)
         yield told.append
 
