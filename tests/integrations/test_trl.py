@@ -171,7 +171,8 @@ def worth(prompt, labels):
     return np.log(0.9 * weights / weights.sum())
 
 
-def test_grpo_learns_what_the_ladder_shows(judge, tmp_path):
+@pytest.mark.parametrize("rungs_per_step", [None, 3])
+def test_grpo_learns_what_the_ladder_shows(judge, tmp_path, rungs_per_step):
     trl = pytest.importorskip("trl", reason="TRL is not installed: make test-integrations")
     datasets = pytest.importorskip("datasets")
     from tests import factories
@@ -179,7 +180,7 @@ def test_grpo_learns_what_the_ladder_shows(judge, tmp_path):
     judge.judge = worth
     rungs = [f"{low} {high}." for low, high in itertools.pairwise(WORDS)]
     factories.references(factories.ladder("c1", texts=rungs)).save(tmp_path / "words")
-    made = Reward(references=str(tmp_path / "words"), attribute="coherence")
+    made = Reward(references=str(tmp_path / "words"), attribute="coherence", rungs_per_step=rungs_per_step)
     words = tokenizer()
     arguments = trl.GRPOConfig(
         output_dir=str(tmp_path / "out"), max_steps=50, per_device_train_batch_size=16, num_generations=16,
