@@ -4,9 +4,9 @@
 
 `synthscore filter`, kept and dropped rows, over made-up rows and a judge whose answers are in a file (recorded:FILE),
 or one that has to think, each shard with a store of its own.
-A shard of 1, 2 or 7 starts and is killed (SIGKILL) at a random moment of the time that it takes; then it runs again to
-its end. After all shards of a size the files are merged, and compared, byte for byte, with those of one machine. The
-ceiling is 0 faults.
+A shard of 1, 2 or 7 starts and is killed (SIGKILL) at a random moment of the time that it takes, or, of a model that
+thinks, as soon as its first answers are stored; then it runs again to its end. After all shards of a size the files are
+merged, and compared, byte for byte, with those of one machine. The ceiling is 0 faults.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def finish(process: subprocess.Popen[bytes]) -> None:
 
 def n_stored(path: Path) -> int:
     """Answers in a store; 0 where there is none."""
-    if not path.exists():
+    if not path.exists() or not path.stat().st_size:
         return 0
     with closing(sqlite3.connect(path)) as store:
         there = store.execute("select count(*) from sqlite_master where name = 'answers'").fetchone()[0]
@@ -97,9 +97,11 @@ def kill_often(
     draw, found = np.random.default_rng(seed), []
     while len(found) < n_kills:
         for size in sizes:
-            start = time.perf_counter()
-            finish(run(folder, f"time-of-{size}", f"1/{size}", model))
-            seconds = time.perf_counter() - start
+            seconds = 0.0
+            if model == RECORDED:
+                start = time.perf_counter()
+                finish(run(folder, f"shard-1-of-{size}", f"1/{size}"))
+                seconds = time.perf_counter() - start
             for i in range(1, size + 1):
                 name, shard = f"shard-{i}-of-{size}", f"{i}/{size}"
                 if len(found) < n_kills:
@@ -107,6 +109,8 @@ def kill_often(
                         path.unlink()
                     process = run(folder, name, shard, model)
                     time.sleep(draw.uniform(0.5, 1) * seconds)
+                    while model != RECORDED and process.poll() is None and not n_stored(folder / f"{name}.sqlite"):
+                        time.sleep(0.05)
                     process.kill()
                     process.communicate()
                     done = (folder / f"{name}.dropped.jsonl.shard").exists()
