@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..resources import resource
 from ..types import Score
-from .exits import ERROR, OK
+from .exits import ERROR, OK, UsageError
 from .messages import Messages
 from .options import Judge, Output
 from .talk import counted, table
@@ -49,6 +49,8 @@ def demo(*, output: Output = "synthscore-demo", judge: Judge = Judge(), messages
     from ..ladders.references import References
 
     start, folder = time.perf_counter(), Path(output)
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--output {output} is a file, expected a folder. Name another")
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(resource("data/demo/summarization.jsonl"), folder / "summarization.jsonl")
     curated = resource("data/references/curated")

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -16,11 +16,14 @@ from cyclopts.validators import Number
 from ..engine import Sampling
 from ..errors import InputError
 from ..signature import Signature
-from ..types import Task
+from ..types import Ladder, Task
 from .exits import ERROR, INCOMPLETE, OK, UsageError
 from .messages import Messages
 from .options import DryRun, Input, Limit, OneShard, Opening, Output, RowsIn, given, shared
 from .talk import counted, reasons
+
+if TYPE_CHECKING:
+    from ..ladders.references import References
 
 
 @Parameter(name="*", group="writing")
@@ -97,7 +100,7 @@ def generate(
     from ..judging.tasks import load_task
     from ..ladders.degraded import DegradedWriter
     from ..ladders.prompted import PromptedWriter
-    from ..ladders.references import References, check_addable
+    from ..ladders.references import References, held_by
     from ..ladders.write import Writer, generate_ladders
 
     kind = load_task(task)
@@ -106,7 +109,7 @@ def generate(
         kind.attribute(name)
     _check(writing, model, opening)
     path = Path(output)
-    check_addable(path)  # before anything is asked
+    held = held_by(path)  # before anything is asked
     found, errors = read_contexts(contexts, encoding=rows.encoding, fields=rows.fields)
     if errors:
         messages.warn(f"{counted(len(errors), 'row')} of {contexts} left out:")
@@ -149,13 +152,20 @@ def generate(
         + (f", in {counted(n_asked, 'attempt')}" if model else ""),
         *reasons(failed),
         *look_at(found_wrong, output),
-        f"{output} now holds {counted(len(total), 'ladder')}",
+        now_holds(output, held, ladders, total),
         signature=f"{signature}|references:{total.hash[:12]}",
     )
     if ladders and not n_written:
         messages.warn("not one rung could be written")
         return ERROR
     return INCOMPLETE if failed or errors else OK
+
+
+def now_holds(folder: str, held: References, added: Sequence[Ladder], total: References) -> str:
+    """held : what the folder held before"""
+    n = held.n_differing(added)
+    gone = f"; {n} that it held for the same task, context and attribute, of other texts, gone" if n else ""
+    return f"{folder} now holds {counted(len(total), 'ladder')}{gone}"
 
 
 def look_at(found: Sequence[Collection[str]], folder: str) -> Iterator[str]:

@@ -83,6 +83,8 @@ def read_batches(
     path, name = Path(source), str(source)
     if name == "-":
         return _line_batches(_lines(name, encoding, ESCAPED), size, "stdin", fields)
+    if not name:
+        raise InputError("cannot read a file without a name. Check the variable that was to hold it", source=name)
     if not path.exists():
         raise InputError(f"cannot read {name}: there is no such file or folder. Check the path", source=name)
     if path.is_dir():
