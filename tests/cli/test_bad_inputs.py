@@ -1,4 +1,4 @@
-"""Inputs that cannot be used: what is told of each, and that no file is lost. Each line of the table was told badly once"""
+"""Inputs that cannot be used: what is told of each, and that no file is lost. Each line was told badly once."""
 
 import gzip
 import json

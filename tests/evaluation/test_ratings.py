@@ -159,7 +159,7 @@ def test_broken_rows_are_grouped_by_what_is_wrong():
         "3 of 5 rows (human): rows row 2: c is 'x', expected a number, or a list of numbers. Mend it, or write null "
         "where nobody rated",
         "1 of 5 rows (id): rows row 5: nothing says which text it is about: its columns are 'human'. Add id, or "
-        "context_id and system, or name their columns: id=COLUMN",
+        "context_id and system, or name their columns: --field id=COLUMN",
     )
 
 
