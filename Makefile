@@ -42,7 +42,8 @@ test-integrations: $(TOOLS:%=.integrations/%/.ready)
 .integrations/%/.ready: pyproject.toml $(READY)
 	$(VENV)/bin/python -m venv --without-pip .integrations/$*
 	$(VENV)/bin/python -c "import site; print(site.getsitepackages()[0])" > $$(echo .integrations/$*/lib/python*/site-packages)/venv.pth
-	$(VENV)/bin/python -m pip --python .integrations/$*/bin/python install --quiet --editable '.[$*]'
+	$(VENV)/bin/python -m pip --python .integrations/$*/bin/python install --quiet --editable '.[$(subst _,-,$*)]'
+	.integrations/$*/bin/python -c 'import $*'  # or its tests would be left out
 	touch $@
 
 docs: $(READY)

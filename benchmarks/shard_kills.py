@@ -1,8 +1,9 @@
 """Do shards that are killed, run again alone and merged write what one machine writes?
 
-    python -m benchmarks.shard_kills [--kills 50] [--rows 12000]
+    python -m benchmarks.shard_kills [--kills 50] [--rows 12000] [--sizes 7 2 1] [--model nano]
 
-`synthscore filter`, kept and dropped rows, over made-up rows and a judge whose answers are in a file (recorded:FILE).
+`synthscore filter`, kept and dropped rows, over made-up rows and a judge whose answers are in a file (recorded:FILE),
+or one that has to think, each shard with a store of its own.
 A shard of 1, 2 or 7 starts and is killed (SIGKILL) at a random moment of the time that it takes; then it runs again to
 its end. After all shards of a size the files are merged, and compared, byte for byte, with those of one machine. The
 ceiling is 0 faults.
@@ -11,9 +12,12 @@ ceiling is 0 faults.
 from __future__ import annotations
 
 import argparse
+import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -29,7 +33,7 @@ from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
 from synthscore.types import Context, Ladder, Rung
 
-ROOT = Path(__file__).parents[1]
+RECORDED = "recorded:answers.sqlite"
 
 
 class Arithmetic:
@@ -43,7 +47,7 @@ class Arithmetic:
         return Answers([LabelAnswer(np.log(each / each.sum() * 0.99)) for each in drawn])
 
 
-def make(folder: Path, n_rows: int, n_contexts: int = 300) -> None:
+def make(folder: Path, n_rows: int, n_contexts: int = 300, *, answered: bool = True) -> None:
     """rows.jsonl, ladders/ and answers.sqlite with the answers to all that is asked about them."""
     words = "The council met again on Monday, and spoke of the bridge that is closed"
     ladders = []
@@ -55,15 +59,17 @@ def make(folder: Path, n_rows: int, n_contexts: int = 300) -> None:
     of = draw.integers(n_contexts, size=n_rows).tolist()
     rows = ({"id": str(i), "context_id": f"c{k}", "text": f"Text {i}. {words}."} for i, k in enumerate(of))
     write_rows(rows, folder / "rows.jsonl")
-    with Store(folder / "answers.sqlite") as store:
-        RowScorer(references, StoredEngine(Arithmetic(), store)).score(read_items(folder / "rows.jsonl"))
+    if answered:
+        with Store(folder / "answers.sqlite") as store:
+            RowScorer(references, StoredEngine(Arithmetic(), store)).score(read_items(folder / "rows.jsonl"))
 
 
-def run(folder: Path, name: str, shard: str | None = None) -> subprocess.Popen[bytes]:
+def run(folder: Path, name: str, shard: str | None = None, model: str = RECORDED) -> subprocess.Popen[bytes]:
     """Start `filter`, which writes NAME.kept.jsonl and NAME.dropped.jsonl."""
     command = [sys.executable, "-m", "synthscore", "filter", "rows.jsonl", "--references", "ladders"]
-    command += ["--min-score", "3", "--model", "recorded:answers.sqlite", "--quiet", "-o", f"{name}.kept.jsonl"]
+    command += ["--min-score", "3", "--model", model, "--quiet", "-o", f"{name}.kept.jsonl"]
     command += ["--dropped", f"{name}.dropped.jsonl", *(["--shard", shard] if shard else [])]
+    command += [] if model == RECORDED else ["--store", f"{name}.sqlite"]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
@@ -72,34 +78,49 @@ def finish(process: subprocess.Popen[bytes]) -> None:
     assert process.returncode == 0, errors.decode()
 
 
-def kill_often(folder: Path, n_kills: int, n_rows: int, sizes: tuple[int, ...] = (7, 2, 1), seed: int = 0) -> list[str]:
-    """What was there at each kill: "none", "part" (a .partial), "done" (it had ended already)."""
-    make(folder, n_rows)
-    finish(run(folder, "whole"))
+def n_stored(path: Path) -> int:
+    """Answers in a store; 0 where there is none."""
+    if not path.exists():
+        return 0
+    with closing(sqlite3.connect(path)) as store:
+        there = store.execute("select count(*) from sqlite_master where name = 'answers'").fetchone()[0]
+        return int(store.execute("select count(*) from answers").fetchone()[0]) if there else 0
+
+
+def kill_often(
+    folder: Path, n_kills: int, n_rows: int, sizes: Sequence[int] = (7, 2, 1), seed: int = 0, model: str = RECORDED
+) -> list[str]:
+    """What was there at each kill: "none", "stored" (answers, where the model is to think), "part" (a .partial), "done"
+    (it had ended already)."""
+    make(folder, n_rows, min(n_rows // 3, 300), answered=model == RECORDED)
+    finish(run(folder, "whole", model=model))
     draw, found = np.random.default_rng(seed), []
     while len(found) < n_kills:
         for size in sizes:
             start = time.perf_counter()
-            finish(run(folder, f"shard-1-of-{size}", f"1/{size}"))
+            finish(run(folder, f"time-of-{size}", f"1/{size}", model))
             seconds = time.perf_counter() - start
             for i in range(1, size + 1):
                 name, shard = f"shard-{i}-of-{size}", f"{i}/{size}"
                 if len(found) < n_kills:
-                    process = run(folder, name, shard)
+                    for path in folder.glob(f"{name}.sqlite*"):
+                        path.unlink()
+                    process = run(folder, name, shard, model)
                     time.sleep(draw.uniform(0.5, 1) * seconds)
                     process.kill()
                     process.communicate()
                     done = (folder / f"{name}.dropped.jsonl.shard").exists()
                     part = bool(list(folder.glob(f"{name}*.partial")))
-                    found.append("done" if done else "part" if part else "none")
-                finish(run(folder, name, shard))
+                    stored = n_stored(folder / f"{name}.sqlite")
+                    found.append("done" if done else "stored" if stored else "part" if part else "none")
+                finish(run(folder, name, shard, model))
             for rows in ("kept", "dropped"):
                 parts = [f"shard-{i}-of-{size}.{rows}.jsonl" for i in range(1, size + 1)]
                 merged = f"merged.{rows}.jsonl"
                 command = [sys.executable, "-m", "synthscore", "merge", *parts, "-o", merged, "--quiet"]
                 finish(subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE))
                 assert (folder / merged).read_bytes() == (folder / f"whole.{rows}.jsonl").read_bytes()
-                assert (folder / merged).stat().st_size > 0
+                assert (folder / merged).stat().st_size > 0 or model != RECORDED  # which keeps some, and drops some
     return found
 
 
@@ -107,17 +128,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--rows", type=int, default=12_000)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[7, 2, 1])
+    parser.add_argument("--model", default=RECORDED)
     args = parser.parse_args()
     start = time.perf_counter()
     with TemporaryDirectory() as folder:
-        found = kill_often(Path(folder), args.kills, args.rows)
+        found = kill_often(Path(folder), args.kills, args.rows, args.sizes, model=args.model)
     counts = ", ".join(f"{found.count(name)} {words}" for name, words in WORDS.items())
-    print(f"{args.kills} kills of shards of 1, 2 and 7 over {args.rows:,} rows: {counts}")
+    sizes = ", ".join(map(str, sorted(args.sizes)))
+    print(f"{args.model}: {args.kills} kills of shards of {sizes} over {args.rows:,} rows: {counts}")
     print("merged files that are not, byte for byte, those of one machine: 0 (the first fault ends the run)")
     print(f"{time.perf_counter() - start:.0f} s")
 
 
-WORDS = {"none": "before any row was written", "part": "with rows half written", "done": "after the end"}
+WORDS = {
+    "none": "before any row was written",
+    "stored": "with answers stored",
+    "part": "with rows half written",
+    "done": "after the end",
+}
 
 if __name__ == "__main__":
     main()

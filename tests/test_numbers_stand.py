@@ -153,7 +153,8 @@ def runs() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
         *[("win-ratio", {"stderr": "bootstrap", "seed": seed}) for seed in (1, 2)],
     ]:
         name = "-".join([method, *map(str, more.values())])
-        yield "rank", "choose-both.jsonl", name, {"method": method} | more
+        of = ",".join(f"{option}={more.pop(option)}" for option in ("decisions", "prior") if option in more)
+        yield "rank", "choose-both.jsonl", name, {"method": f"{method}:{of}" if of else method} | more
     yield "rank", "yes_no-both.jsonl", "poe-bt-of-yes_no-both", {"method": "poe-bt"}
 
     cheap = "length,overlap,type-token-ratio,ladder,poe-bt,bt"

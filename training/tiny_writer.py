@@ -1,4 +1,4 @@
-"""A causal model that writes, badly, made in two minutes on a CPU: for trying `--writer prompt` without a real one.
+"""A causal model that writes, badly, made in two minutes on a CPU: for trying `generate --model` without a real one.
 
     python -m training.tiny_writer --corpora CORPORA --out runs/tiny-writer
 

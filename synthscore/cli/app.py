@@ -75,10 +75,13 @@ GROUPS = ("references", "store")
 MOVED: dict[tuple[str, ...], str] = {
     ("serve",): "a server of its own (synthscore asks servers and is none): start vLLM (vllm serve MODEL), SGLang or "
     "llama.cpp, and name it with --model http://HOST:PORT/v1 (docs/servers.md)",
+    ("store", "prune"): "no verb: delete a store that has grown too large, or give each project its own with --store",
     ("store", "import"): "python -m papers import ROWS --benchmark NAME --data FOLDER -o FILE",
     ("curve",): "python -m papers curve COMPARISONS, beside synthscore in its repository",
     ("evaluate", "--nan-policy"): "no option: contexts whose ratings are all equal are skipped, equal scores count 0",
     ("rank", "--curve"): "python -m papers curve COMPARISONS",
+    ("rank", "--decisions"): "--method NAME:decisions=per_call",
+    ("rank", "--prior"): "--method bt:prior=observed, or none",
     ("rank", "--human"): "synthscore rank ... -o ranking.jsonl, and synthscore evaluate ranking.jsonl --human RATINGS",
     ("rank", "--save-comparisons"): "synthscore compare CANDIDATES ... -o FILE, and synthscore rank --comparisons FILE",
     **dict.fromkeys(
@@ -90,8 +93,14 @@ MOVED: dict[tuple[str, ...], str] = {
         [(verb, option) for verb in ("compare", "rank") for option in ("--gap", "--beam-size")],
         "python -m papers evaluate --methods pairs-beam: the sort of PairS is in papers/",
     ),
+    **dict.fromkeys(
+        [("score", "--width"), ("score", "--alpha"), ("score", "--eps"), ("filter", "--eps")],
+        "--adaptive --min-score X; other rules in Python: Anchored(scale=..., stop=Narrow(W))",
+    ),
     ("score", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
     ("filter", "--targets-too"): "--scale FILE, which places each text by its own answers alone",
+    ("verify", "--json"): "nothing, for a table; in Python, verify of synthscore.engines.verify has the numbers",
+    ("drift", "--json"): "nothing, for a table; in Python, Watch of synthscore.scoring.anchored.drift has the numbers",
     ("references", "--json"): "synthscore references check -o FILE.jsonl, a row a ladder",
     ("references", "diff"): "synthscore references list of each, whose hashes differ where a text does",
     ("references", "verify"): "synthscore references list: whatever loads ladders compares them with their hashes",
@@ -107,6 +116,7 @@ MOVED: dict[tuple[str, ...], str] = {
         (("evaluate", "--resamples"), ("evaluate", "--seed")),
         "nothing: intervals leave out each context in turn, and draw none",
     ),
+    ("generate", "--writer"): "--model M for a model that writes, and no --model for damage to a good text",
     ("generate", "--top-p"): "generate_ladders in Python, with PromptedWriter(engine, sampling=Sampling(...))",
     ("generate", "--max-attempts"): "generate_ladders in Python, with PromptedWriter(engine, max_attempts=...)",
     ("calibrate", "--step"): "synthscore calibrate without it; in Python, calibrate(..., step=...)",

@@ -22,7 +22,7 @@ from .options import JUDGE, Answering, DryRun, Opening, Output
 from .talk import counted, table
 
 if TYPE_CHECKING:
-    from ..checking.judge import JudgeReport, Rate
+    from ..checking.judge import JudgeReport
     from ..ladders.references import References
 
 CONTEXT = Context(
@@ -124,9 +124,7 @@ def doctor(
             return ERROR
         start = time.perf_counter()
         report = examine(watched, chosen, asking, limit=limit, others=ladders is not None, task=own)
-    _print_report(report, time.perf_counter() - start)
-    if ladders is not None:
-        _print_table(report)
+    _print_report(report, time.perf_counter() - start, by_attribute=ladders is not None)
     if output:
         report.save(output)
     print("\n" + textwrap.fill(report.verdict, 100, break_on_hyphens=False))
@@ -216,47 +214,31 @@ def _print_answers(verdicts: Verdicts, protocol: ProtocolName) -> None:
     _print("answers", lines)
 
 
-def _print_report(report: JudgeReport, seconds: float) -> None:
+def _print_report(report: JudgeReport, seconds: float, *, by_attribute: bool) -> None:
+    """Shares as percentages."""
     from ..checking.judge import DISTANCES
 
-    by_distance = ", ".join(f"{name} {_of(report.at(place))}" for place, name in enumerate(DISTANCES))
     n_tasks = len({pair.ladder.task for pair in report.pairs})
-    _print(
-        "pairs",
-        [
-            f"{counted(len(report), 'pair')} of rungs from {counted(n_tasks, 'task')}, in both orders",
-            f"in order     {_of(report.in_order)} ({by_distance})",
-            f"one order    {report.one_order.value:.0%}",
-            f"contradicts  {_of(report.contradicts)}",
-            f"prior        {report.prior:+.2f} nats",
-            f"signal       {report.signal:.2f} nats",
-        ],
-    )
+    _print("pairs", [f"{counted(len(report), 'pair')} of rungs from {counted(n_tasks, 'task')}, in both orders"])
+    groups = report.by_attribute() if by_attribute else {}
+    columns = ["task", "attribute", "pairs", "in order", "+-", *DISTANCES, "one order", "contradicts"]
+    columns += ["prior", "signal"]
+    rows: list[list[object]] = []
+    for key, each in (groups | ({("all", ""): report} if len(groups) != 1 else {})).items():
+        shares = [each.in_order.value, each.in_order.stderr, *(each.at(place).value for place in range(3))]
+        shares += [each.one_order.value, each.contradicts.value]
+        row = [*key, len(each), *map(_percent, shares), each.prior, each.signal]
+        rows.append([*row, each.tells, each.tells_other] if by_attribute else row[2:])
+    if by_attribute:
+        print("\n" + table(rows, [*columns, "tells", "other"], 140))
+        print("tells, other: mean size of p(better) - p(worse), in the attribute and in one in which all are alike\n")
+    else:
+        _print("", table(rows, columns[2:]).split("\n"))
     cost = f"{counted(report.n_questions, 'question')} in {seconds:.1f} s"
     if 0 < report.tokens_computed < report.tokens_naive:
         run, naive = counted(report.tokens_computed, "token"), counted(report.tokens_naive, "token")
         cost += f"; beginnings that they share are run once: {run} instead of {naive}"
     _print("cost", [cost])
-
-
-def _print_table(report: JudgeReport) -> None:
-    """By task and attribute, shares as percentages."""
-    from ..checking.judge import DISTANCES
-
-    columns = [*["task", "attribute", "pairs"], "in order", "+-", *DISTANCES, "one order", "contra"]
-    columns += ["prior", "signal", "tells", "other"]
-    groups = report.by_attribute() | ({("all", ""): report} if len(report.by_attribute()) > 1 else {})
-    rows: list[list[object]] = []
-    for key, each in groups.items():
-        shares = [each.in_order.value, each.in_order.stderr, *(each.at(place).value for place in range(3))]
-        shares += [each.one_order.value, each.contradicts.value]
-        rows.append([*key, len(each), *map(_percent, shares), each.prior, each.signal, each.tells, each.tells_other])
-    print("\n" + table(rows, columns, 130))
-    print("tells, other: mean size of p(better) - p(worse), in the attribute and in another, where the rungs are alike")
-
-
-def _of(rate: Rate) -> str:
-    return f"{rate.value * rate.n:g} of {rate.n}"
 
 
 def _percent(share: float) -> str:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Annotated
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING
 
 from .exits import INCOMPLETE, OK, UsageError
 from .messages import Messages
@@ -22,7 +19,6 @@ def drift(
     *,
     scale: str | None = None,
     certificate: str | None = None,
-    json_: Annotated[bool, Parameter(name="--json")] = False,
     input: Input = Input(),
     messages: Messages = Messages(),
 ) -> int:
@@ -30,7 +26,7 @@ def drift(
 
     For example:
       $ synthscore drift scores.jsonl --scale scale.json
-      $ synthscore drift scores.jsonl --certificate calibration.json --json
+      $ synthscore drift scores.jsonl --certificate calibration.json
 
     Compares scores with what was seen when a scale was fitted (score --save-scale), or a certificate made
     (calibrate), and prints each statistic then and now, with its standard error over contexts, and the
@@ -55,8 +51,6 @@ def drift(
         file that score --save-scale wrote
     certificate
         file that calibrate wrote
-    json_
-        print JSON instead of a table
     """
     from ..errors import InputError
     from ..io.files import each_row, good_rows, read_rows
@@ -75,10 +69,7 @@ def drift(
     for watch in watches:
         watch.add(scored)
     drifts = [watch.drift() for watch in watches]
-    if json_:
-        print(json.dumps({"drifts": [_row(each) for each in drifts]}))
-    else:
-        print("\n\n".join(_shown(each) for each in drifts))
+    print("\n\n".join(_shown(each) for each in drifts))
     if errors:
         messages.note(f"{counted(len(errors), 'row')} could not be used: {errors[0]}")
     return OK if not errors and all(each.verdict == "none" for each in drifts) else INCOMPLETE
@@ -90,11 +81,3 @@ def _shown(drift: Drift) -> str:
         for c in drift.changes
     ]
     return "\n".join([*([table(rows, ("", "was", "is", "p"))] if rows else []), drift.words])
-
-
-def _row(drift: Drift) -> dict[str, object]:
-    changes = {c.name: {"was": c.was._asdict(), "now": c.now._asdict(), "p": c.p} for c in drift.changes}
-    return {
-        "of": drift.of, "verdict": drift.verdict, "words": drift.words, "n_contexts": drift.n_contexts,
-        "statistics": changes, "lacking": list(drift.lacking),
-    }  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,9 +16,8 @@ from .options import JUDGE, Attributes, DryRun, FileIn, Input, Limit, Opening, O
 from .talk import table as as_table
 
 if TYPE_CHECKING:
-    from ..evaluation.methods import Method, Tools
+    from ..evaluation.methods import Method
     from ..evaluation.ratings import Ratings
-    from ..io.scores import Scores
 
 FLOORS = ("length", "overlap", "copied-span", "type-token-ratio")
 """What is evaluated where no methods are named: what costs nothing, and any judge should be better than."""
@@ -200,7 +198,8 @@ def evaluate(
             print(*([line for engine in engines.values() for line in engine.cost] or ["no judge is asked"]), sep="\n")
             return OK
         for label, (of, judge) in plan.items():
-            columns[label] = partial(_with, of, tools.get(judge) or Tools(None, ladders, prompts))
+            asked = tools.get(judge) or Tools(None, ladders, prompts)
+            columns[label] = lambda ratings, attribute, _, of=of, asked=asked: of(ratings, attribute, asked)
         bar = stack.enter_context(messages.bar(len(columns) * len(attributes), "methods x attributes"))
         evaluation = evaluation_of(
             ratings, columns, attributes=attributes, settings=settings, left_out=left_out, progress=lambda *_: bar(1)
@@ -222,11 +221,6 @@ def evaluate(
         messages.warn("nothing could be scored")
         return ERROR
     return OK if complete and status == {"ok"} else INCOMPLETE
-
-
-def _with(method: Method, tools: Tools, ratings: Ratings, attribute: str, _: Tools) -> Scores:
-    """A method with the tools of one of several judges."""
-    return method(ratings, attribute, tools)
 
 
 def _list() -> Iterator[str]:

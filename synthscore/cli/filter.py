@@ -76,17 +76,13 @@ def filter(
     """
     from ..ladders.references import References
     from ..scoring.anchored import Scales
-    from ..scoring.jury import require_alone, require_anchored
     from ..thresholds import filter as thresholds
 
     rule = _rule(min_score, alpha, certificate)
-    mode = scoring.mode(min_score, alpha)
+    mode = scoring.mode(min_score, alpha, jury=len(judge.models) > 1, shard=shard is not None)
     ladders = References.load(on.references, revision=on.revision)
     if len(on.attribute or ()) > 1:
         raise UsageError(f"filter decides by one attribute, and {on.attribute} are named. Say which with one -a")
-    if shard:
-        with usage():
-            require_alone(mode)
     shared(shard, *(path for path in (output, dropped, unsure) if path and not dry_run))
     how: dict[str, Any] = {"task": on.task, "attribute": on.attribute[0] if on.attribute else None, "scoring": mode}
     named = {"kept": output, "dropped": dropped, "unsure": unsure}
@@ -98,11 +94,6 @@ def filter(
             raise
         raise UsageError(str(error)) from error
     reading: dict[str, Any] = {"encoding": input.encoding, "fields": input.fields}
-    if len(judge.models) > 1:
-        if scoring.save_scale:
-            raise UsageError("--save-scale is of one judge. Leave it out, or name one --model")
-        with usage():
-            require_anchored(mode)
     with ExitStack() as opened:
         judges = {model: opened.enter_context(judge.open(model, messages, dry_run=dry_run)) for model in judge.models}
         progress = opened.enter_context(messages.bar(None, "questions", judges[judge.models[0]].saved))

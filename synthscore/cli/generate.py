@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 class Writing:
     """Who writes, and how."""
 
-    writer: Literal["degrade", "prompt"] | None = None
-    "who writes (default: prompt where there is a --model, else degrade)"
     rungs: Annotated[int, Parameter(validator=Number(gte=2))] = 5
     "texts in a ladder, 2 or more"
     seed: Annotated[int, Parameter(validator=Number(gte=0), show_default=True)] = 0
@@ -74,8 +72,8 @@ def generate(
     Writes a ladder for every context and attribute: texts of rising quality, the worst first. A row needs a
     column text (or context), and may have id (or context_id), facts and references. Two writers:
 
-      prompt    the model --model writes them: the best and the worst first, then those between
-      degrade   needs no model: takes the row's first reference (or, for summaries, central sentences) as
+      prompt    with --model: the model writes them, the best and the worst first, then those between
+      degrade   without: takes the row's first reference (or, for summaries, central sentences) as
                 the best, and damages it more and more in the attribute: the order is known by construction
 
     The folder is then a dataset with a card, which `synthscore score --references` and datasets.load_dataset
@@ -94,8 +92,6 @@ def generate(
     model
         the writer: a model on the hub, or a folder
     """
-    from ..checking.findings import flagged
-    from ..checking.texts import text_findings
     from ..io.contexts import of_some_contexts, read_contexts
     from ..judging.tasks import load_task
     from ..ladders.degraded import DegradedWriter
@@ -107,7 +103,9 @@ def generate(
     names = list(kind.attributes) if "all" in attribute else list(dict.fromkeys(attribute))
     for name in names:
         kind.attribute(name)
-    _check(writing, model, opening)
+    unused = [name for name in (*given(writing), *given(opening)) if name not in ("--rungs", "--seed")]
+    if unused and not model:
+        raise UsageError(f"{', '.join(unused)} changes nothing without a model that writes. Name one: --model M")
     path = Path(output)
     held = held_by(path)  # before anything is asked
     found, errors = read_contexts(contexts, encoding=rows.encoding, fields=rows.fields)
@@ -132,7 +130,7 @@ def generate(
             writer = PromptedWriter(engine, sampling=writing.sampling(kind), **options)
         progress = stack.enter_context(messages.bar(n_rungs, "rungs"))
         if dry_run and model is None:
-            print(f"{counted(n_rungs, 'rung')} by --writer degrade, which asks nothing")
+            print(f"{counted(n_rungs, 'rung')} by damage, which asks nothing")
             return OK
         ladders = generate_ladders(ours, kind, names, writer, n_rungs=writing.rungs, progress=progress)
         if dry_run:
@@ -145,13 +143,12 @@ def generate(
     rungs = [rung for ladder in ladders for rung in ladder.rungs]
     failed = [rung.reason for rung in rungs if rung.status == "failed"]
     n_written, n_asked = len(rungs) - len(failed), sum(rung.provenance.get("attempt", 0) for rung in rungs)
-    found_wrong = [{finding.kind for finding in flagged(text_findings(each, task=kind))} for each in ladders]
     messages.note(
         f"{counted(len(ours), 'context')} x {counted(len(names), 'attribute')} x "
         f"{counted(writing.rungs, 'rung')}: {counted(n_written, 'rung')} written, {len(failed)} failed"
         + (f", in {counted(n_asked, 'attempt')}" if model else ""),
         *reasons(failed),
-        *look_at(found_wrong, output),
+        *look_at(ladders, output, kind),
         now_holds(output, held, ladders, total),
         signature=f"{signature}|references:{total.hash[:12]}",
     )
@@ -168,22 +165,14 @@ def now_holds(folder: str, held: References, added: Sequence[Ladder], total: Ref
     return f"{folder} now holds {counted(len(total), 'ladder')}{gone}"
 
 
-def look_at(found: Sequence[Collection[str]], folder: str) -> Iterator[str]:
-    """found : kinds of what is flagged, a ladder each"""
+def look_at(ladders: Sequence[Ladder], folder: str, task: Task | None = None) -> Iterator[str]:
+    """What a check of their texts would flag."""
+    from ..checking.findings import flagged
+    from ..checking.texts import text_findings
+
+    found = [{finding.kind for finding in flagged(text_findings(each, task=task))} for each in ladders]
     if wrong := [kinds for kinds in found if kinds]:
         counts = Counter(kind for kinds in wrong for kind in kinds)
         named = ", ".join(f"{kind} in {n}" for kind, n in counts.most_common())
         yield f"findings in {len(wrong)} of {counted(len(found), 'ladder')}: {named}"
         yield f"To see them: synthscore references check {folder} --no-judge"
-
-
-def _check(writing: Writing, model: str | None, opening: Opening) -> None:
-    """raises : UsageError for options that contradict each other, or that only a model's writing would use"""
-    if writing.writer == "prompt" and not model:
-        raise UsageError("--writer prompt needs a model that can write: name one with --model (nano can only judge)")
-    unused = [f"--model {model}"] if model and writing.writer == "degrade" else []
-    if not model:
-        unused = [name for name in (*given(writing), *given(opening)) if name not in ("--writer", "--rungs", "--seed")]
-    if unused:
-        why = f"--writer degrade asks no model, so {', '.join(unused)} would change nothing"
-        raise UsageError(f"{why}: leave them out, or take --writer prompt with a --model that writes")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -37,7 +37,15 @@ def rank(
     comparisons: FileIn | None = None,
     output: RowsOut = "-",
     by: By = None,
-    method: Annotated[str, Parameter(group="method", help=f"{', '.join(METHODS)}: docs/ranking.md")] = "poe-bt",
+    method: Annotated[
+        str,
+        Parameter(
+            group="method",
+            help=f"{', '.join(METHODS)}: docs/ranking.md; options as NAME:OPTION=VALUE: decisions=averaged or per_call "
+            "(of hard methods: a pair is won by its mean answer, or each call by itself), prior=all, observed or none "
+            "(of bt: pseudo-wins)",
+        ),
+    ] = "poe-bt",
     debias: Annotated[
         str,
         Parameter(
@@ -46,17 +54,6 @@ def rank(
             "of the run; gamma: by the run's mean inside poe-bt or poe-g; mle: estimated with poe-bt's scores",
         ),
     ] = "none",
-    decisions: Annotated[
-        Literal["averaged", "per_call"] | None,
-        Parameter(
-            group="method",
-            help="of hard methods: a pair is won by its mean answer, or each call by itself (default: averaged)",
-        ),
-    ] = None,
-    prior: Annotated[
-        Literal["all", "observed", "none"] | None,
-        Parameter(group="method", help="of bt: pseudo-wins (default: all)"),
-    ] = None,
     stderr: Annotated[
         str,
         Parameter(
@@ -96,8 +93,9 @@ def rank(
     comparisons
         file to rank from; no model is asked
     """
-    given = {"decisions": decisions, "prior": prior}
-    options = {name: None if value == "none" else value for name, value in given.items() if value is not None}
+    method, _, given = method.partition(":")
+    parts = [part.partition("=") for part in given.split(",") if part]
+    options = {name: None if value == "none" else value for name, _, value in parts}
     with usage():
         method_of(method).check(options, debias=debias, stderr=stderr)
     if comparisons is not None:
@@ -122,8 +120,7 @@ def rank(
             print(*lines, sep="\n")
             return OK
     if len(sets.judges) > 1 and JUDGE not in (by or ()):
-        idle = [f"--{name}" for name, value in given.items() if value is not None]
-        idle += ["--debias"] * (debias != "none") + ["--stderr"] * (stderr != "auto")
+        idle = [given] * bool(given) + ["--debias"] * (debias != "none") + ["--stderr"] * (stderr != "auto")
         if idle:
             raise UsageError(
                 f"{idle[0]} changes nothing where several judges rank together. Leave it out, or --by judge"

@@ -46,8 +46,6 @@ def import_(
     contexts
         file of contexts, for rows that say context_id alone
     """
-    from ..checking.findings import flagged
-    from ..checking.texts import text_findings
     from ..io.contexts import read_contexts
     from ..ladders.handwritten import read_ladders
     from ..ladders.references import References, held_by
@@ -67,7 +65,7 @@ def import_(
             messages.warn(line)
     messages.note(
         f"{counted(len(ladders), 'ladder')} of {counted(sum(each.n_rungs for each in ladders), 'rung')} imported",
-        *look_at([{finding.kind for finding in flagged(text_findings(each))} for each in ladders], output),
+        *look_at(ladders, output),
         now_holds(output, held, ladders, total),
         signature=f"references:{total.hash[:12]}",
     )

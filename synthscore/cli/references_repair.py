@@ -57,9 +57,8 @@ def repair(
         def open_writer(name: str) -> Any:
             if judge is not None and name == judging.model:
                 return judge
-            own = (
-                judging if "://" in name else replace(judging, top_k=None, tokenizer=None, in_flight=None)
-            )  # the judge's server's
+            # Options of the judge's server are not for a model that runs here.
+            own = judging if "://" in name else replace(judging, top_k=None, tokenizer=None, in_flight=None)
             return stack.enter_context(own.open(name, messages))
 
         report = repair_ladders(

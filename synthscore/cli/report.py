@@ -75,11 +75,8 @@ def report(
     if output == "-":
         sys.stdout.buffer.write(data)
     else:
-        path = (
-            Path(output)
-            if output
-            else (Path(source) if Path(source).is_dir() and other is None else Path()) / "report.html"
-        )
+        folder = Path(source) if other is None and Path(source).is_dir() else Path()
+        path = Path(output) if output else folder / "report.html"
         with replacing(path) as file:
             file.write(data)
         messages.note(f"{path}: {len(data) / 1000:.0f} kB, from {counted(len(found.files), 'file')}")

@@ -61,12 +61,7 @@ def _rows() -> dict[Kind, tuple[str, dict[str, Any], list[str]]]:
     context = {"context": str, "text": str, "context_id": str, **get_type_hints(Context), "references": list[str]}
     rung = {name: hint | None for name, hint in (COLUMNS | PROVENANCE | {"extra": str}).items()}
     score = {"score" if name == "value" else name: hint for name, hint in get_type_hints(Score).items()}
-    score |= {
-        "verdicts": list[list[float]],
-        "signature": str,
-        **dict.fromkeys(_DETAILS, number),
-        "disagreement": number,
-    }
+    score |= {"verdicts": list[list[float]], "signature": str, **dict.fromkeys(_DETAILS, number)}
     del score["details"]
     place = {name: score[name] for name in ("id", "context_id", "attribute", "score", "stderr", "reason", "signature")}
     place |= {"rank": number, "n_comparisons": float, "status": Literal["ok", "unconverged", "unscored"]}
@@ -80,7 +75,7 @@ def _rows() -> dict[Kind, tuple[str, dict[str, Any], list[str]]]:
             ["context_id", "context", "id", "system", "task", "attribute"],
         ),
         "context": ("what texts are written for", context, [*context]),
-        "score": ("a text's score", score, ["verdicts", *_DETAILS, "disagreement"]),
+        "score": ("a text's score", score, ["verdicts", *_DETAILS]),
         "ranking": ("a candidate's place in an order", place | {"disagreement": number}, [*of, "disagreement"]),
         "comparison": ("what a judge answered about two texts: log-probabilities, nats", pair, of),
         "ladder": ("a rung of a ladder", rung, [name for name in rung if name not in NEEDED]),

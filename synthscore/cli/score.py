@@ -11,14 +11,12 @@ from cyclopts import Parameter
 from ..integrations import ScoresTo, Texts
 from ..judging.asking import Asking
 from ..signature import Signature
-from .exits import ERROR, INCOMPLETE, OK, UsageError, usage
+from .exits import ERROR, INCOMPLETE, OK, UsageError
 from .jury import disagreement_lines, jury_lines
 from .messages import Messages
 from .options import AskingOptions, DryRun, Input, Judges, Limit, On, OneShard, RowsIn, RowsOut, shared
 from .scoring import Scoring, asked_line, judge_lines, tell_drift
 from .talk import reasons
-
-Ends = Annotated[float | None, Parameter(group="scoring")]
 
 
 def score(
@@ -35,8 +33,7 @@ def score(
     dry_run: DryRun = False,
     asking: AskingOptions = Asking(),
     scoring: Scoring = Scoring(),
-    min_score: Ends = None,
-    alpha: Ends = None,
+    min_score: Annotated[float | None, Parameter(group="scoring")] = None,
     judge: Judges = Judges(),
     input: Input = Input(),
     messages: Messages = Messages(),
@@ -72,9 +69,7 @@ def score(
     verdicts
         also write a column verdicts: of every rung and order asked, [level, swapped, better, worse, similar]
     min_score
-        with --adaptive: until it is clear on which side of this the score is
-    alpha
-        with --adaptive --min-score: until P(score >= X) is at least 1 - this, or at most this
+        with --adaptive: the threshold
     """
     from ..io.fields import row_number
     from ..io.scores import score_row
@@ -83,23 +78,22 @@ def score(
     from ..scoring.anchored import Scales
     from ..scoring.anchored.drift import Watch
     from ..scoring.items import read_items
-    from ..scoring.jury import require_alone, require_anchored, score_together
+    from ..scoring.jury import score_together
     from ..scoring.rows import RowScorer, held_attributes, leaning
     from ..thresholds.rules import check_on_scale
 
-    for name, value in {"min-score": min_score, "alpha": alpha}.items():
-        if value is not None and not scoring.adaptive:
-            raise UsageError(f"--{name} changes nothing without --adaptive. Leave it out, or add that")
+    if min_score is not None and not scoring.adaptive:
+        raise UsageError("--min-score changes nothing without --adaptive. Leave it out, or add that")
     if to and (verdicts or shard):
         raise UsageError(f"--verdicts and --shard are for rows of our own, and --to {to} writes others. Leave that out")
-    mode = scoring.mode(min_score, alpha)
+    several = len(judge.models) > 1
+    if several and verdicts:
+        raise UsageError("--verdicts are of one judge. Leave them out, or name one --model")
+    mode = scoring.mode(min_score, jury=several, shard=shard is not None)
     ladders = References.load(on.references, revision=on.revision)
     held_attributes(ladders, on.task, on.attribute)
     if min_score is not None:
         check_on_scale(min_score, max(ladder.n_rungs for ladder in ladders), scoring.scoring)
-    if shard:
-        with usage():
-            require_alone(mode)
     portion = shared(shard, *([] if dry_run else [output]))
     only = portion.takes if portion else None
     rows: Any = targets
@@ -110,11 +104,6 @@ def score(
     items = read_items(rows, encoding=input.encoding, fields=input.fields, limit=limit, only=only)
     if not items and not shard:
         messages.warn(f"{targets} holds no rows")
-    if several := len(judge.models) > 1:
-        if scoring.save_scale or verdicts:
-            raise UsageError("--save-scale and --verdicts are of one judge. Leave them out, or name one --model")
-        with usage():
-            require_anchored(mode)
     by_judge, cost = {}, []
     for model in judge.models:
         with judge.open(model, messages, dry_run=dry_run) as engine:

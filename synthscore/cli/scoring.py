@@ -42,53 +42,56 @@ class Scoring:
     seed: int | None = None
     "of --samples (default: 0)"
     adaptive: bool = False
-    "with --scale: ask about each text in rounds, until it is clear enough (docs/adaptive.md)"
-    width: float | None = None
-    "with --adaptive, of score: until the 90 % interval is so wide, in rungs"
-    eps: float | None = None
-    """with --adaptive --min-score: a text is done when its whole ladder would take its score to the other side of the
-    threshold with at most this probability (default: 0.02)"""
+    """with --scale and --min-score: ask about each text in rounds, until the rest of its ladder would hardly take its
+    score to the other side (docs/adaptive.md)"""
 
-    def mode(self, min_score: float | None = None, alpha: float | None = None) -> Paper | Anchored:
-        """The scoring that the options name. min_score, alpha : when --adaptive is done with a text
+    def mode(
+        self, min_score: float | None = None, alpha: float | None = None, *, jury: bool = False, shard: bool = False
+    ) -> Paper | Anchored:
+        """The scoring that the options name. min_score, alpha : what --adaptive is to make clear
 
+        jury, shard : whether several judges score together, or some of the contexts alone
         raises : UsageError for options that do nothing together; InputError for a file that holds no scales
         """
         from ..scoring.anchored import Anchored
+        from ..scoring.jury import require_alone, require_anchored
         from ..scoring.paper import Paper
 
         other = "paper" if self.scoring == "anchored" else "anchored"
         idle = [(option, f"--scoring {other}") for option in given(self) if option in _ONLY[other]]
         idle += [(f"--seed {self.seed}", "--samples N")] * (self.seed is not None and self.samples is None)
-        idle += [(each, "--adaptive") for each in ("--eps", "--width") if each in given(self) and not self.adaptive]
         if idle:
             raise UsageError(f"{idle[0][0]} changes nothing without {idle[0][1]}. Leave it out, or add that")
-        if self.scale and self.save_scale:
-            raise UsageError("--save-scale would write what --scale names. Leave one of them out")
-        with usage():
-            if self.scoring == "paper" and not self.adaptive:
-                return Paper(self.samples, self.seed or 0)
-            stop = self._stop(min_score, alpha) if self.adaptive else None
-        return Anchored(self.scale, debias=self.debias, stop=stop)
-
-    def _stop(self, min_score: float | None, alpha: float | None) -> Stop:
-        """When --adaptive is done with a text."""
-        from ..scoring.anchored.adaptive import Narrow, SameDecision, Sure
-
-        if self.scoring != "anchored" or not self.scale:
+        if self.save_scale and (self.scale or jury):
+            why = "would write what --scale names" if self.scale else "is of one judge, and several are named"
+            raise UsageError(f"--save-scale {why}. Leave one of them out")
+        if self.adaptive and not self.scale:
             raise UsageError(
                 "--adaptive needs to know the judge and the ladders: --scoring anchored --scale FILE. Make the file "
                 "from some of the texts, asked in full: synthscore score SOME --scoring anchored --save-scale FILE"
             )
-        if sum(each is not None for each in (self.width, alpha, self.eps)) > 1:
-            raise UsageError("--width, --alpha and --eps each say when --adaptive is done. Give one of them")
-        if self.width is not None and min_score is None:
-            return Narrow(self.width)
-        if min_score is None or self.width is not None:
-            raise UsageError("--adaptive needs one way to know when it is done. Give --min-score X or --width W")
-        if alpha is not None:
-            return Sure(min_score, alpha)
-        return SameDecision(min_score) if self.eps is None else SameDecision(min_score, self.eps)
+        mode: Paper | Anchored
+        if self.scoring == "anchored":
+            mode = Anchored(self.scale, debias=self.debias, stop=self._stop(min_score, alpha))
+        with usage():
+            if self.scoring == "paper":
+                mode = Paper(self.samples, self.seed or 0)
+            if jury:
+                require_anchored(mode)
+            if shard:
+                require_alone(mode)
+        return mode
+
+    def _stop(self, min_score: float | None, alpha: float | None) -> Stop | None:
+        """When --adaptive is done with a text."""
+        from ..scoring.anchored.adaptive import SameDecision, Sure
+
+        if not self.adaptive:
+            return None
+        if min_score is None:
+            raise UsageError("--adaptive needs a threshold, on one side of which each text is. Give --min-score X")
+        with usage():
+            return SameDecision(min_score) if alpha is None else Sure(min_score, alpha)
 
 
 _ONLY = {"paper": ("--samples",), "anchored": ("--scale", "--save-scale", "--debias")}

@@ -1,17 +1,16 @@
-"""`synthscore store`: look at stored answers, join them, bound them, save the good ones of a damaged file."""
+"""`synthscore store`: look at stored answers, join them, save the good ones of a damaged file."""
 
 from __future__ import annotations
 
-import re
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from ..errors import StoreError
-from .exits import ERROR, OK, UsageError
+from .exits import OK, UsageError
 from .messages import Messages
 from .options import RowsOut
 from .talk import counted, table
@@ -26,13 +25,10 @@ For example:
   $ synthscore store info
   $ synthscore store show --kind labels --limit 3
   $ synthscore store merge part-1.sqlite part-2.sqlite --store answers.sqlite
-  $ synthscore store prune --max-size 2GB
   $ synthscore store salvage answers.sqlite.corrupt-20250131T101500-7 -o answers.sqlite
 
 Looks at the answers that are kept so that nothing is asked twice. Each action has a --help of its own.
 """
-
-UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 File = Annotated[str | None, Parameter(name="--store", help="the store (default: the one in your cache)")]
 
@@ -58,7 +54,7 @@ def info(*, file: File = None, messages: Messages = Messages()) -> int:
     for batch in batches:
         held.setdefault((batch.kind, batch.engine), []).append(batch)
     n_answers = sum(batch.n_answers for batch in batches)
-    print(f"{opened.path}: {_bytes(size)}, format {FORMAT}, {counted(n_answers, 'answer')}")
+    print(f"{opened.path}: {size / 1e6:,.2f} MB, format {FORMAT}, {counted(n_answers, 'answer')}")
     rows = [
         (
             kind,
@@ -141,45 +137,6 @@ def merge(*parts: str, file: File = None, messages: Messages = Messages()) -> in
     return OK
 
 
-def _size(_: Any, tokens: Any) -> int:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?B|)", tokens[0].value.strip().upper())
-    size = int(float(found[1]) * UNITS[found[2]]) if found else 0
-    if size < UNITS["MB"]:
-        raise ValueError(f"{tokens[0].value!r} is not a size of at least 1MB, such as 500MB or 2GB")
-    return size
-
-
-@store.command(help_epilogue="")
-def prune(
-    *, max_size: Annotated[int, Parameter(converter=_size)], file: File = None, messages: Messages = Messages()
-) -> int:
-    """Drop the oldest answers.
-
-    For example:
-      $ synthscore store prune --max-size 2GB
-
-    Drops the oldest answers, with their questions, a batch at a time, until the file is no larger; the newest batch
-    stays. A run that needs them asks the model again. Other processes may use the store meanwhile.
-
-    Parameters
-    ----------
-    max_size
-        of the file: 500MB, 2GB, or a number of bytes; at least 1MB
-    """
-    from ..store.file import Store
-
-    with Store(file, create=False) as opened:
-        before = opened.size_bytes
-        n_dropped = opened.prune(max_size)
-        left, size = len(opened), opened.size_bytes
-    dropped = f"{counted(n_dropped, 'answer')} dropped, {left} left"
-    messages.note(f"{dropped}; {_bytes(before)} before, {_bytes(size)} now")
-    if size > max_size:
-        messages.warn(f"the newest batch, which stays, is larger than {_bytes(max_size)}")
-        return ERROR
-    return OK
-
-
 @store.command(help_epilogue="")
 def salvage(
     damaged: str, /, *, file: Annotated[str, Parameter(name=["--store", "-o"])], messages: Messages = Messages()
@@ -212,8 +169,3 @@ def _require_files(what: str, *files: str) -> None:
     """Before a store is made for what they hold. raises : StoreError"""
     if missing := [file for file in files if not Path(file).is_file()]:
         raise StoreError(f"cannot {what} {', '.join(missing)}: there is no such file. Nothing was made; check the path")
-
-
-def _bytes(size: int) -> str:
-    unit = next((unit for unit in ("GB", "MB", "KB") if size >= UNITS[unit]), "")
-    return f"{size / UNITS[unit]:.3g} {unit.replace('K', 'k')}" if unit else f"{size} bytes"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -27,7 +25,6 @@ def verify(
     sample: Annotated[int, Parameter(group="sample")] = 100,
     seed: Annotated[int, Parameter(group="sample")] = 0,
     tolerance: Annotated[float, Parameter(group="sample")] = 1e-3,
-    json_: Annotated[bool, Parameter(name="--json", group="sample")] = False,
     model: Annotated[str | None, Parameter(group="model")] = None,
     revision: Annotated[str | None, Parameter(group="model")] = None,
     backend: Annotated[str | None, Parameter(group="model")] = None,
@@ -39,7 +36,7 @@ def verify(
     For example:
       $ synthscore verify answers.sqlite
       $ synthscore verify run/ --sample 500 --backend exact
-      $ synthscore verify answers.sqlite --engine exact --model models/judge --json
+      $ synthscore verify answers.sqlite --engine exact --model models/judge
 
     Asks a sample of what is stored again, of the model itself, and prints how far its answers have drifted:
 
@@ -66,8 +63,6 @@ def verify(
         of the sample
     tolerance
         most that the log-probability of a label or token may differ, nats
-    json_
-        print JSON instead of a table
     model
         asked instead of the model that the signature names
     revision
@@ -94,10 +89,7 @@ def verify(
         )
     except InputError as error:  # such as one --model in place of several
         raise UsageError(str(error)) from error
-    if json_:
-        print(json.dumps({"tolerance": tolerance, "drifts": [_row(drift) for drift in drifts]}, allow_nan=False))
-    else:
-        print("\n\n".join(_shown(drift) for drift in drifts))
+    print("\n\n".join(_shown(drift) for drift in drifts))
     replayed = counted(sum(drift.n_replayed for drift in drifts), "answer")
     beyond, failed = sum(drift.n_beyond for drift in drifts), sum(len(drift.failures) for drift in drifts)
     messages.note(f"{replayed} replayed: {beyond} beyond {tolerance:g} nats, {failed} failed")
@@ -119,11 +111,3 @@ def _shown(drift: Drift) -> str:
     if len(drift.texts) > 5:
         lines.append(f"  and {len(drift.texts) - 5} other texts")
     return "\n".join([*lines, *reasons(drift.failures)])
-
-
-def _row(drift: Drift) -> dict[str, Any]:
-    """JSON has no NaN: null; and no infinity, of a label that was possible and is not, or the other way round: inf."""
-    row = {field.name: getattr(drift, field.name) for field in fields(drift)}
-    row |= {"stored": str(drift.stored), "now": str(drift.now), "changed": drift.changed}
-    found: dict[str, Any] = json.loads(json.dumps(row), parse_constant={"NaN": None, "Infinity": "inf"}.get)
-    return found

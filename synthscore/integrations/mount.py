@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from ..engines.source import Source
 from ..errors import unusable
 from ..judging.asking import Asking
 from ..ladders.references import References
-from ..scoring.anchored import Anchored
+from ..scoring.anchored import Anchored, Scales
 from ..scoring.paper import Paper
 from ..scoring.scorer import Scorer
 from ..signature import text_hash
@@ -77,17 +77,24 @@ class Mount:
     @property
     def scorer(self) -> Scorer:
         """raises : what loading the references and the model raises"""
-        made_of = (os.getcwd(), *(getattr(self, each.name) for each in fields(Mount) if each.name != "deadline_s"))
+        return self._kept(
+            lambda: Scorer(
+                self.references,
+                open_judge(self.model, self.store),
+                task=self.task,
+                attribute=self.attribute,
+                scoring=Paper() if self.scale is None else _anchored(self.scale),
+                asking=Asking(both_orders=self.both_orders),
+            )
+        )
+
+    def _kept(self, make: Callable[[], Scorer], *which: Any) -> Scorer:
+        """What was made for this process before, or is made now."""
+        own = (getattr(self, each.name) for each in fields(Mount) if each.name != "deadline_s")
+        made_of = (os.getcwd(), *own, *which)
         with _LOADING:
             if made_of not in _LOADED:
-                _LOADED[made_of] = Scorer(
-                    self.references,
-                    open_judge(self.model, self.store),
-                    task=self.task,
-                    attribute=self.attribute,
-                    scoring=Paper() if self.scale is None else Anchored(scale=self.scale),
-                    asking=Asking(both_orders=self.both_orders),
-                )
+                _LOADED[made_of] = make()
             return _LOADED[made_of]
 
     @property
@@ -102,12 +109,14 @@ class Mount:
         if "://" not in model and not model.startswith("recorded:"):
             source = Source.of(model)
             model = f"{model}@{source.hash()}" if os.path.exists(source.place) else model
-        scale = "" if self.scale is None else "".join(each.hash for each in Anchored(scale=self.scale).scales)
+        scale = "" if self.scale is None else "".join(each.hash for each in _anchored(self.scale).scales)
         return text_hash(__version__, repr(self), References.load(self.references).hash, model, scale)
 
     def scores(self, rows: Sequence[Mapping[str, Any]]) -> list[Score]:
         """One a row, in order, in any thread. rows : as of Scorer.score: id, context_id (or context), text"""
-        scorer = self.scorer
+        return self._in_time(self.scorer, rows)
+
+    def _in_time(self, scorer: Scorer, rows: Sequence[Mapping[str, Any]]) -> list[Score]:
         found = scorer.submit(rows)
         wait([found], self.deadline_s)
         if found.done() or self.deadline_s is None:
@@ -136,8 +145,16 @@ def row_of(id: object, text: str, context_id: object = None, context: object = N
     return {"id": str(id), **key, "text": text}
 
 
+def _anchored(scale: str) -> Anchored:
+    """As the scales of the file were fitted: without what the judge makes of length, if they were."""
+    scales = Scales.load(scale)
+    fitted = {each.judge.length_effect is not None for each in scales}
+    return Anchored(scale=scales, debias="length" if True in fitted else None)
+
+
 _READ: Mapping[str, Any] = {
     "str": str,
+    "int": int,
     "float": float,
     "bool": {"1": True, "true": True, "0": False, "false": False}.__getitem__,
 }

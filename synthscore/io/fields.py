@@ -23,6 +23,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -337,16 +338,23 @@ def target_names(row: Row) -> dict[str, Any]:
 def parse_json(text: str, **how: Any) -> Any:
     """As json.loads. raises : ValueError, also for what is nested more than 100 deep: nothing could be made of it"""
     try:
-        value = json.loads(text, **how)
+        value = _decoder(**how).decode(text)
     except RecursionError as error:
         raise ValueError("it is nested too deep") from error
-    level = [value] if text.count("[") + text.count("{") > _MOST_NESTED else []
+    if text.count("[") + text.count("{") <= _MOST_NESTED:
+        return value
+    level = [value]
     for _ in range(_MOST_NESTED):
         inside = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list))
         level = [item for items in inside for item in items]
     if level:
         raise ValueError(f"it is nested more than {_MOST_NESTED} deep")
     return value
+
+
+@cache
+def _decoder(**how: Any) -> json.JSONDecoder:
+    return json.JSONDecoder(**how)  # json.loads would make one for every row
 
 
 def shorten(value: object) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import alike
 from ..evaluation.agreement import agreement
 from ..evaluation.correlation import correlation
-from ..thresholds.rules import MinScore, expected_count
+from ..thresholds.rules import MinScore
 from ..types import BoolArray, FloatArray, Ladder, Score, Target
 from .read import Run, Scored
 from .verdicts import RungVerdicts, verdicts_by_rung
@@ -109,14 +109,6 @@ class Group:
             at = np.arange(step, self.n_rungs + step / 2, step)
         own = set() if self.min_score is None else {self.min_score}
         return [self.decide(threshold) for threshold in sorted({*at.tolist(), *own})]
-
-    @property
-    def expected(self) -> list[float]:
-        """At each of the thresholds, how many texts are expected to be that good; empty where scores have no errors."""
-        if np.isnan(self.stderr[self.scored]).any():
-            return []
-        scores = [score for score, _ in self.rows]
-        return [expected_count(scores, one.threshold) for one in self.thresholds]
 
 
 def rung_top(n_rungs: int) -> float:

@@ -28,7 +28,6 @@ from .answers import Batch, BatchRows, Stored, batch_rows, crc, intact, to_row, 
 from .salvage import readable_batches
 
 FORMAT = 2
-MIN_BYTES = 1_000_000  # least bound on a store's size: below it, little more than the last batch would be kept
 _AT_ONCE = 500  # keys in one query
 _APPLICATION = 0x53594E53  # "SYNS": tells a store from any other SQLite file
 _MAGIC = b"SQLite format 3\0"  # how each file of SQLite begins: none else is renamed
@@ -259,31 +258,6 @@ class Store:
         with self._using():
             return self._pragma("PRAGMA page_count") * self._pragma("PRAGMA page_size")
 
-    def prune(self, max_bytes: int) -> int:
-        """Drop the oldest batches, and their questions, until the file takes at most max_bytes; the newest batch stays.
-
-        Other processes may use the store meanwhile; what they look for may be gone. How many answers were dropped.
-        """
-        if max_bytes < MIN_BYTES:
-            message = f"cannot keep the store {self.path} within {max_bytes} bytes: expected at least {MIN_BYTES}"
-            raise StoreError(f"{message}. Name a larger bound", path=self.path, max_bytes=max_bytes)
-        n_dropped = 0
-        while True:
-            with self._using(), self._transaction():
-                pages = self._pragma("PRAGMA page_count") - self._pragma("PRAGMA freelist_count")
-                n_batches = self._pragma("SELECT count(*) FROM batches")
-                if pages * self._pragma("PRAGMA page_size") <= max_bytes or n_batches < 2:
-                    break
-                query = "SELECT id FROM batches ORDER BY created_at, id LIMIT ?"
-                oldest = self._db.execute(query, (max(1, n_batches // 64),)).fetchall()
-                n_dropped += self._db.executemany("DELETE FROM answers WHERE batch = ?", oldest).rowcount
-                self._db.executemany("DELETE FROM batches WHERE id = ?", oldest)
-        with self._using():
-            while self._pragma("PRAGMA freelist_count"):  # some pages at a time, so that others can write between
-                self._db.execute("PRAGMA incremental_vacuum(4096)").fetchall()
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # else the file shrinks some time later
-        return n_dropped
-
     # -------------------------------------------------------------------------------------------- the file
 
     def _prepare(self) -> None:
@@ -304,7 +278,6 @@ class Store:
         self._db.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT}")
         self._db.execute("PRAGMA cache_size=-65536")  # KiB: the keys are hashes, so each batch touches all of the tree
         if not n_tables:
-            self._db.execute("PRAGMA auto_vacuum=INCREMENTAL")  # lets the file shrink a little at a time
             self._wal()
             with self._transaction():
                 self._create()

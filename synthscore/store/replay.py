@@ -85,7 +85,7 @@ def sample(
         store, batch = batches[owner]
         stored = store.read(batch)
         places = chosen[owners == owner] - (ends[owner] - batch.n_answers)
-        # Fewer, if it was pruned just now, or is damaged on disk.
+        # Fewer, if it is damaged on disk.
         answers += [stored[place] for place in places if place < len(stored) and stored[place].question is not None]
     return answers, total
 

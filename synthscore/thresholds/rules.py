@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Real
 from statistics import NormalDist
@@ -132,12 +131,6 @@ def limits(score: Score) -> tuple[float, float]:
         return value, value
     low, high = (-math.inf, math.inf) if score.status == "partial" else (value, value)
     return low if score.low is None else score.low, high if score.high is None else score.high
-
-
-def expected_count(scores: Iterable[Score], threshold: float) -> float:
-    """How many of the scores, all with errors, are expected to be at least `threshold` in truth; unscored ones: none"""
-    at_least = AtLeast(threshold, 0.5)
-    return sum(at_least.prob(s.value, s.stderr) for s in scores if s.value is not None and s.stderr is not None)
 
 
 def check_on_scale(threshold: float, n_rungs: int, scoring: Literal["paper", "anchored"] = "paper") -> None:

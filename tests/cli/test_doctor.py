@@ -47,7 +47,12 @@ def test_doctor_shows_what_a_judge_says_and_that_it_is_always_the_same(engine, c
     out = capsys.readouterr().out
     shown(out, "fake", "dialogue, naturalness, template set default", "Mill Street", "Better, Worse, Similar")
     shown(out, "good text asked about 0.500 0.200 0.100 0.800 'The' (0.050)", "12 pairs of rungs from 1 task")
-    shown(out, "contradicts 12 of 12", "It says Better whatever is shown (prior +0.9 nats, signal 0.0)")
+    shown(
+        out,
+        "contradicts prior signal 12 50%",
+        "50% 100% 0.92 0.00",
+        "It says Better whatever is shown (prior +0.9 nats, signal 0.0)",
+    )
     assert engine.n_judged == 26
     engine.judge = lambda prompt, labels: [math.log(0.001)] * 3
     assert main(["doctor"]) == 1

@@ -41,7 +41,7 @@ def test_no_command_asks_or_writes_anything_with_dry_run(engine, references, cap
         (["rank", *compared], "6 questions"),
         (["compare", *compared], "6 questions"),
         (["generate", *compared, "--model", "m"], "15 questions"),
-        (["generate", *compared], "15 rungs by --writer degrade, which asks nothing"),
+        (["generate", *compared], "15 rungs by damage, which asks nothing"),
         (["evaluate", "--human", *compared, "--methods", "length,g-eval,ladder", *on[1:]], "36 questions"),
         (["doctor", "--ladders", "ladders"], "questions, of which"),
     ):

@@ -246,7 +246,7 @@ def test_several_judges_make_one_order_and_what_each_is_worth_is_said(three, cap
     ("options", "words"),
     [
         (["--debias", "median"], "--debias changes nothing where several judges rank together"),
-        (["--method", "bt", "--prior", "none"], "--prior changes nothing"),
+        (["--method", "bt:prior=none"], "prior=none changes nothing"),
         (["--method", "colley"], "expected one of bt, poe-bt, poe-g, poe-g-hard for several judges"),
     ],
 )
@@ -349,17 +349,18 @@ def test_options_reach_the_method(capsys):
     write_csv(rows)
     calls = Comparisons.of(rows)
     for options, expected in (
-        (["--method", "bt", "--prior", "observed"], METHODS["bt"](calls, prior="observed")),
-        (["--method", "win-ratio", "--decisions", "per_call"], METHODS["win-ratio"](calls, decisions="per_call")),
-        (["--method", "bt", "--decisions", "per_call"], METHODS["bt"](calls, decisions="per_call")),
+        (["--method", "bt:prior=observed"], METHODS["bt"](calls, prior="observed")),
+        (["--method", "win-ratio:decisions=per_call"], METHODS["win-ratio"](calls, decisions="per_call")),
+        (["--method", "bt:decisions=per_call,prior=all"], METHODS["bt"](calls, decisions="per_call")),
         (["--method", "poe-g", "--stderr", "model"], gaussian(calls, stderr="model")),
     ):
         assert rank("--comparisons", "calls.csv", *options, "-o", "o.jsonl", task=False) == 0
         assert [row["score"] for row in read("o.jsonl")] == pytest.approx(expected.scores.tolist())
         known = [row["stderr"] for row in read("o.jsonl")]
         assert known == [None if math.isnan(s) else pytest.approx(s) for s in expected.stderr]
-        assert f"{options[2][2:]}:{options[3]}" in read("o.jsonl")[0]["signature"]
-    assert rank("--comparisons", "calls.csv", "--method", "bt", "--prior", "none", "-o", "o.jsonl", task=False) == 1
+        said = options[-1].partition(":")[2].partition(",")[0].replace("=", ":") or f"stderr:{options[-1]}"
+        assert said in read("o.jsonl")[0]["signature"]
+    assert rank("--comparisons", "calls.csv", "--method", "bt:prior=none", "-o", "o.jsonl", task=False) == 1
     assert "scores are not finite" in read("o.jsonl")[0]["reason"]
 
 
@@ -451,7 +452,9 @@ def test_an_order_by_one_judge_warns_of_nothing(capsys):
         "rank --comparisons x.csv --budget 5",
         "rank --comparisons x.csv --model m",
         "rank --comparisons x.csv --prompts paper",
-        "rank --comparisons x.csv --method poe-g --prior all",
+        "rank --comparisons x.csv --method poe-g:prior=all",
+        "rank --comparisons x.csv --method bt:prior",
+        "rank --comparisons x.csv --method bt --prior all",
         "rank --comparisons x.csv --method bt --debias gamma",
         "rank --comparisons x.csv --method poe-g --debias mle",
         "rank --comparisons x.csv --method colley --stderr model",

@@ -19,6 +19,7 @@ from synthscore.engines.seq2seq import engine as seq2seq
 from synthscore.engines.seq2seq.engine import Seq2SeqEngine
 from synthscore.engines.tree import forward
 from synthscore.engines.tree.causal import CausalEngine
+from synthscore.engines.verify import verify
 from synthscore.errors import EngineError, PromptTooLongError, SynthscoreWarning
 from synthscore.store.answers import pack, unpack
 from synthscore.store.engine import StoredEngine
@@ -380,21 +381,21 @@ def test_stored_readings_are_shown_and_verified(tmp_path, capsys, monkeypatch):
 
     def drift(reader):
         monkeypatch.setattr("synthscore.engines.open_engine", lambda *args, **kwargs: FakeEngine(reader=reader))
-        status = main(["verify", path, "--kind", "tokens", "--model", "m", "--json"])
-        (found,) = json.loads(capsys.readouterr().out)["drifts"]
+        status = main(["verify", path, "--kind", "tokens", "--model", "m"])
+        (found,) = verify(path, kinds=["tokens"], model="m")
         return status, found
 
     same = FakeEngine().reader
     status, found = drift(same)
-    assert (status, found["kind"], found["n_replayed"], found["n_beyond"], found["max_diff"]) == (0, "tokens", 3, 0, 0)
+    assert (status, found.kind, found.n_replayed, found.n_beyond, found.max_diff) == (0, "tokens", 3, 0, 0)
     status, found = drift(lambda prompt, text: [v - 0.5 * (prompt.text == "c") for v in same(prompt, text)])
-    assert (status, found["n_beyond"], found["max_diff"]) == (3, 1, pytest.approx(0.5))
-    assert found["worst"] == Question(pairs[2][0], continuation=pairs[2][1]).key(str(FakeEngine().signature)).hex()
+    assert (status, found.n_beyond, found.max_diff) == (3, 1, pytest.approx(0.5))
+    assert found.worst == Question(pairs[2][0], continuation=pairs[2][1]).key(str(FakeEngine().signature)).hex()
     status, found = drift(lambda prompt, text: [*same(prompt, text), -1.0])
-    assert (status, found["n_beyond"], found["max_diff"]) == (3, 3, None)
-    assert any(text.endswith("4 tokens is now 5") for text in found["texts"])
+    assert (status, found.n_beyond, math.isnan(found.max_diff)) == (3, 3, True)
+    assert any(text.endswith("4 tokens is now 5") for text in found.texts)
     status, found = drift(lambda prompt, text: hardly(prompt, ""))
-    assert (status, found["n_beyond"], found["failures"]) == (3, 0, ["no tokens"] * 3)
+    assert (status, found.n_beyond, found.failures) == (3, 0, ("no tokens",) * 3)
 
 
 def test_the_command_line_counts_what_is_read(tmp_path):

@@ -13,6 +13,8 @@ import pytest
 from synthscore.errors import EngineError, InputError
 from synthscore.integrations import mount as module
 from synthscore.integrations.mount import Mount, row_of
+from synthscore.scoring.anchored import Anchored, Scales
+from synthscore.scoring.scorer import Scorer
 from tests import factories
 from tests.scoring.test_scorer import ladder, soft_judge
 
@@ -69,6 +71,16 @@ def test_what_breaks_the_judge_is_raised(judge, ladders, monkeypatch):
     monkeypatch.setattr(judge, "answer", broken)
     with pytest.raises(EngineError, match="gone"):
         Mount(references=ladders, deadline_s=5).scores(ROWS)
+
+
+@pytest.mark.parametrize("debias", [None, "length"])
+def test_a_scale_is_used_as_it_was_fitted(judge, ladders, tmp_path, debias):
+    scorer = Scorer(ladders, judge, attribute="coherence", scoring=Anchored(debias=debias))
+    scorer.score([{**row, "text": row["text"] + " word" * k} for k, row in enumerate(ROWS)])
+    Scales(scorer.scales).save(tmp_path / "scale.json")
+    made = Mount(references=ladders, scale=str(tmp_path / "scale.json"))
+    assert [score.status for score in made.scores(ROWS)] == ["ok"] * 4
+    assert ("debias=length" in made.signature) == (debias == "length")
 
 
 def test_the_fingerprint_is_of_the_fields_and_of_what_the_ladders_hold(ladders, tmp_path):

@@ -1,3 +1,4 @@
+import sys
 from dataclasses import replace
 from decimal import Decimal
 
@@ -8,6 +9,8 @@ from synthscore.errors import InputError, LadderError
 from synthscore.io.fields import (
     Row,
     check_number,
+    context_key,
+    parse_json,
     read_flag,
     read_id,
     read_names,
@@ -120,6 +123,10 @@ def test_a_column_that_is_missing_is_guessed_from_those_that_there_are(name, col
         require_column(Row(3, dict.fromkeys(columns, "x"), "file.csv"), name)
 
 
+def test_a_context_without_an_id_has_the_same_one_in_every_version():
+    assert context_key(" The ferry lost power.\n") == "691db74946904380"  # ladders in the world are found by it
+
+
 def test_a_text_is_named_by_the_column_of_the_source():
     renamed = Row(3, {"text": ""}, "file.csv", {"text": "summary"})
     with pytest.raises(InputError, match="summary is '', expected a text that is not empty") as caught:
@@ -134,3 +141,13 @@ def test_a_row_is_about_the_text_of_its_id_or_of_its_context_and_system():
     for values in ({}, {"context_id": "c"}, {"system": "s", "id": ""}):
         with pytest.raises(InputError, match="nothing says which text it is about"):
             read_names(Row(1, values))
+
+
+def test_to_parse_a_row_costs_a_few_calls_however_deep_a_row_may_be():
+    calls = []
+    sys.setprofile(lambda frame, event, argument: calls.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        parse_json('{"id": "1", "text": "[{"}', object_pairs_hook=dict)
+    finally:
+        sys.setprofile(None)
+    assert len(calls) < 10

@@ -606,6 +606,12 @@ def test_a_summary_without_reference_is_made_of_central_sentences_of_the_article
     assert aside not in best.text
 
 
+def test_of_a_short_article_a_summary_has_two_sentences():
+    short = " ".join(module.sentences(FERRY.text)[:5])
+    [made] = degraded([replace(FERRY, text=short, references=())], ["fluency"])
+    assert len(module.sentences(made.rungs[-1].text)) == 2
+
+
 @pytest.mark.parametrize("name", ["dialogue", "story", "question", "data_to_text"])
 def test_without_a_reference_other_tasks_fail_and_say_that_one_is_needed(name):
     task = load_task(name)
@@ -664,6 +670,8 @@ def test_damage_may_borrow_from_other_contexts_of_the_run_and_never_from_its_own
         assert not {f"Article {i}.", f"Summary {i}."} & set(material.foreign)
     degraded([many[0], replace(many[0], id="copy"), many[1]], ["fluency"], n_rungs=2)
     assert seen["Summary 0."].foreign == ("Summary 1.", "Article 1.")
+    near = "Summary 1.", "Summary 7.", "Summary 9.", "Summary 11."
+    assert before["Summary 0."].foreign[::2] == near  # or ladders of another version would differ
     degraded(many[::-1], ["fluency"], n_rungs=2)
     assert seen == before  # whatever the order of the contexts
     degraded([*many, LIBRARY], ["fluency"], n_rungs=2)

@@ -9,6 +9,7 @@ import torch
 
 from synthscore.engine import Prompt, Question
 from synthscore.engines.tree.causal import CausalEngine
+from synthscore.engines.verify import verify
 from synthscore.judging.asking import PROTOCOLS, Pair, prompt_of
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
@@ -141,10 +142,8 @@ def test_score_asks_once_and_verify_gets_the_same_answers_again(run, rows, tmp_p
     assert n_asked % 15 == 0
     assert run(*score)[:2] == (0, first)
     assert len(asked) == n_asked
-    code, found, _ = run("verify", store, "--sample", 5, "--json")
-    assert code == 0
-    (drift,) = json.loads(found)["drifts"]
-    assert drift["max_diff"] < 5e-5
+    (drift,) = verify(store, n_sample=5)
+    assert drift.max_diff < 5e-5
 
 
 def test_rank_orders_texts(run, rows):

@@ -319,22 +319,6 @@ def group_of(*rows):
     return Group("scores", "a", tuple(Scored(score, Signature(())) for score in rows), 5)
 
 
-def test_scores_with_errors_tell_how_many_texts_are_expected_to_be_that_good():
-    rows = [Score(str(i), "c", "a", 2.0 + i, stderr=error) for i, error in enumerate((0.5, 0.0, 1.0))]
-    group = group_of(*rows, Score("x", "c", "a", None, status="unscored", reason="why"))
-    expected = {at.threshold: n for at, n in zip(group.thresholds, group.expected, strict=True)}
-    # Phi((2 - 3) / 0.5) + 1 + Phi((4 - 3) / 1) = 0.023 + 1 + 0.841
-    assert expected[3] == pytest.approx(1.8641, abs=1e-4)
-    assert group_of(*rows, Score("y", "c", "a", 3.0)).expected == []
-
-
-def test_the_page_shows_how_many_are_expected_only_of_scores_with_errors(tmp_path):
-    rows = [row(str(i), 2.0 + i, stderr=error, n_rungs=5) for i, error in enumerate((0.5, 0.0, 1.0))]
-    assert "below expected 0.5 3 100 % 0 0 3.0" in visible(page(read_run(a_run(tmp_path / "a", rows))))
-    rows.append(row("y", 3.0, n_rungs=5))
-    assert "expected" not in visible(page(read_run(a_run(tmp_path / "b", rows))))
-
-
 def test_thresholds_are_every_half_rung_and_keep_ever_fewer(run):
     at = groups(run)[0].thresholds
     assert [one.threshold for one in at] == [0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5]

@@ -313,10 +313,6 @@ def test_the_command_prints_what_has_changed_and_its_exit_code_says_whether(kept
     assert capsys.readouterr().out.splitlines()[-1].startswith("no drift from the scale")
     assert main(["drift", "now.jsonl", "--scale", "scale.json"]) == 3
     assert "sharpness" in capsys.readouterr().out
-    assert main(["drift", "now.jsonl", "--scale", "scale.json", "--json"]) == 3
-    (found,) = json.loads(capsys.readouterr().out)["drifts"]
-    assert (found["verdict"], found["n_contexts"]) == ("judge", 24)
-    assert found["statistics"]["sharpness"]["p"] < 1e-6
     assert main(["drift", "now.jsonl", "--certificate", "calibration.json"]) == 3
     assert "drift from the certificate: the judge is 2 times as sharp" in capsys.readouterr().out
     assert main(["drift", "now.jsonl"]) == 2

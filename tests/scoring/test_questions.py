@@ -1,6 +1,7 @@
 """What anchored scoring asks, in rounds on a scale that is kept."""
 
 import json
+import re
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
@@ -378,9 +379,7 @@ def test_the_command_says_what_was_asked_and_saved(engine, tmp_path, capsys):
     n_judged = engine.n_judged
     for options, name in (
         (["--min-score", "3"], "SameDecision(threshold=3.0,eps=0.02)"),
-        (["--min-score", "3", "--eps", "0.1"], "SameDecision(threshold=3.0,eps=0.1)"),
-        (["--min-score", "3", "--alpha", "0.1"], "Sure(threshold=3.0,alpha=0.1)"),
-        (["--width", "1.5"], "Narrow(width=1.5)"),
+        (["--min-score", "4"], "SameDecision(threshold=4.0,eps=0.02)"),
     ):
         capsys.readouterr()
         assert main(["score", *ADAPTIVE, *options, "-o", "some.jsonl"]) == 0
@@ -407,24 +406,12 @@ def test_filter_asks_until_its_own_threshold_is_decided(engine, tmp_path, capsys
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([*ANCHORED, "--adaptive", "--width", "1"], "--scoring anchored --scale FILE. Make the file from some"),
-        (ADAPTIVE, "Give --min-score X or --width W"),
-        (
-            [*ADAPTIVE, "--min-score", "3", "--width", "1"],
-            "one way to know when it is done. Give --min-score X or",
-        ),
-        ([*ADAPTIVE, "--min-score", "3", "--alpha", "0"], "--alpha is 0.0, expected between 0 and 0.5"),
-        ([*ADAPTIVE, "--min-score", "3", "--alpha", "0.5"], "--alpha is 0.5, expected between 0 and 0.5"),
-        ([*ADAPTIVE, "--min-score", "3", "--eps", "0"], "--eps is 0.0, expected between 0 and 0.5"),
-        ([*ADAPTIVE, "--width", "0"], "--width is 0.0, expected above 0"),
+        ([*ANCHORED, "--adaptive", "--min-score", "1"], "--scoring anchored --scale FILE. Make the file from some"),
+        (ADAPTIVE, "--adaptive needs a threshold, on one side of which each text is. Give --min-score X"),
+        ([*ADAPTIVE, "--min-score", "3", "--eps", "0.1"], "there is no score --eps any more. Use: --adaptive"),
         ([*ANCHORED, "--seed", "3"], "--seed 3 changes nothing without --samples N"),
         ([*ANCHORED[:4], "--seed", "3"], "--seed 3 changes nothing without --samples N"),
-        ([*ADAPTIVE, "--width", "1", "--alpha", "0.1"], "--width, --alpha and --eps each say when"),
-        ([*ADAPTIVE, "--width", "1", "--eps", "0.1"], "Give one of them"),
-        ([*ADAPTIVE, "--min-score", "3", "--alpha", "0.1", "--eps", "0.1"], "Give one of them"),
-        ([*ANCHORED, "--width", "1"], "--width changes nothing without --adaptive"),
         ([*ANCHORED, "--min-score", "1"], "--min-score changes nothing without --adaptive"),
-        ([*ANCHORED, "--eps", "0.1"], "--eps changes nothing without --adaptive"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(engine, capsys, options, message):
@@ -449,20 +436,14 @@ def test_a_threshold_that_is_on_no_scale_is_refused(engine, scale, capsys):
 def test_the_commands_say_how_many_texts_do_not_meet_the_rule(engine, tmp_path, capsys):
     assert main(["score", *ANCHORED, "--save-scale", "scale.json", "-o", "whole.jsonl"]) == 0
     capsys.readouterr()
-    assert main(["score", *ADAPTIVE, "--width", "0.01", "-o", "some.jsonl"]) == 0
-    assert "30 scored; the rule is not met by 30 scores on which all was asked" in capsys.readouterr().err
-    lines = (tmp_path / "some.jsonl").read_text().splitlines()
-    assert all('"questions": 10, "questions_full": 10, "met": 0.0' in line for line in lines)
-    assert main(["score", *ADAPTIVE, "--width", "9", "-o", "some.jsonl"]) == 0
+    for alpha, least, most in (("1e-9", 30, 30), ("0.1", 2, 29)):
+        assert main(["filter", *ADAPTIVE, "--min-score", "3", "--alpha", alpha, "-o", "kept.jsonl"]) == 3
+        said = re.search(r"the rule is not met by (\d+) scores on which all was asked", capsys.readouterr().err)
+        assert said
+        assert least <= int(said[1]) <= most
+    assert main(["score", *ADAPTIVE, "--min-score", "3", "-o", "some.jsonl"]) == 0
     assert "the rule" not in capsys.readouterr().err
-    sure = ["--min-score", "3", "--alpha", "0.1"]
-    assert main(["score", *ADAPTIVE, *sure, "-o", "some.jsonl"]) == 0
-    rows = [json.loads(line) for line in (tmp_path / "some.jsonl").read_text().splitlines()]
-    n = sum(not row["met"] for row in rows)
-    assert 1 < n < 30
-    assert f"the rule is not met by {n} scores on which all was asked" in capsys.readouterr().err
-    assert main(["filter", *ADAPTIVE, *sure, "-o", "kept.jsonl"]) == 3
-    assert f"the rule is not met by {n} scores on which all was asked" in capsys.readouterr().err
+    assert all('"met": 1.0' in line for line in (tmp_path / "some.jsonl").read_text().splitlines())
 
 
 def test_a_text_that_is_unscored_is_not_told_again_as_one_that_does_not_meet_the_rule(engine, capsys):
@@ -474,7 +455,7 @@ def test_a_text_that_is_unscored_is_not_told_again_as_one_that_does_not_meet_the
         return soft_judge(prompt, labels)
 
     engine.judge = refusing
-    assert main(["score", *ADAPTIVE, "--width", "0.01", "--store", "none", "-o", "some.jsonl"]) == 3
+    assert main(["filter", *ADAPTIVE, "--min-score", "3", "--alpha", "1e-9", "--store", "none", "-o", "k.jsonl"]) == 3
     assert "29 scored, 1 unscored; the rule is not met by 29 scores" in capsys.readouterr().err
 
 
@@ -500,7 +481,7 @@ def test_an_attribute_whose_rungs_do_not_rise_is_unscored_alone(two_attributes, 
     one, other = Scales.load(tmp_path / "scale.json")
     Scales([replace(one, judge=replace(one.judge, rungs_rise=False)), other]).save(tmp_path / "scale.json")
     for name in ("some.csv", "some.parquet", "some.jsonl"):
-        assert main(["score", *ADAPTIVE, "--width", "1.5", "-o", name]) == 3
+        assert main(["score", *ADAPTIVE, "--min-score", "3", "-o", name]) == 3
         found = [row.values for row in read_rows(tmp_path / name)]
         assert {str(row["questions_full"]) for row in found if row["status"] == "ok"} == {"10"}
     rows = [json.loads(line) for line in (tmp_path / "some.jsonl").read_text().splitlines()]

@@ -354,10 +354,11 @@ def test_an_anchor_that_stands_elsewhere_moves_its_texts():
     assert posterior.mean[1] - posterior.mean[0] == pytest.approx(1.0, abs=0.01)
 
 
-def test_a_verdict_about_a_rung_that_the_scale_lacks_is_refused():
+@pytest.mark.parametrize("level", [0, 4])
+def test_a_verdict_about_a_rung_that_the_scale_lacks_is_refused(level):
     scale = Scale(JUDGE, {}, "t", "a", Signature.of(model="m"))
-    with pytest.raises(InputError, match=r"about rung 4, expected 1\.\.3"):
-        place(scale, ["x"], [(0, 4, (0.9, 0.05, 0.05))])
+    with pytest.raises(InputError, match=rf"about rung {level}, expected 1\.\.3"):
+        place(scale, ["x"], [(0, level, (0.9, 0.05, 0.05))])
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"format": 9, "scales": []}', '{"format": 1, "scales": [{}]}'])

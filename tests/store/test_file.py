@@ -22,7 +22,7 @@ from synthscore.errors import StoreError, SynthscoreWarning
 from synthscore.signature import text_hash
 from synthscore.store.answers import Stored, n_shared, pack, unpack
 from synthscore.store.engine import StoredEngine
-from synthscore.store.file import MIN_BYTES, Store
+from synthscore.store.file import Store
 from tests.fakes import FakeEngine
 
 from .. import kills
@@ -520,55 +520,6 @@ def fill(store, batches, n=30):
             store.put_many(answer(1000 * i + j, {"n": i}, questions[j]) for j in range(n))
 
 
-def numbers(store):
-    return [answers[0].value["n"] for batch in store.batches() if (answers := store.read(batch))]
-
-
-def test_the_oldest_batches_go_first_with_their_questions_and_the_file_shrinks(store):
-    fill(store, [5, *range(6, 30), 1, 2, 3, 4])  # 1 to 4 came last, as from a merge, and are older
-    before = store.size_bytes
-    assert before > 1.8 * MIN_BYTES
-    n_dropped = store.prune(before * 2 // 3)
-    left = numbers(store)
-    assert left == list(range(30 - len(left), 30))
-    assert n_dropped == 30 * (29 - len(left)) == 29 * 30 - len(store)
-    assert before * 0.5 < store.size_bytes <= before * 2 // 3
-    assert os.path.getsize(store.path) == store.size_bytes, "at once"
-    assert by_hand(store.path, "SELECT count(*) FROM batches") == [(len(left),)]
-    assert by_hand(store.path, "PRAGMA integrity_check") == [("ok",)]
-    assert store.prune(before) == 0
-
-
-def test_the_newest_batch_stays_even_if_it_alone_is_too_large(store):
-    fill(store, [1])
-    fill(store, [2], n=1000)
-    assert store.prune(MIN_BYTES) == 30
-    assert numbers(store) == [2]
-
-
-@pytest.mark.parametrize("n_bytes", [0, -1, MIN_BYTES - 1])
-def test_a_bound_below_a_megabyte_is_an_error_and_drops_nothing(store, n_bytes):
-    fill(store, [1, 2])
-    with pytest.raises(StoreError, match=rf"within {n_bytes} bytes: expected at least 1000000"):
-        store.prune(n_bytes)
-    assert len(store) == 60
-
-
-def test_others_read_and_write_while_a_store_is_pruned(tmp_path, store):
-    fill(store, range(1, 40))
-    store._db.execute("PRAGMA busy_timeout=100")  # for the reader, who keeps the end of the file from being cut off
-    reader = sqlite3.connect(store.path)
-    seen = reader.execute("SELECT key FROM answers")
-    assert seen.fetchone()
-    assert store.prune(MIN_BYTES) > 0
-    with Store(store.path) as writer:
-        fill(writer, [50])
-        assert numbers(writer)[-1] == 50
-    assert len(seen.fetchall()) == 39 * 30 - 1, "the reader sees what was there when it began"
-    reader.close()
-    assert by_hand(store.path, "PRAGMA integrity_check") == [("ok",)]
-
-
 # ------------------------------------------------------------------------------------------------- by hand
 
 
@@ -599,7 +550,7 @@ def test_info_counts_answers_by_engine_and_kind(filled, capsys):
     assert main(["store", "info", "--store", str(filled.path)]) == 0
     first, blank, header, *rows = capsys.readouterr().out.splitlines()
     assert first.startswith(f"{filled.path}: ")
-    assert first.endswith("kB, format 2, 4 answers")
+    assert first.endswith("0.02 MB, format 2, 4 answers")
     assert blank == ""
     assert header.split("  ")[0] == "kind"
     assert [row.split() for row in rows] == [
@@ -638,7 +589,7 @@ def test_show_writes_answers_with_their_questions(filled, capsys):
         assert ("no answer" in said.err) == (n == 0)
 
 
-def test_merge_and_prune_say_what_they_did(filled, tmp_path, capsys):
+def test_merge_says_what_it_did(filled, tmp_path, capsys):
     with Store(tmp_path / "big.sqlite") as big:
         fill(big, range(1, 30))
     whole = str(tmp_path / "new" / "whole.sqlite")
@@ -646,18 +597,6 @@ def test_merge_and_prune_say_what_they_did(filled, tmp_path, capsys):
     said = capsys.readouterr().err
     assert f"{filled.path}: 4 new answers\n" in said
     assert f"{whole}: 874 answers\n" in said
-    assert main(["store", "prune", "--max-size", "1.5MB", "--store", whole]) == 0
-    said = capsys.readouterr().err
-    with Store(whole) as store:
-        assert f"{874 - len(store)} answers dropped, {len(store)} left; " in said
-        assert store.size_bytes <= 1_500_000
-
-
-def test_a_batch_larger_than_the_size_is_told(tmp_path, capsys):
-    with Store(tmp_path / "a.sqlite") as store:
-        fill(store, [1], n=1000)
-    assert main(["store", "prune", "--max-size", "1MB", "--store", str(store.path)]) == 1
-    assert "the newest batch, which stays, is larger than 1 MB" in capsys.readouterr().err
 
 
 def test_salvage_says_how_many_came_back(store, tmp_path, capsys):
@@ -673,7 +612,7 @@ def test_salvage_says_how_many_came_back(store, tmp_path, capsys):
     assert not (tmp_path / "none.sqlite").exists()
 
 
-@pytest.mark.parametrize("action", ["info", "show", "prune --max-size 1GB"])
+@pytest.mark.parametrize("action", ["info", "show"])
 def test_looking_at_a_store_that_is_not_there_makes_none(tmp_path, action, capsys):
     path = tmp_path / "none.sqlite"
     assert main(["store", *action.split(), "--store", str(path)]) == 1
@@ -686,9 +625,3 @@ def test_nothing_is_merged_if_a_part_is_not_there(filled, tmp_path, capsys):
     assert main(["store", "merge", str(filled.path), "missing.sqlite", "--store", str(whole)]) == 1
     assert "cannot merge missing.sqlite" in capsys.readouterr().err
     assert not whole.exists()
-
-
-@pytest.mark.parametrize("size", ["1", "2 apples", "-1GB", "999999", "0.5MB"])
-def test_a_size_that_makes_no_sense_is_a_usage_error(size, capsys):
-    assert main(["store", "prune", f"--max-size={size}"]) == 2
-    assert "is not a size of at least 1MB" in capsys.readouterr().err

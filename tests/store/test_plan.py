@@ -44,6 +44,17 @@ def test_a_tokenizer_at_hand_counts(engine):
     assert (plan.n_tokens, plan.tokenised) == (32, True)
 
 
+def test_each_of_few_questions_is_counted(engine):
+    class Dense:
+        def encode(self, prompt):
+            return range(4 if len(prompt.text) == 40 else 5)
+
+    engine.engine.prompts = Dense()
+    plan = Plan(engine)
+    plan.answer([*questions(1, 40), *questions(2, 200)[1:]])
+    assert plan.n_tokens == 9
+
+
 def test_a_sample_tells_of_all(engine):
     engine.answer(questions(500))
     plan = Plan(engine, sample=100)

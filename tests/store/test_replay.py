@@ -1,4 +1,3 @@
-import json
 import math
 import os
 
@@ -8,6 +7,7 @@ import pytest
 from synthscore import engines
 from synthscore.cli.app import main
 from synthscore.engine import Generation, Prompt, Sampling, generate, label_log_probs
+from synthscore.engines.verify import verify
 from synthscore.errors import EngineError, StoreError, SynthscoreWarning
 from synthscore.signature import Signature
 from synthscore.store.answers import Stored
@@ -297,27 +297,21 @@ def test_another_backend_dtype_or_model_is_opened_instead(tmp_path, opened, caps
     assert opened[-1] == ("org/judge", {"dtype": "float32", "max_tokens": 512, "exact": True})
 
 
-def test_json_has_every_number_and_no_nan(tmp_path, opened, capsys):
-    path = stored(tmp_path / "a.sqlite", "ab", n=4)
-    assert main(["verify", str(path), "--json", "--sample", "3", "--backend", "off", "-q"]) == 3
-    said = capsys.readouterr()
-    assert said.err == ""
-    told = json.loads(said.out)
-    assert told["tolerance"] == 1e-3
-    labels, texts = told["drifts"]
-    assert labels["max_diff"] == 0.5
-    assert (labels["n_stored"], labels["n_replayed"], labels["n_beyond"]) == (4, 3, 3)
-    assert (labels["stored"], labels["now"], labels["changed"]) == (ENGINE, ENGINE, {})
-    assert (texts["kind"], texts["n_beyond"], texts["max_diff"]) == ("text", 0, None)
+def test_a_drift_has_every_number(tmp_path, opened):
+    labels, texts = verify(stored(tmp_path / "a.sqlite", "ab", n=4), n_sample=3, options={"backend": "off"})
+    assert labels.max_diff == 0.5
+    assert (labels.n_stored, labels.n_replayed, labels.n_beyond) == (4, 3, 3)
+    assert (str(labels.stored), str(labels.now), labels.changed) == (ENGINE, ENGINE, {})
+    assert (texts.kind, texts.n_beyond) == ("text", 0)
+    assert math.isnan(texts.max_diff)
 
 
 def test_a_folder_of_shards_is_replayed_as_one_and_engines_apart(tmp_path, opened, capsys):
     stored(tmp_path / "part-1.sqlite", n=4)
     with Store(stored(tmp_path / "part-2.sqlite", "abc", name="other")) as store:
         label_log_probs(StoredEngine(FakeEngine(judge), store), prompts(1, 2, 3), LABELS)
-    assert main(["verify", str(tmp_path), "--json"]) == 0
-    drifts = json.loads(capsys.readouterr().out)["drifts"]
-    assert [(drift["stored"], drift["kind"], drift["n_replayed"]) for drift in drifts] == [
+    drifts = verify(tmp_path)
+    assert [(str(drift.stored), drift.kind, drift.n_replayed) for drift in drifts] == [
         (ENGINE, "labels", 7),
         ("model:other|backend:fake", "text", 3),
     ]
@@ -370,16 +364,15 @@ def test_the_store_is_not_asked(tmp_path, opened, monkeypatch):
     assert main(["verify", str(path), "--backend", "off"]) == 3
 
 
-def test_nano_is_replayed_by_another_backend_within_its_rounding(tmp_path, capsys):
+def test_nano_is_replayed_by_another_backend_within_its_rounding(tmp_path):
     with Store(tmp_path / "a.sqlite") as store:
         asked = [Prompt(f"Is text {i} better than text {j}?\nAnswer:") for i in range(3) for j in range(3)]
         nano = StoredEngine(engines.open_engine("nano"), store)
         label_log_probs(nano, asked, ("Better", "Worse", "Similar"))
-    assert main(["verify", str(store.path), "--sample", "5", "--backend", "single", "--json"]) == 0
-    (drift,) = json.loads(capsys.readouterr().out)["drifts"]
-    assert set(drift["changed"]) == {"backend"}
-    assert drift["changed"]["backend"][1] == "single"
-    assert drift["max_diff"] < 1e-4
+    (drift,) = verify(store.path, n_sample=5, options={"backend": "single"})
+    assert set(drift.changed) == {"backend"}
+    assert drift.changed["backend"][1] == "single"
+    assert drift.max_diff < 1e-4
 
 
 @pytest.mark.parametrize("option", ["--sample=0", "--seed=-1", "--tolerance=-1", "--tolerance=nan"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from synthscore.errors import CertificateError, InputError, SynthscoreWarning
 from synthscore.signature import Signature
 from synthscore.thresholds.certificate import Certificate, Certified, Guarantee
-from synthscore.thresholds.rules import AtLeast, MinScore, check_on_scale, expected_count
+from synthscore.thresholds.rules import AtLeast, MinScore, check_on_scale
 from synthscore.types import Score
 
 SIGNATURE = Signature.of(synthscore="0.1.0", model="nano@1f2e", template="compare@9f3c", references="77ab", orders=2)
@@ -138,11 +138,6 @@ def test_at_least_needs_an_error_of_each_score():
         InputError, match=r"cannot decide 't1' with alpha = 0.1: its score has no stderr.*--scoring anch"
     ):
         AtLeast(3.0, 0.1).decide(score(3.0))
-
-
-def test_expected_counts_sum_probabilities():
-    scores = [*(score(value, stderr=0.5) for value in (2.0, 3.0, 4.0)), UNSCORED]
-    assert expected_count(scores, 3.0) == pytest.approx(1.5)  # Phi(-2) + Phi(0) + Phi(2)
 
 
 @pytest.mark.parametrize("alpha", [0.0, -0.1, 0.51, 1.0, math.nan])
