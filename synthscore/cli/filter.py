@@ -96,7 +96,7 @@ def filter(
     reading: dict[str, Any] = {"encoding": input.encoding, "fields": input.fields}
     with ExitStack() as opened:
         judges = {model: opened.enter_context(judge.open(model, messages, dry_run=dry_run)) for model in judge.models}
-        progress = opened.enter_context(messages.bar(None, "questions", judges[judge.models[0]].saved))
+        progress = opened.enter_context(messages.bar(None, "questions"))
         for each in judges.values():
             each.expected = None  # rows are read some at a time
         found = thresholds.filter(

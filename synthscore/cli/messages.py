@@ -100,10 +100,10 @@ class Messages:
         return update
 
     @contextmanager
-    def bar(self, total: int | None, unit: str, saved: Any = None) -> Iterator[Progress]:
+    def bar(self, total: int | None, unit: str) -> Iterator[Progress]:
         """A progress bar on stderr where that is a terminal; it leaves nothing behind. Elsewhere a line now and then.
 
-        total : None where nobody knows. saved : no arguments -> the share of tokens that need not be run over, or None
+        total : None where nobody knows
         """
         if self.quiet or total == 0:
             yield lambda n: None
@@ -114,12 +114,7 @@ class Messages:
         from tqdm import tqdm
 
         with tqdm(total=total, unit=f" {unit}", leave=False, dynamic_ncols=True) as shown:
-
-            def update(n: int) -> None:
-                if saved is not None and (share := saved()) is not None:
-                    shown.set_postfix_str(f"{share:.0%} of tokens saved", refresh=False)
-                shown.update(n)
-
+            update: Any = shown.update
             yield update
 
 
@@ -175,7 +170,7 @@ class Watched:
         if progress is not None or n_judged < len(questions):  # who writes has a bar of their own
             return self.engine.answer(questions, progress)
         unit = "questions" if questions and questions[0].kind == "labels" else "texts"
-        with self.messages.bar(len(questions), unit, self.saved) as shown:
+        with self.messages.bar(len(questions), unit) as shown:
             return self.engine.answer(questions, shown)
 
     def announce(self, plan: Plan) -> None:
@@ -188,11 +183,6 @@ class Watched:
     def store(self) -> Store | None:
         """Behind the engine, if there is one that is used."""
         return None if self.plan else getattr(self.engine, "store", None)
-
-    def saved(self) -> float | None:
-        """The share of all prompts' tokens that the model did not have to run over; None where that is not known."""
-        asked = getattr(self.engine, "asked", None)
-        return 1 - asked.tokens_computed / asked.tokens_naive if asked and asked.tokens_computed else None
 
     @property
     def cost(self) -> list[str]:

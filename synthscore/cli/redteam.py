@@ -79,7 +79,7 @@ def redteam(
     with judge.open(judge.model, messages, dry_run=dry_run) as engine:
         n_rungs = sum(canary.ladder.n_rungs for canary in choose_canaries(chosen, limit))
         engine.expected = (1 + len(known)) * n_rungs * asking.n_questions
-        with messages.bar(engine.expected, "questions", engine.saved) as shown:
+        with messages.bar(engine.expected, "questions") as shown:
             report = attack(
                 *(engine, chosen, scoring.mode(), asking),
                 attacks=known,

@@ -127,13 +127,10 @@ def check(
 
 def _print(report: CheckReport, worst: int) -> None:
     rows, judged = report.summaries(), report.signature is not None
-    columns = ("task", "attribute", "ladders", "flagged", *(("rising", "margin", "inverted") * judged))
-    print(table([[row[name] for name in columns] for row in rows], columns))
-    steps = [
-        (row["task"], row["attribute"], *((_steps(row["gaps"], 1),) * judged), _steps(row["words"], 0)) for row in rows
-    ]
-    headers = ("task", "attribute", *(("gaps (nats)",) * judged), "words")
-    print("\nFrom the worst rung to the best:\n" + table(steps, headers))
+    columns = ["task", "attribute", "ladders", "flagged", *(["rising", "margin", "inverted"] * judged)]
+    steps = {**({"gaps": 1} if judged else {}), "words": 0}  # and their digits
+    cells = [[*(row[name] for name in columns), *(_steps(row[name], n) for name, n in steps.items())] for row in rows]
+    print(table(cells, [*columns, *steps], 160))
     for trouble in (each.trouble for each in report.placed if each.trouble):
         print("\n" + textwrap.fill(trouble, 86, break_on_hyphens=False))
     for title, flagged in (("Flagged:", True), ("Only noted:", False)):

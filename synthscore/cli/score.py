@@ -110,7 +110,7 @@ def score(
             scorer = RowScorer(ladders, engine, task=on.task, attributes=on.attribute, scoring=mode, asking=asking)
             plan = scorer.plan(items)
             engine.expected = plan.n_questions
-            with messages.bar(plan.n_questions, "questions", engine.saved) as progress:
+            with messages.bar(plan.n_questions, "questions") as progress:
                 by_judge[model] = plan.score(progress)
             cost += engine.cost
     if dry_run:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import synthscore
-from synthscore.cli.app import VERBS, build_app, main
+from synthscore.cli.app import MOVED, VERBS, build_app, main
 from synthscore.cli.exits import BROKEN_PIPE, ERROR, USAGE
 from synthscore.cli.help import flowing
 from tests.cli.given import shown
@@ -187,6 +187,14 @@ def test_an_error_is_one_paragraph_and_debug_shows_where_it_came_from(capsys, re
 def test_a_verb_or_an_option_of_former_versions_names_what_to_use_instead(capsys, argv, told):
     assert main(argv.split()) == USAGE
     assert told in capsys.readouterr().err
+
+
+def test_an_option_that_moved_from_every_verb_is_an_option_of_none(capsys):
+    for command in COMMANDS:
+        main([*command.split(), "--help"])
+    words = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+    assert "--references" in words
+    assert not words & MOVED.keys()
 
 
 def test_a_value_that_is_called_as_an_option_once_was_is_a_value(capsys, references):

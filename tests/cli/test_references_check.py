@@ -16,12 +16,12 @@ def test_check_names_what_is_wrong_and_what_to_do(engine, folder, capsys):
     assert main(["references", "check", "ladders", "-o", "checks.jsonl", "--positions", "scale.json"]) == 3
     out, err = capsys.readouterr()
     rows = [line.split() for line in out.splitlines()]
-    assert rows[0] == ["task", "attribute", "ladders", "flagged", "rising", "margin", "inverted"]
+    assert rows[0] == ["task", "attribute", "ladders", "flagged", "rising", "margin", "inverted", "gaps", "words"]
     assert rows[1][:5] == ["summarization", "coherence", "2", "1", "1"]
-    assert rows[1][6:] == ["1"]
+    assert rows[1][6] == "1"
     assert rows[2][:5] == ["summarization", "fluency", "1", "1", "1"]
     assert rows[3][:4] == ["all", "3", "2", "2"]
-    assert "10 10 10 10 10" in out.partition("From the worst rung to the best")[2]
+    assert rows[1][-5:] == ["10"] * 5
     shown(out, "1 x inverted", "1 x failed", "-> repair it", "Most at fault (2 of 2)")
     shown(out, "c2/coherence 1 +1.00 2 +1.00 3 -1.00 4 +1.00 5", "inverted 3-4: margin -1.00", "failed 1: the model")
     shown(err, "3 ladders, 52 questions; 2 flagged", "orders:2", "template:", "protocol:compare", "scale.json")
@@ -55,7 +55,7 @@ def test_check_without_a_judge_looks_at_the_texts_alone(folder, engine, capsys):
     References([ladder("c1", failed=(2, 3)), ladder("c2")]).save(folder / "ladders")
     assert main(["references", "check", "ladders", "--no-judge"]) == 3
     out, err = capsys.readouterr()
-    assert out.splitlines()[0].split() == ["task", "attribute", "ladders", "flagged"]
+    assert out.splitlines()[0].split() == ["task", "attribute", "ladders", "flagged", "words"]
     assert "rising" not in out
     shown(out, "2 x failed", "failed 2, 3: the model refused")
     assert engine.n_judged == 0
@@ -95,7 +95,7 @@ def test_a_judge_that_answers_nothing_makes_no_scale(engine, references, capsys)
     assert main(["references", "check", "ladders", "-o", "checks.jsonl", "--positions", "scale.json"]) == 1
     assert read("checks.jsonl")[0]["positions"] == [None] * 5
     out, err = capsys.readouterr()
-    shown(out, "summarization coherence - - - - 10", "answered nothing", "3 x unanswered")
+    shown(out, "summarization coherence 3 3 0 - 0 - - - - 10 10 10 10 10", "answered nothing", "3 x unanswered")
     shown(err, "no positions", "summarization/coherence", "answered nothing")
     assert not Path("scale.json").exists()
 

@@ -408,7 +408,7 @@ def test_filter_asks_until_its_own_threshold_is_decided(engine, tmp_path, capsys
     [
         ([*ANCHORED, "--adaptive", "--min-score", "1"], "--scoring anchored --scale FILE. Make the file from some"),
         (ADAPTIVE, "--adaptive needs a threshold, on one side of which each text is. Give --min-score X"),
-        ([*ADAPTIVE, "--min-score", "3", "--eps", "0.1"], "there is no score --eps any more. Use: --adaptive"),
+        ([*ADAPTIVE, "--min-score", "3", "--eps", "0.1"], "there is no --eps any more. Use: --adaptive"),
         ([*ANCHORED, "--seed", "3"], "--seed 3 changes nothing without --samples N"),
         ([*ANCHORED[:4], "--seed", "3"], "--seed 3 changes nothing without --samples N"),
         ([*ANCHORED, "--min-score", "1"], "--min-score changes nothing without --adaptive"),
@@ -502,7 +502,7 @@ def test_progress_is_of_all_questions(engine, monkeypatch, options):
     totals, told = [], []
 
     @contextmanager
-    def bar(self, total, unit, saved=None):
+    def bar(self, total, unit):
         totals.append(total)
         yield told.append
 
