@@ -284,7 +284,7 @@ def lesson(
 
 
 def dtype_here() -> torch.dtype:
-    """bfloat16 where the processor computes in it; where it does not, a step takes 12 times as long as in float32."""
+    """bfloat16 where the processor computes in it; where that is emulated, a step takes twelve times as long."""
     return torch.bfloat16 if computes_in_bfloat16(on_gpu=False) else torch.float32
 
 
