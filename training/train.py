@@ -32,6 +32,7 @@ from transformers import AddedToken, AutoTokenizer, BertConfig, BertForMaskedLM,
 
 from synthscore.engines.counts import Counted, lean, says_of
 from synthscore.engines.isolated import states
+from synthscore.engines.loading import computes_in_bfloat16
 
 from .attention import TRAINED_ATTENTION
 from .corpora import documents
@@ -238,7 +239,7 @@ def lesson(
     """Losses: cross-entropy of the verdicts over the full vocabulary, how far the two orders of a pair contradict each
     other, and the helpers' (but not those in `without`). A pair counts the more, the clearer its verdict should be: 0.3
     for equal texts (or Similar would rule) to 1.3."""
-    read = states(trained.model.bert, [made.plan for made in batch], torch.bfloat16)
+    read = states(trained.model.bert, [made.plan for made in batch], dtype_here())
     offsets = np.cumsum([0] + [made.plan.n_tokens for made in batch])
     parts, n_right, n_apart = [], [], []
     for made, offset in zip(batch, offsets[:-1], strict=True):
@@ -280,6 +281,11 @@ def lesson(
     loss = sum(torch.stack(list(losses.values())).sum() for losses in parts) / len(parts)
     shown = [{name: float(value.detach()) for name, value in losses.items()} for losses in parts]
     return Lesson(loss, shown, n_right, n_apart)
+
+
+def dtype_here() -> torch.dtype:
+    """bfloat16 where the processor computes in it; where that is emulated, a step takes twelve times as long."""
+    return torch.bfloat16 if computes_in_bfloat16(on_gpu=False) else torch.float32
 
 
 def learning_rate(step: int, steps: int, warmup: int = 60) -> float:
@@ -421,7 +427,7 @@ def train(worker: int, args: argparse.Namespace) -> None:
             for parameters in optimizer.param_groups:
                 parameters["lr"] = parameters["base"] * learning_rate(step, args.steps)
             batch = examples.batch(stream, args.tokens // args.workers)
-            with torch.autocast("cpu", dtype=torch.bfloat16):
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype_here() is torch.bfloat16):
                 taught = lesson(trained, [made for _, made in batch], label_ids, says, args.without)
             taught.loss.backward()
             if args.workers > 1:

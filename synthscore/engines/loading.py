@@ -287,7 +287,7 @@ def _suitable(config: Any, quantised: str, on_gpu: bool) -> DType:
     """The dtype of "auto". The signal of a small judge is not much larger than bfloat16's rounding (decision 6)."""
     stored = getattr(config.get_text_config(), "dtype", None)
     halved = stored in (torch.bfloat16, torch.float16) or quantised not in ("", "F32")
-    if not halved or not _computes_in_bfloat16(on_gpu):
+    if not halved or not computes_in_bfloat16(on_gpu):
         return "float32"
     if on_gpu or type(config) not in MODEL_MAPPING:
         return "bfloat16"
@@ -296,7 +296,8 @@ def _suitable(config: Any, quantised: str, on_gpu: bool) -> DType:
     return "float32" if n_parameters < SMALL else "bfloat16"
 
 
-def _computes_in_bfloat16(on_gpu: bool) -> bool:
+def computes_in_bfloat16(on_gpu: bool) -> bool:
+    """Whether the device has instructions for it; else each step is emulated."""
     if on_gpu and torch.cuda.is_available():
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     flags = [getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported")]
