@@ -76,8 +76,10 @@ def _shard(_: Any, tokens: Any) -> Shard:
 
 def shared(shard: Shard | None, *paths: str) -> Portion | None:
     """raises : UsageError for an output that a shard cannot be written to"""
+    if shard is None:
+        return None
     with usage():
-        return Portion(shard, *paths) if shard else None
+        return Portion(shard, *paths)
 
 
 OneShard = Annotated[
