@@ -71,7 +71,8 @@ class Scoring:
                 "--adaptive needs to know the judge and the ladders: --scoring anchored --scale FILE. Make the file "
                 "from some of the texts, asked in full: synthscore score SOME --scoring anchored --save-scale FILE"
             )
-        mode: Paper | Anchored = Paper(self.samples, self.seed or 0)
+        with usage():
+            mode: Paper | Anchored = Paper(self.samples, self.seed or 0)
         if self.scoring == "anchored":
             mode = Anchored(self.scale, debias=self.debias, stop=self._stop(min_score, alpha))
         for require in [require_anchored] * jury + [require_alone] * shard:
