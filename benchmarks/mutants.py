@@ -44,6 +44,12 @@ SAME: dict[str, str] = {
     "probs = np.stack([verdicts.better[pairs], verdicts.worse[pairs], verdicts.similar[pairs]], axis=1)": "of "
     "arrays of one dimension, axis 1 is the last",
     "warnings.warn(message, SynthscoreWarning, stacklevel=3)": "a warning is shown without the line that it came from",
+    "_CALM = 20.0  # rounds, half of those after which the weights of answers change by less and less": "the fit "
+    "comes to rest at the same point, in other rounds",
+    "in_order = comparisons.first != low": "the two orders have the same part in all that follows",
+    'worst = [(-2.0, "")]  # (largest difference, key) of each answer': "below every difference, as -1",
+    "sizes = np.concatenate([sizes, sizes + 2])": "subsets of equally many texts stay together, in the same order",
+    "for name, k in zip(ids, part.tolist(), strict=False):": "there is one part for each id",
     "MAX_ITERATIONS = 99": "a bound that is far beyond what any fit takes",
     "n_contexts: int = 1": "whoever makes an Agreement says how many",
 }

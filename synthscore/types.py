@@ -191,6 +191,12 @@ class Ladder:
                 f"{name}: levels are {[rung.level for rung in self.rungs]}, expected 1..{len(self.rungs)}, worst first",
                 **self._key,
             )
+        fractions = [rung.fraction for rung in self.rungs]
+        if fractions != sorted(fractions):
+            raise LadderError(
+                f"{name}: fractions are {fractions}, expected none below the one before: levels count from the worst",
+                **self._key,
+            )
         texts = [rung.text for rung in self.usable]
         if len(set(texts)) < len(texts):
             raise LadderError(f"{name}: two rungs are the same text, expected all different", **self._key)

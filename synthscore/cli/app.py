@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
+from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnusedCliTokensError
 
 from .._version import __version__
 from ..errors import InputError, SynthscoreError
-from .exits import BROKEN_PIPE, ERROR, INTERRUPTED, OK, USAGE, UsageError, usage
+from .exits import BROKEN_PIPE, ERROR, INTERRUPTED, OK, USAGE, UsageError, as_usage
 from .messages import Messages
 from .talk import visible
 
@@ -148,12 +148,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         try:
             verb, given, _ = build_app(argv).parse_args(argv, exit_on_error=False, print_error=False)
+            messages = given.arguments.get("messages", messages)
+            _require_apart(given.arguments)
         except CycloptsError as error:
             raise UsageError(_plain(argv, error)) from error
-        except InputError as error:  # of a group of options that is a noun of the library
-            raise UsageError(str(error)) from error
-        messages = given.arguments.get("messages", messages)
-        _require_apart(given.arguments)
+        except InputError as error:  # of a noun of the library that is a group of options, or of two files that are one
+            raise as_usage(error) from error
         with _plain_warnings(), messages.logged():
             code = verb(*given.args, **given.kwargs)
         sys.stdout.flush()
@@ -176,7 +176,7 @@ OUTPUTS = ("output", "dropped", "unsure", "save_scale", "store", "log_file")
 
 
 def _require_apart(options: Mapping[str, Any]) -> None:
-    """raises : UsageError where a file that is written is another file of the command, read or written"""
+    """raises : InputError where a file that is written is another file of the command, read or written"""
     written: dict[str, str] = {}
     others: dict[str, str] = {}
     for name, value in _values(options):
@@ -185,8 +185,7 @@ def _require_apart(options: Mapping[str, Any]) -> None:
     if written:
         from ..io.write import require_apart
 
-        with usage():
-            require_apart(written, others)
+        require_apart(written, others)
 
 
 def _values(options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -209,9 +208,14 @@ def _plain(argv: Sequence[str], error: CycloptsError) -> str:
     if isinstance(error, MissingArgumentError) and error.app and error.argument and not error.argument.tokens:
         verb, missing = " ".join(error.command_chain or ()), error.argument.name
         known = error.app.assemble_argument_collection(parse_docstring=True)
-        what = {option.name: option.parameter.help for option in known}.get(missing)
-        return f"{verb} needs {missing}: {what}. See: synthscore {verb} --help"
-    return f"{error} See: {' '.join(['synthscore', *(error.command_chain or ())])} --help"
+        option = next(option for option in known if option.name == missing)
+        among = f", one of {', '.join(choices)}" if (choices := option.get_choices()) else ""
+        return f"{verb} needs {missing}: {option.parameter.help}{among}. See: synthscore {verb} --help"
+    what = str(error) if str(error).endswith((".", "?")) else f"{error}."
+    if isinstance(error, UnusedCliTokensError):
+        unused = " ".join(error.unused_tokens or ())
+        what = f"there is nothing that {' '.join(error.command_chain or ())} would do with {unused!r}."
+    return f"{what} See: {' '.join(['synthscore', *(error.command_chain or ())])} --help"
 
 
 @contextmanager

@@ -7,16 +7,17 @@ import shlex
 import shutil
 import textwrap
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
 from dataclasses import dataclass
+from math import nan
 from pathlib import Path
+from statistics import fmean
 
 from ..resources import resource
-from ..types import Score
-from .exits import ERROR, OK
+from .exits import ERROR, OK, UsageError
 from .messages import Messages
 from .options import Judge, Output
-from .talk import counted, table
+from .talk import table
 
 TASKS = ("summarization", "dialogue", "story")
 CHECKED = (
@@ -43,12 +44,12 @@ def demo(*, output: Output = "synthscore-demo", judge: Judge = Judge(), messages
     output
         folder where all files go
     """
-    from ..io.files import read_rows
-    from ..io.scores import read_score
     from ..io.write import write_rows
     from ..ladders.references import References
 
     start, folder = time.perf_counter(), Path(output)
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--output {output} is a file, expected a folder. Name another")
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(resource("data/demo/summarization.jsonl"), folder / "summarization.jsonl")
     curated = resource("data/references/curated")
@@ -93,14 +94,14 @@ def demo(*, output: Output = "synthscore-demo", judge: Judge = Judge(), messages
     files = [f"{folder}/targets.jsonl", "-o", f"{folder}/scores.jsonl"]
     if not run("score", *files, *judged, "--verdicts"):
         return ERROR
-    task_of = {ladder.context_id: ladder.task for ladder in References.load(folder / "ladders")}
-    rows = read_rows(folder / "scores.jsonl")
-    scores = [read_score(row)[0] for row in rows if not isinstance(row, Exception)]
-    by_system = {}
-    for system in dict.fromkeys(score.id.rpartition("/")[2] for score in scores):
-        own = [score for score in scores if score.id.rpartition("/")[2] == system]
-        by_system[system] = [_mean(score for score in own if task_of[score.context_id] == task) for task in TASKS]
-    _table(f"Mean score in coherence, by system{_left_out(scores)}:", by_system, ("system", *TASKS))
+    task_of, found = {ladder.context_id: ladder.task for ladder in ladders}, defaultdict(list)
+    for row in map(json.loads, (folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()):
+        if row["score"] is not None:
+            found[row["id"].rpartition("/")[2], task_of[row["context_id"]]].append(row["score"])
+    systems = dict.fromkeys(system for system, _ in found)
+    means = [[system, *(fmean(found[system, task] or [nan]) for task in TASKS)] for system in systems]
+    print("\nMean score in coherence, by system; unscored texts are left out:")
+    print(textwrap.indent(table(means, ("system", *TASKS), 96), "    "))
 
     _heading("3  A filter: scores are absolute, so a threshold means the same for every context")
     files = [f"{folder}/targets.jsonl", "-o", f"{folder}/kept.jsonl", "--dropped", f"{folder}/dropped.jsonl"]
@@ -142,20 +143,5 @@ def _run(argv: tuple[str, ...], quiet: bool) -> int:
     return code
 
 
-def _left_out(scores: Iterable[Score]) -> str:
-    n = sum(score.status != "ok" for score in scores)
-    return f" ({counted(n, 'unscored text')} left out)" if n else ""
-
-
-def _mean(scores: Iterable[Score]) -> float | None:
-    values = [score.value for score in scores if score.status == "ok" and score.value is not None]
-    return sum(values) / len(values) if values else None
-
-
 def _heading(text: str) -> None:
     print(f"\n{textwrap.fill(text, 98)}\n")
-
-
-def _table(title: str, rows: Mapping[str, Sequence[object]], headers: Iterable[str]) -> None:
-    shown = table([(name, *cells) for name, cells in rows.items()], tuple(headers), 96)
-    print(f"\n{textwrap.fill(title, 98)}\n{textwrap.indent(shown, '    ')}")

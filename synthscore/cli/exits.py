@@ -18,5 +18,11 @@ def usage() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        field = str(getattr(error, "field", "")).replace("_", "-")
-        raise UsageError(str(error).replace(f"{field} is", f"--{field} is", 1) if field else str(error)) from error
+        raise as_usage(error) from error
+
+
+def as_usage(error: InputError) -> UsageError:
+    """What a noun refuses, by the name that the option has."""
+    field = str(getattr(error, "field", ""))
+    option = field.removeprefix("n_").replace("_", "-")
+    return UsageError(str(error).replace(f"{field} is", f"--{option} is", 1) if field else str(error))

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from ..integrations import Labels
 from .exits import OK
@@ -17,7 +21,7 @@ def export(
     *,
     to: Labels,
     output: Output = "-",
-    sample: int | None = None,
+    sample: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     seed: Seed = 0,
     references: str | None = None,
     input: Input = Input(),

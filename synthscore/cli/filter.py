@@ -83,7 +83,7 @@ def filter(
     ladders = References.load(on.references, revision=on.revision)
     if len(on.attribute or ()) > 1:
         raise UsageError(f"filter decides by one attribute, and {on.attribute} are named. Say which with one -a")
-    shared(shard, *(path for path in (output, dropped, unsure) if path and not dry_run))
+    portion = shared(shard, *(path for path in (output, dropped, unsure) if path and not dry_run))
     how: dict[str, Any] = {"task": on.task, "attribute": on.attribute[0] if on.attribute else None, "scoring": mode}
     named = {"kept": output, "dropped": dropped, "unsure": unsure}
     paths: dict[str, Any] = {name: path for name, path in named.items() if path}
@@ -106,7 +106,7 @@ def filter(
             rule,
             asking=asking,
             progress=progress,
-            shard=shard,
+            shard=portion.shard if portion else None,
             **how,
             **({} if dry_run else paths),
             **reading,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -21,6 +21,9 @@ from .exits import ERROR, INCOMPLETE, OK, UsageError
 from .messages import Messages
 from .options import DryRun, Input, Limit, OneShard, Opening, Output, RowsIn, given, shared
 from .talk import counted, reasons
+
+if TYPE_CHECKING:
+    from ..ladders.references import References
 
 
 @Parameter(name="*", group="writing")
@@ -93,7 +96,7 @@ def generate(
     from ..judging.tasks import load_task
     from ..ladders.degraded import DegradedWriter
     from ..ladders.prompted import PromptedWriter
-    from ..ladders.references import References, check_addable
+    from ..ladders.references import References, held_by
     from ..ladders.write import Writer, generate_ladders
 
     kind = load_task(task)
@@ -104,7 +107,7 @@ def generate(
     if unused and not model:
         raise UsageError(f"{', '.join(unused)} changes nothing without a model that writes. Name one: --model M")
     path = Path(output)
-    check_addable(path)  # before anything is asked
+    held = held_by(path)  # before anything is asked
     found, errors = read_contexts(contexts, encoding=rows.encoding, fields=rows.fields)
     if errors:
         messages.warn(f"{counted(len(errors), 'row')} of {contexts} left out:")
@@ -146,13 +149,20 @@ def generate(
         + (f", in {counted(n_asked, 'attempt')}" if model else ""),
         *reasons(failed),
         *look_at(ladders, output, kind),
-        f"{output} now holds {counted(len(total), 'ladder')}",
+        now_holds(output, held, ladders, total),
         signature=f"{signature}|references:{total.hash[:12]}",
     )
     if ladders and not n_written:
         messages.warn("not one rung could be written")
         return ERROR
     return INCOMPLETE if failed or errors else OK
+
+
+def now_holds(folder: str, held: References, added: Sequence[Ladder], total: References) -> str:
+    """held : what the folder held before"""
+    n = held.n_differing(added)
+    gone = f"; {n} that it held for the same task, context and attribute, of other texts, gone" if n else ""
+    return f"{folder} now holds {counted(len(total), 'ladder')}{gone}"
 
 
 def look_at(ladders: Sequence[Ladder], folder: str, task: Task | None = None) -> Iterator[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from ..signature import Signature
+from .exits import UsageError
 from .talk import counted, spaced, visible
 
 if TYPE_CHECKING:
@@ -59,7 +60,10 @@ class Messages:
             shown.setLevel(logging.DEBUG)
         handlers: list[logging.Handler] = [shown]
         if self.log_file:
-            handlers.append(logging.FileHandler(self.log_file, encoding="utf-8"))
+            try:
+                handlers.append(logging.FileHandler(self.log_file, encoding="utf-8"))
+            except OSError as error:
+                raise UsageError(f"cannot write --log-file {self.log_file}: {error.strerror}. Name another") from error
             handlers[-1].setFormatter(logging.Formatter("%(asctime)s %(message)s"))
         log.setLevel(logging.DEBUG)
         for handler in handlers:

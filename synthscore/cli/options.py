@@ -67,29 +67,22 @@ Limit = Annotated[
 ]
 
 
-def _shard(_: Any, tokens: Any) -> Shard:
-    try:
-        return Shard.parse(tokens[0].value)
-    except InputError as error:
-        raise ValueError(str(error)) from error
-
-
-def shared(shard: Shard | None, *paths: str) -> Portion | None:
-    """raises : UsageError for an output that a shard cannot be written to"""
-    with usage():
-        return Portion(shard, *paths) if shard else None
-
-
 OneShard = Annotated[
-    Shard | None,
+    str | None,
     Parameter(
-        converter=_shard,
-        accepts_keys=False,
-        n_tokens=1,
         help="i/n: only the rows of contexts that a hash gives to shard i of n; synthscore merge puts the files of all "
         "together (docs/machines.md)",
     ),
 ]
+
+
+def shared(shard: str | None, *paths: str) -> Portion | None:
+    """raises : UsageError for what is no shard, and for an output that a shard cannot be written to"""
+    if shard is None:
+        return None
+    with usage():
+        return Portion(Shard.parse(shard), *paths)
+
 
 Source = Annotated[str, Parameter(help="references folder, or id of a hub dataset")]
 Revision = Annotated[str | None, Parameter(help="commit, tag or branch of a hub dataset")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import InputError
 from .exits import INCOMPLETE, OK
-from .generate import look_at
+from .generate import look_at, now_holds
 from .messages import Messages
 from .options import Input, OneAttribute, Output, RowsIn
 from .talk import counted, reasons
@@ -48,9 +48,9 @@ def import_(
     """
     from ..io.contexts import read_contexts
     from ..ladders.handwritten import read_ladders
-    from ..ladders.references import References, check_addable
+    from ..ladders.references import References, held_by
 
-    check_addable(output)
+    held = held_by(output)
     known, errors = read_contexts(contexts, encoding=input.encoding) if contexts else ([], [])
     ladders, left_out = read_ladders(
         source, task=task, attribute=attribute, contexts=known, encoding=input.encoding, fields=input.fields
@@ -66,7 +66,7 @@ def import_(
     messages.note(
         f"{counted(len(ladders), 'ladder')} of {counted(sum(each.n_rungs for each in ladders), 'rung')} imported",
         *look_at(ladders, output),
-        f"{output} now holds {counted(len(total), 'ladder')}",
+        now_holds(output, held, ladders, total),
         signature=f"references:{total.hash[:12]}",
     )
     return INCOMPLETE if why else OK

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from ..judging.asking import Asking
 from .exits import UsageError, usage
@@ -31,7 +32,7 @@ class Scoring:
 
     scoring: Literal["paper", "anchored"] = "paper"
     "the paper's sum, or positions on the rung scale with errors, by a model of the judge"
-    samples: int | None = None
+    samples: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
     "with paper: score from so many labels drawn from the probabilities (default: from the exact probabilities)"
     scale: str | None = None
     "with anchored: file that --save-scale wrote; each text is placed alone (default: fitted to the texts at hand)"
@@ -39,7 +40,7 @@ class Scoring:
     "with anchored: file to write the judge and ladders to, JSON"
     debias: Literal["length"] | None = None
     "with anchored: take out what the judge makes of a text's length, as rungs of one level tell it"
-    seed: int | None = None
+    seed: Annotated[int | None, Parameter(validator=Number(gte=0))] = None
     "of --samples (default: 0)"
     adaptive: bool = False
     """with --scale and --min-score: ask about each text in rounds, until the rest of its ladder would hardly take its
@@ -70,16 +71,13 @@ class Scoring:
                 "--adaptive needs to know the judge and the ladders: --scoring anchored --scale FILE. Make the file "
                 "from some of the texts, asked in full: synthscore score SOME --scoring anchored --save-scale FILE"
             )
-        mode: Paper | Anchored
+        with usage():
+            mode: Paper | Anchored = Paper(self.samples, self.seed or 0)
         if self.scoring == "anchored":
             mode = Anchored(self.scale, debias=self.debias, stop=self._stop(min_score, alpha))
-        with usage():
-            if self.scoring == "paper":
-                mode = Paper(self.samples, self.seed or 0)
-            if jury:
-                require_anchored(mode)
-            if shard:
-                require_alone(mode)
+        for require in [require_anchored] * jury + [require_alone] * shard:
+            with usage():
+                require(mode)
         return mode
 
     def _stop(self, min_score: float | None, alpha: float | None) -> Stop | None:

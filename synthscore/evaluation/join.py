@@ -98,10 +98,11 @@ def join(
     if not seen:
         why = f" The first row that could not be read says: {errors[0]}" if errors else ""
         example = repr(ratings.texts[0].id) if len(ratings) else "none: there are no ratings"
+        others = f"; there are {len(unmatched)} of other texts or attributes: {_first(unmatched)}" if unmatched else ""
         raise InputError(
-            f"no score is about a text of {ratings.name} on one of {', '.join(ratings.attributes)}; there are "
-            f"{len(unmatched)} of other texts or attributes: {_first(unmatched)}. Expected rows with attribute, score, "
-            f"and the id or the context_id and system of a rated text, such as {example}.{why}"
+            f"no score is about a text of {ratings.name} on one of {', '.join(ratings.attributes)}{others}. "
+            f"Expected rows with attribute, score, and the id or the context_id and system of a rated text, "
+            f"such as {example}.{why}"
         )
     scores = {
         name: Scores(

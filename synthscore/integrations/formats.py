@@ -25,7 +25,7 @@ def read_form(source: Source, form: Texts | Labels, encoding: str = "utf-8") -> 
         try:
             yield read(row.values) if isinstance(row, Row) else row
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-            seen = f"it is no row of {form} ({type(error).__name__}: {error}): {shorten(row)}"
+            seen = f"it is no row of {form} ({type(error).__name__}: {error}): {shorten(getattr(row, 'values', row))}"
             assert isinstance(row, Row)
             yield row_error(row, form, row.values, seen, "Leave it out, or name the format that it has")
 
@@ -53,9 +53,18 @@ def _from_inspect(sample: Values) -> Values:
 
 def _samples(source: Source) -> Iterator[Row | InputError]:
     """raises : InputError for a log of several epochs, of which scores of texts by their ids cannot be told apart"""
-    from inspect_ai.log import read_eval_log
-
-    log = read_eval_log(str(source))
+    try:
+        from inspect_ai.log import read_eval_log
+    except ImportError:
+        message = f"cannot read {source}: logs of Inspect need the package inspect-ai"
+        raise InputError(f"{message}. Run: pip install 'synthscore[inspect_ai]'", source=str(source)) from None
+    try:
+        log = read_eval_log(str(source))
+    except Exception as error:  # of many kinds
+        message = f"cannot read {source}: it is no log of Inspect ({type(error).__name__}: {error})"
+        raise InputError(
+            f"{message}. Name the .eval or .json file that inspect eval wrote", source=str(source)
+        ) from error
     samples = log.samples or []
     if any(sample.epoch > 1 for sample in samples):
         raise InputError(

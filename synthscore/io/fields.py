@@ -129,6 +129,8 @@ def require_column(row: Row, name: str, remedy: str = "", data: Mapping[str, obj
     if name not in row.values:
         column, there_are = row.fields.get(name, name), (repr(row.fields.get(each, each)) for each in row.values)
         seen = f"there is no {column!r}, but {', '.join(there_are) or 'nothing at all'}"
+        if taken := next((ours for ours, theirs in row.fields.items() if theirs == name != ours), ""):
+            remedy = f"That column is read as {taken!r}, by --field {taken}={name}. Leave that out"
         there = {str(column).lower(): column for column in row.values}
         guess = next((there[usual] for usual in _USUAL.get(name, ()) if usual in there), "COLUMN")
         remedy = remedy or f"Add it, or say which column holds it: --field {name}={guess}; in Python, rename it"
@@ -219,7 +221,7 @@ def read_names(row: Row) -> Names:
     names = {name: find_id(row, name) for name in ("id", "context_id", "system")}
     if names["id"] is None and None in (names["context_id"], names["system"]):
         seen = f"nothing says which text it is about: its columns are {', '.join(map(repr, row.values)) or 'none'}"
-        remedy = "Add id, or context_id and system, or name their columns: id=COLUMN"
+        remedy = "Add id, or context_id and system, or name their columns: --field id=COLUMN"
         raise row_error(row, "id", None, seen, remedy)
     return Names(names["id"] or f"{names['context_id']}/{names['system']}", names["context_id"], names["system"])
 

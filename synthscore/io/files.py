@@ -12,6 +12,7 @@ import gzip
 import io
 import itertools
 import os
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -81,7 +82,9 @@ def read_batches(
         return _batched(enumerate(mappings(source), 1), size, "rows", fields)
     path, name = Path(source), str(source)
     if name == "-":
-        return _line_batches(_lines(name, encoding), size, "stdin", fields)
+        return _line_batches(_lines(name, encoding, ESCAPED), size, "stdin", fields)
+    if not name:
+        raise InputError("cannot read a file without a name. Check the variable that was to hold it", source=name)
     if not path.exists():
         raise InputError(f"cannot read {name}: there is no such file or folder. Check the path", source=name)
     if path.is_dir():
@@ -90,7 +93,7 @@ def read_batches(
     if suffix == ".parquet":
         return _table_batches(_parquet_tables([path], size), name, fields)
     if suffix in (".jsonl", ".ndjson"):
-        return _line_batches(_lines(name, encoding), size, name, fields)
+        return _line_batches(_lines(name, encoding, ESCAPED), size, name, fields)
     if suffix == ".json":
         return _json_batches(_lines(name, encoding), size, name, fields)
     if suffix in (".csv", ".tsv"):
@@ -117,6 +120,15 @@ def _line_batches(lines: Iterable[str], size: int, name: str, fields: dict[str, 
 
 def _parsed(number: int, line: str, name: str) -> object:
     try:
+        if escaped := None if line.isascii() else re.search("[\udc80-\udcff]", line):
+            found = f"byte {ord(escaped[0]) - 0xDC00:#x} is not of the file's encoding"
+            return InputError(
+                f"{name} row {number}: {found}: {shorten(line.strip())}. Mend the line, or where all is in another "
+                "encoding: --encoding NAME, such as cp1252 (Windows, Western Europe)",
+                source=name,
+                row=number,
+                value=line,
+            )
         return parse_json(line, object_pairs_hook=_each_once)
     except ValueError as error:
         message = f"{name} row {number}: not JSON ({error}): {shorten(line.strip())}. Mend or remove the line"
@@ -249,8 +261,14 @@ def _folder_batches(path: Path, size: int, name: str, fields: dict[str, str]) ->
 # ------------------------------------------------------------------------------------------------- bytes -> lines
 
 
-def _lines(source: str, encoding: str) -> Iterator[str]:
-    """Lines with their ends. Split at \\n alone: texts may hold the other characters that str.splitlines splits at."""
+ESCAPED = "surrogateescape"  # a byte that cannot be read is half a surrogate pair, as no JSON that was read holds it
+
+
+def _lines(source: str, encoding: str, errors: str = "strict") -> Iterator[str]:
+    """Lines with their ends. Split at \\n alone: texts may hold the other characters that str.splitlines splits at.
+
+    errors : ESCAPED, where a byte that cannot be read costs its line alone
+    """
     name, number = "stdin" if source == "-" else source, 0
     try:
         if codecs.lookup(encoding).name == "utf-8":
@@ -260,9 +278,11 @@ def _lines(source: str, encoding: str) -> Iterator[str]:
         raise InputError(message, source=name) from None
     try:
         with _opened(source) as data:
-            text = io.TextIOWrapper(data, encoding=encoding, newline="\n")
+            text = io.TextIOWrapper(data, encoding=encoding, errors=errors, newline="\n")
             try:
-                for number, line in enumerate(text, 1):  # noqa: B007 (for the errors below)
+                for number, line in enumerate(text, 1):
+                    if number == 1 and (remedy := _other_kind(line[:2].encode(errors=ESCAPED))):
+                        raise InputError(f"cannot read {name}: {remedy}", source=name, line=1)
                     yield line
             finally:
                 text.detach()
@@ -285,12 +305,21 @@ def _opened(source: str) -> AbstractContextManager[Any]:
     return gzip.open(source, "rb") if source.endswith(".gz") else open(source, "rb")
 
 
+def _other_kind(start: bytes) -> str:
+    """What the first two bytes of a file say that it is, if that is no text in UTF-8; and what to do"""
+    if start == b"\x1f\x8b":
+        return "the file is compressed by gzip: give it a name that ends in .gz"
+    if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return "the file starts like utf-16: pass --encoding utf-16"
+    return ""
+
+
 def _guess(data: bytes, at: int) -> str:
     """at : of the byte that could not be read"""
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "The file starts like utf-16: pass --encoding utf-16"
-    if not data[:at].isascii():
-        return "What stands before it was read: mend that line"
+    if kind := _other_kind(data[:2]):
+        return f"{kind[0].upper()}{kind[1:]}"
+    if not data.decode(errors="ignore").isascii():
+        return "What stands around it was read: mend that line"
     try:
         data.decode("cp1252")
     except UnicodeDecodeError:

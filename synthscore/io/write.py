@@ -108,6 +108,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """
     target = Path(os.path.realpath(path))  # a link stays a link
     target.parent.mkdir(parents=True, exist_ok=True)
+    if target.is_dir():
+        raise InputError(f"cannot write {path}: it is a folder. Name a file in it, or another", source=str(path))
     if target.exists() and not target.is_file():  # a pipe or device: never put a file in its place
         with target.open("wb") as file:
             yield file

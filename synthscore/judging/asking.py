@@ -387,9 +387,11 @@ def _why_not(answers: LabelLogProbs, row: int, min_mass: float, max_unreported: 
             "that reports chosen tokens would tell them, or one that reports more (docs/servers.md); what was recorded "
             "elsewhere stays as it is"
         )
+    mass = float(answers.label_mass[row])
+    shown = f"{mass:.2g}" if mass < 0.1 else f"{int(mass * 1e4) / 1e4:g}"  # not up to what was expected
     other = answers.other_tokens[row] if answers.other_tokens else None
     instead = f"; it would rather answer {other.token!r} (p = {np.exp(other.log_prob):.3f})" if other else ""
     return (
-        f"the labels {', '.join(labels)} have probability {answers.label_mass[row]:.2g} together, expected at "
+        f"the labels {', '.join(labels)} have probability {shown} together, expected at "
         f"least {min_mass:g}{instead}. Look at the prompt with `synthscore doctor`, or lower min_mass (--min-mass)"
     )

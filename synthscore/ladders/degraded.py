@@ -83,7 +83,8 @@ class DegradedWriter:
         if blank(text):
             return job.failed(f"damage of severity {severity:g} left nothing of the text", provenance)
         if _spaced(text) in taken:
-            reason = f"it is the same as another rung: the text is too short for {job.n_rungs} rungs; ask for fewer"
+            short = f"the text is too short for {job.n_rungs} rungs; ask for fewer (--rungs)"
+            reason = f"it is the same as another rung: {short}"
             return job.failed(reason, provenance)
         taken.add(_spaced(text))
         return job.written(text, provenance)

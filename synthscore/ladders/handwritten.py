@@ -113,8 +113,6 @@ def _texts(row: Row) -> tuple[str, dict[int, str]]:
             seen = f"level is {shorten(row.values['level'])}, expected a whole number, 1 for the worst rung"
             raise row_error(row, "level", level, seen, "Number the rungs from the worst to the best")
         return target_names(row)["context_id"], {int(level): read_text(row, "text")}
-    name = "context_id" if row.has("context_id") or not row.has("id") else "id"
-    context_id = read_id(row, "context_id", name) if name in row.values else context_from_row(row).id
     rungs = row.values.get("rungs")
     if isinstance(rungs, str) and rungs.lstrip().startswith("["):  # as CSV has no lists
         try:
@@ -127,10 +125,16 @@ def _texts(row: Row) -> tuple[str, dict[int, str]]:
         rungs = [row.values[columns[level]] for level in sorted(columns)]
         while rungs and is_missing(rungs[-1]):
             rungs.pop()
+    there = f", but {', '.join(repr(row.fields.get(name, name)) for name in row.values)}"
     if not isinstance(rungs, Sequence) or isinstance(rungs, str) or not rungs:
-        seen = f"there are no rungs, but {', '.join(repr(row.fields.get(name, name)) for name in row.values)}"
-        remedy = "Give them as a list in rungs, as rung_1, rung_2, ..., or as a row each with level and text"
-        raise row_error(row, "rungs", rungs, seen, remedy, context_id=context_id)
+        remedy = "Give them as a list in rungs, as rung_1, rung_2, ..., or as a row each with level and text; where "
+        remedy += "columns have other names: --field rung_1=COLUMN --field rung_2=COLUMN --field context=COLUMN"
+        raise row_error(row, "rungs", rungs, f"there are no rungs{there}", remedy)
+    name = "context_id" if row.has("context_id") or not row.has("id") else "id"
+    if name not in row.values and not {"context", "text"} & row.values.keys():
+        remedy = "Add a column context, or say which holds it: --field context=COLUMN"
+        raise row_error(row, "context", None, f"there is no context{there}", remedy)
+    context_id = read_id(row, "context_id", name) if name in row.values else context_from_row(row).id
     one = (Row(row.number, {f"rung {level}": text}, row.source) for level, text in enumerate(rungs, 1))
     return context_id, {level: read_text(each, f"rung {level}") for level, each in enumerate(one, 1)}
 

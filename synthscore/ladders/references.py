@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -138,6 +138,10 @@ class References:
             f"{', '.join(self.attributes)}, and the contexts {shorten(self._context_ids)}"
         )
 
+    def n_differing(self, ladders: Iterable[Ladder]) -> int:
+        """How many of these stand here with other texts, for the same task, context and attribute."""
+        return sum(self.by_key.get(key_of(ladder), ladder).hash != ladder.hash for ladder in ladders)
+
     # --------------------------------------------------------------------------------------------- load and save
 
     @classmethod
@@ -183,8 +187,8 @@ class References:
             raise ReferencesError(message, source=str(path))
         ladders = {key_of(ladder): ladder for ladder in self.ladders}
         if merge and there:
-            ladders = References.load(path).by_key | ladders
             old = read_about(path)
+            ladders = References.load(path).by_key | ladders
             about = {name: value or old[name] for name, value in about.items()}
         references = References(tuple(ladders.values()), str(path))
         references._write(path, about)
@@ -242,11 +246,13 @@ def _holds_ladders(path: Path) -> bool:
     return DATA in names
 
 
-def check_addable(folder: str | os.PathLike[str]) -> None:
-    """raises : ReferencesError where `save(folder, merge=True)` could not add ladders"""
-    if _holds_ladders(Path(folder)):
-        References.load(folder)
-        read_about(folder)
+def held_by(folder: str | os.PathLike[str]) -> References:
+    """The ladders that are there, perhaps none. raises : ReferencesError where `save(folder, merge=True)` could not add
+    others"""
+    if not _holds_ladders(Path(folder)):
+        return References((), str(folder))
+    read_about(folder)
+    return References.load(folder)
 
 
 def read_about(folder: str | os.PathLike[str]) -> dict[str, str]:
@@ -279,6 +285,8 @@ def manifest_problems(source: Path) -> Iterator[str]:
     """Where the manifest beside ladders, if there is one, tells of another format or another file."""
     folder = source.parent if source.name == DATA else source
     manifest = read_manifest(folder) if (folder / DATA).exists() else {}
+    if not manifest and (folder / DATA).exists() and (folder / MANIFEST).exists():
+        yield f"its {MANIFEST} cannot be read"
     if manifest and manifest.get("format") != FORMAT:
         yield f"{MANIFEST} has format {manifest.get('format')!r}, expected {FORMAT}: install another synthscore"
     hashes = manifest.get("sha256")

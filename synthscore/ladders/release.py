@@ -18,6 +18,7 @@ from ..signature import text_hash
 from ..types import Context, Ladder, Rung
 
 DATA = "ladders.parquet"
+MAKE = "Make ladders with: synthscore generate; of texts of your own: synthscore references import"
 SPLIT = "ladders"  # the one split of the dataset
 Key = tuple[str, str, str]  # task, context id, attribute
 
@@ -100,19 +101,20 @@ def source_rows(source: str | Path, revision: str | None) -> list[dict[str, Any]
         if not file.exists():
             held = sorted((*path.glob("*.parquet"), *path.glob("*/*.parquet")))
             advice = f". Name one of its files, such as {held[0]}" if held else ""
+            advice = advice or f". {MAKE}"
             message = f"cannot load {name}: it holds no {DATA}, so it is no references folder{advice}"
             raise ReferencesError(message, source=name)
         try:
             with pq.ParquetFile(file) as parquet:
                 table = parquet.read()
         except (pa.ArrowException, OSError) as error:
-            message = f"cannot load {file}: not a whole Parquet file ({error}). Make or download it again"
+            remedy = "Make or download it again" if file.suffix == ".parquet" else MAKE
+            message = f"cannot load {file}: not a whole Parquet file ({error}). {remedy}"
             raise ReferencesError(message, source=name) from error
     elif re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name):
         table = _hub_table(name, revision)
     else:
-        remedy = "Check the path, or make it: synthscore generate; of texts of your own: synthscore references import"
-        raise ReferencesError(f"cannot load {name}: there is no such folder. {remedy}", source=name)
+        raise ReferencesError(f"cannot load {name}: there is no such folder. Check the path. {MAKE}", source=name)
     if missing := [column for column in NEEDED if column not in table.column_names]:
         seen = ", ".join(table.column_names)
         message = f"cannot load {name}: it has no column {', '.join(missing)}, so it holds no ladders; it has: {seen}"

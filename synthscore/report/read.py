@@ -117,10 +117,11 @@ def read_run(
     elif path.is_dir():
         _find_references(run, path)
     if not (run.scores or run.evaluation):
-        seen = f"seen: {', '.join(run.unused) or 'nothing'}"
+        seen = f"seen: {', '.join([*run.unused, *(file.name for file in run.files)]) or 'nothing'}"
+        first = f". What could not be read: {run.left_out[0]}" if run.left_out else ""
         raise InputError(
             f"cannot report on {source}: it holds no scores or evaluation ({seen}). Expected rows with the columns "
-            f"score and status, as `synthscore score` writes them, or {EVALUATION}",
+            f"score and status, as `synthscore score` writes them, or {EVALUATION}{first}",
             source=str(source),
         )
     return run

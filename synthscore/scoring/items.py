@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..io.contexts import of_some_contexts
-from ..io.fields import Row, find_target, make_row, recognised, row_error, row_number
+from ..io.fields import Row, find_target, is_missing, make_row, recognised, row_error, row_number
 from ..io.files import Source, read_rows
 from ..types import Target, encodable
 
@@ -86,4 +86,6 @@ def read_items(
 
 def _word(row: Row, name: str) -> str:
     value = row.values.get(name)
-    return value.strip() if isinstance(value, str) else ""
+    if isinstance(value, str) or name == "context":
+        return value.strip() if isinstance(value, str) else ""
+    return "" if is_missing(value) else str(value)

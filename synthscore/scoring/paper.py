@@ -19,6 +19,8 @@ from ..judging.asking import Verdicts, unreported_note
 from ..signature import text_hash
 from ..types import FloatArray, Ladder, Score, Target, Verdict
 
+MOST_SAMPLES = 10**9  # of which what is drawn is the exact probabilities, to four digits
+
 
 @dataclass(frozen=True, slots=True)
 class OnLadder:
@@ -89,8 +91,8 @@ class Paper:
     def __post_init__(self) -> None:
         if self.n_samples is not None:
             require_kind("n_samples", self.n_samples, Integral, "a whole number, or None for exact probabilities")
-            if self.n_samples < 1:
-                raise unusable("n_samples", self.n_samples, "at least 1, or None for exact probabilities")
+            if not 1 <= self.n_samples <= MOST_SAMPLES:
+                raise unusable("n_samples", self.n_samples, f"1 to {MOST_SAMPLES:,}, or None for exact probabilities")
         require_kind("seed", self.seed, Integral, "a whole number from 0")
         if self.seed < 0:
             raise unusable("seed", self.seed, "a whole number from 0")

@@ -15,9 +15,11 @@ import numpy as np
 
 from ..engine import Engine, Progress
 from ..errors import InputError, LadderError
+from ..io.fields import Row
 from ..judging.asking import Asking
 from ..judging.tasks import load_task
 from ..ladders.references import References
+from ..ladders.release import MAKE
 from ..signature import Signature
 from ..types import Ladder, Score, Target
 from .items import Item
@@ -204,8 +206,15 @@ class RowScorer:
 
     def _other_context(self, item: Item, task: str, attribute: str) -> str:
         """Why the ladder is not for this row: it was made for another text of the context's id. "" where it is."""
-        if not item.context or (ladder := self.ladder(item, task, attribute)) is None:
-            return ""  # where there is none, the scorer will say so
+        if not item.context:
+            return ""
+        if (ladder := self.ladder(item, task, attribute)) is None:
+            if isinstance(item.row, Row) and item.row.has("context_id"):
+                return ""  # the scorer will say so, by that
+            return (
+                f"there is no ladder {task}/{attribute} for the row's context, {item.context[:40]!r}, whose id is "
+                f"{item.known['context_id']}, in {self.references.source}. {MAKE}"
+            )
         made_for = ladder.context.text.strip() if ladder.context else ""
         if not made_for or item.context == made_for:
             return ""

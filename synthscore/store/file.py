@@ -15,7 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +30,7 @@ from .salvage import readable_batches
 FORMAT = 2
 _AT_ONCE = 500  # keys in one query
 _APPLICATION = 0x53594E53  # "SYNS": tells a store from any other SQLite file
+_MAGIC = b"SQLite format 3\0"  # how each file of SQLite begins: none else is renamed
 _BUSY_S = 60.0  # how long to wait for another process that writes
 _CHECKPOINT = 16384  # pages in the WAL before they go into the file: fewer, larger copies
 
@@ -343,6 +344,12 @@ class Store:
 
     def _set_aside(self, error: Exception) -> StoreError:
         self._db.close()
+        with suppress(OSError), self.path.open("rb") as file:
+            if file.read(len(_MAGIC)) != _MAGIC:
+                message = f"{self.path} is no store: {error}. Name another file"
+                return StoreError(
+                    f"{message}; of a store whose first bytes are damaged nothing is left", path=self.path
+                )
         aside = self.path.with_name(f"{self.path.name}.corrupt-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}")
         try:
             status = self.path.stat()

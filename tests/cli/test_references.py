@@ -72,7 +72,7 @@ def test_the_messages_alone_lead_from_a_csv_to_its_scores(folder, engine, capsys
     given = ["references", "import", "own.csv"]
     for argv, *lead in (
         (["score", "own.csv"], "score needs --references: folder", "`synthscore references import` wrote them"),
-        (["score", "own.csv", "--references", "mine"], "make it: synthscore generate", "synthscore references import"),
+        (["score", "own.csv", "--references", "mine"], "Make ladders with: synthscore generate; of texts of your"),
         (given, "references import needs --output: the references folder"),
         (
             [*given, "-o", "mine"],

@@ -36,6 +36,15 @@ def test_an_object_of_ratings_is_read_with_means_that_are_not_rounded():
     assert ratings.left_out == ("1 texts: not rated on fluency",)
 
 
+def test_some_contexts_are_a_part_that_says_so_and_all_are_the_ratings_themselves():
+    rows = [{"context_id": f"c{k}", "system": "a", "text": "One.", "human": {"fluency": k}} for k in range(4)]
+    ratings = Ratings.load(rows)
+    assert {id(ratings.limited(4)), id(ratings.limited(None))} == {id(ratings)}
+    some = ratings.limited(3)
+    assert len(some.texts) == 3
+    assert some.source == f"{ratings.source}, 3 of 4 contexts"
+
+
 @pytest.mark.parametrize("end", [".jsonl", ".csv", ".parquet"])
 @pytest.mark.parametrize("column", ["human.{}", "human_{}"])
 def test_columns_of_ratings_read_as_the_object_does(tmp_path, end, column):
@@ -159,7 +168,7 @@ def test_broken_rows_are_grouped_by_what_is_wrong():
         "3 of 5 rows (human): rows row 2: c is 'x', expected a number, or a list of numbers. Mend it, or write null "
         "where nobody rated",
         "1 of 5 rows (id): rows row 5: nothing says which text it is about: its columns are 'human'. Add id, or "
-        "context_id and system, or name their columns: id=COLUMN",
+        "context_id and system, or name their columns: --field id=COLUMN",
     )
 
 

@@ -93,11 +93,11 @@ def test_fields_can_swap_two_columns_and_never_fall_back_to_a_column_of_our_name
 @pytest.mark.parametrize(
     ("encoding", "guess"), [("cp1252", "--encoding cp1252"), ("utf-16", "--encoding utf-16"), ("koi8-r", "--encoding")]
 )
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".csv.gz"])
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".csv.gz"])
 def test_another_encoding_is_told_with_its_byte_and_read_when_named(tmp_path, encoding, guess, suffix):
     word = "Сэр" if encoding == "koi8-r" else "café"
     rows = f"context_id,text\r\nc1,{'plain ' * 20000}\r\nc1,{word}\r\n"
-    if suffix == ".jsonl":
+    if suffix == ".json":
         rows = json.dumps({"context_id": "c1", "text": word}, ensure_ascii=False) + "\n"
     data = rows.encode(encoding)
     path = tmp_path / f"t{suffix}"

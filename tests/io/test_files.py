@@ -1,3 +1,4 @@
+import gzip
 import json
 import subprocess
 import sys
@@ -94,10 +95,27 @@ def test_a_key_that_stands_twice_in_a_row_is_an_error_of_that_row(tmp_path):
 
 
 def test_a_byte_that_is_not_utf_8_amid_utf_8_is_to_be_mended_and_not_read_as_something_else(tmp_path):
+    for suffix, header in ((".csv", b"text\n"), (".json", b"")):
+        path = tmp_path / f"t{suffix}"
+        path.write_bytes(header + b'"caf\xe9"\n' + '"café"\n'.encode())
+        with pytest.raises(InputError, match=r"holds the byte 0xe9, .* What stands around it was read: mend that"):
+            list(read_rows(path))
+
+
+def test_a_byte_that_is_not_utf_8_costs_its_line_alone(tmp_path):
     path = tmp_path / "t.jsonl"
-    path.write_bytes('{"text": "café"}\n'.encode() + b'{"text": "caf\xe9"}\n')
-    with pytest.raises(InputError, match=r"line 2 holds the byte 0xe9, .* What stands before it was read: mend that"):
-        list(read_rows(path))
+    path.write_bytes('{"text": "café"}\n'.encode() + b'{"text": "caf\xe9"}\n{"text": "tea"}\n')
+    first, error, last = read_rows(path)
+    assert [row.values["text"] for row in (first, last)] == ["café", "tea"]
+    assert "t.jsonl row 2: byte 0xe9 is not of the file's encoding" in str(error)
+    assert "--encoding" in str(error)
+
+
+def test_a_compressed_file_without_the_name_of_one_is_told_so(tmp_path):
+    for name in ("t.jsonl", "t.csv"):
+        (tmp_path / name).write_bytes(gzip.compress(b'{"text": "tea"}'))
+        with pytest.raises(InputError, match=r"compressed by gzip: give it a name that ends in \.gz"):
+            list(read_rows(tmp_path / name))
 
 
 def test_a_datasets_folder_that_is_damaged_is_named(tmp_path):

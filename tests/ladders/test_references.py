@@ -360,6 +360,20 @@ def test_ladders_that_are_not_those_of_their_manifest_are_not_loaded(tmp_path, l
     assert len(References.load(out)) == len(ladders)
 
 
+def test_a_ladder_whose_levels_were_turned_round_is_refused(ladders):
+    rungs = ladders[0].rungs
+    turned = tuple(replace(rung, fraction=1 - rung.fraction) for rung in rungs)
+    with pytest.raises(LadderError, match="expected none below the one before: levels count from the worst"):
+        replace(ladders[0], rungs=turned)
+
+
+def test_a_manifest_that_cannot_be_read_is_told_when_ladders_are_loaded(tmp_path, ladders):
+    References(ladders).save(tmp_path / "out")
+    (tmp_path / "out" / "manifest.json").write_text("{")
+    with pytest.raises(ReferencesError, match=r"its manifest\.json cannot be read"):
+        References.load(tmp_path / "out")
+
+
 @pytest.mark.parametrize("at", ["ladders.parquet", "README.md", "manifest.json"])
 def test_a_save_that_is_killed_can_be_repeated(tmp_path, ladders, monkeypatch, at):
     out = tmp_path / "out"

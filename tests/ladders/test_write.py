@@ -636,7 +636,7 @@ def test_of_two_degraded_rungs_that_are_alike_the_one_on_fewer_ladders_fails(mon
     monkeypatch.setattr(module, "degrade", stand_in(lambda severity: "Half." if severity >= 0.5 else f"At {severity}."))
     [made] = degraded([FERRY], ["fluency"])
     assert [rung.status for rung in made.rungs] == ["ok", "failed", "failed", "ok", "ok"]
-    assert "too short for 5 rungs; ask for fewer" in made.rungs[1].reason
+    assert "too short for 5 rungs; ask for fewer (--rungs)" in made.rungs[1].reason
 
 
 def test_when_nothing_is_damaged_the_worse_of_the_extremes_fails(monkeypatch):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from synthscore.errors import InputError
-from synthscore.ranking import Comparisons, ComparisonSets, rank, rank_jury
+from synthscore.ranking import Comparisons, ComparisonSets, jury, rank, rank_jury
 from synthscore.ranking.designs import all_pairs
 from synthscore.scoring import opinions
 
@@ -41,6 +41,12 @@ def rng():
 @pytest.fixture
 def truth(rng):
     return rng.normal(size=(12, N))
+
+
+def test_a_jury_whose_rounds_run_out_says_so(rng, truth, monkeypatch):
+    monkeypatch.setattr(jury, "_ROUNDS", 2)
+    found = rank_jury(judges(rng, truth, (0.5, 0, None, 0.0), (1.0, 0, None, 0.8)), "bt")
+    assert not any(each.converged for each in found.of.values())
 
 
 @pytest.mark.parametrize("method", ["bt", "poe-bt", "poe-g", "poe-g-hard"])

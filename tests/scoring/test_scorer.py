@@ -192,7 +192,7 @@ def test_a_text_without_all_verdicts_says_what_the_missing_ones_could_make_of_it
 
 
 def test_an_option_that_is_none_is_refused():
-    with pytest.raises(InputError, match="at least 1"):
+    with pytest.raises(InputError, match="expected 1 to"):
         scorer(n_samples=0)
 
 

@@ -258,6 +258,12 @@ def test_a_small_rise_that_is_clear_is_a_scale():
     assert judge.discrimination == pytest.approx(0.12, rel=0.2)  # 0.5 nats from the worst rung to the best
 
 
+def test_a_rise_of_less_than_a_fifth_of_a_nat_is_none_however_clear():
+    answers = simulate(33, n_ladders=40, a=0.03, noise=0.02)[0]
+    assert fitting._rises(answers)
+    assert not fit(answers)[0].rungs_rise
+
+
 # ------------------------------------------------------------------------------------------------- variances, exactly
 
 

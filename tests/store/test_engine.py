@@ -8,7 +8,7 @@ from synthscore.errors import InputError, StoreError
 from synthscore.signature import text_hash
 from synthscore.store import engine as stored
 from synthscore.store.engine import StoredEngine
-from synthscore.store.file import MIN_BYTES, Store
+from synthscore.store.file import Store
 from tests.fakes import FakeEngine, even_judge
 
 LABELS = ("Better", "Worse", "Similar")
@@ -88,8 +88,6 @@ def test_a_store_that_can_only_be_read_answers_what_it_holds_and_refuses_the_res
         with pytest.raises(StoreError, match=r"which lacks 1 of 2 answers: .* can only be read"):
             label_log_probs(engine, prompts("b", "c"), LABELS)
         assert inner.judged == prompts("a", "b")
-        with pytest.raises(StoreError, match="can only be read"):
-            store.prune(MIN_BYTES)
     assert path.read_bytes() == data
 
 

@@ -100,7 +100,7 @@ class Http:
             raise self._refused(error) from None
         except self._openai.APIConnectionError as error:
             cause = error.__cause__ or error
-            what = f"the connection failed: {type(cause).__name__} {cause}"
+            what = f"the connection failed: {type(cause).__name__} {cause}. Is it running, and is this its address?"
             raise self._error(what, retryable=True, cut=_cut(error)) from None
         except (self._openai.OpenAIError, ValueError, RecursionError) as error:
             raise self._error(f"it answers with what is no JSON: {error}", retryable=True) from None
