@@ -17,10 +17,7 @@ from .source import Source
 @contextmanager
 def opened(source: Source) -> Iterator[str]:
     """Inside, a GGUF file is parsed once, and without a progress bar: transformers does it for config, tokenizer and
-    weights, some seconds each time. Gives how its weights are quantised ("Q4_1"), or "" where there is no such file."""
-    if source.gguf is None:
-        yield ""
-        return
+    weights, some seconds each time. Gives how its weights are quantised ("Q4_1")."""
     if find_spec("gguf") is None:
         raise EngineError(
             f"cannot read {source.gguf}: GGUF files need the package gguf. pip install 'synthscore[gguf]'",

@@ -15,7 +15,7 @@ from ..scoring.scorer import Scorer, read_targets
 from ..types import Ladder, Score, Target, blank
 from .mount import Mount, row_of
 
-EMPTY = 0.0  # of a completion without a word: as low as a reward can be, or to say nothing would pay
+EMPTY = 0.0  # of a completion without a word, or the least of its call where that is less: to say nothing must not pay
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +92,9 @@ class Reward(Mount):
         if log_extra is not None:
             said = {index: score.reason or score.status for index, score in scores.items()}
             log_extra("synthscore", [said.get(index, "empty") for index in range(len(texts))])
-        rewards: list[float | None] = [EMPTY] * len(texts)
-        for index, score in scores.items():
-            value = self.unit(score) if self.unit_scale else score.value
-            rewards[index] = None if value is None else max(value, EMPTY)
-        return rewards
+        rewards = {index: self.unit(score) if self.unit_scale else score.value for index, score in scores.items()}
+        least = min([EMPTY, *(value for value in rewards.values() if value is not None)])
+        return [rewards.get(index, least) for index in range(len(texts))]
 
     def _scores(self, rows: Sequence[Mapping[str, Any]], trainer_state: Any) -> list[Score]:
         if self.rungs_per_step is None:

@@ -9,6 +9,7 @@ import pytest
 from synthscore.errors import InputError
 from synthscore.integrations.mount import row_of
 from synthscore.integrations.trl import Drawn, Reward, _text, reward
+from synthscore.types import Score
 from tests.scoring.test_scorer import ideal_judge
 
 from .conftest import text
@@ -40,6 +41,12 @@ def test_an_empty_completion_is_the_worst_and_an_unscored_one_is_none(judge, lad
     assert logged["synthscore"][:3] == ["ok", "empty", "empty"]
     assert "there is no ladder summarization/elsewhere" in logged["synthscore"][3]
     assert Reward(references=ladders)(prompts=["p"], completions=[""]) == [0.0]
+
+
+def test_below_the_ladder_nothing_is_cut_off_and_silence_does_not_pay(ladders, monkeypatch):
+    low = [Score(str(k), "c1", "coherence", value) for k, value in enumerate((-2.0, -0.5))]
+    monkeypatch.setattr(Reward, "_scores", lambda self, rows, state: low)
+    assert Reward(references=ladders)(prompts=["p"] * 3, completions=["bad", "", "poor"]) == [-2.0, -2.0, -0.5]
 
 
 def test_no_text_is_worth_less_than_none_and_units_are_between_0_and_1(judge, ladders):
