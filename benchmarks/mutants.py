@@ -192,13 +192,12 @@ def files_of(folder: Path, room: str = "") -> list[str]:
 
 
 def callers(folder: Path, calls: Calls, path: str, line: int) -> list[str]:
-    """The quick tests that call the function of a line, the quickest first; of a line outside all functions, those that
-    call most of the module's."""
+    """The quick tests that call the function of a line, the quickest first; of a line outside all functions, or in
+    one that is called on import, those that call most of the module's."""
     tree = ast.parse((folder / path).read_text(encoding="utf-8"))
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     around = [node for node in functions if _first(node) <= line <= (node.end_lineno or 0)]
-    if around:
-        found = calls.get(f"{path}:{max(around, key=_first).name}", {})
+    if around and (found := calls.get(f"{path}:{max(around, key=_first).name}")):
         return sorted(found, key=lambda test: found[test])
     met = Counter(test for node in functions for test in calls.get(f"{path}:{node.name}", {}))
     return [test for test, _ in met.most_common()]

@@ -66,6 +66,7 @@ def test_kinds_of_all_modules_are_there_each_once_with_one_line_about_it():
     assert set(names) == KINDS.keys() - set(ELSEWHERE)
     assert len(set(names)) == len(names) == 27
     for kind in KINDS.values():
+        assert callable(kind.make)
         assert isinstance(kind, Kind)
         assert len(kind.summary.splitlines()) == 1
         assert set(kind.uses) <= {"judge", "references"}
