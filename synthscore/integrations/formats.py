@@ -22,11 +22,13 @@ def read_form(source: Source, form: Texts | Labels, encoding: str = "utf-8") -> 
     """Our rows of a file of this format; in the place of one that is none, the InputError that says so."""
     read, rows = READERS[form], read_rows(source, encoding=encoding) if form != "inspect" else _samples(source)
     for row in rows:
+        if isinstance(row, InputError):
+            yield row
+            continue
         try:
-            yield read(row.values) if isinstance(row, Row) else row
+            yield read(row.values)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-            seen = f"it is no row of {form} ({type(error).__name__}: {error}): {shorten(getattr(row, 'values', row))}"
-            assert isinstance(row, Row)
+            seen = f"it is no row of {form} ({type(error).__name__}: {error}): {shorten(row.values)}"
             yield row_error(row, form, row.values, seen, "Leave it out, or name the format that it has")
 
 
@@ -57,7 +59,7 @@ def _samples(source: Source) -> Iterator[Row | InputError]:
         from inspect_ai.log import read_eval_log
     except ImportError:
         message = f"cannot read {source}: logs of Inspect need the package inspect-ai"
-        raise InputError(f"{message}. Run: pip install 'synthscore[inspect_ai]'", source=str(source)) from None
+        raise InputError(f"{message}. Run: pip install 'synthscore[inspect-ai]'", source=str(source)) from None
     try:
         log = read_eval_log(str(source))
     except Exception as error:  # of many kinds

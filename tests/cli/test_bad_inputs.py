@@ -44,7 +44,7 @@ TOLD = [
     ("score rows.jsonl --references ladders --log-file empty", USAGE, "cannot write --log-file empty: Is a directory"),
     ("score rows.jsonl --references ladders --model nano --store notes.txt", ERROR, "notes.txt is no store: file is"),
     ("store info --store notes.txt", ERROR, "notes.txt is no store: file is not a database. Name another file"),
-    ("score rows.jsonl --references ladders --from inspect", ERROR, "Run: pip install 'synthscore[inspect_ai]'"),
+    ("score rows.jsonl --references ladders --from inspect", ERROR, "Run: pip install 'synthscore[inspect-ai]'"),
     ("report scored.jsonl -o page.html", ERROR, "What could not be read: scored.jsonl row 1: its score is nan"),
     ("references import odd.csv " + IMPORT, ERROR, "no rungs, but 'piece', 'worst', 'best'", "--field rung_1=COLUMN"),
     ("references import bare.jsonl " + IMPORT, ERROR, "there is no context, but 'rungs'", "--field context=COLUMN"),
