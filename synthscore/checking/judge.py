@@ -20,7 +20,7 @@ import numpy as np
 
 from ..engine import Engine, Progress
 from ..errors import LadderError, unusable
-from ..io.write import plain, replacing
+from ..io.write import plain, write_whole
 from ..judging.asking import PROTOCOLS, Asking, Pair, ProtocolName, ask
 from ..judging.templates import Templates
 from ..scoring.rows import DROWNED
@@ -272,8 +272,7 @@ class JudgeReport:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """As JSON; the file appears whole or not at all."""
-        with replacing(path) as file:
-            file.write(json.dumps(self.to_dict(), indent=1).encode() + b"\n")
+        write_whole(path, json.dumps(self.to_dict(), indent=1).encode() + b"\n")
 
 
 def examine(

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..engine import Engine, Progress
 from ..errors import InputError, LadderError, unusable
-from ..io.write import plain, replacing
+from ..io.write import plain, write_whole
 from ..judging.asking import Asking
 from ..judging.templates import Templates
 from ..ladders.references import References
@@ -208,8 +208,7 @@ class RedteamReport:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """As JSON; the file appears whole or not at all."""
-        with replacing(path) as file:
-            file.write(json.dumps(self.to_dict(), indent=1).encode() + b"\n")
+        write_whole(path, json.dumps(self.to_dict(), indent=1).encode() + b"\n")
 
 
 def redteam(

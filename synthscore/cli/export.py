@@ -53,7 +53,7 @@ def export(
     """
     from ..integrations.formats import tasks
     from ..io.files import read_rows
-    from ..io.write import plain, replacing, write_stdout
+    from ..io.write import plain, write_stdout, write_whole
     from ..ladders.references import References
 
     ladders = References.load(references) if references else ()
@@ -64,7 +64,6 @@ def export(
     if output == "-":
         write_stdout(data)
     else:
-        with replacing(output) as file:
-            file.write(data)
+        write_whole(output, data)
     messages.note(f"{counted(len(made), 'text')} of {len(rows)}")
     return OK

@@ -148,8 +148,8 @@ def row_of(id: object, text: str, context_id: object = None, context: object = N
 def _anchored(scale: str) -> Anchored:
     """As the scales of the file were fitted: without what the judge makes of length, if they were."""
     scales = Scales.load(scale)
-    fitted = {each.judge.length_effect is not None for each in scales}
-    return Anchored(scale=scales, debias="length" if True in fitted else None)
+    without_length = any(each.judge.length_effect is not None for each in scales)
+    return Anchored(scale=scales, debias="length" if without_length else None)
 
 
 _READ: Mapping[str, Any] = {

@@ -22,7 +22,7 @@ from ..signature import Signature, text_hash
 from ..types import IntArray
 from .fields import parse_json, shorten
 from .outputs import sorted_into
-from .write import TABLES, replacing, require_format
+from .write import TABLES, require_format, write_whole
 
 _ROWS = 4096  # that are merged at once
 
@@ -100,8 +100,7 @@ class Portion:
             "signatures": sorted(map(str, signatures)),
             "places": list(places),
         }
-        with replacing(_beside(path)) as file:
-            file.write(json.dumps(about).encode())
+        write_whole(_beside(path), json.dumps(about).encode())
 
 
 class Part(NamedTuple):

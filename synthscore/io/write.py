@@ -88,6 +88,12 @@ def _same_file(one: str, other: str) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """A file that appears whole or not at all."""
+    with replacing(path) as file:
+        file.write(data)
+
+
 def write_stdout(data: bytes) -> bool:
     """To stdout, which in a notebook takes only text."""
     buffer = getattr(sys.stdout, "buffer", None)

@@ -131,7 +131,7 @@ class Paper:
             high=high,
             n_comparisons=int(known.sum()),
             status="unscored" if missing else "ok",
-            reason="; ".join([*missing, *[note] * bool(note)]),
+            reason="; ".join(filter(None, [*missing, note])),
             details={
                 **({} if missing else {"raw": raw, "unit": raw / paper_bound(n)}),
                 "label_mass": float(np.fmin.reduce(verdicts.label_mass[pairs])),

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from ..errors import CertificateError, InputError
 from ..io.fields import parse_json
-from ..io.write import replacing
+from ..io.write import write_whole
 from ..scoring.anchored.drift import Watch
 from ..scoring.anchored.model import JudgeModel
 from ..scoring.anchored.scale import Seen
@@ -216,8 +216,7 @@ class Certificate(Rule):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """One JSON file."""
-        with replacing(path) as file:
-            file.write(self.to_json().encode())
+        write_whole(path, self.to_json().encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Certificate:

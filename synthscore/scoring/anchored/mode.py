@@ -184,7 +184,7 @@ def _position(
         low=low,
         high=high,
         n_comparisons=len(known),
-        reason="; ".join([*missing, *[note] * bool(note), *notes]),
+        reason="; ".join(filter(None, [*missing, note, *notes])),
         details={
             "n_rungs": float(text.ladder.n_rungs),
             "extrapolated": extrapolated,

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ...io.fields import parse_json
-from ...io.write import replacing
+from ...io.write import write_whole
 from ...signature import Signature, text_hash
 from ...types import FloatArray, IntArray
 from .model import Answers, JudgeModel, Posterior, Prior
@@ -191,8 +191,7 @@ class Scales(tuple[Scale, ...]):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         text = _json({"format": FORMAT, "scales": [scale._plain() | {"seen": scale.seen} for scale in self]})
-        with replacing(path) as file:
-            file.write(text.encode() + b"\n")
+        write_whole(path, text.encode() + b"\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Scales:
