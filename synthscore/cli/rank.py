@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from ..io.write import write_rows
 from ..ranking import METHODS, ComparisonSets, Rankings, rank_jury
 from ..ranking import rank as rank_sets
-from ..ranking.methods import DEBIAS, RESAMPLES, STDERR, method_of
+from ..ranking.methods import DEBIAS, RESAMPLES, STDERR, given_options, method_of
 from ..ranking.sets import JUDGE
 from .compare import Judging
 from .exits import ERROR, INCOMPLETE, OK, UsageError, usage
@@ -94,9 +94,8 @@ def rank(
         file to rank from; no model is asked
     """
     method, _, given = method.partition(":")
-    parts = [part.partition("=") for part in given.split(",") if part]
-    options = {name: None if value == "none" else value for name, _, value in parts}
     with usage():
+        options = {name: None if value == "none" else value for name, value in given_options(given).items()}
         method_of(method).check(options, debias=debias, stderr=stderr)
     if comparisons is not None:
         if judging != Judging(attribute=judging.attribute) or candidates is not None or judge != Judges():

@@ -123,6 +123,18 @@ def method_of(name: str) -> Method:
     return METHODS[name]
 
 
+def given_options(text: str) -> dict[str, str]:
+    """Of "decisions=per_call,prior=none", the value of each name. raises : InputError"""
+    options: dict[str, str] = {}
+    for part in text.split(",") if text else ():
+        name, _, value = (piece.strip() for piece in part.partition("="))
+        if not (name and value) or name in options:
+            seen = f"{name!r} twice" if name in options else f"{part!r}"
+            raise InputError(f"it says {seen}. Expected options as NAME=VALUE, each once", value=text)
+        options[name] = value
+    return options
+
+
 @overload
 def rank(comparisons: Comparisons, method: str = ..., **options: Any) -> Ranking: ...
 @overload

@@ -454,6 +454,7 @@ def test_an_order_by_one_judge_warns_of_nothing(capsys):
         "rank --comparisons x.csv --prompts paper",
         "rank --comparisons x.csv --method poe-g:prior=all",
         "rank --comparisons x.csv --method bt:prior",
+        "rank --comparisons x.csv --method bt:prior=all,prior=observed",
         "rank --comparisons x.csv --method bt --prior all",
         "rank --comparisons x.csv --method bt --debias gamma",
         "rank --comparisons x.csv --method poe-g --debias mle",

@@ -16,10 +16,11 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol, get_args, get_
 
 from ..._version import __version__
 from ...engine import Engine
-from ...errors import SynthscoreError
+from ...errors import InputError, SynthscoreError
 from ...io.scores import Scores
 from ...judging.tasks import load_task
 from ...ladders.references import References
+from ...ranking.methods import given_options
 from ...signature import Signature
 from ...types import Attribute, Score, Task, blank
 from ..ratings import Ratings
@@ -88,17 +89,17 @@ class Kind:
     def method(self, spec: str, settings: str) -> Method:
         """The method of the options that a spec holds: "samples=20,seed=1". raises : MethodError"""
         types, options = self.options, dict[str, object]()
-        for part in settings.split(",") if settings else ():
-            name, _, text = (piece.strip() for piece in part.partition("="))
-            if not text or name not in types or name in options:
-                seen = f"{name!r} twice" if name in options else f"{part!r}"
-                expected = f"Expected options as NAME=VALUE, each once, out of: {', '.join(types) or 'none'}"
-                raise MethodError(f"cannot make the method {spec!r}: it says {seen}. {expected}", spec=spec)
-            try:
+        try:
+            for name, text in given_options(settings).items():
+                if name not in types:
+                    raise InputError(f"it says {f'{name}={text}'!r}. Expected options as NAME=VALUE, each once")
                 options[name] = read_option(types[name], text)
-            except ValueError as error:
-                seen = f"{name} is {text!r}, expected {error}"
-                raise MethodError(f"cannot make the method {spec!r}: {seen}", spec=spec) from error
+        except InputError as error:
+            known = f"{error}, out of: {', '.join(types) or 'none'}"
+            raise MethodError(f"cannot make the method {spec!r}: {known}", spec=spec) from error
+        except ValueError as error:
+            seen = f"{name} is {text!r}, expected {error}"
+            raise MethodError(f"cannot make the method {spec!r}: {seen}", spec=spec) from error
         return self.make(**self.fixed, **options)
 
 
