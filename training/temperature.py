@@ -35,8 +35,10 @@ def temperature_of(probs: np.ndarray, truth: np.ndarray) -> float:
 
 
 def divide_logits(model: BertForMaskedLM, temperature: float) -> None:
-    """logits = decoder(LayerNorm(h)) + bias: both the norm's output and the bias are divided."""
+    """logits = decoder(LayerNorm(h)) + bias + leaning: norm's output, bias and counts' weights are divided."""
     head = model.cls.predictions
+    for attribute in getattr(model.config, "synthscore", {}).get("counts", []):
+        attribute["weights"] = [round(weight / temperature, 4) for weight in attribute["weights"]]
     with torch.no_grad():
         for parameter in (head.transform.LayerNorm.weight, head.transform.LayerNorm.bias, head.bias):
             parameter.div_(temperature)

@@ -48,7 +48,7 @@ SHORT_FIRST = 14000  # then short texts alone, to learn from many verdicts a tok
 SHORT = {"question": 0.25, "data_to_text": 0.25, "dialogue": 0.5}
 COMPARE_FIRST = 15000  # until then all are asked with `compare`: the others turn signs around, so they come later
 WORSE = 0.25  # of the yes-no questions ask for the worse text; with half, not even "better?" was learnt
-WRITTEN = 0.5  # of the groups, where there are written ones and all protocols are asked
+WRITTEN = 0.75  # of the groups, where there are written ones and all protocols are asked
 HELPERS = ("damaged", "found")
 KINDS = (*(field.name for field in fields(Shares)), *HELPERS)
 EVEN = 0.1  # weight of the difference in merit between texts of the same severity
@@ -283,6 +283,25 @@ def lesson(
     return Lesson(loss, shown, n_right, n_apart)
 
 
+class Teacher:
+    """A finished judge whose verdicts are the answers for some tasks: what it does there stays as it is."""
+
+    def __init__(self, folder: Path, tasks: Collection[str]) -> None:
+        self.tasks, (model, tokenizer, self.label_ids) = tasks, further(folder)
+        self.model, self.says = model.eval(), says_of(tokenizer)
+
+    def __call__(self, group: Group, made: Example) -> Example:
+        """The example with the teacher's answers, and no other lesson, where its task is one of these."""
+        if group.task not in self.tasks:
+            return made
+        with torch.no_grad():
+            read = states(self.model.bert, [made.plan], dtype_here())
+            logits = self.model.cls(read[torch.from_numpy(made.plan.ends)]).float()
+            lean(logits, torch.from_numpy(made.leanings), self.says)
+            answers = logits[:, self.label_ids[made.protocol]].softmax(-1).numpy()
+        return replace(made, answers=answers, severities=np.full(len(made.severities), np.nan))
+
+
 def dtype_here() -> torch.dtype:
     """bfloat16 where the processor computes in it; where that is emulated, a step takes twelve times as long."""
     return torch.bfloat16 if computes_in_bfloat16(on_gpu=False) else torch.float32
@@ -419,6 +438,7 @@ def train(worker: int, args: argparse.Namespace) -> None:
     )
     if worker == 0:
         print(f"from step {start}, {len(examples.weak_replies)} weak replies", flush=True)
+    teacher = Teacher(args.teacher, args.teach) if args.teacher else None
     stream, says = iter(examples), says_of(tokenizer)
     trained.train()
     tally = Tally()
@@ -427,6 +447,8 @@ def train(worker: int, args: argparse.Namespace) -> None:
             for parameters in optimizer.param_groups:
                 parameters["lr"] = parameters["base"] * learning_rate(step, args.steps)
             batch = examples.batch(stream, args.tokens // args.workers)
+            if teacher:
+                batch = [(group, teacher(group, made)) for group, made in batch]
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype_here() is torch.bfloat16):
                 taught = lesson(trained, [made for _, made in batch], label_ids, says, args.without)
             taught.loss.backward()
@@ -460,6 +482,8 @@ def main() -> None:
     parser.add_argument("--corpora", type=Path, required=True, help="folder of *.jsonl.xz")
     parser.add_argument("--weak-replies", type=Path, help="what training.weak_replies wrote; default: none")
     parser.add_argument("--start", type=Path, help="a finished judge to train on; default: MiniLM")
+    parser.add_argument("--teacher", type=Path, help="a finished judge whose verdicts are the answers for --teach")
+    parser.add_argument("--teach", nargs="*", default=[], help="tasks, such as dialogue")
     parser.add_argument("--work", type=Path, default=Path("runs/nano"), help="checkpoints and the loss curve")
     parser.add_argument("--out", type=Path, help="the finished model; default: out in --work")
     parser.add_argument("--steps", type=int, default=5800)

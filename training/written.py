@@ -2,8 +2,9 @@
 
 Of the curated ladders (data/references/curated) the half `train` alone. The files in training/texts have lines {"task",
 "attribute", "context", "texts": [{"text", "severity": 0 to 4, "flaw"}]}: in a good text (0) nothing is wrong, in the
-others that attribute alone. Summaries are of documents of the corpora: "source" names the file and the line,
-"n_characters" how much of it was read.
+others that attribute alone. Without "attribute" the texts are such as different systems write, each with "ratings" in
+all attributes, 1 to 5. Where "source" names a file and a line, the context is that document of the corpora, or its
+first "n_characters".
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import json
 import lzma
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,17 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from synthscore.degrade.reading import sentences
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 
 from .groups import Group
 
+_LEANING = ("He ", "She ", "It ", "They ", "This ", "These ", "His ", "Her ", "Their ", "But ", "And ", "However")
 WORST = 4  # of the severities of written groups
+BEST = 5  # of the ratings, which end at 1
+STATEMENTS = 2  # times as often as other groups: true and false differ in nothing that can be counted
+COPIED = 0.4  # of them get a sentence of the context, which is true
 
 
 def curated(split: str) -> Iterator[Group]:
@@ -37,20 +43,34 @@ def curated(split: str) -> Iterator[Group]:
 
 
 def written_rows() -> list[dict[str, Any]]:
+    """Each with its file's name, as "file"."""
     files = sorted((Path(__file__).parent / "texts").glob("*.jsonl"))
-    return [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    found = [(file.stem, line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    return [{**json.loads(line), "file": name} for name, line in found]
 
 
 def written(corpora: Path) -> Iterator[Group]:
     found = written_rows()
-    documents = _documents(corpora, [row["source"] for row in found if "source" in row])
+    documents, rng = _documents(corpora, [row["source"] for row in found if "source" in row]), np.random.default_rng(2)
     for row in found:
         if "source" in row:
-            text = documents[row["source"]][: row["n_characters"]]
+            text, facts = documents[row["source"]][: row["n_characters"]], row.get("facts", "")
         else:
             text, facts = row["context"]["context"], row["context"].get("facts", "")
-        texts = ((one["text"], one["severity"] / WORST) for one in row["texts"])
-        yield _group(row["task"], row["attribute"], text, facts, texts)
+        for attribute in [row["attribute"]] if "attribute" in row else row["texts"][0]["ratings"]:
+            texts = ((one["text"], severity(one, attribute)) for one in row["texts"])
+            group = _group(row["task"], attribute, text, facts, texts)
+            if row["file"] == "statements":
+                yield from [with_copied(group, rng) if rng.random() < COPIED else group] * STATEMENTS
+            else:
+                yield group
+
+
+def severity(one: Mapping[str, Any], attribute: str) -> float:
+    """Of a text of a row, in [0, 1]."""
+    if "ratings" in one:
+        return float(BEST - one["ratings"][attribute]) / (BEST - 1)
+    return float(one["severity"] / WORST)
 
 
 def _documents(corpora: Path, sources: Iterable[str]) -> dict[str, str]:
@@ -79,6 +99,21 @@ def with_salad(group: Group, rng: Generator) -> Group:
         severities=(*group.severities, 1.0),
         kinds=(*group.kinds, "salad"),
         damaged=(*group.damaged, None) if group.damaged else (),
+    )
+
+
+def with_copied(group: Group, rng: Generator) -> Group:
+    """The group with a whole sentence of the context, where one stands by itself: nothing in it is false."""
+    every = (one for paragraph in group.context.split("\n\n") for one in sentences(paragraph))
+    found = [one for one in every if 10 <= len(one.split()) <= 35 and one[0].isupper()]
+    found = [one for one in found if one not in group.texts and not one.startswith(_LEANING)]
+    if not found:
+        return group
+    return replace(
+        group,
+        texts=(*group.texts, found[int(rng.integers(len(found)))]),
+        severities=(*group.severities, 0.0),
+        kinds=(*group.kinds, "copied"),
     )
 
 

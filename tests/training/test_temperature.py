@@ -28,5 +28,7 @@ def test_the_head_divides_all_logits():
         model.cls.predictions.bias.normal_()
         ids = torch.tensor([[1, 7, 3]])
         before = model(ids).logits
+        model.config.synthscore = {"counts": [{"weights": [3.4, -1.7]}]}
         divide_logits(model, 1.7)
         assert torch.allclose(model(ids).logits, before / 1.7, atol=1e-6)
+        assert model.config.synthscore["counts"] == [{"weights": [2.0, -1.0]}]

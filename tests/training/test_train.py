@@ -2,22 +2,29 @@
 
 import json
 import lzma
+from dataclasses import replace
 from itertools import islice
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from numpy.random import default_rng
 from torch import distributed
 
-from synthscore.engines import isolated
+from synthscore.engine import Prompt, label_log_probs
+from synthscore.engines import isolated, open_engine
+from synthscore.engines.counts import Counted
+from synthscore.resources import resource
 from tests.training.test_groups import documents
 
 pytest.importorskip("training")
 
 from training import train, weak_replies
 from training.attention import attention
+from training.examples import LABELS, example, prompts, templates_of_tasks
 from training.good_texts import LIMITS
+from training.groups import Group
 from training.tiny_writer import tokenizer_of
 from training.train import Examples, Lesson, Tally, keep, optimizer_of, read_replies, restored, share_gradients
 
@@ -153,3 +160,22 @@ def test_conversations_are_turns_without_names(tmp_path):
     with lzma.open(tmp_path / "dialogue-00.jsonl.xz", "wt", encoding="utf-8") as lines:
         lines.write("".join(json.dumps(row) + "\n" for row in rows))
     assert weak_replies.conversations(tmp_path) == ["Hello 0.\nHi there.\n", "Hello 3.\nHi there.\n"]
+
+
+def test_a_teacher_answers_for_its_tasks_as_the_engine_does_and_leaves_the_others():
+    nano = resource("data/nano")
+    teacher = train.Teacher(nano, ["dialogue"])
+    model, tokenizer, _ = train.further(nano)
+    counted = Counted(model.config.synthscore["counts"], tokenizer)
+    texts = ("Yes, and it was built in 1912 by two brothers.", "I like it, too.")
+    context = "A: Have you seen the old pier?\nB: Which one do you mean?"
+    group = Group("dialogue", "engagingness", context, "It dates from 1912.", texts, (0.0, 0.5), ("", ""))
+    templates = templates_of_tasks()["dialogue"]
+    made = example(group, "compare", templates, tokenizer, counted=counted)
+    taught = teacher(group, made)
+    asked = [Prompt(text) for _, _, text in prompts(group, "compare", templates)]
+    said = label_log_probs(open_engine("nano", dtype="float32"), asked, LABELS["compare"])
+    right = np.exp(said.log_probs) / np.exp(said.log_probs).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(taught.answers, right, atol=1e-3)
+    assert np.isnan(taught.severities).all()
+    assert teacher(replace(group, task="summarization"), made) is made

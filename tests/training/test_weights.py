@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from synthscore.judging.tasks import load_task, task_names
 from tests.models import word_piece
 from training.groups import Group
 from training.weights import differences, fitted, of_attributes
-from training.written import curated, with_salad, written_rows
+from training.written import curated, severity, with_copied, with_salad, written_rows
 
 FACTS = [json.loads(line) for line in (Path(__file__).parents[1] / "data" / "facts.jsonl").read_text().splitlines()]
 CONTEXT = "The storm closed the harbour on Monday. Forty boats stayed."
@@ -61,13 +62,23 @@ def test_salad_is_words_of_the_context_and_the_worst_of_all():
     assert (len(made.texts), made.severities[-1], made.kinds[-1]) == (3, 1.0, "salad")
 
 
+def test_a_copied_sentence_is_of_the_context_stands_by_itself_and_is_true():
+    alone = "Three boats left the harbour of Skarvik on the morning of the storm, and two came back."
+    group = replace(GROUP, context=f"{alone} It was said that none of their crews had looked at the forecast that day.")
+    made = with_copied(group, np.random.default_rng(0))
+    assert (made.texts[-1], made.severities[-1], made.kinds[-1]) == (alone, 0.0, "copied")
+    assert with_copied(GROUP, np.random.default_rng(0)) == GROUP  # its sentences are too short
+
+
 def test_written_groups_are_of_known_attributes_have_good_texts_and_are_of_no_test_context():
     rows = written_rows()
     kept = {group.context for group in curated("test")}
     for row in rows:
-        load_task(row["task"]).attribute(row["attribute"])
-        severities = [text["severity"] for text in row["texts"]]
-        assert min(severities) == 0 < max(severities) <= 4
+        for attribute in [row["attribute"]] if "attribute" in row else row["texts"][0]["ratings"]:
+            load_task(row["task"]).attribute(attribute)
+            severities = [severity(text, attribute) for text in row["texts"]]
+            assert 0 <= min(severities) <= max(severities) <= 1
+            assert "ratings" in row["texts"][0] or min(severities) == 0 < max(severities)
         assert row.get("context", {}).get("context") not in kept
     assert len(rows) > 500
 
