@@ -77,7 +77,7 @@ def _compressed(sentence: str, brackets: bool = False) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-def _leans(sentence: str) -> bool:
+def leans(sentence: str) -> bool:
     """Whether the sentence leans on the one before: it opens with a pronoun or a connecting word."""
     words = sentence.split()
     return not words or f" {words[0].strip(',').lower()} " in _LEANING or sentence[:1] in "\"'"
@@ -157,7 +157,7 @@ def _lead(parts: list[list[str]], attribute: str, rng: Generator, n_words: int, 
     brackets = bool(rng.random() < BRACKETS)
     kept = [_compressed(sentence, brackets) for sentence in lead if _whole(sentence) and _supported(sentence, context)]
     summary = " ".join(kept)
-    if not kept or _leans(kept[0]) or (attribute == "coherence" and len(kept) < 2):
+    if not kept or leans(kept[0]) or (attribute == "coherence" and len(kept) < 2):
         reasons["summarization: lead unsupported"] += 1
         return None
     if not _fits(summary, "summarization"):
@@ -201,11 +201,11 @@ def _central(parts: Sequence[str], context: str, rng: Generator) -> str | None:
     brackets = bool(rng.random() < BRACKETS)
     for n_parts in (int(rng.integers(2, 5)), 2, 1):
         chosen = sorted(options[:n_parts])
-        if chosen and _leans(parts[chosen[0]]):
-            firm = [i for i in options if not _leans(parts[i])]
+        if chosen and leans(parts[chosen[0]]):
+            firm = [i for i in options if not leans(parts[i])]
             chosen = sorted({*firm[:1], *(i for i in chosen if firm and i > firm[0])})
         # a sentence that leans on the one before stays only right behind it
-        chosen = [i for k, i in enumerate(chosen) if not _leans(parts[i]) or (k and chosen[k - 1] == i - 1)]
+        chosen = [i for k, i in enumerate(chosen) if not leans(parts[i]) or (k and chosen[k - 1] == i - 1)]
         summary = " ".join(_compressed(parts[i], brackets) for i in chosen)
         if chosen and _fits(summary, "summarization"):
             return summary
@@ -248,13 +248,13 @@ def _opening(parts: Sequence[str], context: str, rng: Generator) -> str | None:
     brackets = bool(rng.random() < BRACKETS)
     run = parts[: int(rng.integers(2, 5))]
     opening = " ".join(part if brackets else _PARENTHESIS.sub("", part) for part in run)
-    return opening if all(map(_whole, run)) and not _leans(run[0]) and _fits(opening, "summarization") else None
+    return opening if all(map(_whole, run)) and not leans(run[0]) and _fits(opening, "summarization") else None
 
 
 def _passage(parts: Sequence[str], context: str, rng: Generator) -> str | None:
     """Two to five sentences that follow one another."""
     brackets = bool(rng.random() < BRACKETS)
-    starts = [i for i, part in enumerate(parts[:-2]) if not _leans(part)]
+    starts = [i for i, part in enumerate(parts[:-2]) if not leans(part)]
     for i in rng.permutation(len(starts))[:4]:
         for size in (int(rng.integers(2, 6)), 3):
             run = parts[starts[i] : starts[i] + size]
@@ -364,7 +364,7 @@ def _knowing_reply(text: str, rng: Generator, reasons: Reasons) -> Base | None:
     parts = [s for p in paragraphs[:3] for s in sentences(p) if _whole(s)]
     topic = next((name.text for name in names("x " + parts[0])), "") if parts else ""
     parts = [_compressed(s) for s in parts[:8]]
-    usable = [s for s in parts if 8 <= len(s.split()) <= 24 and not _leans(s) and '"' not in s]
+    usable = [s for s in parts if 8 <= len(s.split()) <= 24 and not leans(s) and '"' not in s]
     if not topic or not usable or len(parts) < 3:
         reasons["dialogue: no facts in the article"] += 1
         return None

@@ -265,8 +265,7 @@ def lesson(
                 losses[name] = binary_cross_entropy_with_logits(asked(words).float()[known], wanted[known])
         right = (lead.detach() > 0).numpy()
         if made.protocol != ALONE:
-            logits = trained.model.cls(read[torch.from_numpy(made.plan.ends + offset)]).float()
-            lean(logits, torch.from_numpy(made.leanings), says)
+            logits = answered(trained.model, read[torch.from_numpy(made.plan.ends + offset)], made, says)
             log_probs = logits.log_softmax(-1)[:, label_ids[made.protocol]]
             answers = torch.from_numpy(made.answers).float()
             weights = 0.3 + torch.from_numpy(np.abs(made.gaps)).float()
@@ -283,6 +282,13 @@ def lesson(
     return Lesson(loss, shown, n_right, n_apart)
 
 
+def answered(model: BertForMaskedLM, ends: Any, made: Example, says: Mapping[int, list[int]]) -> Any:
+    """The logits of each prompt's answer, counts included, from what was read at its end."""
+    logits = model.cls(ends).float()
+    lean(logits, torch.from_numpy(made.leanings), says)
+    return logits
+
+
 class Teacher:
     """A finished judge whose verdicts are the answers for some tasks: what it does there stays as it is."""
 
@@ -296,8 +302,7 @@ class Teacher:
             return made
         with torch.no_grad():
             read = states(self.model.bert, [made.plan], dtype_here())
-            logits = self.model.cls(read[torch.from_numpy(made.plan.ends)]).float()
-            lean(logits, torch.from_numpy(made.leanings), self.says)
+            logits = answered(self.model, read[torch.from_numpy(made.plan.ends)], made, self.says)
             answers = logits[:, self.label_ids[made.protocol]].softmax(-1).numpy()
         return replace(made, answers=answers, severities=np.full(len(made.severities), np.nan))
 

@@ -24,9 +24,9 @@ from synthscore.degrade.reading import sentences
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 
+from .good_texts import leans
 from .groups import Group
 
-_LEANING = ("He ", "She ", "It ", "They ", "This ", "These ", "His ", "Her ", "Their ", "But ", "And ", "However")
 WORST = 4  # of the severities of written groups
 BEST = 5  # of the ratings, which end at 1
 STATEMENTS = 2  # times as often as other groups: true and false differ in nothing that can be counted
@@ -106,7 +106,7 @@ def with_copied(group: Group, rng: Generator) -> Group:
     """The group with a whole sentence of the context, where one stands by itself: nothing in it is false."""
     every = (one for paragraph in group.context.split("\n\n") for one in sentences(paragraph))
     found = [one for one in every if 10 <= len(one.split()) <= 35 and one[0].isupper()]
-    found = [one for one in found if one not in group.texts and not one.startswith(_LEANING)]
+    found = [one for one in found if one not in group.texts and not leans(one)]
     if not found:
         return group
     return replace(
