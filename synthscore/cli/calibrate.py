@@ -54,29 +54,18 @@ def calibrate(
     scores, which filter checks. The exit code is 3 where rows could not be used, and 1 where the
     promise cannot be made.
 
-    Parameters
-    ----------
-    scores
-        rows with score, signature and label (or human)
-    guarantee
-        "precision>=P", "recall>=R" or "fpr<=F", in quotes; may be repeated: then all hold together
-    confidence
-        probability that the guarantees hold, over draws of the labelled texts
-    output
-        a .json file, or - for stdout
-    labels
-        labels in a file of their own; the rows are then only scores
-    labels_from
-        the tool whose export --labels is (see `synthscore export`); human is then the mean rating
-    good_from
-        good is whose human is at least this
-    attribute
-        which, where the scores are of several
-    one_per_context
-        of several texts of a context take one, by a hash of its id
-    start
-        strictest threshold tested for precision, chosen before seeing these scores (default: the one that keeps a
-        twentieth of them, or as many as the test needs; docs/thresholds.md)
+    Args:
+        scores: rows with score, signature and label (or human)
+        guarantee: "precision>=P", "recall>=R" or "fpr<=F", in quotes; may be repeated: then all hold together
+        confidence: probability that the guarantees hold, over draws of the labelled texts
+        output: a .json file, or - for stdout
+        labels: labels in a file of their own; the rows are then only scores
+        labels_from: the tool whose export --labels is (see `synthscore export`); human is then the mean rating
+        good_from: good is whose human is at least this
+        attribute: which, where the scores are of several
+        one_per_context: of several texts of a context take one, by a hash of its id
+        start: strictest threshold tested for precision, chosen before seeing these scores (default: the one that keeps
+            a twentieth of them, or as many as the test needs; docs/thresholds.md)
     """
     from ..integrations.formats import read_form
     from ..thresholds.calibrate import calibrate as certify

@@ -39,10 +39,8 @@ def demo(*, output: Output = "synthscore-demo", judge: Judge = Judge(), messages
     writes a report to open in a browser. Prints each step as the command that one would type,
     and keeps all files.
 
-    Parameters
-    ----------
-    output
-        folder where all files go
+    Args:
+        output: folder where all files go
     """
     from ..io.write import write_rows
     from ..ladders.references import References

@@ -76,20 +76,14 @@ def doctor(
     With --ladders, about all pairs of rungs of any ladders, by task and attribute, and what it makes of each ladder's
     widest pair in another attribute, in which it is alike. The exit code is 1 where it cannot judge.
 
-    Parameters
-    ----------
-    task
-        a task, or a folder with a task.toml (default: all that there are ladders of)
-    attribute
-        which (default: all that there are ladders of)
-    protocol
-        how the judge is asked
-    ladders
-        references folder, or id of a hub dataset; answers are then kept (--store), so that a killed run goes on
-    limit
-        the most pairs, spread over attributes and distances (default: 12; with --ladders: all)
-    output
-        also write all figures, and each pair, to a JSON file
+    Args:
+        task: a task, or a folder with a task.toml (default: all that there are ladders of)
+        attribute: which (default: all that there are ladders of)
+        protocol: how the judge is asked
+        ladders: references folder, or id of a hub dataset; answers are then kept (--store), so that a killed run goes
+            on
+        limit: the most pairs, spread over attributes and distances (default: 12; with --ladders: all)
+        output: also write all figures, and each pair, to a JSON file
     """
     from ..checking.judge import examine
     from ..judging.tasks import load_task

@@ -43,14 +43,10 @@ def drift(
     certificate knows. It asks nobody. The exit code is 3 where p is below 0.05 for any statistic, or where
     nothing could be compared.
 
-    Parameters
-    ----------
-    scores
-        rows with score, verdicts and signature
-    scale
-        file that score --save-scale wrote
-    certificate
-        file that calibrate wrote
+    Args:
+        scores: rows with score, verdicts and signature
+        scale: file that score --save-scale wrote
+        certificate: file that calibrate wrote
     """
     from ..errors import InputError
     from ..io.files import each_row, good_rows, read_rows

@@ -66,41 +66,24 @@ def evaluate(
     What a model answered is in its store, so that the same command run again asks nothing. The exit code is 3
     where a text could not be scored, or a row could not be used.
 
-    Parameters
-    ----------
-    scores
-        rows with score, attribute, and id or context_id and system
-    output
-        folder for scores, ratings and figures, of which `synthscore report` makes a page
-    json_
-        print JSON instead of tables
-    list_
-        print the methods and benchmarks there are
-    human
-        people's ratings: rows with id, or context_id and system; human
-    benchmark
-        its name, with papers/: python -m papers evaluate --list
-    data
-        folder that the files of the benchmarks lie in
-    attribute
-        may be repeated (default: all)
-    task
-        of the texts of --human, to run methods that ask a judge
-    methods
-        names, with commas between and options as NAME:OPTION=VALUE; see --list and docs/baselines.md (default without
-        SCORES: length,overlap,copied-span,type-token-ratio, and with --references ladder)
-    references
-        the ladders, folder or hub id
-    revision
-        commit, tag or branch of a hub dataset
-    prompts
-        template set, or a folder of your own
-    level
-        may be repeated (default: per_context; in JSON and -o all)
-    statistic
-        may be repeated (default: spearman; in JSON and -o all)
-    against
-        the differences from this method, with intervals; SCORES go by their name
+    Args:
+        scores: rows with score, attribute, and id or context_id and system
+        output: folder for scores, ratings and figures, of which `synthscore report` makes a page
+        json_: print JSON instead of tables
+        list_: print the methods and benchmarks there are
+        human: people's ratings: rows with id, or context_id and system; human
+        benchmark: its name, with papers/: python -m papers evaluate --list
+        data: folder that the files of the benchmarks lie in
+        attribute: may be repeated (default: all)
+        task: of the texts of --human, to run methods that ask a judge
+        methods: names, with commas between and options as NAME:OPTION=VALUE; see --list and docs/baselines.md (default
+            without SCORES: length,overlap,copied-span,type-token-ratio, and with --references ladder)
+        references: the ladders, folder or hub id
+        revision: commit, tag or branch of a hub dataset
+        prompts: template set, or a folder of your own
+        level: may be repeated (default: per_context; in JSON and -o all)
+        statistic: may be repeated (default: spearman; in JSON and -o all)
+        against: the differences from this method, with intervals; SCORES go by their name
     """
     from ..errors import InputError
     from ..evaluation import Settings

@@ -40,16 +40,11 @@ def export(
     A certificate needs texts drawn at random from all: --sample N. Texts that `filter` did not keep are
     chosen, not drawn, which each task says, and calibrate refuses them.
 
-    Parameters
-    ----------
-    to
-        whose form
-    output
-        a .json file, or - for stdout
-    sample
-        so many texts, drawn at random (default: all)
-    references
-        folder or hub id of the ladders, which hold the contexts' texts
+    Args:
+        to: whose form
+        output: a .json file, or - for stdout
+        sample: so many texts, drawn at random (default: all)
+        references: folder or hub id of the ladders, which hold the contexts' texts
     """
     from ..integrations.formats import tasks
     from ..io.files import read_rows

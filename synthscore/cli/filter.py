@@ -60,19 +60,13 @@ def filter(
     run that was killed is run again by the same command: what the judge answered is in the store. With
     --scoring anchored and no --scale, scores depend on each other: all rows are then read at once.
 
-    Parameters
-    ----------
-    min_score
-        least score that is kept, in rungs: 1 as good as the worst, N as the best; 0 to sqrt(N(N+1)) with --scoring
-        paper, 5.48 for 5 rungs
-    alpha
-        with --scoring anchored: keep where P(score >= X) is at least 1 - this, drop where it is this or less
-    certificate
-        decide by a certificate of `synthscore calibrate`
-    dropped
-        where to write the rows that are not kept (default: nowhere)
-    unsure
-        where to write the unsure ones (default: with the dropped)
+    Args:
+        min_score: least score that is kept, in rungs: 1 as good as the worst, N as the best; 0 to sqrt(N(N+1)) with
+            --scoring paper, 5.48 for 5 rungs
+        alpha: with --scoring anchored: keep where P(score >= X) is at least 1 - this, drop where it is this or less
+        certificate: decide by a certificate of `synthscore calibrate`
+        dropped: where to write the rows that are not kept (default: nowhere)
+        unsure: where to write the unsure ones (default: with the dropped)
     """
     from ..ladders.references import References
     from ..scoring.anchored import Scales

@@ -80,17 +80,12 @@ def generate(
     read. Ladders that it holds already stay, those for the same task, context and attribute are replaced.
     A killed run is simply repeated: what the model wrote is in the store.
 
-    Parameters
-    ----------
-    output
-        the references folder to write or add to
-    task
-        summarization, dialogue, story, data_to_text, question, support_replies, product_descriptions, or a folder
-        with a task.toml
-    attribute
-        may be repeated; all: every one of the task
-    model
-        the writer: a model on the hub, or a folder
+    Args:
+        output: the references folder to write or add to
+        task: summarization, dialogue, story, data_to_text, question, support_replies, product_descriptions, or a folder
+            with a task.toml
+        attribute: may be repeated; all: every one of the task
+        model: the writer: a model on the hub, or a folder
     """
     from ..io.contexts import of_some_contexts, read_contexts
     from ..judging.tasks import load_task

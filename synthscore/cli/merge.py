@@ -22,12 +22,9 @@ def merge(*shards: str, output: Output, messages: Messages = Messages()) -> int:
     options; FILE.shard, beside each FILE, says so. The output is, byte for byte, what one machine would have written
     without --shard: a .jsonl, .jsonl.gz, .csv or .tsv file, or a folder of ladders, which keeps others that it has.
 
-    Parameters
-    ----------
-    shards
-        the files, or the folders, of all shards of one run, in any order
-    output
-        the file or folder to write
+    Args:
+        shards: the files, or the folders, of all shards of one run, in any order
+        output: the file or folder to write
     """
     from ..io.shards import merge_rows
     from ..ladders.references import merge_ladders

@@ -88,10 +88,8 @@ def rank(
     The exit code is 3 where a row could not be read or scored, a call was not answered, or a
     method did not converge.
 
-    Parameters
-    ----------
-    comparisons
-        file to rank from; no model is asked
+    Args:
+        comparisons: file to rank from; no model is asked
     """
     method, _, given = method.partition(":")
     with usage():

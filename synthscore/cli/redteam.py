@@ -52,20 +52,13 @@ def redteam(
     harmless is no attack, but what any added words do. The exit code is 1 where a family raises a larger share of the
     texts than --at-most, 3 where texts are unscored. docs/redteam.md says what helps.
 
-    Parameters
-    ----------
-    ladders
-        references folder, or id of a hub dataset (default: the first curated ladders)
-    limit
-        rungs to put attacks into, spread over attributes and ladders
-    attacks
-        file of attacks of your own, TOML (default: those of data/redteam)
-    min_score
-        the threshold that attacks should cross (default: the middle of the ladder)
-    at_most
-        share of the texts that a family may raise
-    output
-        also write all figures, and each score, to a JSON file
+    Args:
+        ladders: references folder, or id of a hub dataset (default: the first curated ladders)
+        limit: rungs to put attacks into, spread over attributes and ladders
+        attacks: file of attacks of your own, TOML (default: those of data/redteam)
+        min_score: the threshold that attacks should cross (default: the middle of the ladder)
+        at_most: share of the texts that a family may raise
+        output: also write all figures, and each score, to a JSON file
     """
     from ..checking.redteam import choose_canaries, load_attacks
     from ..checking.redteam import redteam as attack

@@ -44,10 +44,8 @@ def list_(
     Prints how many ladders and rungs there are for each task and attribute, how many rungs failed, and who wrote
     them.
 
-    Parameters
-    ----------
-    contexts
-        name the contexts too
+    Args:
+        contexts: name the contexts too
     """
     from ..ladders.references import References
 
@@ -87,12 +85,9 @@ def show(
 
     Prints the ladders of one context, the worst rung first. A failed rung is shown with its reason.
 
-    Parameters
-    ----------
-    context_id
-        whose ladders; `references list --contexts` names them
-    history
-        also what `references repair` replaced or did not take
+    Args:
+        context_id: whose ladders; `references list --contexts` names them
+        history: also what `references repair` replaced or did not take
     """
     from ..ladders.references import References
 

@@ -83,16 +83,11 @@ def check(
     then what was found and what to do, and the ladders with the most of it. The exit code is 3 where
     something is flagged. docs/ladders.md explains each kind.
 
-    Parameters
-    ----------
-    strict
-        exit code 3 also for what is only noted
-    worst
-        ladders to name
-    output
-        also write a row a ladder to a file: findings with evidence and advice, margins, positions
-    positions
-        also write where the judge puts the rungs, for `score --scoring anchored --scale FILE`
+    Args:
+        strict: exit code 3 also for what is only noted
+        worst: ladders to name
+        output: also write a row a ladder to a file: findings with evidence and advice, margins, positions
+        positions: also write where the judge puts the rungs, for `score --scoring anchored --scale FILE`
     """
     from ..checking.check import check as check_ladders
     from ..io.write import write_rows

@@ -35,16 +35,11 @@ def import_(
     What cannot be used is left out and named, with exit code 3. Ladders that the output holds already stay,
     those for the same task, context and attribute are replaced.
 
-    Parameters
-    ----------
-    output
-        the references folder to write or add to
-    task
-        of the texts; a folder with a task.toml for a task of your own (default: the rows' column task)
-    attribute
-        in which they rise (default: the rows' column attribute)
-    contexts
-        file of contexts, for rows that say context_id alone
+    Args:
+        output: the references folder to write or add to
+        task: of the texts; a folder with a task.toml for a task of your own (default: the rows' column task)
+        attribute: in which they rise (default: the rows' column attribute)
+        contexts: file of contexts, for rows that say context_id alone
     """
     from ..io.contexts import read_contexts
     from ..ladders.handwritten import read_ladders

@@ -42,12 +42,9 @@ def repair(
     replaced or refused is kept with the rung ("history"). Saves after each round; a killed run is simply
     repeated. The exit code is 3 where something is still flagged.
 
-    Parameters
-    ----------
-    attempts
-        how often a rung is written again, at most
-    writer_model
-        who writes the rungs that a model wrote (default: that model)
+    Args:
+        attempts: how often a rung is written again, at most
+        writer_model: who writes the rungs that a model wrote (default: that model)
     """
     from ..checking.repair import repair as repair_ladders
 

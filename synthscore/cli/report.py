@@ -42,28 +42,17 @@ def report(
     The page opens without a network, holds no script, and can be printed.
     The exit code is 3 where something was left out while reading; the page says what.
 
-    Parameters
-    ----------
-    source
-        a folder of results, or a file of scores (- for JSONL on stdin)
-    other
-        a second run: the page shows both side by side, and what changed
-    output
-        - for stdout (default: report.html, in the folder or, of a file or of two runs, where you are)
-    targets
-        the texts, to read and to count words of
-    references
-        the ladders, folder or hub id (default: those in the folder)
-    human
-        people's ratings (default: those in the folder)
-    scale
-        what `score --save-scale` wrote, to show drift from (default: scale.json in the folder)
-    min_score
-        a threshold to draw and to count by, in rungs
-    context
-        whose ladder is shown (default: one with many texts, all of them scored)
-    title
-        of the page (default: the name of the folder or file)
+    Args:
+        source: a folder of results, or a file of scores (- for JSONL on stdin)
+        other: a second run: the page shows both side by side, and what changed
+        output: - for stdout (default: report.html, in the folder or, of a file or of two runs, where you are)
+        targets: the texts, to read and to count words of
+        references: the ladders, folder or hub id (default: those in the folder)
+        human: people's ratings (default: those in the folder)
+        scale: what `score --save-scale` wrote, to show drift from (default: scale.json in the folder)
+        min_score: a threshold to draw and to count by, in rungs
+        context: whose ladder is shown (default: one with many texts, all of them scored)
+        title: of the page (default: the name of the folder or file)
     """
     from ..io.write import replacing
     from ..report import page, read_run, side_by_side

@@ -32,10 +32,8 @@ def schema(kind: Kind, /) -> int:
     comparison, and ladder: a rung, in ladders.parquet). It comes from the nouns and tables that rows are made of.
     Columns that it does not name are allowed: they are your own.
 
-    Parameters
-    ----------
-    kind
-        of row
+    Args:
+        kind: of row
     """
     print(json.dumps(row_schema(kind), indent=1))
     return 0

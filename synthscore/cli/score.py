@@ -60,16 +60,11 @@ def score(
     text is asked about only until it is clear enough (docs/adaptive.md). Several judges (--model A
     --model B) score together, with --scoring anchored, each weighing what it is worth (docs/jury.md).
 
-    Parameters
-    ----------
-    from_
-        the rows are a log of inspect, or samples that lm-eval wrote with --log_samples (docs/integrations.md)
-    to
-        write records for inspect's precomputed_scores, or OpenTelemetry's events gen_ai.evaluation.result
-    verdicts
-        also write a column verdicts: of every rung and order asked, [level, swapped, better, worse, similar]
-    min_score
-        with --adaptive: the threshold
+    Args:
+        from_: the rows are a log of inspect, or samples that lm-eval wrote with --log_samples (docs/integrations.md)
+        to: write records for inspect's precomputed_scores, or OpenTelemetry's events gen_ai.evaluation.result
+        verdicts: also write a column verdicts: of every rung and order asked, [level, swapped, better, worse, similar]
+        min_score: with --adaptive: the threshold
     """
     from ..io.fields import row_number
     from ..io.scores import score_row

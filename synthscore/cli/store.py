@@ -91,14 +91,10 @@ def show(
     question (null where it was not kept) and answer. Log-probabilities are in nats; that of an impossible label is
     "-inf".
 
-    Parameters
-    ----------
-    engine
-        only answers whose signature contains this
-    kind
-        only answers about labels, texts, texts that were read (tokens), or verdicts on whole texts
-    limit
-        at most so many rows (default: all)
+    Args:
+        engine: only answers whose signature contains this
+        kind: only answers about labels, texts, texts that were read (tokens), or verdicts on whole texts
+        limit: at most so many rows (default: all)
     """
     from ..io.write import write_rows
     from ..store.file import Store
@@ -120,10 +116,8 @@ def merge(*parts: str, file: File = None, messages: Messages = Messages()) -> in
     Takes all answers of the parts, with their questions, into the store, which is made where there is none; the parts
     stay. An answer that the store holds already stays as it is.
 
-    Parameters
-    ----------
-    parts
-        stores to take answers from
+    Args:
+        parts: stores to take answers from
     """
     from ..store.file import Store
 
@@ -149,12 +143,9 @@ def salvage(
     Takes every answer of a damaged store that can be read and has its checksum, with its question where that can be
     read, into another store; the damaged file stays. What does not come back is asked again.
 
-    Parameters
-    ----------
-    damaged
-        the file; with its -wal beside it, if there is one
-    file
-        the store; made where there is none
+    Args:
+        damaged: the file; with its -wal beside it, if there is one
+        file: the store; made where there is none
     """
     from ..store.file import Store
 

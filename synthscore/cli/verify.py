@@ -49,26 +49,16 @@ def verify(
     replace them, and the parts of the signatures that then differ are listed. The exit code is 3 where something is
     beyond the tolerance or could not be answered.
 
-    Parameters
-    ----------
-    path
-        a store, or a folder with one or more *.sqlite
-    engine
-        only answers whose signature contains this
-    kind
-        only verdicts (labels), texts, or texts that were read (tokens)
-    sample
-        answers of each engine and kind
-    seed
-        of the sample
-    tolerance
-        most that the log-probability of a label or token may differ, nats
-    model
-        asked instead of the model that the signature names
-    revision
-        commit, tag or branch of a model on the hub
-    backend
-        how the model is run (default: as the signature says)
+    Args:
+        path: a store, or a folder with one or more *.sqlite
+        engine: only answers whose signature contains this
+        kind: only verdicts (labels), texts, or texts that were read (tokens)
+        sample: answers of each engine and kind
+        seed: of the sample
+        tolerance: most that the log-probability of a label or token may differ, nats
+        model: asked instead of the model that the signature names
+        revision: commit, tag or branch of a model on the hub
+        backend: how the model is run (default: as the signature says)
     """
     from ..engine import KINDS
     from ..engines.verify import verify as verified
