@@ -22,10 +22,8 @@ from ..ladders.references import References
 from ..scoring.anchored.scale import Scale
 from ..signature import Signature
 from ..types import Ladder, Task
-from .findings import Finding, flagged, judged_findings
-from .positions import Placed, place_rungs
-from .rungs import LadderCheck, ask_rungs
-from .texts import text_findings
+from .findings import Finding, flagged, judged_findings, text_findings
+from .rungs import LadderCheck, Placed, ask_rungs, place_rungs
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore import engines
-from synthscore.checking.findings import Finding, flagged, judged_findings
+from synthscore.checking.findings import Finding, flagged, judged_findings, text_findings
 from synthscore.checking.mending import mend as mend_by
 from synthscore.checking.repair import Writers
 from synthscore.checking.rungs import ask_rungs
-from synthscore.checking.texts import text_findings
 from synthscore.cli.app import main
 from synthscore.engine import Sampling
 from synthscore.errors import EngineError
