@@ -16,7 +16,7 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -123,8 +123,7 @@ def _parsed(number: int, line: str, name: str) -> object:
         if escaped := None if line.isascii() else re.search("[\udc80-\udcff]", line):
             found = f"byte {ord(escaped[0]) - 0xDC00:#x} is not of the file's encoding"
             return InputError(
-                f"{name} row {number}: {found}: {shorten(line.strip())}. Mend the line, or where all is in another "
-                "encoding: --encoding NAME, such as cp1252 (Windows, Western Europe)",
+                f"{name} row {number}: {found}: {shorten(line.strip())}. {_RECODE}",
                 source=name,
                 row=number,
                 value=line,
@@ -262,6 +261,12 @@ def _folder_batches(path: Path, size: int, name: str, fields: dict[str, str]) ->
 
 
 ESCAPED = "surrogateescape"  # a byte that cannot be read is half a surrogate pair, as no JSON that was read holds it
+_NOT_TEXT = {
+    b"\x1f\x8b": "The file is compressed by gzip: give it a name that ends in .gz",
+    **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "The file starts like utf-16: pass --encoding utf-16"),
+}
+"""What the first two bytes of a file say that it is, if that is no text in UTF-8; and what to do."""
+_RECODE = "Mend that line, or name the encoding of the file, such as --encoding cp1252 (Windows, Western Europe)"
 
 
 def _lines(source: str, encoding: str, errors: str = "strict") -> Iterator[str]:
@@ -277,11 +282,12 @@ def _lines(source: str, encoding: str, errors: str = "strict") -> Iterator[str]:
         message = f"cannot read {name}: there is no encoding {encoding!r}, expected one such as utf-8 or cp1252"
         raise InputError(message, source=name) from None
     try:
-        with _opened(source) as data:
+        opened: Any = nullcontext(sys.stdin.buffer) if source == "-" else None
+        with opened or (gzip.open(source) if source.endswith(".gz") else open(source, "rb")) as data:
             text = io.TextIOWrapper(data, encoding=encoding, errors=errors, newline="\n")
             try:
                 for number, line in enumerate(text, 1):
-                    if number == 1 and (remedy := _other_kind(line[:2].encode(errors=ESCAPED))):
+                    if number == 1 and (remedy := _NOT_TEXT.get(line[:2].encode(errors=ESCAPED))):
                         raise InputError(f"cannot read {name}: {remedy}", source=name, line=1)
                     yield line
             finally:
@@ -290,38 +296,10 @@ def _lines(source: str, encoding: str, errors: str = "strict") -> Iterator[str]:
         at = number + 1 + error.object[: error.start].count(b"\n")
         raise InputError(
             f"cannot read {name}: line {at} holds the byte 0x{error.object[error.start]:02x}, which is not "
-            f"{encoding.removesuffix('-sig')}. {_guess(error.object, error.start)}",
+            f"{encoding.removesuffix('-sig')}. {_NOT_TEXT.get(error.object[:2], _RECODE)}",
             source=name,
             line=at,
         ) from None
     except (OSError, EOFError, zlib.error) as error:
         message = f"cannot read {name} beyond line {number + 1}: {error}. Make or download the file again"
         raise InputError(message, source=name, line=number + 1) from error
-
-
-def _opened(source: str) -> AbstractContextManager[Any]:
-    if source == "-":
-        return nullcontext(sys.stdin.buffer)
-    return gzip.open(source, "rb") if source.endswith(".gz") else open(source, "rb")
-
-
-def _other_kind(start: bytes) -> str:
-    """What the first two bytes of a file say that it is, if that is no text in UTF-8; and what to do"""
-    if start == b"\x1f\x8b":
-        return "the file is compressed by gzip: give it a name that ends in .gz"
-    if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        return "the file starts like utf-16: pass --encoding utf-16"
-    return ""
-
-
-def _guess(data: bytes, at: int) -> str:
-    """at : of the byte that could not be read"""
-    if kind := _other_kind(data[:2]):
-        return f"{kind[0].upper()}{kind[1:]}"
-    if not data.decode(errors="ignore").isascii():
-        return "What stands around it was read: mend that line"
-    try:
-        data.decode("cp1252")
-    except UnicodeDecodeError:
-        return "Pass its encoding with --encoding NAME"
-    return "It may be cp1252 (Windows, Western Europe): pass --encoding cp1252"
