@@ -140,9 +140,10 @@ def _of_rung(ladder: Ladder, rung: Rung, task: Task | None) -> Iterator[Finding]
         found.append(Fault("meta-text", "something stands around the text"))
     if not ends(text):
         found.append(Fault("unfinished", f"it ends: ...{text[-40:]!r}"))
+    opening = text[:60] + ("..." if len(text) > 60 else "")
     for fault in found:
         grave = fault.kind in ("failed", "refusal")
-        seen = f"{fault.evidence}: {_opening(text)}" if grave or fault.kind == "meta-text" else fault.evidence
+        seen = f"{fault.evidence}: {opening!r}" if grave or fault.kind == "meta-text" else fault.evidence
         flagged = grave or not _on_purpose(rung)
         yield Finding((rung.level,), fault.kind, seen, flagged, (rung.level,), fault.amount)
 
@@ -173,7 +174,3 @@ def _bare(model: str) -> str:
 def _known(task: str) -> Task | None:
     """None for a task of one's own, whose folder is not at hand."""
     return load_task(task) if task in task_names() else None
-
-
-def _opening(text: str) -> str:
-    return repr(text[:60] + ("..." if len(text) > 60 else ""))

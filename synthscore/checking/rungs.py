@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
-from typing import Any
 
 import numpy as np
 
@@ -136,18 +135,6 @@ class Placed:
     gaps: Mapping[str, FloatArray]
     trouble: str = ""
 
-    def holds(self, ladder: Ladder) -> bool:
-        return (self.scale.attribute, self.scale.n_rungs) == (ladder.attribute, ladder.n_rungs)
-
-    def standing(self, context_id: str) -> dict[str, Any]:
-        """Of a ladder, for its row. positions, position_sd : of its rungs, on the scale 1..N; NaN in trouble"""
-        anchors = self.scale.ladders[context_id]
-        return {
-            "gaps": self.gaps[context_id],
-            "positions": np.where(self.trouble, np.nan, anchors.mean),
-            "position_sd": np.where(self.trouble, np.nan, np.sqrt(np.diag(anchors.cov))),
-        }
-
 
 def place_rungs(rungs: RungVerdicts) -> list[Placed]:
     """Positions of the rungs under the judge, pooled over the ladders of one attribute and length (docs/anchored.md).
@@ -171,22 +158,19 @@ def place_rungs(rungs: RungVerdicts) -> list[Placed]:
         scale, _ = fitted(answers, ladders, task, attribute, rungs.verdicts.signature)
         known = np.isfinite(by_order).all(axis=2).any(axis=0)
         answered = set(pair[known, 0].tolist())
-        trouble = _trouble(scale, bool(answered))
+        name = f"the ladders of {task}/{attribute} ({scale.n_rungs} rungs)"
+        trouble = ""
+        if not answered:
+            trouble = f"The judge answered nothing about {name}, so that nothing says where their rungs stand."
+        elif not scale.judge.rungs_rise:
+            trouble = (
+                f"The judge does not see {name} rise, so that they are no scale: take another judge, or other ladders."
+            )
         gaps = {}
-        for index, (name, ladder) in enumerate(ladders.items()):
+        for index, (context_id, ladder) in enumerate(ladders.items()):
             stands = np.array([rung.status == "ok" and index in answered and not trouble for rung in ladder.rungs])
-            anchors = scale.ladders[name]
+            anchors = scale.ladders[context_id]
             nats = scale.judge.discrimination * np.exp(anchors.sharpness)
-            gaps[name] = nats * np.diff(np.where(stands, anchors.mean, np.nan))
+            gaps[context_id] = nats * np.diff(np.where(stands, anchors.mean, np.nan))
         placed.append(Placed(scale, gaps, trouble))
     return placed
-
-
-def _trouble(scale: Scale, answered: bool) -> str:
-    """Why the answers place no rung. answered : whether there are any"""
-    name = f"the ladders of {scale.task}/{scale.attribute} ({scale.n_rungs} rungs)"
-    if not answered:
-        return f"The judge answered nothing about {name}, so that nothing says where their rungs stand."
-    if not scale.judge.rungs_rise:
-        return f"The judge does not see {name} rise, so that they are no scale: take another judge, or other ladders."
-    return ""

@@ -2,7 +2,6 @@
 
 from typing import Literal
 
-Texts = Literal["inspect", "lm-eval"]
+Texts = Literal["lm-eval"]
 Labels = Literal["argilla", "label-studio"]
-ScoresTo = Literal["inspect", "otel"]
-"""Formats by name: of texts that are read, of tasks for people and what they answer, of scores that are written."""
+"""Formats by name: of texts that are read; of tasks for people, and what they answer."""
