@@ -12,7 +12,7 @@ arithmetic over that file. A policy chooses a level and a trick, each by a softm
 habits. It begins with one text of ten cheating, each trick as often, and is trained by GRPO: each step draws 4 contexts
 and 8 texts for each, and weighs what is above the group's mean. A seed draws the 13 contexts too, with replacement.
 
-Measures. rungs: N of 5 are drawn for each step, the same for all its texts. anchored, length out: anchored scores
+Measures. rungs: N of 5 are drawn for each step, as Reward(rungs_per_step=N) does. anchored, length out: anchored scores
 on a scale fitted to the honest texts, without and with debias="length"; below 0 they pay 0, as Reward has it. held out:
 a judge that is not in the reward chooses the step at which to stop, that of its highest mean: the share of a text's
 runs of 4 words that are neither in the context nor said before (own words). refused: what has fewer own words than any
@@ -31,7 +31,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from synthscore.integrations.trl import EMPTY
+from synthscore.integrations.trl import EMPTY, Drawn
 from synthscore.scoring.paper import paper_sum, rung_equivalent
 
 RESULT = Path(__file__).parent / "results" / "reward_hacking.json"
@@ -148,8 +148,7 @@ def drawn_at(n_rungs: int, n_seeds: int, step: int) -> np.ndarray:
     """Of each seed, which rungs are drawn at the step: their place among all draws."""
     if not n_rungs:
         return np.zeros(n_seeds, dtype=int)
-    drawn = (np.random.default_rng([seed, step, 5]).permutation(5)[:n_rungs] + 1 for seed in range(n_seeds))
-    return np.array([draws(n_rungs).index(tuple(sorted(levels.tolist()))) for levels in drawn])
+    return np.array([draws(n_rungs).index(tuple(Drawn(n_rungs, (seed, step)).levels(5))) for seed in range(n_seeds)])
 
 
 @cache
@@ -158,7 +157,7 @@ def draws(n_rungs: int) -> list[tuple[int, ...]]:
 
 
 def among(margins: np.ndarray, levels: Sequence[int]) -> np.ndarray:
-    """Rewards by these rungs alone: a text as good as one gets that rung's number. margins : shape (.., n_rungs)"""
+    """Rewards by these rungs alone, as Reward(rungs_per_step=...) gives them. margins : shape (.., n_rungs)"""
     some = margins[..., np.array(levels) - 1].reshape(-1, len(levels))
     values = rung_equivalent(paper_sum(np.maximum(some, 0), np.maximum(-some, 0)), len(levels))
     beyond = np.minimum(values - 1, 0) + np.maximum(values - len(levels), 0)

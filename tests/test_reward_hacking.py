@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 
 from benchmarks.reward_hacking import CHEAT, LEVEL, Paid, among, drawn_at, draws, own_words, start, train
+from synthscore.integrations.trl import Drawn
 from synthscore.scoring.paper import paper_sum, rung_equivalent
 
 
 @pytest.mark.parametrize("step", range(4))
-def test_a_text_as_good_as_a_rung_that_was_drawn_is_paid_its_number(step):
+def test_rungs_pay_what_the_reward_function_pays(step):
+    drawn, margins = Drawn(3, (7, step)), np.random.default_rng(step).uniform(-1, 1, (2, 4, 5))
     levels = draws(3)[drawn_at(3, 8, step)[7]]
-    margins = np.random.default_rng(step).uniform(-1, 1, (8, 5))
-    for margin, paid in zip(margins, among(margins, levels), strict=True):
+    assert list(levels) == drawn.levels(5)
+    for margin, paid in zip(margins.reshape(-1, 5), among(margins, levels).ravel(), strict=True):
         some = margin[[level - 1 for level in levels]][None]
         value = rung_equivalent(paper_sum(np.maximum(some, 0), np.maximum(-some, 0)), 3)[0]
-        beyond = min(value - 1, 0) + max(value - 3, 0)
-        assert paid == pytest.approx(np.interp(value, [1, 2, 3], levels) + beyond)
-    assert {draws(2)[place] for place in drawn_at(2, 99, step)} == set(draws(2))
+        assert paid == pytest.approx(drawn.value(value, 5))
 
 
 @pytest.mark.parametrize(("wanted", "share"), [(~CHEAT, 0.0), (CHEAT, 1.0)])
