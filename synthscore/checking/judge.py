@@ -27,7 +27,6 @@ from ..scoring.rows import DROWNED
 from ..signature import Signature, text_hash
 from ..types import FloatArray, Ladder, Rung
 from .check import by_task
-from .rungs import context_of
 
 T = TypeVar("T")
 
@@ -37,7 +36,8 @@ LEAST_DROWNED = 0.9  # where the two orders contradict each other: the rest is a
 BOTH = 0.25  # share of contradictions from which both orders are advised
 
 
-class RungPair(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RungPair:
     """Two rungs of a ladder."""
 
     ladder: Ladder
@@ -82,13 +82,16 @@ class JudgeReport:
     log_odds : float64, shape (2, n_pairs), nats; of the text asked about: the higher rung, then the lower one. Infinite
         where an answer is certain, NaN where there is none
     margins : float64, shape (n_pairs,); p(better) - p(worse) of the higher rung, of both orders together
+    other_margins : the same pairs asked about another attribute, in which they do not differ; NaN where not asked
     failures : pair -> why it has no answer
-    n_questions, tokens_naive, tokens_computed : in both orders; tokens as in LabelLogProbs
+    n_questions, tokens_naive, tokens_computed : about the pairs, in both orders, and about other attributes; tokens as
+        in LabelLogProbs
     """
 
     pairs: tuple[RungPair, ...]
     log_odds: FloatArray
     margins: FloatArray
+    other_margins: FloatArray
     signature: Signature
     protocol: ProtocolName = "compare"
     failures: Mapping[int, str] = field(default_factory=dict)
@@ -107,6 +110,7 @@ class JudgeReport:
             pairs=tuple(self.pairs[row] for row in which),
             log_odds=self.log_odds[:, rows],
             margins=self.margins[rows],
+            other_margins=self.other_margins[rows],
             failures={new: self.failures[old] for new, old in enumerate(which) if old in self.failures},
         )
 
@@ -149,6 +153,20 @@ class JudgeReport:
     def at(self, distance: int) -> Rate:
         """in_order of the pairs of this distance, a place in DISTANCES."""
         return self.part([row for row, pair in enumerate(self.pairs) if pair.distance == distance]).in_order
+
+    @property
+    def tells(self) -> float:
+        """Mean size of the margins of pairs that were asked about another attribute too; NaN where there are none."""
+        return self._mean_size(self.margins)
+
+    @property
+    def tells_other(self) -> float:
+        """Mean size of the margins of these pairs in the other attribute: 0 for a judge that tells attributes apart."""
+        return self._mean_size(self.other_margins)
+
+    def _mean_size(self, margins: FloatArray) -> float:
+        known = ~np.isnan(self.other_margins) & ~np.isnan(self.margins)
+        return float(np.abs(margins[known]).mean()) if known.any() else math.nan
 
     @property
     def _finite(self) -> FloatArray:
@@ -228,6 +246,8 @@ class JudgeReport:
             "contradicts": self.contradicts,
             "prior": self.prior,
             "signal": self.signal,
+            "tells": self.tells,
+            "tells_other": self.tells_other,
         }
 
     def to_dict(self) -> dict[str, Any]:
@@ -241,6 +261,7 @@ class JudgeReport:
                 "levels": [pair.lower.level, pair.higher.level],
                 "log_odds": self.log_odds[:, row],
                 "margin": self.margins[row],
+                "other_margin": self.other_margins[row],
                 "reason": self.failures.get(row, ""),
             }
             for row, pair in enumerate(self.pairs)
@@ -260,12 +281,14 @@ def examine(
     asking: Asking = Asking(),
     *,
     limit: int | None = None,
+    others: bool = False,
     task: str | None = None,
     progress: Progress | None = None,
 ) -> JudgeReport:
     """Ask a judge about pairs of rungs whose order is known, in both orders.
 
     ladders : each with its context. limit : the most pairs, chosen by `choose`; None: all
+    others : ask about the widest pair of each ladder in another attribute of the task too, drawn by the ladder's hash
     task : folder of a task of one's own
     raises : LadderError for a ladder without its context, or no pairs at all; TaskError, TemplateError, LabelError
     """
@@ -274,29 +297,34 @@ def examine(
     if not pairs:
         raise LadderError("there are no ladders with two rungs to ask about, expected one at least")
     n = len(pairs)
-    log_odds, margins = np.full((2, n), np.nan), np.full(n, np.nan)
+    log_odds, margins, other_margins = np.full((2, n), np.nan), np.full(n, np.nan), np.full(n, np.nan)
     failures: dict[int, str] = {}
     signatures, cost = [], np.zeros(3, dtype=np.int64)
     asking = replace(asking, both_orders=True)
     for own, group in by_task(list({id(pair.ladder): pair.ladder for pair in pairs}.values()), task):
         rows = [row for row, pair in enumerate(pairs) if pair.ladder.task == group[0].task]
-        asked = [
-            Pair(context_of(of), of.attribute, target=higher.text, reference=lower.text)
-            for of, lower, higher in (pairs[row] for row in rows)
-        ]
+        asked = [_asked(pairs[row], pairs[row].ladder.attribute) for row in rows]
+        again = _widest(pairs, rows) if others and len(own.attributes) > 1 else []
+        asked += [_asked(pairs[row], _other(pairs[row].ladder, list(own.attributes))) for row in again]
         verdicts = ask(asked, judge, Templates(own, asking.prompts), asking, progress)
         signatures.append(verdicts.signature)
         answers = verdicts.answers
         cost += (len(answers), answers.tokens_naive, answers.tokens_computed)
+        here = slice(0, len(rows))
         with np.errstate(divide="ignore", invalid="ignore"):  # certain answers; 0 and 0: none, as for Similar alone
-            of_higher = np.log(verdicts.by_order[..., 0]) - np.log(verdicts.by_order[..., 1])
-        of_higher[(verdicts.by_order[..., :2] == 0).all(axis=-1)] = 0
+            of_higher = np.log(verdicts.by_order[:, here, 0]) - np.log(verdicts.by_order[:, here, 1])
+        certain = (verdicts.by_order[:, here, :2] == 0).all(axis=-1)
+        of_higher[certain] = 0
         log_odds[:, rows] = of_higher * np.array([[1], [-1]])
-        margins[rows] = verdicts.better - verdicts.worse
-        failures |= {rows[at]: reason for at, reason in verdicts.failures.items()}
+        differences = verdicts.better - verdicts.worse
+        margins[rows] = differences[here]
+        other_margins[again] = differences[len(rows) :]
+        failures |= {rows[at]: reason for at, reason in verdicts.failures.items() if at < len(rows)}
     failures = dict(sorted(failures.items()))
     signature = Signature.merged(signatures)
-    return JudgeReport(pairs, log_odds, margins, signature, asking.protocol, failures, *map(int, cost.tolist()))
+    return JudgeReport(
+        pairs, log_odds, margins, other_margins, signature, asking.protocol, failures, *map(int, cost.tolist())
+    )
 
 
 def choose(ladders: Iterable[Ladder], limit: int | None = None) -> tuple[RungPair, ...]:
@@ -309,7 +337,9 @@ def choose(ladders: Iterable[Ladder], limit: int | None = None) -> tuple[RungPai
         raise unusable("limit", limit, "at least 1 pair")
     groups: dict[tuple[str, str], list[RungPair]] = {}
     for ladder in ladders:
-        context_of(ladder)
+        if ladder.context is None:
+            name = f"{ladder.context_id}/{ladder.attribute}"
+            raise LadderError(f"ladder {name} does not carry its context's text, which the judge has to see")
         pairs = (RungPair(ladder, lower, higher) for lower, higher in combinations(ladder.usable, 2))
         groups.setdefault((ladder.task, ladder.attribute), []).extend(pairs)
     queues = []
@@ -324,6 +354,24 @@ def choose(ladders: Iterable[Ladder], limit: int | None = None) -> tuple[RungPai
 def in_turn(queues: Iterable[Sequence[T]]) -> list[T]:
     """The first of each, then the second of each."""
     return [each for each in chain.from_iterable(zip_longest(*queues)) if each is not None]
+
+
+def _asked(pair: RungPair, attribute: str) -> Pair:
+    assert pair.ladder.context is not None
+    return Pair(pair.ladder.context, attribute, target=pair.higher.text, reference=pair.lower.text)
+
+
+def _widest(pairs: Sequence[RungPair], rows: Sequence[int]) -> list[int]:
+    """Of each ladder the pair whose rungs are furthest apart."""
+    found: dict[int, int] = {}
+    for row in sorted(rows, key=lambda row: pairs[row].higher.level - pairs[row].lower.level):
+        found[id(pairs[row].ladder)] = row
+    return sorted(found.values())
+
+
+def _other(ladder: Ladder, attributes: Sequence[str]) -> str:
+    others = [name for name in attributes if name != ladder.attribute]
+    return others[int(text_hash(ladder.context_id, ladder.attribute)[:8], 16) % len(others)]
 
 
 def _half_up(values: FloatArray) -> FloatArray:

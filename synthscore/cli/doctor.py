@@ -113,7 +113,7 @@ def doctor(
         verdicts = ask(pairs, watched, templates, asking)
         limit = N_PAIRS if limit is None and ladders is None else limit
         if dry_run:
-            examine(watched, chosen, asking, limit=limit, task=own)
+            examine(watched, chosen, asking, limit=limit, others=ladders is not None, task=own)
             _print("questions", watched.cost)
             return OK
         _print_answers(verdicts, protocol)
@@ -123,7 +123,7 @@ def doctor(
             print("\n" + textwrap.fill(f"This model cannot judge so: {why}", 100, break_on_hyphens=False))
             return ERROR
         start = time.perf_counter()
-        report = examine(watched, chosen, asking, limit=limit, task=own)
+        report = examine(watched, chosen, asking, limit=limit, others=ladders is not None, task=own)
     _print_report(report, time.perf_counter() - start, by_attribute=ladders is not None)
     if output:
         report.save(output)
@@ -228,9 +228,10 @@ def _print_report(report: JudgeReport, seconds: float, *, by_attribute: bool) ->
         shares = [each.in_order.value, each.in_order.stderr, *(each.at(place).value for place in range(3))]
         shares += [each.one_order.value, each.contradicts.value]
         row = [*key, len(each), *map(_percent, shares), each.prior, each.signal]
-        rows.append(row if by_attribute else row[2:])
+        rows.append([*row, each.tells, each.tells_other] if by_attribute else row[2:])
     if by_attribute:
-        print("\n" + table(rows, columns, 140) + "\n")
+        print("\n" + table(rows, [*columns, "tells", "other"], 140))
+        print("tells, other: mean size of p(better) - p(worse), in the attribute and in one in which all are alike\n")
     else:
         _print("", table(rows, columns[2:]).split("\n"))
     cost = f"{counted(report.n_questions, 'question')} in {seconds:.1f} s"

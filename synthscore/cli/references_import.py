@@ -25,11 +25,12 @@ def import_(
 
     For example:
       $ synthscore references import mine.jsonl --task summarization -a coherence -o ladders/
-      $ synthscore references import mine.csv --task support_replies -a politeness -o ladders/
+      $ synthscore references import texts/ --task support_replies -a politeness -o ladders/
 
     Takes texts that a person wrote, from the worst to the best, as ladders: checked, hashed and marked as
     hand-written. A row is a ladder, with its texts as a list in rungs or in columns rung_1 (the worst), rung_2, ...;
     or a rung, with its level (1 is the worst) and text. A row carries its context, or the id of one in --contexts.
+    A folder holds a folder for each context, with context.txt, 1.txt, 2.txt, ... (docs/own_ladders.md).
 
     What cannot be used is left out and named, with exit code 3. Ladders that the output holds already stay,
     those for the same task, context and attribute are replaced.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ..integrations import Texts
+from ..integrations import ScoresTo, Texts
 from ..judging.asking import Asking
 from ..signature import Signature
 from .exits import ERROR, INCOMPLETE, OK, UsageError
@@ -25,6 +26,7 @@ def score(
     on: On,
     output: RowsOut = "-",
     from_: Annotated[Texts | None, Parameter(name="--from")] = None,
+    to: ScoresTo | None = None,
     verdicts: bool = False,
     limit: Limit = None,
     shard: OneShard = None,
@@ -61,7 +63,9 @@ def score(
     Parameters
     ----------
     from_
-        the rows are samples that lm-eval wrote with --log_samples (docs/integrations.md)
+        the rows are a log of inspect, or samples that lm-eval wrote with --log_samples (docs/integrations.md)
+    to
+        write records for inspect's precomputed_scores, or OpenTelemetry's events gen_ai.evaluation.result
     verdicts
         also write a column verdicts: of every rung and order asked, [level, swapped, better, worse, similar]
     min_score
@@ -80,6 +84,8 @@ def score(
 
     if min_score is not None and not scoring.adaptive:
         raise UsageError("--min-score changes nothing without --adaptive. Leave it out, or add that")
+    if to and (verdicts or shard):
+        raise UsageError(f"--verdicts and --shard are for rows of our own, and --to {to} writes others. Leave that out")
     several = len(judge.models) > 1
     if several and verdicts:
         raise UsageError("--verdicts are of one judge. Leave them out, or name one --model")
@@ -111,7 +117,12 @@ def score(
         print(*cost, sep="\n")
         return OK
     scored, worth = score_together(by_judge) if several else (by_judge[model], {})
-    write_rows((score_row(score, signature, verdicts=verdicts) for score, signature in scored), output)
+    made: Iterable[Mapping[str, Any]] = (score_row(score, signature, verdicts=verdicts) for score, signature in scored)
+    if to:
+        from ..integrations.formats import scores_to
+
+        made = scores_to(made, to)
+    write_rows(made, output)
     if portion:
         places = [row_number(item.row) for item, row in zip(items, scored.rows, strict=True) for _ in row]
         portion.record(output, engine.signature.with_(verdicts=verdicts, limit=limit), places, scored.used)

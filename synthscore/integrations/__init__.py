@@ -2,6 +2,7 @@
 
 from typing import Literal
 
-Texts = Literal["lm-eval"]
+Texts = Literal["inspect", "lm-eval"]
 Labels = Literal["argilla", "label-studio"]
-"""Formats by name: of texts that are read; of tasks for people, and what they answer."""
+ScoresTo = Literal["inspect", "otel"]
+"""Formats by name: of texts that are read, of tasks for people and what they answer, of scores that are written."""

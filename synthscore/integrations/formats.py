@@ -1,4 +1,5 @@
-"""Rows of other tools' files <-> ours: a small function a format. Needs none of the tools."""
+"""Rows of other tools' files <-> ours: a small function a format, in three tables. Needs none of the tools, but for the
+logs of Inspect, which its own reader opens."""
 
 from __future__ import annotations
 
@@ -8,23 +9,24 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..io.fields import Row, find_target, row_error, shorten
+from ..io.fields import Row, find_target, make_row, row_error, shorten
 from ..io.files import Source, read_rows
 from ..thresholds.labels import CHOSEN, DRAWN
 from ..types import Target
-from . import Labels, Texts
+from . import Labels, ScoresTo, Texts
 
 Values = Mapping[str, Any]
 
 
 def read_form(source: Source, form: Texts | Labels, encoding: str = "utf-8") -> Iterator[Any]:
     """Our rows of a file of this format; in the place of one that is none, the InputError that says so."""
-    for row in read_rows(source, encoding=encoding):
+    read, rows = READERS[form], read_rows(source, encoding=encoding) if form != "inspect" else _samples(source)
+    for row in rows:
         if isinstance(row, InputError):
             yield row
             continue
         try:
-            yield READERS[form](row.values)
+            yield read(row.values)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             seen = f"it is no row of {form} ({type(error).__name__}: {error}): {shorten(row.values)}"
             yield row_error(row, form, row.values, seen, "Leave it out, or name the format that it has")
@@ -42,6 +44,40 @@ def _from_lm_eval(row: Values) -> Values:
     if not {"context_id", "context"} & doc.keys():
         ours["context"] = row["arguments"]["gen_args_0"]["arg_0"]
     return {**doc, **ours}
+
+
+def _from_inspect(sample: Values) -> Values:
+    """A sample of a log: its metadata as columns, what was completed, its input as context where that names none."""
+    about = sample["metadata"]
+    context = {} if {"context_id", "context"} & about.keys() else {"context": sample["input"]}
+    return {**about, **context, "id": sample["id"], "text": sample["text"]}
+
+
+def _samples(source: Source) -> Iterator[Row | InputError]:
+    """raises : InputError for a log of several epochs, of which scores of texts by their ids cannot be told apart"""
+    try:
+        from inspect_ai.log import read_eval_log
+    except ImportError:
+        message = f"cannot read {source}: logs of Inspect need the package inspect-ai"
+        raise InputError(f"{message}. Run: pip install 'synthscore[inspect-ai]'", source=str(source)) from None
+    try:
+        log = read_eval_log(str(source))
+    except Exception as error:  # of many kinds
+        message = f"cannot read {source}: it is no log of Inspect ({type(error).__name__}: {error})"
+        raise InputError(
+            f"{message}. Name the .eval or .json file that inspect eval wrote", source=str(source)
+        ) from error
+    samples = log.samples or []
+    if any(sample.epoch > 1 for sample in samples):
+        raise InputError(
+            f"cannot read {source}: it holds several epochs of a sample, expected one. Score it in Inspect: inspect "
+            f"score {source} --scorer synthscore/score",
+            source=str(source),
+        )
+    for number, sample in enumerate(samples, 1):
+        said = {"id": str(sample.id), "text": sample.output.completion, "metadata": sample.metadata or {}}
+        given = sample.input if isinstance(sample.input, str) else [each.model_dump() for each in sample.input]
+        yield make_row(number, {**said, "input": given}, str(source))
 
 
 # ------------------------------------------------------------------------------------------------- people's labels
@@ -97,8 +133,41 @@ def tasks(
     return made
 
 
+# ------------------------------------------------------------------------------------------------- scores
+
+
+def _to_inspect(row: Values) -> Values | None:
+    """A record for `precomputed_scores`, which leaves a sample without one unscored."""
+    about = {name: row[name] for name in ("attribute", "low", "high", "signature")}
+    known = {"id": row["id"], "value": row["score"], "explanation": row["reason"] or None, "metadata": about}
+    return None if row["score"] is None else known
+
+
+def _to_otel(row: Values) -> Values:
+    """The event gen_ai.evaluation.result of OpenTelemetry's conventions, for your own collector to ship."""
+    attributes = {
+        "gen_ai.evaluation.name": f"synthscore {row['attribute']}",
+        "gen_ai.evaluation.score.value": row["score"],
+        "gen_ai.evaluation.explanation": row["reason"] or None,
+        "gen_ai.response.id": row["id"],
+        "error.type": "unscored" if row["score"] is None else None,
+        **{f"synthscore.{name}": row[name] for name in ("context_id", "low", "high", "signature")},
+    }
+    return {
+        "name": "gen_ai.evaluation.result",
+        "attributes": {name: value for name, value in attributes.items() if value is not None},
+    }
+
+
+def scores_to(rows: Iterable[Values], form: ScoresTo) -> Iterator[Values]:
+    """rows : as score_row makes them"""
+    return (made for row in rows if (made := WRITERS[form](row)) is not None)
+
+
 READERS: Mapping[str, Callable[[Values], Values]] = {
+    "inspect": _from_inspect,
     "lm-eval": _from_lm_eval,
     "label-studio": _from_label_studio,
     "argilla": _from_argilla,
 }
+WRITERS: Mapping[str, Callable[[Values], Values | None]] = {"inspect": _to_inspect, "otel": _to_otel}

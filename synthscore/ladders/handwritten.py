@@ -1,21 +1,24 @@
 """Texts that a person wrote for ladders -> Ladders, marked as hand-written. Knows nothing of models.
 
-A row is a whole ladder (`rungs`, a list, or `rung_1`, `rung_2`, ..., worst first) or one rung (`level` and `text`).
+A row is a whole ladder (`rungs`, a list, or `rung_1`, `rung_2`, ..., worst first) or one rung (`level` and `text`). A
+folder holds a folder for each context, with context.txt and 1.txt (the worst), 2.txt, ...; those of several attributes
+lie in a folder each, of its name.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from ..errors import InputError, LadderError, SynthscoreError, TaskError
 from ..io.contexts import add_context, context_from_row
 from ..io.fields import (
     Row,
     is_missing,
+    parse_json,
     read_id,
-    read_list,
     read_text,
     recognised,
     require_column,
@@ -42,7 +45,7 @@ def read_ladders(
     encoding: str = "utf-8",
     fields: Mapping[str, str] | None = None,
 ) -> tuple[list[Ladder], list[SynthscoreError]]:
-    """The ladders that rows hold, and why rows and ladders are left out.
+    """The ladders that rows or a folder hold, and why rows and ladders are left out.
 
     task, attribute : instead of what the rows say in columns of these names. contexts : of rows without their own
     raises : InputError for a source that cannot be read at all; TaskError for an unknown task or attribute
@@ -52,7 +55,9 @@ def read_ladders(
     known = {context.id: context for context in contexts}
     texts: dict[Key, dict[int, str]] = defaultdict(dict)
     left_out: list[SynthscoreError] = []
-    for row in read_rows(source, encoding=encoding, fields=fields):
+    folder = isinstance(source, str | Path) and any(Path(source).glob("*/context.txt"))
+    rows = _folder_rows(Path(str(source)), encoding) if folder else read_rows(source, encoding=encoding, fields=fields)
+    for row in rows:
         try:
             if isinstance(row, InputError):
                 raise row
@@ -109,11 +114,12 @@ def _texts(row: Row) -> tuple[str, dict[int, str]]:
             raise row_error(row, "level", level, seen, "Number the rungs from the worst to the best")
         return target_names(row)["context_id"], {int(level): read_text(row, "text")}
     rungs = row.values.get("rungs")
-    try:
-        rungs = read_list(rungs)
-    except ValueError as error:
-        remedy = "Write it as JSON, or each rung into a column of its own: rung_1, rung_2, ..."
-        raise row_error(row, "rungs", rungs, f"rungs is no list ({error})", remedy) from error
+    if isinstance(rungs, str) and rungs.lstrip().startswith("["):  # as CSV has no lists
+        try:
+            rungs = parse_json(rungs)
+        except ValueError as error:
+            remedy = "Write it as JSON, or each rung into a column of its own: rung_1, rung_2, ..."
+            raise row_error(row, "rungs", rungs, f"rungs is no list ({error})", remedy) from error
     if rungs is None:
         columns = {int(match[1]): name for name in row.values if (match := re.fullmatch(r"rung_?(\d+)", str(name)))}
         rungs = [row.values[columns[level]] for level in sorted(columns)]
@@ -131,3 +137,29 @@ def _texts(row: Row) -> tuple[str, dict[int, str]]:
     context_id = read_id(row, "context_id", name) if name in row.values else context_from_row(row).id
     one = (Row(row.number, {f"rung {level}": text}, row.source) for level, text in enumerate(rungs, 1))
     return context_id, {level: read_text(each, f"rung {level}") for level, each in enumerate(one, 1)}
+
+
+def _folder_rows(folder: Path, encoding: str) -> Iterator[Row | InputError]:
+    """A row a rung."""
+    for number, file in enumerate(sorted(folder.glob("*/**/*.txt")), 1):
+        context_id, *attribute, name = file.relative_to(folder).parts
+        if name == "context.txt":
+            continue
+        try:
+            if not file.stem.isdecimal() or len(attribute) > 1:
+                message = f"{file}: expected FOLDER/CONTEXT/1.txt, or FOLDER/CONTEXT/ATTRIBUTE/1.txt. Rename it"
+                raise InputError(message, source=str(file))
+            values = {"context_id": context_id, "level": file.stem, "text": _read(file, encoding)}
+            if (about := folder / context_id / "context.txt").exists():
+                values["context"] = _read(about, encoding)
+            yield Row(number, values | ({"attribute": attribute[0]} if attribute else {}), str(folder))
+        except InputError as error:
+            yield error
+
+
+def _read(file: Path, encoding: str) -> str:
+    """raises : InputError"""
+    try:
+        return file.read_text(encoding=encoding).strip()
+    except (OSError, ValueError, LookupError) as error:
+        raise InputError(f"cannot read {file}: {error}. Name its encoding with --encoding", source=str(file)) from error

@@ -127,6 +127,21 @@ def test_the_beginning_of_the_pairs_is_spread_over_attributes_distances_and_stay
     assert len(choose(ladders())) == len({pair.hash for pair in choose(ladders())}) == 12 * 10
 
 
+def test_the_other_attribute_is_asked_about_where_it_is_wanted():
+    def judge(prompt, labels):  # sees no difference but in the ladder's own attribute
+        own = re.search(r"(\w+) c\d quality", prompt.text)[1]
+        description = {"coherence": "coheren", "fluency": "fluen", "relevance": "relevan", "consistency": "consisten"}
+        question = re.sub(r"\w+ c\d quality", "quality", prompt.text)
+        return reading_judge(signal=2.0 * (description[own] in question.lower()))(prompt, labels)
+
+    report = examined(judge, others=True)
+    n_ladders = len({id(pair.ladder) for pair in report.pairs})
+    assert report.n_questions == 2 * (12 + n_ladders), "the widest pair of each ladder again"
+    assert report.tells > 0.7
+    assert report.tells_other == pytest.approx(0)
+    assert math.isnan(examined(judge).tells_other)
+
+
 def test_the_error_is_over_ladders():
     few = examine(FakeEngine(reading_judge()), ladders(1, ("coherence", "fluency")), limit=None)
     right = np.repeat([1.0, -1.0], 10)[np.argsort([pair.ladder.attribute == "fluency" for pair in few.pairs]).argsort()]
@@ -144,6 +159,7 @@ def test_a_report_has_its_parts_and_is_kept_as_json(tmp_path):
     assert kept["verdict"] == report.verdict
     assert kept["in_order"] == [1.0, 0.0, 40]
     assert kept["each"][0]["levels"] == [report.pairs[0].lower.level, report.pairs[0].higher.level]
+    assert kept["tells_other"] is None
 
 
 def test_a_run_goes_on_where_it_was_killed(tmp_path):

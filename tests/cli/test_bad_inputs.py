@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,7 @@ TOLD = [
     ("score rows.jsonl --references ladders --log-file empty", USAGE, "cannot write --log-file empty: Is a directory"),
     ("score rows.jsonl --references ladders --model nano --store notes.txt", ERROR, "notes.txt is no store: file is"),
     ("store info --store notes.txt", ERROR, "notes.txt is no store: file is not a database. Name another file"),
+    ("score rows.jsonl --references ladders --from inspect", ERROR, "Run: pip install 'synthscore[inspect-ai]'"),
     ("report scored.jsonl -o page.html", ERROR, "What could not be read: scored.jsonl row 1: its score is nan"),
     ("references import odd.csv " + IMPORT, ERROR, "no rungs, but 'piece', 'worst', 'best'", "--field rung_1=COLUMN"),
     ("references import bare.jsonl " + IMPORT, ERROR, "there is no context, but 'rungs'", "--field context=COLUMN"),
@@ -61,7 +63,8 @@ def files(folder, references):
 
 
 @pytest.mark.parametrize(("command", "code", "told"), [(line[0], line[1], line[2:]) for line in TOLD])
-def test_what_cannot_be_used_is_told_and_kept(command, code, told, files, capsys):
+def test_what_cannot_be_used_is_told_and_kept(command, code, told, files, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "inspect_ai.log", None)  # as where it is not installed
     assert main(command.split()) == code
     error = capsys.readouterr().err
     shown(error, *told)

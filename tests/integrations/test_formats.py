@@ -1,4 +1,4 @@
-"""Files of other tools, as those tools write them."""
+"""Files of other tools, as those tools write them, read and written."""
 
 import json
 import math
@@ -56,6 +56,25 @@ def test_samples_of_lm_eval_are_scored_by_the_command(judge, tmp_path):
     assert [row["score"] for row in scores[:3]] == pytest.approx(list(expected.values))
     assert [row["status"] for row in scores[3:]] == ["unscored"] * 2
     assert "it is no row of lm-eval" in scores[4]["reason"]
+
+
+def test_scores_are_written_as_records_of_inspect_and_events_of_open_telemetry(judge, ladders, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"id": "a", "context_id": "c1", "text": text(2)}, {"id": "b", "context_id": "nowhere", "text": text(2)}]
+    write_rows(rows, "targets.jsonl")
+    for form in ("inspect", "otel"):
+        assert main(["score", "targets.jsonl", "--references", ladders, "--to", form, "-o", f"{form}.jsonl"]) == 3
+    [score, _] = Scorer(ladders, judge).score(rows)
+    [record] = lines(tmp_path / "inspect.jsonl")  # one without a score is left out: Inspect leaves it unscored
+    assert (record["id"], record["value"]) == ("a", score.value)
+    good, bad = (event["attributes"] for event in lines(tmp_path / "otel.jsonl"))
+    assert good["gen_ai.evaluation.name"] == "synthscore coherence"
+    assert good["gen_ai.evaluation.score.value"] == score.value
+    assert good["synthscore.signature"].startswith("synthscore:")
+    assert bad["error.type"] == "unscored"
+    assert "gen_ai.evaluation.score.value" not in bad
+    assert "no ladder" in bad["gen_ai.evaluation.explanation"]
+    assert main(["score", "targets.jsonl", "--references", ladders, "--to", "otel", "--verdicts"]) == 2
 
 
 # ------------------------------------------------------------------------------------------------- people

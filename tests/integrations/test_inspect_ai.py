@@ -15,6 +15,7 @@ from inspect_ai.dataset import Sample  # noqa: E402
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
 
 import synthscore as ss  # noqa: E402
+from synthscore.cli.app import main  # noqa: E402
 from synthscore.integrations.inspect_ai import score  # noqa: E402
 
 
@@ -57,6 +58,20 @@ def test_an_eval_is_scored_while_it_runs(judge, ladders, log):
 
 def test_a_log_is_scored_afterwards(judge, ladders, log):
     check(inspect_ai.score(log(), score(ladders, attribute="coherence"), display="none"), ladders)
+
+
+def test_scores_of_a_log_by_our_own_command_come_back_as_precomputed_ones(judge, ladders, log, tmp_path, monkeypatch):
+    from inspect_ai.scorer import mean, precomputed_scores
+
+    monkeypatch.chdir(tmp_path)
+    done = log()
+    command = ["score", done.location.removeprefix("file://"), "--from", "inspect", "--references", ladders]
+    assert main([*command, "--to", "inspect", "-o", "scores.jsonl"]) == 3  # two of four cannot be scored
+    scored = inspect_ai.score(done, precomputed_scores("scores.jsonl", metrics=[mean()]), display="none")
+    expected = ss.Scorer(ladders, "nano").score([ss.Target(str(k), f"c{k}", text(2 * k)) for k in (1, 2)])
+    [results] = scored.results.scores
+    assert results.metrics["mean"].value == pytest.approx(expected.values.mean())
+    assert results.scored_samples == 2
 
 
 @pytest.mark.slow

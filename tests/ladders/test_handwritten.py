@@ -36,6 +36,23 @@ def test_rows_of_every_form_give_the_same_ladder_marked_as_hand_written(form, tm
     assert References.load(tmp_path / "ladders").ladders == (ladder,)
 
 
+def test_a_folder_holds_a_folder_for_each_context_and_for_each_attribute(tmp_path):
+    for context_id, levels in (("c1", ""), ("c2", "coherence"), ("c2", "fluency")):
+        (tmp_path / context_id / levels).mkdir(parents=True, exist_ok=True)
+        (tmp_path / context_id / "context.txt").write_text(f"{ARTICLE}\n")
+        for level, text in enumerate(TEXTS, 1):
+            (tmp_path / context_id / levels / f"{level}.txt").write_text(f"{text}\n")
+    (tmp_path / "c1" / "notes.txt").write_text("not a rung")
+    (tmp_path / "c1" / "2.txt").write_bytes(b"\xff")
+    ladders, left_out = read_ladders(tmp_path, task="summarization")
+    assert [(each.context_id, each.attribute, each.rungs[2].text) for each in ladders] == [
+        ("c2", "coherence", TEXTS[2]), ("c2", "fluency", TEXTS[2]),
+    ]  # fmt: skip
+    said = " ".join(map(str, left_out))
+    for words in ("notes.txt: expected FOLDER/CONTEXT/1.txt", "2.txt: 'utf-8' codec", "there is no 'attribute'"):
+        assert words in said
+
+
 @pytest.mark.parametrize(
     ("rows", "seen"),
     [
