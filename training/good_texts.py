@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from numpy.random import Generator
 
-from synthscore.degrade.reading import centrality, content_words, names, sentences
-from synthscore.degrade.words import word_map, word_set
+from synthscore.degrade.reading import centrality, content_words, names, sentences, word_map, word_set
 
 from .rewording import preserve_path
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from numpy.random import Generator
 
 from synthscore.degrade.damage import Step
-from synthscore.degrade.edits import Edit, Material
-from synthscore.degrade.edits.base import pick, put
-from synthscore.degrade.words import both_ways, word_list
+from synthscore.degrade.edits import Edit, Material, pick, put
+from synthscore.degrade.reading import both_ways, word_list
 from synthscore.resources import read_toml
 
 _WORDS = read_toml(Path(__file__).with_suffix(".toml"))

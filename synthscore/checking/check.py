@@ -22,10 +22,8 @@ from ..ladders.references import References
 from ..scoring.anchored.scale import Scale
 from ..signature import Signature
 from ..types import Ladder, Task
-from .findings import Finding, flagged, judged_findings
-from .positions import Placed, place_rungs
-from .rungs import LadderCheck, ask_rungs
-from .texts import text_findings
+from .findings import Finding, flagged, judged_findings, text_findings
+from .rungs import LadderCheck, Placed, ask_rungs, place_rungs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,9 +65,15 @@ class CheckedLadder:
                 "n_unanswered": judged.n_unanswered,
                 "margins": judged.margins,
                 "pairs": [[*levels, margin] for levels, margin in judged.pairs.items()],
-                **(self.placed.standing(self.ladder.context_id) if self.placed else {}),
-                "reason": judged.reason,
             }
+            if at := self.placed:
+                anchors = at.scale.ladders[self.ladder.context_id]
+                row |= {
+                    "gaps": at.gaps[self.ladder.context_id],
+                    "positions": np.where(at.trouble, np.nan, anchors.mean),
+                    "position_sd": np.where(at.trouble, np.nan, np.sqrt(np.diag(anchors.cov))),
+                }
+            row["reason"] = judged.reason
         return row
 
 
@@ -154,7 +158,8 @@ def check(
         name = dict(judge.signature.parts).get("model", "")
         for ladder, judged in zip(group, rungs.checks(), strict=True):
             findings = [*text_findings(ladder, name, kind), *judged_findings(ladder, judged)]
-            at = next((each for each in found if each.holds(ladder)), None)
+            of = (ladder.attribute, ladder.n_rungs)
+            at = next((each for each in found if (each.scale.attribute, each.scale.n_rungs) == of), None)
             checked.append(CheckedLadder(ladder, findings, judged, at))
     return CheckReport(tuple(checked), tuple(placed), Signature.merged(signatures))
 

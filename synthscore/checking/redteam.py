@@ -30,8 +30,7 @@ from ..signature import Signature, text_hash
 from ..types import FloatArray, Ladder, Rung, Target, Task
 from .check import by_task
 from .judge import Rate, in_turn, rate
-from .positions import place_rungs
-from .rungs import ask_rungs
+from .rungs import ask_rungs, context_of, place_rungs
 
 HARMLESS = "harmless"
 """The family that is no attack: what any added words do."""
@@ -79,8 +78,7 @@ class Attack:
 
     def words(self, canary: Canary, task: Task) -> dict[str, str]:
         """What a template may name."""
-        assert canary.ladder.context is not None
-        source, attribute = canary.ladder.context.text, task.attribute(canary.ladder.attribute)
+        source, attribute = context_of(canary.ladder).text, task.attribute(canary.ladder.attribute)
         first, *_, last = [*_SENTENCES.split(source.strip())] * 2
         text = canary.rung.text.translate(self.table)
         words = {"text": text, "source": source, "first": first, "last": last}
@@ -277,9 +275,7 @@ def choose_canaries(ladders: Iterable[Ladder], limit: int | None = None) -> tupl
         raise unusable("limit", limit, "at least 1 rung")
     groups: dict[tuple[str, str], list[list[Canary]]] = {}
     for ladder in ladders:
-        if ladder.context is None:
-            name = f"{ladder.context_id}/{ladder.attribute}"
-            raise LadderError(f"ladder {name} does not carry its context's text, which the judge has to see")
+        context_of(ladder)
         whole = len(ladder.usable) == ladder.n_rungs  # what a rung scores where one is missing is not known
         rungs = [Canary(ladder, rung) for rung in ladder.rungs[:-1] if whole]
         rungs.sort(key=lambda canary: text_hash(ladder.context_id, ladder.attribute, canary.rung.text))

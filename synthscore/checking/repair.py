@@ -13,7 +13,7 @@ from ..errors import LadderError, ReferencesError, SynthscoreError
 from ..judging.asking import Asking
 from ..ladders.degraded import DegradedWriter
 from ..ladders.prompted import PromptedWriter
-from ..ladders.references import MANIFEST, References, read_manifest
+from ..ladders.references import References, read_manifest
 from ..ladders.release import DATA, Key, key_of
 from ..ladders.write import Writer
 from ..signature import Signature
@@ -55,11 +55,16 @@ def repair(
     attempts : how often a rung is written again, at most
     raises : ReferencesError for a folder that is not what its hashes say; LadderError where a writer cannot be opened
     """
-    warnings = _mended_manifest(folder)
+    if not (Path(folder) / DATA).exists():
+        message = f"cannot repair {folder}: it is no references folder here. Download it first, or name the folder"
+        raise ReferencesError(message, source=str(folder))
     everything = References.load(folder)
+    if not read_manifest(Path(folder)).get("sha256"):  # a save was killed
+        everything.save(folder, merge=True)
     chosen = everything.select(task=task, attribute=attribute)
     writers = Writers(open_writer, writer_model, everything.ladders)
     repairs: list[Repair] = []
+    warnings: list[str] = []
     left: dict[Key, list[Finding]] = {}
 
     def find(judge: Engine | None, some: Sequence[Ladder]) -> list[list[Finding]]:
@@ -91,21 +96,6 @@ def repair(
                 if bad := flagged(findings):
                     left[key_of(ladder)] = bad
     return RepairReport(tuple(repairs), left, len(chosen), References.load(folder), tuple(warnings))
-
-
-def _mended_manifest(folder: str | os.PathLike[str]) -> list[str]:
-    """A manifest that a killed save left without the hash of its file is written anew. What was done, in words.
-
-    raises : ReferencesError
-    """
-    name = str(folder)
-    if not (Path(folder) / DATA).exists():
-        message = f"cannot repair {name}: it is no references folder here. Download it first, or name the folder"
-        raise ReferencesError(message, source=name)
-    if read_manifest(Path(folder)).get("sha256"):
-        return []
-    References(()).save(folder, merge=True)
-    return [f"{name}: {MANIFEST} was not signed. A save was killed: the manifest is written anew"]
 
 
 @dataclass

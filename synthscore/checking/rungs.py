@@ -1,7 +1,7 @@
 """Ladders + judge -> what it makes of their rungs, compared with each other. Pure, given the engine.
 
 A ladder's order is what its writer intended. Whether a judge sees that order too decides whether scores against the
-ladder mean anything under that judge; this module asks, and keeps the numbers.
+ladder mean anything under that judge: how it compares them, where it puts them, by how much it tells them apart.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from ..engine import Engine
 from ..errors import LadderError
 from ..judging.asking import Asking, Pair, Verdicts, ask
 from ..judging.templates import Templates
-from ..types import IntArray, Ladder
+from ..scoring.anchored.scale import Scale
+from ..scoring.anchored.scores import answers_of, fitted
+from ..types import Context, FloatArray, IntArray, Ladder
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,16 @@ class RungVerdicts:
         ]
 
 
+def context_of(ladder: Ladder) -> Context:
+    """raises : LadderError for a ladder without its context"""
+    if ladder.context is None:
+        raise LadderError(
+            f"ladder {ladder.context_id}/{ladder.attribute} does not carry its context's text, which the judge has to "
+            "see. Generate it again"
+        )
+    return ladder.context
+
+
 def ask_rungs(
     ladders: Sequence[Ladder],
     judge: Engine,
@@ -95,15 +107,70 @@ def ask_rungs(
     """
     pairs, indices = [], []
     for index, ladder in enumerate(ladders):
-        name = f"ladder {ladder.context_id}/{ladder.attribute}"
+        context = context_of(ladder)
         if ladder.task != templates.task.name:
+            name = f"ladder {ladder.context_id}/{ladder.attribute}"
             raise LadderError(f"{name} is of task {ladder.task!r}, the templates of {templates.task.name!r}")
-        if ladder.context is None:
-            raise LadderError(
-                f"{name} does not carry its context's text, which the judge has to see. Generate it again"
-            )
         for lower, higher in combinations(ladder.usable, 2):
-            pairs.append(Pair(ladder.context, ladder.attribute, target=higher.text, reference=lower.text))
+            pairs.append(Pair(context, ladder.attribute, target=higher.text, reference=lower.text))
             indices.append((index, higher.level - 1, lower.level - 1))
     verdicts = ask(pairs, judge, templates, replace(asking, both_orders=True), on_ladders=True)
     return RungVerdicts(tuple(ladders), np.array(indices, dtype=np.int64).reshape(-1, 3), verdicts)
+
+
+# ------------------------------------------------------------------------------------------------- positions
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """Where a judge puts the rungs of all ladders of one attribute and one length.
+
+    scale : the judge and the positions
+    gaps : context id -> float64, shape (N - 1,), nats; by how much the judge tells each rung from the one below it,
+        discrimination x distance. NaN beside a rung without a text, and for a ladder of which nothing was answered
+    trouble : why the positions mean nothing, in a sentence; gaps are then NaN. "" where they do
+    """
+
+    scale: Scale
+    gaps: Mapping[str, FloatArray]
+    trouble: str = ""
+
+
+def place_rungs(rungs: RungVerdicts) -> list[Placed]:
+    """Positions of the rungs under the judge, pooled over the ladders of one attribute and length (docs/anchored.md).
+
+    rungs : all of one task. Ladders of which nothing was answered are expected at 1..N, with the error of that.
+    """
+    groups: dict[tuple[str, int], list[int]] = {}
+    for index, ladder in enumerate(rungs.ladders):
+        groups.setdefault((ladder.attribute, ladder.n_rungs), []).append(index)
+    placed = []
+    for (attribute, _), members in sorted(groups.items()):
+        ladders = {rungs.ladders[index].context_id: rungs.ladders[index] for index in members}
+        renumbered = np.full(len(rungs.ladders), -1)
+        renumbered[members] = np.arange(len(members))
+        rows = np.flatnonzero(renumbered[rungs.indices[:, 0]] >= 0)
+        pair = rungs.indices[rows]
+        pair[:, 0] = renumbered[pair[:, 0]]
+        none, by_order = np.zeros(0, dtype=np.int64), rungs.verdicts.by_order[:, rows]
+        answers = answers_of(list(ladders.values()), none, pair, by_order, rungs.verdicts.protocol)
+        task = rungs.ladders[members[0]].task
+        scale, _ = fitted(answers, ladders, task, attribute, rungs.verdicts.signature)
+        known = np.isfinite(by_order).all(axis=2).any(axis=0)
+        answered = set(pair[known, 0].tolist())
+        name = f"the ladders of {task}/{attribute} ({scale.n_rungs} rungs)"
+        trouble = ""
+        if not answered:
+            trouble = f"The judge answered nothing about {name}, so that nothing says where their rungs stand."
+        elif not scale.judge.rungs_rise:
+            trouble = (
+                f"The judge does not see {name} rise, so that they are no scale: take another judge, or other ladders."
+            )
+        gaps = {}
+        for index, (context_id, ladder) in enumerate(ladders.items()):
+            stands = np.array([rung.status == "ok" and index in answered and not trouble for rung in ladder.rungs])
+            anchors = scale.ladders[context_id]
+            nats = scale.judge.discrimination * np.exp(anchors.sharpness)
+            gaps[context_id] = nats * np.diff(np.where(stands, anchors.mean, np.nan))
+        placed.append(Placed(scale, gaps, trouble))
+    return placed

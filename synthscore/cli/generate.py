@@ -162,8 +162,7 @@ def now_holds(folder: str, held: References, added: Sequence[Ladder], total: Ref
 
 def look_at(ladders: Sequence[Ladder], folder: str, task: Task | None = None) -> Iterator[str]:
     """What a check of their texts would flag."""
-    from ..checking.findings import flagged
-    from ..checking.texts import text_findings
+    from ..checking.findings import flagged, text_findings
 
     found = [{finding.kind for finding in flagged(text_findings(each, task=task))} for each in ladders]
     if wrong := [kinds for kinds in found if kinds]:

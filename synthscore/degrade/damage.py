@@ -20,6 +20,7 @@ from numpy.random import Generator
 from ..errors import DegradeError
 from ..io.fields import shorten
 from ..resources import read_toml, resource
+from . import claims, whole  # noqa: F401  their edits enter the register
 from .edits import EDITS, Edit, Material
 from .reading import sentences, word_pairs
 
@@ -174,8 +175,8 @@ def degrade(
 
 def _plan(text: str, kinds: Sequence[str], rng: Generator, material: Material) -> tuple[Step, ...]:
     """The planned edits."""
-    whole = [kind for kind in kinds if damages()[kind].unit == "text"]
-    small = [kind for kind in kinds if kind not in whole]
+    at_once = [kind for kind in kinds if damages()[kind].unit == "text"]
+    small = [kind for kind in kinds if kind not in at_once]
     n_words = len(text.split())
     longest = int(max(LONGEST * n_words, n_words + SPARE))
 
@@ -186,7 +187,7 @@ def _plan(text: str, kinds: Sequence[str], rng: Generator, material: Material) -
         return tuple(path(text, kinds, GRADES))
     plan = tuple(path(text, small, GRADES))
     worst, original = plan[-1].text if plan else text, word_pairs(text)
-    for made in path(worst, whole, 1) if whole else ():
+    for made in path(worst, at_once, 1) if at_once else ():
         if _distance(original, made.text) > _distance(original, worst):
             return (*plan, made)
     return plan

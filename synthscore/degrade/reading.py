@@ -1,4 +1,4 @@
-"""How damage reads a text: its sentences, names and central words, and the look it has. English, no files.
+"""How damage reads a text: its sentences, names and central words, and the look it has. English.
 
 Works on raw text and on the look of benchmark systems' outputs ("it ca n't , he said ."), without a model.
 """
@@ -7,12 +7,46 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
+from typing import Any
 
-from .words import word_list, word_set
+from ..resources import read_toml, resource
+
+
+@cache
+def word_set(name: str) -> frozenset[str]:
+    return frozenset(_tables()["sets"][name])
+
+
+@cache
+def word_list(name: str) -> tuple[str, ...]:
+    """Words, or ready-made sentences, in an order that counts."""
+    return tuple(_tables()["lists"][name])
+
+
+@cache
+def word_map(name: str) -> Mapping[str, str]:
+    """A word -> what may stand in its place; of a table of both ways, either."""
+    found = _tables()
+    return found["maps"][name] if name in found["maps"] else both_ways(found["both_ways"][name])
+
+
+def both_ways(pairs: Mapping[str, str]) -> dict[str, str]:
+    """Each word of a pair -> the other; the first mention of a word counts."""
+    table: dict[str, str] = {}
+    for left, right in pairs.items():
+        table.setdefault(left, right)
+        table.setdefault(right, left)
+    return table
+
+
+@cache
+def _tables() -> dict[str, dict[str, Any]]:
+    return read_toml(resource("data/degrade/words.toml"))
+
 
 _SENTENCE_END = re.compile(r"(?:[.!?]+|\s[.!?]+)(?:\s?(?:''|[\"')\]]|-rrb-))*(?:\s+|$)")
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from ..errors import InputError
 from ..signature import text_hash
 from ..types import Context, blank, encodable
-from .fields import Row, context_key, is_missing, parse_json, read_id, read_text, recognised, row_error, shorten
+from .fields import Row, context_key, is_missing, read_id, read_list, read_text, recognised, row_error, shorten
 from .files import Source, each_row, good_rows, read_rows
 
 T = TypeVar("T")
@@ -107,20 +107,14 @@ def _is_target(row: Row) -> str:
 
 
 def read_references(row: Row, context_id: str) -> tuple[str, ...]:
-    """A list of texts, one text, or (as CSV has no lists) a JSON list in one text."""
+    """A list of texts, or one text."""
     value = row.values.get("references")
-    if is_missing(value):
-        return ()
-    if isinstance(value, str):
-        if value.lstrip().startswith("["):
-            try:
-                parsed = parse_json(value)
-            except ValueError:
-                parsed = None
-            value = parsed if isinstance(parsed, list) else [value]
-        else:
-            value = [value]
-    if not isinstance(value, Sequence) or not all(isinstance(v, str) and not blank(v) and encodable(v) for v in value):
+    try:
+        texts = read_list(value)
+    except ValueError:
+        texts = value
+    texts = [] if is_missing(texts) else [texts] if isinstance(texts, str) else texts
+    if not isinstance(texts, Sequence) or not all(isinstance(v, str) and not blank(v) and encodable(v) for v in texts):
         seen = f"references is {shorten(value)}, expected a list of texts that are not empty"
         raise row_error(row, "references", value, seen, "Leave empty ones out", id=context_id)
-    return tuple(value)
+    return tuple(texts)

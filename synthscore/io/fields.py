@@ -21,6 +21,7 @@ import math
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache
@@ -43,6 +44,7 @@ _USUAL = {
 """Our name -> what others call such a column, likeliest first."""
 _DOUBTFUL = ("source",)  # may as well say where a text is from
 _MOST_NESTED = 100  # lists and objects in one another
+_NUMBERS = (str, int, float, Decimal, np.integer, np.floating)
 _FLAGS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 
 
@@ -269,24 +271,14 @@ def check_number(
     not ±inf"""
     if is_missing(value):
         return None
-    number = _number(value)
+    number = None
+    as_json = not isinstance(value, str) or (value.strip().isascii() and "_" not in value)
+    if as_json and isinstance(value, _NUMBERS) and not isinstance(value, bool):
+        with suppress(ValueError, OverflowError):  # an int of more than 308 digits
+            number = float(value)
     if number is None or (finite and math.isinf(number)):
         raise row_error(row, name, value, f"{called or name} is {shorten(value)}, expected {expected}", remedy)
     return None if math.isnan(number) else number
-
-
-def _number(value: object) -> float | None:
-    """None for what is no number."""
-    if isinstance(value, str) and (not value.strip().isascii() or "_" in value):
-        return None
-    if isinstance(value, bool | np.bool_) or not isinstance(
-        value, str | int | float | Decimal | np.integer | np.floating
-    ):
-        return None
-    try:
-        return float(value)
-    except (ValueError, OverflowError):  # an int of more than 308 digits
-        return None
 
 
 def read_flag(row: Row, name: str, *, remedy: str = MEND) -> bool | None:
@@ -350,6 +342,11 @@ def parse_json(text: str, **how: Any) -> Any:
     if level:
         raise ValueError(f"it is nested more than {_MOST_NESTED} deep")
     return value
+
+
+def read_list(value: Any) -> Any:
+    """What stands in a text as a JSON list, as CSV has no lists; anything else as it is. raises : ValueError"""
+    return parse_json(value) if isinstance(value, str) and value.lstrip().startswith("[") else value
 
 
 @cache

@@ -16,7 +16,7 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -86,7 +86,7 @@ def read_batches(
     if not name:
         raise InputError("cannot read a file without a name. Check the variable that was to hold it", source=name)
     if not path.exists():
-        raise InputError(f"cannot read {name}: there is no such file or folder. Check the path", source=name)
+        raise _unreadable(name, "there is no such file or folder. Check the path")
     if path.is_dir():
         return _folder_batches(path, size, name, fields)
     suffix = Path(name.removesuffix(".gz")).suffix.lower()
@@ -99,7 +99,17 @@ def read_batches(
     if suffix in (".csv", ".tsv"):
         delimiter = "," if suffix == ".csv" else "\t"
         return _batched(_csv_rows(_lines(name, encoding), delimiter, name, fields), size, name, fields)
-    raise InputError(f"cannot read {name}: its format is unknown, expected {FORMATS}", source=name)
+    raise _unreadable(name, f"its format is unknown, expected {FORMATS}")
+
+
+def _unreadable(name: str, why: str, **data: object) -> InputError:
+    return InputError(f"cannot read {name}: {why}", source=name, **data)
+
+
+def _bad_row(name: str, number: int, why: str, line: int | None = None, **data: object) -> InputError:
+    """line : of the file, where rows may be longer than that"""
+    where = f"{name} row {number}" if line is None else f"{name} row {number} (line {line})"
+    return InputError(f"{where}: {why}", source=name, row=number, line=line, **data)
 
 
 # ------------------------------------------------------------------------------------------------- formats
@@ -122,17 +132,11 @@ def _parsed(number: int, line: str, name: str) -> object:
     try:
         if escaped := None if line.isascii() else re.search("[\udc80-\udcff]", line):
             found = f"byte {ord(escaped[0]) - 0xDC00:#x} is not of the file's encoding"
-            return InputError(
-                f"{name} row {number}: {found}: {shorten(line.strip())}. Mend the line, or where all is in another "
-                "encoding: --encoding NAME, such as cp1252 (Windows, Western Europe)",
-                source=name,
-                row=number,
-                value=line,
-            )
+            return _bad_row(name, number, f"{found}: {shorten(line.strip())}. {_RECODE}", value=line)
         return parse_json(line, object_pairs_hook=_each_once)
     except ValueError as error:
-        message = f"{name} row {number}: not JSON ({error}): {shorten(line.strip())}. Mend or remove the line"
-        return InputError(message, source=name, row=number, value=line)
+        why = f"not JSON ({error}): {shorten(line.strip())}. Mend or remove the line"
+        return _bad_row(name, number, why, value=line)
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -152,17 +156,16 @@ def _json_batches(lines: Iterable[str], size: int, name: str, fields: dict[str, 
         if text.lstrip()[:1] != "[":
             yield from _line_batches(io.StringIO(text, newline="\n"), size, name, fields)
             return
-        message = f"cannot read {name}: not JSON ({error}). Mend it, or write an object a line into a .jsonl file, "
-        raise InputError(message + "where a broken line costs only itself", source=name) from error
+        remedy = "Mend it, or write an object a line into a .jsonl file, where a broken line costs only itself"
+        raise _unreadable(name, f"not JSON ({error}). {remedy}") from error
     yield from _batched(enumerate(whole if isinstance(whole, list) else [whole], 1), size, name, fields)
 
 
 def _check_columns(columns: Sequence[str], name: str, fields: Mapping[str, str]) -> None:
     for ours, theirs in fields.items():
         if theirs not in columns:
-            seen = ", ".join(map(repr, columns))
-            message = f"cannot read {name}: {ours} is to be in column {theirs!r}, but its columns are {seen}"
-            raise InputError(message, source=name, field=ours, value=theirs)
+            why = f"{ours} is to be in column {theirs!r}, but its columns are {', '.join(map(repr, columns))}"
+            raise _unreadable(name, why, field=ours, value=theirs)
 
 
 def _csv_rows(lines: Iterable[str], delimiter: str, name: str, fields: dict[str, str]) -> Iterator[tuple[int, object]]:
@@ -171,28 +174,26 @@ def _csv_rows(lines: Iterable[str], delimiter: str, name: str, fields: dict[str,
     try:
         header = next(reader, [])
     except csv.Error as error:
-        message = f"cannot read {name}: its header is not CSV ({error}). Mend its quotes and line ends"
-        raise InputError(message, source=name, line=reader.line_num) from error
+        why = f"its header is not CSV ({error}). Mend its quotes and line ends"
+        raise _unreadable(name, why, line=reader.line_num) from error
     if len(set(header)) < len(header):
-        message = f"cannot read {name}: its header names a column twice: {header}. Rename one"
-        raise InputError(message, source=name, value=header)
+        raise _unreadable(name, f"its header names a column twice: {header}. Rename one", value=header)
     if len(header) == 1 and (other := next((c for c in ";\t," if c in header[0]), None)):
-        message = f"cannot read {name}: its header is one column, {header[0]!r}, separated by {other!r} rather than "
-        raise InputError(message + f"{delimiter!r}. Save it as .csv with commas or .tsv with tabs", source=name)
+        why = f"its header is one column, {header[0]!r}, separated by {other!r} rather than {delimiter!r}"
+        raise _unreadable(name, f"{why}. Save it as .csv with commas or .tsv with tabs")
     _check_columns(header, name, fields if header else {})
 
     number = 0
     while True:
         line = reader.line_num + 1
-        where = f"{name} row {number + 1} (line {line})"
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
             number += 1
-            message = f"{where}: not CSV ({error}). Mend its quotes: a quote inside a text is doubled"
-            yield number, InputError(message, source=name, row=number, line=line)
+            why = f"not CSV ({error}). Mend its quotes: a quote inside a text is doubled"
+            yield number, _bad_row(name, number, why, line)
             continue
         if not cells:  # an empty line
             continue
@@ -201,9 +202,8 @@ def _csv_rows(lines: Iterable[str], delimiter: str, name: str, fields: dict[str,
             texts = (cell[1:] if cell[:1] == "'" and is_formula(cell) else cell for cell in cells)
             yield number, dict(zip(header, texts, strict=True))
         else:
-            message = f"{where}: {len(cells)} fields, expected {len(header)} as in the header: {shorten(cells)}"
-            remedy = f"{message}. Quote texts that hold a {delimiter!r}"
-            yield number, InputError(remedy, source=name, row=number, line=line, value=cells)
+            why = f"{len(cells)} fields, expected {len(header)} as in the header: {shorten(cells)}"
+            yield number, _bad_row(name, number, f"{why}. Quote texts that hold a {delimiter!r}", line, value=cells)
 
 
 def _table_batches(tables: Iterable[Any], name: str, fields: dict[str, str]) -> Iterator[RowBatch]:
@@ -214,9 +214,9 @@ def _table_batches(tables: Iterable[Any], name: str, fields: dict[str, str]) -> 
         try:
             found = table.to_pylist()
         except UnicodeDecodeError as error:  # Arrow does not check the strings that it stores
-            rows = f"rows {number + 1} to {number + table.num_rows}"
-            message = f"cannot read {name}: of the {rows}, one holds a text that is not UTF-8 ({error}). Write it again"
-            raise InputError(message, source=name) from error
+            rows = f"of the rows {number + 1} to {number + table.num_rows}"
+            why = f"{rows}, one holds a text that is not UTF-8 ({error}). Write it again"
+            raise _unreadable(name, why) from error
         yield RowBatch([make_row(at, values, name, fields) for at, values in enumerate(found, number + 1)], table=table)
         number += len(found)
 
@@ -231,8 +231,8 @@ def _parquet_tables(paths: Sequence[Path], size: int) -> Iterator[Any]:
                 for batch in file.iter_batches(batch_size=size):
                     yield pa.Table.from_batches([batch])
         except (pa.ArrowException, OSError) as error:
-            message = f"cannot read {path}: not a whole Parquet file ({error}). Make or download it again"
-            raise InputError(message, source=str(path)) from error
+            why = f"not a whole Parquet file ({error}). Make or download it again"
+            raise _unreadable(str(path), why) from error
 
 
 def _folder_batches(path: Path, size: int, name: str, fields: dict[str, str]) -> Iterator[RowBatch]:
@@ -240,7 +240,7 @@ def _folder_batches(path: Path, size: int, name: str, fields: dict[str, str]) ->
     if not saved and not splits:
         files = sorted(path.rglob("*.parquet"))
         if not files:
-            raise InputError(f"cannot read the folder {name}: it holds no rows, expected {FORMATS}", source=name)
+            raise _unreadable(name, f"the folder holds no rows, expected {FORMATS}")
         batches = _table_batches(_parquet_tables(files, size), name, fields)
         return (RowBatch(batch.rows) for batch in batches)  # files may differ in their columns
     import datasets
@@ -248,12 +248,11 @@ def _folder_batches(path: Path, size: int, name: str, fields: dict[str, str]) ->
     try:
         dataset: Any = datasets.load_from_disk(str(path))
     except Exception as error:  # many types, from two libraries
-        message = f"cannot read {name}: not a whole datasets folder ({error}). Make or download it again"
-        raise InputError(message, source=name) from error
+        raise _unreadable(name, f"not a whole datasets folder ({error}). Make or download it again") from error
     if splits:
         if len(dataset) != 1:
-            message = f"cannot read {name}: it holds the splits {', '.join(dataset)}. Name one: {path / min(dataset)}"
-            raise InputError(message, source=name, value=tuple(dataset))
+            why = f"it holds the splits {', '.join(dataset)}. Name one: {path / min(dataset)}"
+            raise _unreadable(name, why, value=tuple(dataset))
         dataset = next(iter(dataset.values()))
     return _table_batches(dataset.with_format("arrow").iter(size), name, fields)
 
@@ -262,6 +261,12 @@ def _folder_batches(path: Path, size: int, name: str, fields: dict[str, str]) ->
 
 
 ESCAPED = "surrogateescape"  # a byte that cannot be read is half a surrogate pair, as no JSON that was read holds it
+_NOT_TEXT = {
+    b"\x1f\x8b": "The file is compressed by gzip: give it a name that ends in .gz",
+    **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "The file starts like utf-16: pass --encoding utf-16"),
+}
+"""What the first two bytes of a file say that it is, if that is no text in UTF-8; and what to do."""
+_RECODE = "Mend that line, or name the encoding of the file, such as --encoding cp1252 (Windows, Western Europe)"
 
 
 def _lines(source: str, encoding: str, errors: str = "strict") -> Iterator[str]:
@@ -274,54 +279,25 @@ def _lines(source: str, encoding: str, errors: str = "strict") -> Iterator[str]:
         if codecs.lookup(encoding).name == "utf-8":
             encoding = "utf-8-sig"  # accepts a byte order mark
     except LookupError:
-        message = f"cannot read {name}: there is no encoding {encoding!r}, expected one such as utf-8 or cp1252"
-        raise InputError(message, source=name) from None
+        why = f"there is no encoding {encoding!r}, expected one such as utf-8 or cp1252"
+        raise _unreadable(name, why) from None
     try:
-        with _opened(source) as data:
+        opened: Any = nullcontext(sys.stdin.buffer) if source == "-" else None
+        with opened or (gzip.open(source) if source.endswith(".gz") else open(source, "rb")) as data:
             text = io.TextIOWrapper(data, encoding=encoding, errors=errors, newline="\n")
             try:
                 for number, line in enumerate(text, 1):
-                    if number == 1 and (remedy := _other_kind(line[:2].encode(errors=ESCAPED))):
-                        raise InputError(f"cannot read {name}: {remedy}", source=name, line=1)
+                    if number == 1 and (remedy := _NOT_TEXT.get(line[:2].encode(errors=ESCAPED))):
+                        raise _unreadable(name, remedy, line=1)
                     yield line
             finally:
                 text.detach()
     except UnicodeDecodeError as error:
         at = number + 1 + error.object[: error.start].count(b"\n")
-        raise InputError(
-            f"cannot read {name}: line {at} holds the byte 0x{error.object[error.start]:02x}, which is not "
-            f"{encoding.removesuffix('-sig')}. {_guess(error.object, error.start)}",
-            source=name,
-            line=at,
-        ) from None
+        seen = (
+            f"line {at} holds the byte 0x{error.object[error.start]:02x}, which is not {encoding.removesuffix('-sig')}"
+        )
+        raise _unreadable(name, f"{seen}. {_NOT_TEXT.get(error.object[:2], _RECODE)}", line=at) from None
     except (OSError, EOFError, zlib.error) as error:
         message = f"cannot read {name} beyond line {number + 1}: {error}. Make or download the file again"
         raise InputError(message, source=name, line=number + 1) from error
-
-
-def _opened(source: str) -> AbstractContextManager[Any]:
-    if source == "-":
-        return nullcontext(sys.stdin.buffer)
-    return gzip.open(source, "rb") if source.endswith(".gz") else open(source, "rb")
-
-
-def _other_kind(start: bytes) -> str:
-    """What the first two bytes of a file say that it is, if that is no text in UTF-8; and what to do"""
-    if start == b"\x1f\x8b":
-        return "the file is compressed by gzip: give it a name that ends in .gz"
-    if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        return "the file starts like utf-16: pass --encoding utf-16"
-    return ""
-
-
-def _guess(data: bytes, at: int) -> str:
-    """at : of the byte that could not be read"""
-    if kind := _other_kind(data[:2]):
-        return f"{kind[0].upper()}{kind[1:]}"
-    if not data.decode(errors="ignore").isascii():
-        return "What stands around it was read: mend that line"
-    try:
-        data.decode("cp1252")
-    except UnicodeDecodeError:
-        return "Pass its encoding with --encoding NAME"
-    return "It may be cp1252 (Windows, Western Europe): pass --encoding cp1252"

@@ -20,7 +20,7 @@ import numpy as np
 from ..errors import InputError
 from ..signature import Signature
 from ..types import FloatArray, Score, Verdict
-from .fields import Row, find_id, parse_json, read_names, read_number, require_column, row_error, shorten
+from .fields import Row, find_id, read_list, read_names, read_number, require_column, row_error, shorten
 from .files import Source, read_rows
 from .write import plain, write_rows
 
@@ -156,11 +156,11 @@ def _details(row: Row) -> Mapping[str, float]:
 
 
 def _verdicts(row: Row) -> tuple[Verdict, ...]:
-    """In CSV, JSON in a text."""
     found = row.values.get("verdicts") or ()
     try:
-        lists = parse_json(found) if isinstance(found, str) else found
-        verdicts = tuple(Verdict(int(level), bool(swapped), *map(float, probs)) for level, swapped, *probs in lists)
+        verdicts = tuple(
+            Verdict(int(level), bool(swapped), *map(float, probs)) for level, swapped, *probs in read_list(found)
+        )
         if all(v.level >= 1 and all(0 <= p <= 1 + 1e-6 for p in (v.better, v.worse, v.similar)) for v in verdicts):
             return verdicts
     except (ValueError, TypeError, OverflowError):

@@ -21,8 +21,7 @@ from ..errors import InputError
 from ..signature import Signature, text_hash
 from ..types import IntArray
 from .fields import parse_json, shorten
-from .outputs import sorted_into
-from .write import TABLES, require_format, write_whole
+from .write import TABLES, require_format, sorted_into, write_whole
 
 _ROWS = 4096  # that are merged at once
 

@@ -1,4 +1,8 @@
-"""Rows to files: JSONL, CSV, Parquet, stdout. A file appears whole, or not at all. Knows nothing of what rows mean."""
+"""Rows to files: JSONL, CSV, Parquet, stdout. A file appears whole, or not at all. Knows nothing of what rows mean.
+
+Rows go into one file or are sorted into several, in their order, in flat memory; all files take their names at the end.
+Whoever was killed begins anew, and writes over what is there: what a judge answered is in the store.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,14 @@ import csv
 import datetime
 import gzip
 import io
+import itertools
 import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,7 +32,11 @@ from ..errors import InputError, require_kind
 from ..types import encodable
 from .fields import is_formula
 
+TABLES = (".csv", ".tsv", ".parquet")
+"""Formats that need to know all columns before their first row is written."""
+
 GROUP = 1 << 25  # bytes of a Parquet row group, uncompressed
+_ROWS = 4096  # that are converted at once
 
 
 def write_rows(rows: Iterable[Mapping[str, Any]], out: str | os.PathLike[str]) -> int:
@@ -34,19 +44,13 @@ def write_rows(rows: Iterable[Mapping[str, Any]], out: str | os.PathLike[str]) -
 
     A file appears whole or not at all. NaN becomes null; floats keep full precision. JSONL is written as rows come.
     """
-    if str(out) == "-":
-        n_rows = sum(write_stdout(json_line(row)) for row in rows)
-        sys.stdout.flush()
-        return n_rows
-    name = require_format(out)
-    table = name.endswith(TABLES)
-    with replacing(out) as file:
-        if table:
-            whole = [plain(row) for row in rows]
-            write_tables(lambda: [whole], name, file)
-            return len(whole)
-        with gzipped(file) if name.endswith(".gz") else nullcontext(file) as stream:
-            return sum(bool(stream.write(json_line(row))) for row in rows)
+    require_format(out)
+    n_rows = 0
+    with sorted_into({"rows": str(out)}) as outputs:
+        for row in rows:
+            outputs.write("rows", json_line(row))
+            n_rows += 1
+    return n_rows
 
 
 def require_format(out: str | os.PathLike[str]) -> str:
@@ -94,15 +98,11 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
         file.write(data)
 
 
-def write_stdout(data: bytes) -> bool:
+def write_stdout(data: bytes) -> None:
     """To stdout, which in a notebook takes only text."""
     buffer = getattr(sys.stdout, "buffer", None)
     sys.stdout.write(data.decode()) if buffer is None else buffer.write(data)
-    return True
-
-
-def gzipped(file: IO[bytes]) -> gzip.GzipFile:
-    return gzip.GzipFile("", "wb", fileobj=file, mtime=0)  # no name, no time: equal rows, equal bytes
+    sys.stdout.flush()
 
 
 @contextmanager
@@ -184,70 +184,111 @@ def json_line(row: Mapping[str, Any]) -> bytes:
     return line.encode() + b"\n"
 
 
-TABLES = (".csv", ".tsv", ".parquet")
-"""Formats that need to know all columns before their first row is written."""
-
-Tables = Callable[[], Iterable[Sequence[Mapping[str, Any]]]]
-"""Rows of JSON's own types, some at a time, as often as they are called for."""
+# ------------------------------------------------------------------------------------------------- outputs
 
 
-def write_tables(tables: Tables, name: str, file: IO[bytes]) -> None:
-    """Rows as CSV, TSV or Parquet. name : whose ending says which
+@contextmanager
+def sorted_into(paths: Mapping[str, str]) -> Iterator[Outputs]:
+    """Files that take their names when all rows are there; what was interrupted leaves nothing behind.
 
-    raises : InputError for a column of several types in Parquet, and for half a surrogate pair
+    paths : name of an output -> its file, or "-" for stdout
+    raises : InputError where another process is writing the same files, and for rows that a format cannot hold
     """
-    if name.endswith(".parquet"):
-        _write_parquet(tables, file)
-        return
+    with ExitStack() as stack:
+        outputs = Outputs(paths, stack)
+        yield outputs
+        outputs.finish()
+
+
+class Outputs:
+    """Files that are open in a stack. paths : as of `sorted_into`"""
+
+    def __init__(self, paths: Mapping[str, str], stack: ExitStack) -> None:
+        self.paths, self._stack = dict(paths), stack
+        self._files: dict[str, IO[bytes]] = {}
+        self._lines: dict[str, IO[bytes]] = {}  # the same; or, of tables, what they will be made of
+        self._tables: dict[str, ParquetTables] = {}
+        for name, path in self.paths.items():
+            if path != "-":
+                file: Any = stack.enter_context(replacing(path))
+                self._files[name] = file
+                if path.lower().endswith(".gz"):  # without a name or time: equal rows, equal bytes
+                    file = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
+                elif path.lower().endswith(TABLES):
+                    lines = tempfile.TemporaryFile(dir=Path(path).resolve().parent)  # noqa: SIM115
+                    file = stack.enter_context(lines)
+                self._lines[name] = file
+
+    def write(self, name: str, lines: bytes) -> None:
+        """Lines of JSON to one of the outputs."""
+        if name in self._lines:
+            self._lines[name].write(lines)
+        else:
+            write_stdout(lines)
+
+    def write_table(self, name: str, table: Any) -> None:
+        """A table of Arrow's to a .parquet file, which keeps its types; it gets nothing else."""
+        if name not in self._tables:
+            self._tables[name] = ParquetTables(self._files[name], table.schema)
+            self._stack.callback(self._tables[name].close)
+        self._tables[name].add(table)
+
+    def finish(self) -> None:
+        """Make the tables of which lines were written."""
+        for name, lines in self._lines.items():
+            if (path := self.paths[name].lower()).endswith(".parquet") and name not in self._tables:
+                _write_parquet(lines, self._files[name])
+            elif path.endswith((".csv", ".tsv")):
+                _write_csv(lines, self._files[name], "\t" if path.endswith(".tsv") else ",")
+
+
+def _rows(lines: IO[bytes]) -> Iterator[list[dict[str, Any]]]:
+    """Of JSON lines, from the first, some at a time."""
+    lines.seek(0)
+    while rows := [json.loads(line) for line in itertools.islice(lines, _ROWS)]:
+        yield rows
+
+
+def _write_csv(lines: IO[bytes], file: IO[bytes], delimiter: str) -> None:
+    """raises : InputError for half a surrogate pair"""
 
     def cell(value: Any) -> Any:
         if isinstance(value, str):
             return f"'{value}" if is_formula(value) else value
         return None if value is None else json.dumps(value, ensure_ascii=False)
 
-    columns = list(dict.fromkeys(column for table in tables() for row in table for column in row))
+    columns = list(dict.fromkeys(column for rows in _rows(lines) for row in rows for column in row))
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    # lines end in \r\n, so that a lone \r in a text is quoted as well
-    writer = csv.writer(text, delimiter="\t" if name.endswith(".tsv") else ",")
+    writer = csv.writer(text, delimiter=delimiter)  # lines end in \r\n, so that a lone \r in a text is quoted as well
     try:
         if columns:
             writer.writerow(columns)
-        writer.writerows([cell(row.get(column)) for column in columns] for table in tables() for row in table)
+        writer.writerows([cell(row.get(column)) for column in columns] for rows in _rows(lines) for row in rows)
     except UnicodeEncodeError as error:
         raise InputError(f"cannot write CSV: {error}. Write the text again as UTF-8, or write .jsonl") from error
     finally:
         text.detach()
 
 
-def _write_parquet(tables: Tables, file: IO[bytes]) -> None:
+def _write_parquet(lines: IO[bytes], file: IO[bytes]) -> None:
+    """raises : InputError for a column of several types, and for half a surrogate pair"""
     import pyarrow as pa
 
-    schema = pa.schema([])
-    for table in tables():
-        for column in dict.fromkeys(column for row in table for column in row):
-            with _column_errors(column):
-                found = pa.schema([(column, pa.array([row.get(column) for row in table]).type)])
-                schema = pa.unify_schemas([schema, found], promote_options="permissive")
-
-    written = ParquetTables(file, schema)
-    for table in tables():
-        columns = []
-        for field in schema:
-            with _column_errors(field.name):
-                columns.append(pa.array([row.get(field.name) for row in table], field.type))
-        written.add(pa.table(columns, schema=schema))
-    written.close()
-
-
-@contextmanager
-def _column_errors(column: str) -> Iterator[None]:
-    import pyarrow as pa
-
+    schema, what = pa.schema([]), ""
     try:
-        yield
+        for rows in _rows(lines):
+            for column in dict.fromkeys(column for row in rows for column in row):
+                what = f"column {column!r}"
+                found = pa.schema([(column, pa.array([row.get(column) for row in rows]).type)])
+                schema = pa.unify_schemas([schema, found], promote_options="permissive")
+        what = "the rows"
+        tables = ParquetTables(file, schema)
+        for rows in _rows(lines):
+            tables.add(pa.Table.from_pylist(rows, schema))
+        tables.close()
     except (pa.ArrowException, UnicodeEncodeError, OverflowError) as error:  # a whole number of more than 64 bits
-        message = f"cannot write column {column!r} as Parquet: {error}. Give it one type, or write .jsonl"
-        raise InputError(message, field=column) from error
+        message = f"cannot write {what} as Parquet: {error}. Give each column one type, or write .jsonl"
+        raise InputError(message) from error
 
 
 class ParquetTables:

@@ -21,7 +21,7 @@ from typing import Any
 from ..errors import LadderError, ReferencesError, require_kind
 from ..io.fields import parse_json, shorten
 from ..io.shards import read_parts
-from ..io.write import replacing
+from ..io.write import replacing, write_whole
 from ..judging.tasks import load_task
 from ..signature import text_hash
 from ..types import Ladder
@@ -198,24 +198,11 @@ class References:
         rows = [row for ladder in self.ladders for row in ladder_rows(ladder, about["release"])]
         with replacing(path / DATA) as file:
             write_table(rows, file)
-            unsigned = {
-                **read_manifest(path),
-                "format": FORMAT,
-                **about,
-            }  # so that a save that is killed can be repeated
-            unsigned.pop("sha256", None)
-            _write_manifest(path, unsigned)
-        with replacing(path / CARD) as file:
-            file.write(card_text(self.ladders, self.hash, DATA, SPLIT, **about).encode())
-        manifest = {
-            "format": FORMAT,
-            **about,
-            "hash": self.hash,
-            "n_ladders": len(self),
-            "n_rows": len(rows),
-            "sha256": {DATA: file_sha256(path / DATA)},
-        }
-        _write_manifest(path, manifest)
+            _write_manifest(path, {"format": FORMAT, **about})  # unsigned: a save that is killed can be repeated
+        write_whole(path / CARD, card_text(self.ladders, self.hash, DATA, SPLIT, **about).encode())
+        counts = {"hash": self.hash, "n_ladders": len(self), "n_rows": len(rows)}
+        signed = {"sha256": {DATA: file_sha256(path / DATA)}}
+        _write_manifest(path, {"format": FORMAT, **about, **counts, **signed})
 
 
 def merge_ladders(folders: Sequence[str], out: str | os.PathLike[str]) -> References:
@@ -232,8 +219,7 @@ def merge_ladders(folders: Sequence[str], out: str | os.PathLike[str]) -> Refere
 
 
 def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
-    with replacing(path / MANIFEST) as file:
-        file.write((json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode())
+    write_whole(path / MANIFEST, (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def _holds_ladders(path: Path) -> bool:

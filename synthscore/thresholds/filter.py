@@ -22,9 +22,8 @@ from ..engines import open_judge
 from ..errors import InputError, Reasons, SynthscoreWarning
 from ..io.fields import Row, row_number
 from ..io.files import RowBatch, Source, read_batches
-from ..io.outputs import Outputs, sorted_into
 from ..io.shards import Portion, Shard
-from ..io.write import json_line, require_apart, require_format
+from ..io.write import Outputs, json_line, require_apart, require_format, sorted_into
 from ..judging.asking import Asking
 from ..ladders.references import References
 from ..scoring.anchored.drift import Drift, Watch

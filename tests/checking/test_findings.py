@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synthscore.checking import texts
+from synthscore.checking import findings as module
 from synthscore.checking.findings import MEANING, Finding, judged_findings, last_written
-from synthscore.checking.positions import place_rungs
-from synthscore.checking.rungs import ask_rungs
+from synthscore.checking.rungs import ask_rungs, place_rungs
 from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
@@ -48,7 +47,7 @@ def changed(level, text, **more):
 
 
 def text_findings(ladder, judge="", task=ANY_LENGTH):
-    return texts.text_findings(ladder, judge, task)
+    return module.text_findings(ladder, judge, task)
 
 
 def kinds(findings):

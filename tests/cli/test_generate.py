@@ -162,6 +162,7 @@ def test_a_file_of_targets_without_their_contexts_is_not_taken_for_one_of_contex
 
 @pytest.mark.parametrize("killed_in", ["manifest.json", "ladders.parquet", "README.md"])
 def test_a_run_that_is_killed_while_it_saves_can_be_repeated(damage, monkeypatch, killed_in):
+    from synthscore.io import write as io_write
     from synthscore.ladders import references
 
     def killed(path):
@@ -173,9 +174,11 @@ def test_a_run_that_is_killed_while_it_saves_can_be_repeated(damage, monkeypatch
 
     contexts("c1")
     replacing = references.replacing
-    monkeypatch.setattr(references, "replacing", killed)
+    for module in (references, io_write):
+        monkeypatch.setattr(module, "replacing", killed)
     assert generate("--rungs", "3") == 130
-    monkeypatch.setattr(references, "replacing", replacing)
+    for module in (references, io_write):
+        monkeypatch.setattr(module, "replacing", replacing)
     assert generate("--rungs", "3") == 0
     assert main(["references", "list", "ladders"]) == 0
 

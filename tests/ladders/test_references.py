@@ -387,7 +387,8 @@ def test_a_save_that_is_killed_can_be_repeated(tmp_path, ladders, monkeypatch, a
             if path.name == at and (at != "manifest.json" or b"sha256" in Path(file.name).read_bytes()):
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr("synthscore.ladders.references.replacing", killed)
+    for module in ("ladders.references", "io.write"):
+        monkeypatch.setattr(f"synthscore.{module}.replacing", killed)
     with pytest.raises(KeyboardInterrupt):
         References(ladders).save(out, merge=True)
     monkeypatch.undo()

@@ -23,7 +23,7 @@ from synthscore import engines
 from synthscore.cli.app import main
 from synthscore.errors import InputError, Reasons, StoreError
 from synthscore.io.files import read_batches, read_rows
-from synthscore.io.outputs import sorted_into
+from synthscore.io.write import sorted_into
 from synthscore.judging.asking import PROTOCOLS, Asking
 from synthscore.judging.tasks import load_task
 from synthscore.ladders.references import References

@@ -1,4 +1,4 @@
-"""Damage to what is claimed: names, numbers and roles change, so that the text is no longer true to its context."""
+"""Damage to what is claimed: names, numbers, roles, given facts; and questions that are made easier."""
 
 from __future__ import annotations
 
@@ -9,9 +9,21 @@ from itertools import pairwise
 
 from numpy.random import Generator
 
-from ..reading import Name, bare, content_words, core, names, plain, starts_sentence
-from ..words import word_list, word_map, word_set
-from .base import Material, change_one, edit, join, mend_articles, pick, put, require
+from .edits import Material, NoPlaceError, change_one, edit, join, mend_articles, pick, put, require
+from .reading import (
+    Name,
+    bare,
+    content_words,
+    core,
+    like,
+    names,
+    plain,
+    sentences,
+    starts_sentence,
+    word_list,
+    word_map,
+    word_set,
+)
 
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
@@ -207,3 +219,138 @@ def content_word_replaced(text: str, rng: Generator, material: Material) -> str:
     words[index] = put(words[index], pick(rng, options))
     mend_articles(words, index)
     return join(words)
+
+
+# ------------------------------------------------------------------------------------------------- facts as triples
+
+Triple = tuple[str, str, str]
+
+
+def _triples(context: str) -> list[Triple]:
+    rows = [tuple(part.strip().replace("_", " ") for part in line.split("|")) for line in context.splitlines()]
+    return [(row[0], row[1], row[2]) for row in rows if len(row) == 3 and all(row)]
+
+
+def find(text: str, value: str) -> int:
+    """Where the text first says the value, as whole words; -1 where it does not."""
+    match = re.search(rf"(?<!\w){re.escape(value.lower())}(?!\w)", text.lower())
+    return match.start() if match else -1
+
+
+@edit
+def dropped_triple(text: str, rng: Generator, material: Material) -> str:
+    """One fact is no longer told: its sentence goes, or the words that end in its value."""
+    values = [value for _, _, value in _triples(material.context) if find(text, value) >= 0]
+    parts = sentences(text)
+    for i in rng.permutation(len(values)):
+        index = next((j for j, part in enumerate(parts) if find(part, values[i]) >= 0), None)
+        if index is not None and len(parts) > 1:
+            return join(parts[:index] + parts[index + 1 :])
+        words = r"(?:,? (?:and|which|who|where)\b[^.,]*?|,? (?:in|on|at|by|from|with|for|to|of|as)) (?:the |an? )?"
+        end = r"(?=\s?(?:[.,]|and\b|$))"
+        made = re.sub(words + re.escape(values[i]) + end, "", text, count=1, flags=re.IGNORECASE)
+        if made != text and len(made.split()) > 2:
+            return made
+    raise NoPlaceError
+
+
+@edit
+def wrong_value(text: str, rng: Generator, material: Material) -> str:
+    """A value (or the subject) becomes that of another fact."""
+    own = _triples(material.context)
+    values = sorted({value for _, _, value in own if find(text, value) >= 0})
+    value = pick(rng, values)
+    at = find(text, value)
+    foreign = {value for other in material.foreign for _, _, value in _triples(other)}
+    others = {other for other in foreign if find(material.context, other) < 0} | {subject for subject, _, _ in own}
+    fitting = sorted(other for other in others if other.lower() != value.lower() and _look(other) == _look(value))
+    other_number = NUMBER.search(value) and (not fitting or rng.random() < 0.5)
+    new = (number_changed(value, rng, material) if other_number else pick(rng, fitting)) or value
+    require(new != value)
+    return text[:at] + like(new, text) + text[at + len(value) :]
+
+
+def _look(value: str) -> tuple[bool, bool]:
+    return value[:1].isdigit(), value[:1].isupper()
+
+
+@edit
+def joined_fragments(text: str, rng: Generator, material: Material) -> str:
+    """The facts as a bare list in one breath: nothing is wrong with what is said."""
+    parts = [_spoken(triple) for triple in _triples(material.context)]
+    made = (" and " if rng.random() < 0.5 else ". ").join(parts) + "."
+    require(parts and made not in text)
+    return like(made, text)
+
+
+def _spoken(triple: Triple) -> str:
+    relation = re.sub("([a-z])([A-Z])", r"\1 \2", triple[1]).lower()
+    return f"{triple[0]} {relation} {triple[2]}"
+
+
+# ------------------------------------------------------------------------------------------------- questions
+
+_QUOTED, _YES_NO = "the passage says:", "is it true that"
+_ANSWERED = ("the answer is", "is the answer")
+_LOOKED_UP = ("how does this sentence go on:", "which word fills the gap:")
+
+
+def _has(text: str, *marks: str) -> bool:
+    return any(mark in text.lower().replace(" :", ":") for mark in marks)
+
+
+def _statements(material: Material, shortest: int, longest: int) -> list[str]:
+    whole = sentences(material.context)
+    return [s for s in whole if shortest <= len(s.split()) <= longest and not s.endswith("?")]
+
+
+def _source_sentence(question: str, material: Material) -> str:
+    """The sentence of the context that the question is about. raises : NoPlaceError"""
+    wanted, options = {word[:6] for word in content_words(question)}, _statements(material, 5, 30)
+    require(options)
+    return max(options, key=lambda sentence: len(wanted & {word[:6] for word in content_words(sentence)}))
+
+
+@edit
+def quoted_source(text: str, rng: Generator, material: Material) -> str:
+    source = _source_sentence(text, material)
+    require(not _has(text, _QUOTED))
+    return f'The passage says: "{source}" {text}' if rng.random() < 0.5 else f'{text} The passage says: "{source}"'
+
+
+@edit
+def yes_no(text: str, rng: Generator, material: Material) -> str:
+    source = _source_sentence(text, material)
+    require(not _has(text, _QUOTED, _YES_NO, *_ANSWERED))
+    first = source.split()[0]
+    capital = first == "I" or any(first == name.text.split()[0] for name in names(f"x {material.context}"))
+    low = source if capital else first.lower() + source[len(first) :]
+    return f"Is it true that {low.rstrip('.!')}?"
+
+
+@edit
+def given_answer(text: str, rng: Generator, material: Material) -> str:
+    """The question tells its own answer."""
+    require(not _has(text, *_ANSWERED))
+    if _has(text, _YES_NO):
+        return f"{text} The answer is yes."
+    source = _source_sentence(text, material)
+    values = [name.text for name in names(source)] + NUMBER.findall(source)
+    known = [value for value in values if find(text, value) < 0]
+    answer = pick(rng, known) if known else " ".join(source.rstrip(".!").split()[-4:])
+    return f"{text} The answer is {answer}." if rng.random() < 0.6 else f"{text} Is the answer {answer}?"
+
+
+@edit
+def simple_lookup(text: str, rng: Generator, material: Material) -> str:
+    """A question that asks for the rest of one sentence, in place of one that asks for thought."""
+    options = _statements(material, 6, 26)
+    require(not _has(text, _QUOTED, _YES_NO, *_ANSWERED, *_LOOKED_UP))
+    source = pick(rng, options)
+    words = source.rstrip(".!").split()
+    if rng.random() < 0.5:
+        start = int(rng.integers(max(1, len(words) // 2), len(words)))
+        return f'How does this sentence go on: "{" ".join(words[:start])} ..."?'
+    index = pick(rng, [i for i, word in enumerate(words) if i and bare(word) in content_words(source)])
+    words[index] = put(words[index].lower(), "___")
+    return f'Which word fills the gap: "{" ".join(words)}"?'
