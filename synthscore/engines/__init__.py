@@ -59,7 +59,7 @@ def open_engine(name: str, **options: Any) -> Engine:
 
         return IsolatedEngine.load(source, **options)
     if kind_of_model == "encoder-decoder":
-        from .seq2seq.engine import Seq2SeqEngine
+        from .seq2seq import Seq2SeqEngine
 
         return Seq2SeqEngine.load(source, **options)
     if kind_of_model == "decision":

@@ -327,7 +327,7 @@ def test_attention_of_an_unknown_kind_is_refused(how):
     tree = pack([[1, 2, 3]])
     (part,) = plan(tree, 10)
     layer, states = torch.nn.Identity(), torch.ones(1, 1, 3, 8)
-    current = cascade.Pass(tree, part, np.array([2]), {}, n_layers=2)
+    current = cascade.Pass(tree, part, {}, n_layers=2)
     mark = cascade._PASS.set(current)
     if not how:  # well the first time; a layer that attends twice is of an unknown kind
         cascade._attention(layer, states, states, states, None)
@@ -532,9 +532,9 @@ def test_a_text_is_cut_where_the_context_ends():
 
 def test_a_model_that_cannot_be_padded_on_the_left_writes_one_text_at_a_time(monkeypatch):
     engine = CausalEngine(*llama(), name="llama")
-    inputs = writing._side_by_side
+    inputs = writing.padded_left
     monkeypatch.setattr(  # without its mask
-        writing, "_side_by_side", lambda *given: {**inputs(*given), "attention_mask": None}
+        writing, "padded_left", lambda *given: {**inputs(*given), "attention_mask": None}
     )
     with pytest.warns(SynthscoreWarning, match="one at a time"):
         texts = generate(engine, PROMPTS[:2], Sampling(4, temperature=0), [0, 0])
