@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
@@ -29,9 +29,8 @@ from transformers.utils import logging as hf_logging
 from ..engine import Answer, Answers, Kind, Progress, Question, Sampling, answer_by_kind
 from ..errors import EngineError, SynthscoreWarning
 from ..signature import Signature
-from .gguf_file import opened
 from .labels import TokenIds
-from .source import EXPECTED, Source
+from .source import EXPECTED, Source, opened_gguf, revision_of
 from .tokens import PromptTokenizer
 
 DType = Literal["auto", "float32", "bfloat16"]
@@ -88,7 +87,7 @@ def load(
     show_progress = hf_logging.is_progress_bar_enabled()
     hf_logging.disable_progress_bar()
     try:
-        with opened(source) if source.gguf else nullcontext("") as quantised:
+        with opened_gguf(source) if source.gguf else nullcontext("") as quantised:
             config = AutoConfig.from_pretrained(place, **source.arguments)
             tokenizer = AutoTokenizer.from_pretrained(place, **source.arguments)
             if dtype == "auto":
@@ -132,7 +131,9 @@ def load(
     if device_map is None:
         model = model.to(device)
     found = getattr(model.config, "_commit_hash", None)
-    return Loaded(model, tokenizer, source.name, found[:12] if found else source.hash(), quantised)
+    return Loaded(
+        model, tokenizer, source.name, found[:12] if found else revision_of(source.gguf or Path(place)), quantised
+    )
 
 
 class LocalEngine(ABC):
@@ -218,6 +219,23 @@ class LocalEngine(ABC):
         if wanted not in ("auto", self.alone):
             raise EngineError(f"{self.name}: backend is {wanted!r}, expected {self.alone!r}, or auto", model=self.name)
         return self.alone
+
+    def _one_by_one(
+        self, questions: Sequence[Question], progress: Progress | None, ask: Callable[[Question], tuple[Answer, int]]
+    ) -> Answers:
+        """Each by itself. ask : a question -> its answer, and the tokens read for it; it may raise EngineError"""
+        answers: list[Answer] = []
+        n_tokens = 0
+        for question in questions:
+            try:
+                answer, n = ask(question)
+                answers.append(answer)
+                n_tokens += n
+            except EngineError as error:
+                answers.append(error)
+            if progress:
+                progress(1)
+        return Answers(answers, n_tokens, n_tokens)
 
     def _judge(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
         """Of questions on the same labels."""
