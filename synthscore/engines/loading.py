@@ -30,7 +30,7 @@ from ..engine import Answer, Answers, Kind, Progress, Question, Sampling, answer
 from ..errors import EngineError, SynthscoreWarning
 from ..signature import Signature
 from .labels import TokenIds
-from .source import EXPECTED, Source, opened_gguf, revision_of
+from .source import EXPECTED, Source, opened_gguf
 from .tokens import PromptTokenizer
 
 DType = Literal["auto", "float32", "bfloat16"]
@@ -131,9 +131,7 @@ def load(
     if device_map is None:
         model = model.to(device)
     found = getattr(model.config, "_commit_hash", None)
-    return Loaded(
-        model, tokenizer, source.name, found[:12] if found else revision_of(source.gguf or Path(place)), quantised
-    )
+    return Loaded(model, tokenizer, source.name, found[:12] if found else source.hash(), quantised)
 
 
 class LocalEngine(ABC):

@@ -76,6 +76,10 @@ class Source:
             found["gguf_file"] = str(self.gguf)
         return found
 
+    def hash(self) -> str:
+        """Of a folder or a file on this machine (revision_of)."""
+        return revision_of(self.gguf or Path(self.place))
+
 
 def _in_file(path: Path, revision: str | None) -> Source:
     if revision is not None:

@@ -97,8 +97,9 @@ class Forward:
                 SynthscoreWarning,
                 stacklevel=4,
             )
-        for way, run in (("cascade", self._run_cascade), ("exact", self._run_exact)):
-            if indices := ways[way]:
+        for way, indices in ways.items():
+            if indices:
+                run = self._run_cascade if way == "cascade" else self._run_exact
                 for group, logits, n_tokens in run([sequences[index] for index in indices]):
                     yield [indices[index] for index in group], log_softmax(logits), n_tokens
 
