@@ -99,6 +99,6 @@ def _open_recorded(name: str, options: dict[str, Any]) -> Engine:
         raise EngineError(
             f"cannot open {name!r} with {', '.join(given)}: its answers are given already. Leave that out", model=name
         )
-    from ..store.recorded import RecordedEngine
+    from ..store.engine import RecordedEngine
 
     return RecordedEngine(name.partition(":")[2])

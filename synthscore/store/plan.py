@@ -9,9 +9,8 @@ from typing import Any
 from ..engine import Answers, Engine, Kind, Progress, Question
 from ..errors import EngineError
 from ..signature import Signature
-from .engine import StoredEngine
+from .engine import RecordedEngine, StoredEngine
 from .file import Store
-from .recorded import RecordedEngine
 
 SAMPLE = 512  # questions whose tokens are counted, of one call
 _PAUSE_S = 120  # between two batches of answers: after a longer time, another run wrote the second

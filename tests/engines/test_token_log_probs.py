@@ -21,9 +21,8 @@ from synthscore.engines.tree.causal import CausalEngine
 from synthscore.engines.verify import verify
 from synthscore.errors import EngineError, PromptTooLongError, SynthscoreWarning
 from synthscore.store.answers import pack, unpack
-from synthscore.store.engine import StoredEngine
+from synthscore.store.engine import RecordedEngine, StoredEngine
 from synthscore.store.file import Store
-from synthscore.store.recorded import RecordedEngine
 from tests.fakes import FakeEngine
 from tests.models import byte_level, metaspace, one_fast
 
