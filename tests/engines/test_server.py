@@ -313,7 +313,8 @@ def test_another_models_tokenizer_is_refused(url, folder):
         Server(vllm.url, tokenizer=folder)
 
 
-def test_sglang_is_asked_for_chosen_tokens_at_its_own_address(url, folder, local):
+@pytest.mark.parametrize("through", ["generate", "score"])
+def test_sglang_is_asked_for_chosen_tokens_at_its_own_address_or_else_below_v1(through, url, folder, local):
     def chosen(ids, tokens):
         asked = {"model": "tiny", "prompt": ids, "max_tokens": 1, "temperature": 0, "logprobs": 1}
         asked |= {"logprob_token_ids": tokens, "return_tokens_as_token_ids": True}
@@ -321,6 +322,14 @@ def test_sglang_is_asked_for_chosen_tokens_at_its_own_address(url, folder, local
         return {int(token.split(":")[1]): log_prob for token, log_prob in top.items()}
 
     def sglang(method, path, body):
+        if path == "/generate" and through == "score":
+            return refusal(404, "not let through")
+        if path == "/v1/score":
+            assert not body["apply_softmax"]
+            ids = [*body["query"], *body["items"][0]]
+            found = chosen(ids, body["label_token_ids"])
+            usage = {"prompt_tokens": len(ids), "total_tokens": len(ids)}
+            return {"token_logprobs": [[found[token] for token in body["label_token_ids"]]], "usage": usage}
         if path == "/generate":
             told = [[p, token, None] for token, p in chosen(body["input_ids"], body["token_ids_logprob"]).items()]
             wanted = [entry for entry in told if entry[1] in body["token_ids_logprob"]]
@@ -334,7 +343,7 @@ def test_sglang_is_asked_for_chosen_tokens_at_its_own_address(url, folder, local
     with Liar(sglang) as server:
         engine = open_engine(server.url)
         there, here = label_log_probs(engine, PROMPTS, LABELS), label_log_probs(local, PROMPTS, LABELS)
-    assert dict(engine.signature.parts)["backend"] == "server-generate"
+    assert dict(engine.signature.parts)["backend"] == f"server-{through}"
     np.testing.assert_allclose(there.log_probs, here.log_probs, atol=SAME)
     assert there.censored is None
 

@@ -9,14 +9,17 @@ import os
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from synthscore.engine import Prompt, Question, label_log_probs
 from synthscore.engines import open_engine
-from synthscore.engines.servers.routes import Chat, ChosenIds, Generate, TopIds, number
+from synthscore.engines.servers.routes import Chat, ChosenIds, Generate, Scored, TopIds, number
 from synthscore.engines.servers.served import stable_name
 from synthscore.engines.servers.server import Server
+from synthscore.engines.servers.steps import unbiased
 from synthscore.errors import EngineError, ServerError
-from tests.servers import Liar, refusal
+from tests.servers import LABELS, PROMPTS, Liar, forward, refusal
 
 BETTER, WORSE, SIMILAR, THE, YES = 38169, 71, 14609, 504, 10539
 
@@ -25,7 +28,35 @@ def entry(token, text, **value):
     return {"id": token, "token": text, "bytes": list(text.encode()), **value}
 
 
-# POST /v1/completions of llama-server (llama.cpp of October 2026, in xllamacpp 2026.10.11549), logprobs 2.
+# POST /completion of llama-server (llama.cpp of October 2026, in xllamacpp 2026.10.11549), with logit_bias 4 on Better,
+# W and Similar, samplers ["temperature"], temperature 1, post_sampling_probs, n_probs 6.
+LLAMA_SERVER_BIASED = {
+    "index": 0,
+    "content": "The",
+    "tokens": [],
+    "stop": True,
+    "model": "models/SmolLM2-135M-Instruct.Q4_1.gguf",
+    "tokens_predicted": 1,
+    "tokens_evaluated": 22,
+    "stop_type": "limit",
+    "tokens_cached": 22,
+    "timings": {"cache_n": 1, "prompt_n": 21, "predicted_n": 1},
+    "completion_probabilities": [
+        entry(THE, "The", prob=0.24759985506534576)
+        | {
+            "top_probs": [
+                entry(BETTER, "Better", prob=0.41819411516189575),
+                entry(THE, "The", prob=0.24759985506534576),
+                entry(YES, "Yes", prob=0.04847600683569908),
+                entry(57, "I", prob=0.043715305626392365),
+                entry(5230, "No", prob=0.022103656083345413),
+                entry(4182, "Is", prob=0.02001119591295719),
+            ]
+        }
+    ],
+}
+
+# POST /v1/completions of the same server about the same prompt, logprobs 2, no bias.
 LLAMA_SERVER_TOP = {
     "choices": [
         {
@@ -122,6 +153,16 @@ SGLANG_CHOSEN = {
     },
 }
 
+# POST /v1/score of SGLang 0.5.23 with return_token_logprobs, by its documented fields: a list for each item, in the
+# order of label_token_ids; no number where a token was not found. Never recorded from a server.
+SGLANG_SCORED = {
+    "scores": [[0.2865, 0.0000749]],
+    "token_logprobs": [[-1.25, -9.5]],
+    "model": "tiny",
+    "usage": {"prompt_tokens": 2, "total_tokens": 2, "completion_tokens": 0, "prompt_tokens_details": None},
+    "object": "scoring",
+}
+
 # POST /v1/chat/completions: OpenAI's reference of the chat object (openai 3.54.0: types/chat/), logprobs and
 # top_logprobs; Ollama answers alike (openai/openai.go of August 2026).
 OPENAI_TOP = {
@@ -153,32 +194,149 @@ OPENAI_TOP = {
 }
 
 
+def read(route, reply, wanted=(), top_k=2):
+    return route.ask(lambda body, reads: reads(reply), {} if isinstance(route, Chat) else [1, 2], wanted, top_k)
+
+
 @pytest.mark.parametrize(
     ("route", "reply", "wanted", "reported", "used"),
     [
         (TopIds(), LLAMA_SERVER_TOP, (), {THE: -0.8614083528518677, YES: -2.4921534061431885}, (22, 21)),
         (ChosenIds(), VLLM_CHOSEN, (BETTER, WORSE), {THE: -0.5, BETTER: -1.25, WORSE: -math.inf}, (22, None)),
         (Generate(), SGLANG_CHOSEN, (BETTER, WORSE), {THE: -0.5, BETTER: -1.25, WORSE: -9.5}, (22, 16)),
+        (Scored(), SGLANG_SCORED, (BETTER, WORSE), {BETTER: -1.25, WORSE: -9.5}, (2, None)),
         (Chat(), OPENAI_TOP, (), {"Better": -0.5, "Worse": -1.25}, (22, 0)),
         (Chat(), LLAMA_CPP_PYTHON_SPELLED, ("W",), {"orse": -0.09896, "or": -3.22366, "\n": -13.3048}, (43, None)),
     ],
 )
 def test_each_form_of_a_reply_is_read(route, reply, wanted, reported, used):
-    step = route.step(reply, wanted, 2)
+    step = read(route, reply, wanted)
     assert step.reported == pytest.approx(reported, abs=1e-4)
     assert route.used(reply) == used
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"token_logprobs": [[-1.25, None]]}, "None, expected a number"),
+        ({"usage": {"prompt_tokens": 4}}, "read 4 tokens of a prompt of 2; start it without --enable-mis"),
+    ],
+)
+def test_a_score_that_is_not_of_these_tokens_after_this_prompt_is_no_answer(change, message):
+    with pytest.raises(ValueError, match=message):
+        read(Scored(), SGLANG_SCORED | change, (BETTER, WORSE))
+
+
 def test_a_beginning_that_was_spelled_in_other_tokens_says_nothing():
-    step = Chat().step(LLAMA_CPP_PYTHON_SPELLED, ("Wo",), 2)
+    step = read(Chat(), LLAMA_CPP_PYTHON_SPELLED, ("Wo",))
     assert (dict(step.reported), step.unseen, step.rest) == ({}, 0.0, 0.0)
-    assert Chat().step(LLAMA_CPP_PYTHON_SPELLED, ("W", "\n"), 2).unseen == 0.0  # nothing is behind it
+    assert read(Chat(), LLAMA_CPP_PYTHON_SPELLED, ("W", "\n")).unseen == 0.0  # nothing is behind it
 
 
 @pytest.mark.parametrize("value", [-9999.0, -3.4028234663852886e38])
 def test_what_stands_for_impossible_is_impossible(value):
     assert number(value) == -math.inf
     assert number(-9998.0) == -9998.0
+
+
+# ------------------------------------------------------------------------------------------------- biases
+
+
+def test_a_recorded_biased_reply_says_what_the_reply_without_a_bias_does():
+    told = [(e["id"], e["prob"]) for e in LLAMA_SERVER_BIASED["completion_probabilities"][0]["top_probs"]]
+    step, _ = unbiased(told, {BETTER: 4.0})
+    # The two replies were a cold and a warm run, which this server's quantised arithmetic sets .02 nats apart.
+    assert step.reported[THE] == pytest.approx(-0.8614083528518677, abs=0.03)
+    assert step.reported[YES] == pytest.approx(-2.4921534061431885, abs=0.03)
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(-6, 8))
+@settings(max_examples=60)
+def test_a_bias_is_taken_out_to_the_rounding_of_float32(seed, size):
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(0, 4, 300)
+    bias = {token: size + float(rng.normal()) for token in range(4)}
+    p = np.exp(logits - np.logaddexp.reduce(logits))
+    q = p * np.exp([bias.get(token, 0.0) for token in range(300)])
+    q = (q / q.sum()).astype(np.float32)
+    step, better = unbiased([(token, float(q[token])) for token in np.argsort(-q)], bias)
+    if not better:
+        assert [step.reported[token] for token in range(300)] == pytest.approx(np.log(p).tolist(), abs=5e-5)
+        assert (step.unseen, step.rest) == (-math.inf, -math.inf)
+
+
+def test_a_token_that_is_not_among_those_told_asks_for_a_larger_bias_and_has_a_bound_until_then():
+    step, better = unbiased([(9, 0.7), (1, 0.2), (8, 0.05)], {1: 2.0, 2: 2.0})
+    assert better[2] == 8.0
+    z = 1 / (1 - 0.2 + 0.2 * math.exp(-2))
+    assert step.reported[1] == pytest.approx(math.log(0.2 * math.exp(-2) * z))
+    assert step.reported[9] == pytest.approx(math.log(0.7 * z))
+    assert step.most(1) == pytest.approx(math.log(0.05 * math.exp(-2) * z))
+
+
+class LlamaServer:
+    """llama-server around the numbers of our own server: /completion with biases, /v1/completions by id."""
+
+    def __init__(self, url, *, suppressed=()):
+        self.url, self.suppressed = url, suppressed
+
+    def top(self, ids):
+        asked = {"model": "tiny", "prompt": ids, "max_tokens": 1, "temperature": 0, "logprobs": 427}
+        reply = forward(self.url, "POST", "/v1/completions", asked | {"return_tokens_as_token_ids": True})
+        told = reply["choices"][0]["logprobs"]["top_logprobs"][0]
+        return {int(token.split(":")[1]): log_prob for token, log_prob in told.items()}
+
+    def __call__(self, method, path, body):
+        if path == "/v1/models":
+            return {"data": [{"id": "/srv/models/tiny.gguf", "owned_by": "llamacpp", "meta": {"n_vocab": 427}}]}
+        if path == "/props":
+            return {"build_info": "b7000-abc"}
+        if path == "/tokenize":
+            return forward(self.url, method, path, {"model": "tiny", "prompt": body["content"]})
+        if path == "/v1/completions":
+            told = sorted(self.top(body["prompt"]).items(), key=lambda one: -one[1])[: body["logprobs"]]
+            entries = [entry(token, "?", logprob=log_prob) for token, log_prob in told]
+            choice = {"logprobs": {"content": [entries[0] | {"top_logprobs": entries}]}}
+            return {"choices": [choice], "model": "/srv/models/tiny.gguf", "usage": {"prompt_tokens": 1}}
+        if path != "/completion":
+            return refusal(404, "File Not Found")
+        told = self.top(body["prompt"])
+        bias = dict(map(tuple, body["logit_bias"])) | dict.fromkeys(self.suppressed, -math.inf)
+        q = np.exp([log_prob + bias.get(token, 0.0) for token, log_prob in told.items()])
+        q = (q / q.sum()).astype(np.float32)
+        best = sorted(zip(told, q.tolist(), strict=True), key=lambda one: -one[1])[: body["n_probs"]]
+        entries = [entry(token, "?", prob=prob) for token, prob in best]
+        probs = [entries[0] | {"top_probs": entries}]
+        return {"completion_probabilities": probs, "tokens_evaluated": 5, "timings": {"cache_n": 4}}
+
+
+def test_llama_server_with_a_tokenizer_tells_every_label_exactly(url, folder, local):
+    with Liar(LlamaServer(url)) as server:
+        engine = open_engine(server.url, tokenizer=folder)
+        n_before = len(server.asked)
+        there, here = label_log_probs(engine, PROMPTS, LABELS), label_log_probs(local, PROMPTS, LABELS)
+        biased = [body for path, body in server.asked[n_before:] if path == "/completion"]
+    assert str(engine.signature).split("|")[:2] == ["model:tiny.gguf", "backend:server-bias"]
+    np.testing.assert_allclose(there.log_probs, here.log_probs, atol=5e-5)
+    assert there.censored is None
+    assert all(body["samplers"] == ["temperature"] and body["post_sampling_probs"] for body in biased)
+
+
+def test_a_server_that_suppresses_a_label_is_not_asked_through_biases(url, folder):
+    yes = Server(url, tokenizer=folder).tokens.question(Prompt("Ice?"), ("Yes",))[1].forms[0][0][0]
+    with Liar(LlamaServer(url, suppressed=[yes])) as server:
+        assert Server(server.url, tokenizer=folder, top_k=427).method == "topk"
+        with pytest.raises(EngineError, match=r"bias: its log-probabilities .* are not those of topk"):
+            Server(server.url, tokenizer=folder, top_k=427, method="bias")
+
+
+def test_biases_that_were_good_for_one_prompt_are_tried_first_with_the_next(url, folder):
+    with Liar(LlamaServer(url)) as server:
+        client = Server(server.url, tokenizer=folder)
+        client.answer(Question(PROMPTS[0], ("A", "B")))
+        n_before = len(server.asked)
+        client.answer(Question(PROMPTS[0], ("A", "B")))
+        assert len(server.asked) == n_before + 1
 
 
 # ------------------------------------------------------------------------------------------------- llama_cpp.server

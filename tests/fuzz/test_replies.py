@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from synthscore.engine import LabelAnswer, Prompt, Question, Sampling
 from synthscore.engines.servers.decisions import DecisionServer
 from synthscore.engines.servers.http import Http
-from synthscore.engines.servers.routes import Chat, ChosenIds, Generate, TopIds
+from synthscore.engines.servers.routes import Biased, Chat, ChosenIds, Generate, Scored, TopIds
 from synthscore.engines.servers.server import Server
 from synthscore.errors import EngineError, ServerError
 from tests.engines import test_server_formats as forms
@@ -24,6 +24,8 @@ ROUTES = [
     (TopIds(), forms.LLAMA_SERVER_TOP, ()),
     (ChosenIds(), forms.VLLM_CHOSEN, (forms.BETTER, forms.WORSE)),
     (Generate(), forms.SGLANG_CHOSEN, (forms.BETTER, forms.WORSE)),
+    (Scored(), forms.SGLANG_SCORED, (forms.BETTER, forms.WORSE)),
+    (Biased(), forms.LLAMA_SERVER_BIASED, (forms.BETTER, forms.WORSE)),
     (Chat(), forms.OPENAI_TOP, ()),
     (Chat(), forms.LLAMA_CPP_PYTHON_SPELLED, ("W",)),
 ]
@@ -82,10 +84,14 @@ def test_a_changed_reply_of_any_form_is_a_step_or_a_failed_try(at, data):
     changed = data.draw(changed_values(reply, 2))
     http = Replies("http://h/v1", 1)
 
-    with refused(), http.reading(changed):
-        assert isinstance(changed, dict) or not hasattr(changed, "get")
-        route.used(changed)
-        step = route.step(changed, wanted, 2)
+    def post(body, read):
+        with http.reading(changed):
+            assert isinstance(changed, dict) or not hasattr(changed, "get")
+            route.used(changed)
+            return read(changed)
+
+    with refused():
+        step = route.ask(post, {} if isinstance(route, Chat) else [1, 2], wanted, 2)
         assert all(log_prob <= 1e-3 for log_prob in step.reported.values())
 
 

@@ -11,12 +11,14 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
-from .steps import Step
+from ...errors import EngineError
+from .steps import Step, unbiased
 
+T = TypeVar("T")
 _IMPOSSIBLE = -9999.0  # how vLLM writes a log-probability of -inf; llama.cpp writes -3.4e38
 _TOKEN_ID = re.compile(r"token_id:(\d+)")
 
@@ -61,6 +63,12 @@ OWNERS: Mapping[str, str] = {"me": "llama-cpp-python"}
 """Software by what a server names as the owner of its model; by its own name, where it is in SOFTWARE."""
 
 
+class Post(Protocol):
+    """Sends a request, and reads its reply: what is not as expected in that fails the try."""
+
+    def __call__(self, body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], T], /) -> T: ...
+
+
 class Route(ABC):
     """A way to ask for the token after a prompt.
 
@@ -68,6 +76,7 @@ class Route(ABC):
     path : asked below /v1, or below the server's root (at_root)
     by_ids : behind token ids, made here by the model's tokenizer; else through the server's chat template
     complete : all tokens that matter are reported; else the k most probable ones
+    checked_by : another way, which must report the same when the server is opened
     """
 
     name: ClassVar[str]
@@ -75,15 +84,12 @@ class Route(ABC):
     at_root: ClassVar[bool] = False
     by_ids: ClassVar[bool] = True
     complete: ClassVar[bool] = False
+    checked_by: ClassVar[type[Route] | None] = None
 
     @abstractmethod
-    def body(self, prompt: Any, wanted: Sequence[Any], top_k: int) -> dict[str, Any]:
-        """The request. prompt : token ids, or the fields of a chat. wanted : the tokens that matter; behind a chat
-        template, those that the answer is made to begin with"""
-
-    @abstractmethod
-    def step(self, reply: Mapping[str, Any], wanted: Sequence[Any], top_k: int) -> Step[Any]:
-        """What its reply reports of the token."""
+    def ask(self, post: Post, prompt: Any, wanted: Sequence[Any], top_k: int) -> Step[Any]:
+        """What is reported of the token. prompt : token ids, or the fields of a chat. wanted : the tokens that matter;
+        behind a chat template, those that the answer is made to begin with"""
 
     def used(self, reply: Mapping[str, Any]) -> tuple[Any, Any]:
         """Tokens of the prompt, and those of them that were cached, as far as reported."""
@@ -91,7 +97,22 @@ class Route(ABC):
         return usage.get("prompt_tokens"), (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
 
 
-class ChosenIds(Route):
+class OneReply(Route):
+    """A way that takes one request."""
+
+    @abstractmethod
+    def body(self, prompt: Any, wanted: Sequence[Any], top_k: int) -> dict[str, Any]:
+        """The request."""
+
+    @abstractmethod
+    def step(self, reply: Mapping[str, Any], wanted: Sequence[Any], top_k: int) -> Step[Any]:
+        """What its reply reports."""
+
+    def ask(self, post: Post, prompt: Any, wanted: Sequence[Any], top_k: int) -> Step[Any]:
+        return post(self.body(prompt, wanted, top_k), lambda reply: self.step(reply, wanted, top_k))
+
+
+class ChosenIds(OneReply):
     """Chosen tokens by logprob_token_ids: vLLM. https://github.com/vllm-project/vllm/pull/43463"""
 
     name, complete = "ids", True
@@ -103,7 +124,7 @@ class ChosenIds(Route):
         return chosen_step(dict(_with_ids(reply)), wanted)
 
 
-class Generate(Route):
+class Generate(OneReply):
     """Chosen tokens by token_ids_logprob: SGLang."""
 
     name, path, at_root, complete = "generate", "/generate", True, True
@@ -127,7 +148,27 @@ class Generate(Route):
         return reply["meta_info"]["prompt_tokens"], reply["meta_info"].get("cached_tokens")
 
 
-class TopIds(Route):
+class Scored(Route):
+    """Chosen tokens by /v1/score: SGLang behind a gateway that lets nothing but /v1 through.
+
+    It reports nothing of other tokens. A token that it did not find has no number; under --enable-mis it reads a
+    delimiter in the prompt, which its count of tokens gives away.
+    """
+
+    name, path, complete = "score", "/score", True
+
+    def ask(self, post: Post, prompt: Any, wanted: Sequence[int], top_k: int) -> Step[int]:
+        def read(reply: Mapping[str, Any]) -> Step[int]:
+            if (n := reply["usage"]["prompt_tokens"]) != len(prompt):
+                raise ValueError(f"it read {n} tokens of a prompt of {len(prompt)}; start it without --enable-mis")
+            (told,) = reply["token_logprobs"]
+            return chosen_step(dict(zip(wanted, map(number, told), strict=True)), wanted)
+
+        asked = {"query": list(prompt[:-1]), "items": [list(prompt[-1:])], "label_token_ids": list(wanted)}
+        return post(asked | {"apply_softmax": False, "return_token_logprobs": True}, read)
+
+
+class TopIds(OneReply):
     """The k most probable tokens, by id: older vLLM; llama-server."""
 
     name = "topk"
@@ -139,7 +180,41 @@ class TopIds(Route):
         return Step.of_top(_with_ids(reply), top_k)
 
 
-class Chat(Route):
+class Biased(Route):
+    """Chosen tokens through a bias on their logits, which makes them the most probable: llama-server.
+
+    With post_sampling_probs it reports the probabilities after the bias, which `unbiased` turns back. The biases that
+    were good for one prompt are tried first with the next, so that most prompts take one request.
+    """
+
+    name, path, at_root, complete, checked_by = "bias", "/completion", True, True, TopIds
+
+    def __init__(self) -> None:
+        self._bias: dict[int, float] = {}
+
+    def ask(self, post: Post, prompt: Any, wanted: Sequence[int], top_k: int) -> Step[int]:
+        # The bias comes first in its chain of samplers, and at temperature 1 nothing else changes a probability.
+        chain = {"samplers": ["temperature"], "temperature": 1.0, "post_sampling_probs": True, "cache_prompt": True}
+        asked = {"prompt": list(prompt), "n_predict": 1, "n_probs": len(wanted) + 20, **chain}
+        bias: Mapping[int, float] = {token: self._bias.get(token, 4.0) for token in wanted}
+        for _ in range(6):
+            step, better = self._biased(post, asked, bias)
+            if not better:
+                return step
+            self._bias |= better
+            bias = better
+        raise EngineError("the biases that show the labels' tokens were not found within 6 requests")
+
+    @staticmethod
+    def _biased(post: Post, asked: dict[str, Any], bias: Mapping[int, float]) -> tuple[Step[int], dict[int, float]]:
+        sent = asked | {"logit_bias": [[token, b] for token, b in bias.items()]}
+        return post(sent, lambda reply: unbiased(_with_probs(reply), bias))
+
+    def used(self, reply: Mapping[str, Any]) -> tuple[Any, Any]:
+        return reply.get("tokens_evaluated"), (reply.get("timings") or {}).get("cache_n")
+
+
+class Chat(OneReply):
     """The k most probable tokens, as text, behind a message in the server's own chat template."""
 
     name, path, by_ids = "chat", "/chat/completions", False
@@ -159,7 +234,7 @@ class Chat(Route):
         return Step.of_top([(str(token), p) for token, p in told_token(reply, "token", len(wanted))], top_k)
 
 
-ROUTES: tuple[type[Route], ...] = (ChosenIds, Generate, TopIds, Chat)
+ROUTES: tuple[type[Route], ...] = (ChosenIds, Generate, Scored, Biased, TopIds, Chat)
 """The first that a server turns out to offer is taken."""
 
 
@@ -170,6 +245,10 @@ def _completion(ids: Sequence[int], n_top: int) -> dict[str, Any]:
 
 def _with_ids(reply: Mapping[str, Any]) -> list[tuple[int, float]]:
     return [(token_id(token), log_prob) for token, log_prob in told_token(reply, "id")]
+
+
+def _with_probs(reply: Mapping[str, Any]) -> list[tuple[int, float]]:
+    return [(whole(entry["id"]), number(entry["prob"])) for entry in reply["completion_probabilities"][0]["top_probs"]]
 
 
 def told_token(reply: Mapping[str, Any], by: Literal["id", "token"], at: int = 0) -> list[tuple[int | str, float]]:

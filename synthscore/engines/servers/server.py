@@ -9,8 +9,8 @@ than was asked for is signed as that one; one that changes it later fails.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from ...engine import Answer, Generation, LabelAnswer, OtherToken, Prompt, Question, Sampling
 from ...errors import EngineError, ServerError, SynthscoreWarning
@@ -21,12 +21,14 @@ from .routes import ROUTES, SOFTWARE, Route, whole
 from .served import Served
 from .steps import Known, Step, known_from_ids, known_from_text, next_tokens
 
-Method = Literal["ids", "generate", "topk", "chat"]
+Method = Literal["ids", "generate", "score", "bias", "topk", "chat"]
 METHODS = tuple(route.name for route in ROUTES)
 TOP_K = (1000, 100, 20, 5)
 """How many of the most probable tokens are asked for: the first number that the server takes. The last of 1000 is never
 above 0.001 and mostly below 1e-5; the whole vocabulary would tell little more, at fifty times the bytes."""
 
+_ALIKE = 0.05  # nats: between two ways to ask the same of a server that others ask meanwhile
+T = TypeVar("T")
 _PROBE = Prompt("Is ice cold? Answer with one word: Yes or No.")
 _LABELS = ("Yes", "No")
 
@@ -134,12 +136,15 @@ class Server(Served):
         used: list[tuple[int, int]] = []
         steps: list[Step[Any]] = []
 
-        def step(asked: Any, wanted: Sequence[Any]) -> Step[Any]:
-            reply = self._post(self._route, self._route.body(asked, wanted, self.top_k))
+        def post(body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], T], /) -> T:
+            reply = self._post(self._route, body)
             with self.http.reading(reply):
                 n_tokens, n_cached = (n if isinstance(n, int) else 0 for n in self._route.used(reply))
                 used.append((n_tokens, n_tokens - n_cached))
-                steps.append(self._route.step(reply, wanted, self.top_k))
+                return read(reply)
+
+        def step(asked: Any, wanted: Sequence[Any]) -> Step[Any]:
+            steps.append(self._route.ask(post, asked, wanted, self.top_k))
             return steps[-1]
 
         if self.tokens is not None:
@@ -258,8 +263,18 @@ class Server(Served):
                 return str(error)
             else:
                 if route.complete or len(sizes) == 1 or len(first.reported) > self.top_k / 2:
-                    return ""
+                    return self._doubt(route.checked_by()) if route.checked_by else ""
                 del sizes[0]  # it reports fewer than it was asked for
+
+    def _doubt(self, other: Route) -> str:
+        """How what it tells differs from what another way tells, both of a warm cache; "" if it does not."""
+        mine, lack = self._route, self._lack(other)
+        truth = None if lack else self._known(_PROBE, _LABELS)[0]
+        self._route = mine
+        known = self._known(_PROBE, _LABELS)[0]
+        if not truth or ((known.least <= truth.most + _ALIKE) & (truth.least <= known.most + _ALIKE)).all():
+            return lack
+        return f"its log-probabilities {known.most.round(3)} are not those of {other.name}, {truth.most.round(3)}"
 
     def _load_tokenizer(self, name: str) -> PromptTokenizer:
         """The tokenizer, once the server's own agrees with it."""

@@ -22,6 +22,8 @@ Path = tuple[str, ...]  # tokens as text, one after the other
 
 _ROUNDING = 1e-5  # of a sum of float32 probabilities: what is left over is never less than this
 _NOT_WORTH_ASKING = math.log(1e-6)
+_MOST_MAGNIFIED = 20.0  # rounding of told probabilities: 2e-7 becomes 4e-6 nats
+_MOST_BIAS = 60.0  # nats; what is not reported even so has a logit of -inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,35 @@ class Step(Generic[Token]):
     def most(self, n: int) -> float:
         """The most that n tokens that are not reported can have together, nats."""
         return min(math.log(n) + self.unseen, self.rest)
+
+
+def unbiased(entries: Sequence[tuple[int, float]], bias: Mapping[int, float]) -> tuple[Step[int], dict[int, float]]:
+    """From probabilities that were reported with biases on the logits of some tokens; exact.
+
+        q_i = p_i e^(b_i) / Z,  sum p = 1    =>    p_i = Z q_i e^(-b_i),  Z = 1 / (1 - sum_b q_i + sum_b q_i e^(-b_i))
+
+    where sum_b is over the biased tokens alone; their mass, sum_b p_i, comes with it.
+
+    entries : token and q, the most probable ones of all. bias : token -> b, nats, for each token that matters
+    returns : the step, and biases to ask with again: none where these were good, all biased tokens being reported, and
+        Z, which magnifies the rounding of the q, being at most _MOST_MAGNIFIED
+    raises : ValueError, for what cannot be probabilities
+    """
+    if any(not 0 <= q <= 1.01 for _, q in entries):
+        raise ValueError("a probability is not from 0 to 1")
+    told = _merged(_checked([(token, math.log(q)) for token, q in entries if q > 0]))
+    inside = [(math.exp(told[token]), b) for token, b in bias.items() if token in told]
+    left = 1.0 + math.fsum(q * math.expm1(-b) for q, b in inside)
+    log_z = -math.log(max(left, 1e-9))
+    reported = {token: min(log_q - bias.get(token, 0.0) + log_z, 0.0) for token, log_q in told.items()}
+    missing = [token for token in bias if token not in told]
+    unseen = max((min(told.values()) - bias[token] + log_z for token in missing), default=-math.inf)
+    ordered = dict(sorted(reported.items(), key=lambda entry: -entry[1]))
+    step = Step(ordered, unseen, math.log(max(len(missing), 1)) + unseen)
+    if left * _MOST_MAGNIFIED >= 1 and all(bias[token] >= _MOST_BIAS for token in missing):
+        return step, {}
+    better = {token: max(round(-3.0 - reported[token]), 0) for token in bias if token in told}  # each has .05 or more
+    return step, {**better, **{token: min(2 * bias[token] + 4, _MOST_BIAS) for token in missing}}
 
 
 def _checked(entries: Sequence[tuple[Token, float]]) -> list[tuple[Token, float]]:
