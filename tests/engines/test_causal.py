@@ -327,7 +327,7 @@ def test_attention_of_an_unknown_kind_is_refused(how):
     tree = pack([[1, 2, 3]])
     (part,) = plan(tree, 10)
     layer, states = torch.nn.Identity(), torch.ones(1, 1, 3, 8)
-    current = cascade.Pass(tree, part, {}, n_layers=2)
+    current = cascade.Pass(tree, part, np.array([2]), {}, n_layers=2)
     mark = cascade._PASS.set(current)
     if not how:  # well the first time; a layer that attends twice is of an unknown kind
         cascade._attention(layer, states, states, states, None)

@@ -22,7 +22,6 @@ _ALONE = {"cpu"}  # devices whose kernel gains nothing from paths side by side: 
 _ROWS = 128  # queries at once in in_blocks, so that their scores stay in the cache
 _BLOCK = 2**24  # scores at once where attention is computed in plain steps: 64 MiB in float32
 
-Stem = tuple[Range, ...]
 Places = slice | torch.Tensor
 """Of tokens in a chunk; a run of neighbours is a slice, which needs no copy."""
 
@@ -33,19 +32,20 @@ class Tables:
 
     paths : paths of similar length side by side, a shorter one repeating its last token: their places, and their number
     places : where each token is found in the paths, all flattened one after another
-    groups : stem -> tokens that see it
-    blocks : stem -> places of a path below it, and their number
+    groups : (stem, tokens that see it, those of them that are read)
+    blocks : stem -> (places of a path, its length, those of its tokens that are read, as indices into the path)
     """
 
     paths: list[tuple[Places, int]]
     places: Places
-    groups: dict[Stem, Places]
-    blocks: dict[Stem, list[tuple[Places, int]]]
+    groups: list[tuple[tuple[Range, ...], Places, Places]]
+    blocks: dict[tuple[Range, ...], list[tuple[Places, int, torch.Tensor]]]
+    reads: torch.Tensor
     chunk: Chunk
     positions: IntArray
 
     @classmethod
-    def of(cls, chunk: Chunk, positions: IntArray, device: torch.device) -> Tables:
+    def of(cls, chunk: Chunk, positions: IntArray, reads: IntArray, device: torch.device) -> Tables:
         def at(places: IntArray) -> Places:
             if len(places) and places[-1] - places[0] == len(places) - 1 and (np.diff(places) == 1).all():
                 return slice(int(places[0]), int(places[-1]) + 1)
@@ -55,14 +55,19 @@ class Tables:
         flat = np.concatenate([matrix.ravel() for matrix in matrices])
         places = np.empty(len(chunk), dtype=np.int64)
         places[flat[::-1]] = np.arange(len(flat))[::-1]  # the first place: a last token's later ones are padding
-        below: dict[Stem, list[IntArray]] = {}
+        below: dict[tuple[Range, ...], list[IntArray]] = {}
         for path in chunk.paths:
             below.setdefault(path.stem, []).append(path.tokens)
+        groups = [(stem, np.unique(np.concatenate(tokens))) for stem, tokens in below.items() if stem]
         return cls(
             [(at(matrix.ravel()), len(matrix)) for matrix in matrices],
             at(places),
-            {stem: at(np.unique(np.concatenate(tokens))) for stem, tokens in below.items() if stem},
-            {stem: [(at(tokens), len(tokens)) for tokens in paths] for stem, paths in below.items()},
+            [(stem, at(tokens), at(np.intersect1d(tokens, reads))) for stem, tokens in groups],
+            {
+                stem: [(at(t), len(t), torch.from_numpy(np.flatnonzero(np.isin(t, reads)))) for t in paths]
+                for stem, paths in below.items()
+            },
+            torch.from_numpy(reads).to(device),
             chunk,
             positions,
         )
@@ -80,7 +85,7 @@ def _matrices(paths: list[IntArray], *, side_by_side: bool) -> list[IntArray]:
     return [np.stack([np.pad(path, (0, len(rows[0]) - len(path)), mode="edge") for path in rows]) for rows in batches]
 
 
-StemOf = Callable[[Stem], tuple[torch.Tensor, torch.Tensor]]
+StemOf = Callable[[tuple[Range, ...]], tuple[torch.Tensor, torch.Tensor]]
 """Keys and values of a stem, shape (1, n_heads, n_tokens, d_head) each."""
 
 
@@ -91,6 +96,7 @@ def in_two_calls(
     how: How,
     tables: Tables,
     stem_of: StemOf,
+    only_reads: bool,
     s_aux: torch.Tensor | None,
 ) -> torch.Tensor:
     """Attention to the paths, all side by side, and to each stem, merged; shape (n_tokens, n_heads, d_head)."""
@@ -102,8 +108,11 @@ def in_two_calls(
         sums.append(lse.transpose(1, 2).flatten(0, 1))
     merged, total = _take(torch.cat(outs), tables.places), _take(torch.cat(sums), tables.places)
 
-    for stem, places in tables.groups.items():
+    for stem, tokens, read_tokens in tables.groups:
+        places = read_tokens if only_reads else tokens
         q = _rows(query, places, 1)
+        if not q.shape[2]:
+            continue
         k, v = stem_of(stem)
         out, lse = how.attend(q, k, v, how.stem_mask(tables, stem, places, q), causal=False)
         _merge(merged, total, places, out[0].transpose(0, 1), lse[0].transpose(0, 1))
@@ -113,7 +122,13 @@ def in_two_calls(
 
 
 def in_blocks(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, tables: Tables, stem_of: StemOf
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    scale: float,
+    tables: Tables,
+    stem_of: StemOf,
+    only_reads: bool,
 ) -> torch.Tensor:
     """The same by matrix products over one path and its stem at a time: the fastest on a CPU in bfloat16.
 
@@ -124,30 +139,35 @@ def in_blocks(
     merged = query.new_zeros(n_tokens, n_heads, d_value)
     for stem, paths in tables.blocks.items():
         n_stem = sum(b - a for a, b in stem)
-        n_keys = _round_up(n_stem + max(n for _, n in paths))
+        n_keys = _round_up(n_stem + max(n for _, n, _ in paths))
         keys = key.new_zeros(n_groups, d_head, n_keys)  # transposed: the product wants them so
         values = value.new_zeros(n_groups, n_keys, d_value)
         if stem:
             stem_keys, stem_values = stem_of(stem)
             keys[:, :, :n_stem], values[:, :n_stem] = stem_keys[0].transpose(1, 2), stem_values[0]
         buffers = [query.new_empty(n_heads * _ROWS * n_keys) for _ in range(2)]
-        for places, n in paths:
+        for places, n, reads in paths:
             keys[:, :, n_stem : n_stem + n] = _rows(key, places, 1)[0].transpose(1, 2)
             values[:, n_stem : n_stem + n] = _rows(value, places, 1)[0]
             q, out = _rows(query, places, 1)[0], query.new_zeros(n, n_heads, d_value)
-            for start in range(0, n, _ROWS):
-                stop, first = min(start + _ROWS, n), n_stem + start
-                rows = torch.arange(start, start + _round_up(stop - start)).clamp(max=n - 1)
-                shape = (n_groups, n_heads // n_groups * len(rows), _round_up(n_stem + stop))
+            chosen = reads if only_reads else torch.arange(n)
+            for rows in (chosen[start : start + _ROWS] for start in range(0, len(chosen), _ROWS)):
+                n_rows, width = _round_up(len(rows)), _round_up(n_stem + int(rows[-1]) + 1)
+                first = n_stem + int(rows[0])
+                shape = (n_groups, n_heads // n_groups * n_rows, width)
                 scores, weights = (buffer[: math.prod(shape)].view(shape) for buffer in buffers)
-                block = q.index_select(1, rows).reshape(n_groups, -1, d_head)
-                torch.baddbmm(scores, block, keys[:, :, : shape[2]], beta=0, alpha=scale, out=scores)
-                ahead = torch.arange(first, shape[2]) > n_stem + rows[:, None]
-                scores.view(n_heads, len(rows), -1)[:, :, first:].masked_fill_(ahead, -math.inf)
+                padded = torch.cat([rows, rows[-1:].expand(n_rows - len(rows))])
+                block = q.index_select(1, padded).reshape(n_groups, -1, d_head)
+                torch.baddbmm(scores, block, keys[:, :, :width], beta=0, alpha=scale, out=scores)
+                ahead = torch.arange(first, width) > n_stem + padded[:, None]
+                scores.view(n_heads, n_rows, width)[:, :, first:].masked_fill_(ahead, -math.inf)
                 torch.softmax(scores, dim=-1, out=weights)
-                seen = torch.bmm(weights, values[:, : shape[2]]).view(n_heads, len(rows), d_value)
-                out[start:stop] = seen[:, : stop - start].transpose(0, 1)
-            merged[places] = out
+                seen = torch.bmm(weights, values[:, :width]).view(n_heads, n_rows, d_value)
+                out.index_copy_(0, rows, seen[:, : len(rows)].transpose(0, 1))
+            if isinstance(places, slice):
+                merged[places] = out
+            else:
+                merged.index_copy_(0, places, out)
     return merged
 
 
@@ -219,20 +239,22 @@ class How:
         behind = torch.arange(n, device=q.device)[:, None] - torch.arange(n, device=q.device)
         return (behind >= 0) & (behind < self.window)
 
-    def stem_mask(self, tables: Tables, stem: Stem, places: Places, q: torch.Tensor) -> torch.Tensor | None:
+    def stem_mask(
+        self, tables: Tables, stem: tuple[Range, ...], places: slice | torch.Tensor, q: torch.Tensor
+    ) -> torch.Tensor | None:
         """For stems that reach further back than the window."""
         if self.window is None:
             return None
-        tree = tables.positions
+        at, tree = tables.chunk.start, tables.positions
         chosen = places if isinstance(places, slice) else places.cpu().numpy()
-        own = tree[tables.chunk.start : tables.chunk.stop][chosen]
+        own = tree[at : tables.chunk.stop][chosen]
         keys = np.concatenate([tree[a:b] for a, b in stem])
         if own.max() - keys.min() < self.window:
             return None
         return torch.from_numpy(own[:, None] - keys < self.window).to(q.device)
 
 
-def _rows(states: torch.Tensor, places: Places, n: int) -> torch.Tensor:
+def _rows(states: torch.Tensor, places: slice | torch.Tensor, n: int) -> torch.Tensor:
     """Some tokens, n times as many side by side: (1, n_heads, n_tokens, d) -> (n, n_heads, n_places / n, d)."""
     if isinstance(places, slice) and n == 1:
         return states[:, :, places]
@@ -240,12 +262,19 @@ def _rows(states: torch.Tensor, places: Places, n: int) -> torch.Tensor:
     return by_token.view(n, len(by_token) // n, *by_token.shape[1:]).transpose(1, 2)
 
 
-def _take(states: torch.Tensor, places: Places) -> torch.Tensor:
+def _take(states: torch.Tensor, places: slice | torch.Tensor) -> torch.Tensor:
     return states[places] if isinstance(places, slice) else states.index_select(0, places)
 
 
-def _merge(merged: torch.Tensor, total: torch.Tensor, places: Places, out: torch.Tensor, lse: torch.Tensor) -> None:
+def _merge(
+    merged: torch.Tensor, total: torch.Tensor, places: slice | torch.Tensor, out: torch.Tensor, lse: torch.Tensor
+) -> None:
     """Add the attention to further keys: out (n, n_heads, d_head), lse (n, n_heads), of the tokens at `places`."""
     here, here_lse = _take(merged, places), _take(total, places)
     share = torch.sigmoid(lse - here_lse).to(here.dtype)[..., None]
-    merged[places], total[places] = torch.lerp(here, out, share), torch.logaddexp(here_lse, lse)
+    both, both_lse = torch.lerp(here, out, share), torch.logaddexp(here_lse, lse)
+    if isinstance(places, slice):
+        merged[places], total[places] = both, both_lse
+    else:
+        merged.index_copy_(0, places, both)
+        total.index_copy_(0, places, both_lse)

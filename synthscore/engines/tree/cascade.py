@@ -16,17 +16,26 @@ from typing import Any
 
 import torch
 from transformers import AttentionInterface
+from transformers.pytorch_utils import Conv1D
 
 from ...errors import EngineError
-from .attention import How, Stem, Tables, in_blocks, in_two_calls
-from .plan import Chunk
+from ...types import IntArray
+from .attention import How, Tables, in_blocks, in_two_calls
+from .plan import Chunk, Range
 from .trie import Packed
 
 _NAME = "synthscore_cascade"
-_HARMLESS = {
-    "position_ids", "cache_position", "use_cache", "return_dict",
-    "output_attentions", "output_hidden_states", "output_router_logits",
-}  # fmt: skip
+_HARMLESS = frozenset(
+    {
+        "position_ids",
+        "cache_position",
+        "use_cache",
+        "output_attentions",
+        "output_hidden_states",
+        "output_router_logits",
+        "return_dict",
+    }
+)
 Piece = tuple[int, torch.Tensor, torch.Tensor]
 """Neighbours in a tree: the first of them, and keys and values of all, shape (1, n_heads, n_tokens, d_head)."""
 Memory = dict[Any, list[Piece]]
@@ -37,6 +46,7 @@ Memory = dict[Any, list[Piece]]
 class Pass:
     """A chunk on its way through the layers of a model.
 
+    reads : places in the chunk whose last hidden state is read, ascending; the last layer is spared all else it can be
     memory : keys and values of earlier chunks. next_memory : what is kept of them and of this one
     n_layers : of the model
     keeps_all : and not what the next chunk needs alone
@@ -44,6 +54,7 @@ class Pass:
 
     tree: Packed
     chunk: Chunk
+    reads: IntArray
     memory: Memory
     n_layers: int
     keeps_all: bool = False
@@ -52,7 +63,7 @@ class Pass:
 
     def tables(self, device: torch.device) -> Tables:
         if device not in self._tables:
-            self._tables[device] = Tables.of(self.chunk, self.tree.positions, device)
+            self._tables[device] = Tables.of(self.chunk, self.tree.positions, self.reads, device)
         return self._tables[device]
 
 
@@ -68,18 +79,49 @@ def cascading(model: Any, current: Pass) -> Iterator[None]:
     configs = {id(c): c for module in model.modules() if (c := getattr(module, "config", None)) is not None}.values()
     before = [(config, config._attn_implementation_internal) for config in configs]
     mark = _PASS.set(current)
+    hooks = [hook for linear in _last_linears(model, current.n_layers) for hook in _spare(linear, current)]
     try:
         for config in configs:
             config._attn_implementation_internal = _NAME
         yield
     finally:
         _PASS.reset(mark)
+        for hook in hooks:
+            hook.remove()
         for config, name in before:
             config._attn_implementation_internal = name
     if len(current.next_memory) != current.n_layers:
         raise EngineError(
             f"{len(current.next_memory)} of {current.n_layers} layers attend through transformers' attention interface"
         )
+
+
+def _last_linears(model: Any, n_layers: int) -> list[torch.nn.Module]:
+    """The linear maps in the last layer of the first list of n_layers layers that the model has."""
+    lists = [m for m in model.modules() if isinstance(m, torch.nn.ModuleList) and len(m) == n_layers]
+    return [m for layers in lists[:1] for m in layers[-1].modules() if isinstance(m, (torch.nn.Linear, Conv1D))]
+
+
+def _spare(linear: torch.nn.Module, current: Pass) -> list[Any]:
+    """Hooks by which a linear map of the last layer runs over the tokens that are read alone, once it has attended.
+
+    Nothing but what happens to each token by itself comes after that, so the others may be left at zero.
+    """
+
+    def before(module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        states = inputs[0]
+        if len(current.next_memory) < current.n_layers or states.shape[:-1] != (1, len(current.chunk)):
+            return None
+        return (states[:, current.tables(states.device).reads], *inputs[1:])
+
+    def after(module: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> torch.Tensor | None:
+        if len(current.next_memory) < current.n_layers or output.shape[:-1] != (1, len(current.reads)):
+            return None
+        whole = output.new_zeros(1, len(current.chunk), output.shape[-1])
+        whole[:, current.tables(output.device).reads] = output
+        return whole
+
+    return [linear.register_forward_pre_hook(before), linear.register_forward_hook(after)]
 
 
 def _attention(
@@ -116,16 +158,21 @@ def _attention(
     chunk, tables = current.chunk, current.tables(query.device)
     pieces = [*current.memory.get(module, []), (chunk.start, key, value)]
 
-    def stem_of(ranges: Stem) -> tuple[torch.Tensor, torch.Tensor]:
+    def stem_of(ranges: tuple[Range, ...]) -> tuple[torch.Tensor, torch.Tensor]:
         _, keys, values = zip(*_cut(pieces, ranges), strict=True)
         return (keys[0], values[0]) if len(keys) == 1 else (torch.cat(keys, dim=2), torch.cat(values, dim=2))
 
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    plain = not softcap and not sliding_window and s_aux is None
-    if plain and query.device.type == "cpu" and query.dtype == torch.bfloat16:
-        merged = in_blocks(query, key, value, scale, tables, stem_of)
+    only_reads = getattr(module, "layer_idx", None) == current.n_layers - 1
+    if (
+        query.device.type == "cpu"
+        and query.dtype == torch.bfloat16
+        and not (softcap or sliding_window or s_aux is not None)
+    ):
+        merged = in_blocks(query, key, value, scale, tables, stem_of, only_reads)
     else:
-        merged = in_two_calls(query, key, value, How(scale, softcap, sliding_window), tables, stem_of, s_aux)
+        how = How(scale, softcap, sliding_window)
+        merged = in_two_calls(query, key, value, how, tables, stem_of, only_reads, s_aux)
     kept = ((0, chunk.stop),) if current.keeps_all else chunk.needed
     current.next_memory[module] = [(first, _own(k), _own(v)) for first, k, v in _cut(pieces, kept)]
     return merged[None], None
@@ -134,7 +181,7 @@ def _attention(
 AttentionInterface.register(_NAME, _attention)
 
 
-def _cut(pieces: list[Piece], ranges: Stem) -> Iterator[Piece]:
+def _cut(pieces: list[Piece], ranges: tuple[Range, ...]) -> Iterator[Piece]:
     """The tokens of these ranges, as views."""
     for start, stop in ranges:
         for first, k, v in pieces:

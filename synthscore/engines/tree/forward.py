@@ -172,7 +172,7 @@ class Forward:
             keeps &= sum(k.nbytes + v.nbytes for pieces in memory.values() for _, k, v in pieces) <= MOST_KEPT
             first, last = np.searchsorted(ends, [part.start, part.stop])
             reads, back = np.unique(ends[first:last] - part.start, return_inverse=True)
-            current = Pass(tree, part, memory, self._n_layers, keeps)
+            current = Pass(tree, part, reads, memory, self._n_layers, keeps)
             with cascading(self.model, current):
                 logits = self._logits(
                     torch.from_numpy(tree.ids[part.start : part.stop])[None],
