@@ -16,8 +16,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_DECISION_MAPPING
 
 from ..engine import MASS_UNREPORTED, Answer, Answers, Kind, LabelAnswer, Progress, Question, typed_question
 from ..errors import EngineError
-from .loading import LocalEngine, max_length
-from .tokens import PromptTokenizer
+from .loading import LocalEngine
 
 
 class _WithOrWithoutHead:
@@ -50,10 +49,9 @@ class DecisionEngine(LocalEngine):
     cannot: ClassVar[Mapping[Kind, str]] = {"text": "write", "tokens": "say how probable a text is"}
 
     def _prepare(self, tokenizer: Any, backend: str) -> str:
-        self.prompts = PromptTokenizer(tokenizer, max_length(self.model.config, tokenizer))
         config = self.model.decision_config
         self._pipeline = DecisionPipeline(model=self.model, tokenizer=tokenizer, decision_config=config)
-        return self._only_backend(backend)
+        return super()._prepare(tokenizer, backend)
 
     @property
     def _own_parts(self) -> dict[str, str]:

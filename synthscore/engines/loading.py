@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
@@ -35,6 +34,13 @@ from .tokens import PromptTokenizer
 
 DType = Literal["auto", "float32", "bfloat16"]
 E = TypeVar("E", bound="LocalEngine")
+
+CHECK_TEXT = """
+Which of two summaries is better? A storm closed the harbour on Monday, and forty boats stayed in port. The mayor said
+that repairs would take 3 weeks; fishermen expect to lose a third of their income. Nobody was hurt. Schools open again.
+Summary 1: The harbour is closed after a storm. Summary 2: It rained. Answer with one word, "Better" or "Worse".
+"""
+"""Ordinary text, to check with whether a way to run a model is right."""
 
 SMALL = 1_000_000_000
 """Parameters below which a model on a CPU is run in float32, unless another dtype is named."""
@@ -134,7 +140,7 @@ def load(
     return Loaded(model, tokenizer, source.name, found[:12] if found else source.hash(), quantised)
 
 
-class LocalEngine(ABC):
+class LocalEngine:
     """An engine whose model is loaded here. `load` makes one from a folder or a hub id.
 
     auto_class, kind : of transformers, and what it is in words
@@ -171,9 +177,12 @@ class LocalEngine(ABC):
         self.max_tokens = max_tokens or self.usual
         self.backend = self._prepare(tokenizer, backend)
 
-    @abstractmethod
     def _prepare(self, tokenizer: Any, backend: str) -> str:
-        """Make `prompts` and all that answers need, and choose the backend. raises : EngineError"""
+        """Make `prompts` and all that answers need, and choose the backend: here, the only one. raises : EngineError"""
+        self.prompts = PromptTokenizer(tokenizer, max_length(self.model.config, tokenizer))
+        if backend not in ("auto", self.alone):
+            raise EngineError(f"{self.name}: backend is {backend!r}, expected {self.alone!r}, or auto", model=self.name)
+        return self.alone
 
     @property
     def signature(self) -> Signature:
@@ -212,11 +221,6 @@ class LocalEngine(ABC):
             return Answers([error] * len(alike))
 
         return answer_by_kind(questions, answer)
-
-    def _only_backend(self, wanted: str) -> str:
-        if wanted not in ("auto", self.alone):
-            raise EngineError(f"{self.name}: backend is {wanted!r}, expected {self.alone!r}, or auto", model=self.name)
-        return self.alone
 
     def _one_by_one(
         self, questions: Sequence[Question], progress: Progress | None, ask: Callable[[Question], tuple[Answer, int]]

@@ -15,8 +15,7 @@ from transformers import AutoModelForSequenceClassification
 from ..engine import REWARD, Answer, Answers, Kind, Progress, Prompt, Question
 from ..errors import EngineError
 from ..types import blank
-from .loading import LocalEngine, max_length
-from .tokens import PromptTokenizer
+from .loading import LocalEngine
 
 
 class RewardEngine(LocalEngine):
@@ -35,8 +34,7 @@ class RewardEngine(LocalEngine):
                 "language model",
                 model=self.name,
             )
-        self.prompts = PromptTokenizer(tokenizer, max_length(self.model.config, tokenizer))
-        return self._only_backend(backend)
+        return super()._prepare(tokenizer, backend)
 
     def _read(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         return self._one_by_one(asked, progress, self._reward)

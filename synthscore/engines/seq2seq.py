@@ -40,7 +40,7 @@ from .labels import (
     disagreement,
     log_softmax,
 )
-from .loading import LocalEngine, stop_ids
+from .loading import CHECK_TEXT, LocalEngine, stop_ids
 from .tokens import Boundary, Ids, LabelForms, PromptTokenizer
 from .tree.writing import batches, write
 
@@ -293,7 +293,7 @@ class Seq2SeqEngine(LocalEngine):
     def _problem(self, backend: Backend) -> str:
         """Why a backend must not be used with this model; "" if it may. Asks three texts of different lengths, each
         with two tokens of an answer."""
-        ids = self.prompts.tokenizer(_CHECK_TEXT, add_special_tokens=False)["input_ids"]
+        ids = self.prompts.tokenizer(CHECK_TEXT, add_special_tokens=False)["input_ids"]
         n = min(96, self.prompts.max_length - len(self.prompts.framed([])))
         body = (ids * n)[: 2 * n]
         parts = (body[:n], body[n // 2 : n], body[n : n + n // 4 + 1])
@@ -315,10 +315,3 @@ def _side_by_side(texts: Sequence[TokenIds]) -> dict[str, Any]:
     ids = np.stack([np.pad(text, (0, width - len(text))) for text in texts]).astype(np.int64)
     mask = torch.arange(width) < torch.tensor([[len(text)] for text in texts])
     return {"input_ids": torch.from_numpy(ids), "attention_mask": None if mask.all() else mask.long()}
-
-
-_CHECK_TEXT = """
-Two newspapers wrote about the flood. Which of them is more exact? The bridge at the mill was closed on Sunday at noon,
-said the council, and will open within 2 days; traffic goes by the old road. "It came fast," a farmer told us. Answer
-with one word, "First" or "Second". First: the bridge is gone. Second: The bridge is closed until the water falls.
-"""

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 from ...engine import Answer, Answers, Progress, Question, Sampling
 from ...errors import SynthscoreWarning
 from ..labels import MAX_ROWS, Questions, Readings, TokenIds, disagreement
-from ..loading import LocalEngine, max_length, stop_ids
+from ..loading import CHECK_TEXT, LocalEngine, max_length, stop_ids
 from ..tokens import PromptTokenizer
 from . import writing
 from .forward import Forward
@@ -36,7 +36,7 @@ class CausalEngine(LocalEngine):
             name=self.name,
             max_length=self.prompts.max_length,
             max_tokens=self.max_tokens,
-            check_ids=tokenizer(_CHECK_TEXT, add_special_tokens=False)["input_ids"],
+            check_ids=tokenizer(CHECK_TEXT, add_special_tokens=False)["input_ids"],
             backend=backend,
         )
         return self._forward.backend
@@ -96,10 +96,3 @@ class CausalEngine(LocalEngine):
             stacklevel=5,
         )
         return 1
-
-
-_CHECK_TEXT = """
-Which of two summaries is better? A storm closed the harbour on Monday, and forty boats stayed in port. The mayor said
-that repairs would take 3 weeks; fishermen expect to lose a third of their income. Nobody was hurt. Schools open again.
-Summary 1: The harbour is closed after a storm. Summary 2: It rained. Answer with one word, "Better" or "Worse".
-"""
