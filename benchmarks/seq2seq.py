@@ -26,7 +26,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from synthscore.engine import Prompt, label_log_probs
 from synthscore.engines.labels import TokenIds
-from synthscore.engines.seq2seq.engine import Seq2SeqEngine, _Encoded
+from synthscore.engines.seq2seq import Seq2SeqEngine
+from synthscore.engines.tree.writing import batches
 
 LABELS = ["better", "worse", "similar to it"]  # 1, 1 and 3 tokens
 BUDGETS = (1024, 2048)
@@ -57,8 +58,8 @@ def t5() -> tf.T5ForConditionalGeneration:
 def side_by_side(engine: Seq2SeqEngine, texts: Sequence[TokenIds]) -> list[torch.Tensor]:
     """The encoder's states of each text, in order, as the engine gets them."""
     states: dict[int, torch.Tensor] = {}
-    for batch in engine._batches(texts):
-        found = _Encoded(engine, [texts[index] for index in batch])._states
+    for batch in batches(texts, engine._n_beside):
+        found, _ = engine._encode([texts[index] for index in batch])
         states.update((index, found[row, : len(texts[index])]) for row, index in enumerate(batch))
     return [states[index] for index in range(len(texts))]
 

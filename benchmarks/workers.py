@@ -77,7 +77,7 @@ def run_datatrove(folder: str, n: int) -> None:
     from datatrove.pipeline.base import PipelineStep
 
     import synthscore.cli.filter
-    import synthscore.store.recorded
+    import synthscore.store.engine
     import synthscore.thresholds.filter  # noqa: F401 (all once, before the workers are forked)
 
     class Shard(PipelineStep):

@@ -23,9 +23,8 @@ from synthscore.io.write import replacing, write_rows
 from synthscore.ladders.references import References
 from synthscore.ranking import ComparisonSets
 from synthscore.signature import Signature
-from synthscore.store.engine import StoredEngine
+from synthscore.store.engine import RecordedEngine, StoredEngine
 from synthscore.store.file import Store
-from synthscore.store.recorded import RecordedEngine
 
 from .answers import import_answers, score_rows
 from .candidates import CandidateRatings

@@ -270,7 +270,7 @@ class ModelServer:
 
     def _continue(self, ids: list[int], sampling: Sampling, seed: int) -> Generation | Exception:
         """Written as chats are: what the model's generation config prefers has no say."""
-        ((_, (text,)),) = self.engine._writer.written([np.array(ids, dtype=np.int32)], sampling, [seed])
+        ((_, (text,)),) = self.engine._written([np.array(ids, dtype=np.int32)], sampling, [seed])
         return text
 
 

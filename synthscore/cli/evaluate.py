@@ -96,7 +96,7 @@ def evaluate(
     from ..evaluation.run import attributes_of, require_method, run_methods
     from ..io.scores import Scores
     from ..ladders.references import References
-    from ..store.plan import SAMPLE, Plan
+    from ..store.engine import SAMPLE, Plan
     from . import agreeing
 
     if list_:

@@ -18,8 +18,8 @@ from .talk import counted, spaced, visible
 
 if TYPE_CHECKING:
     from ..engine import Answers, Engine, Progress, Question
+    from ..store.engine import Plan
     from ..store.file import Store
-    from ..store.plan import Plan
 
 MANY = 1000  # questions: before more, what they take is said
 
@@ -148,7 +148,7 @@ class Watched:
         self.expected: int | None = 0
         self.announced = False
         if dry_run:
-            from ..store.plan import Plan
+            from ..store.engine import Plan
 
             self.plan = Plan(engine)
 
@@ -162,7 +162,7 @@ class Watched:
         if self.plan is not None:
             return self.plan.answer(questions)
         if not self.announced and max(self.expected or 0, len(questions)) > MANY and not self.messages.quiet:
-            from ..store.plan import SAMPLE, Plan
+            from ..store.engine import SAMPLE, Plan
 
             plan = Plan(self.engine, SAMPLE)
             plan.answer(questions)

@@ -13,7 +13,7 @@ from .options import Running
 from .talk import clip, counted, reasons, table
 
 if TYPE_CHECKING:
-    from ..store.replay import Drift
+    from ..engines.verify import Drift
 
 
 def verify(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from importlib import import_module
 from typing import Any
 
 from ..engine import Engine, Progress
@@ -19,6 +20,13 @@ if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(os.environ):
 # Of products of matrices in bfloat16, each size is compiled and kept: 1,024 of them, were they not fewer.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
+_ENGINES = {  # by how a model's config says that it is to be read
+    "causal": (".tree.causal", "CausalEngine"),
+    "encoder-decoder": (".seq2seq", "Seq2SeqEngine"),
+    "isolated": (".isolated", "IsolatedEngine"),
+    "decision": (".decision", "DecisionEngine"),
+    "reward": (".reward", "RewardEngine"),
+}
 _LOADED = ("revision", "dtype", "device", "device_map", "max_tokens", "backend", "exact")
 
 
@@ -39,9 +47,14 @@ def open_engine(name: str, **options: Any) -> Engine:
         if server[1]:
             name, options = name[len(server[1]) + 1 :], {"method": server[1], **options}
         return ServerPool.open(name, **options)
-    kind, colon, _ = name.partition(":")
+    kind, colon, path = name.partition(":")
     if colon and kind == "recorded":
-        return _open_recorded(name, options)
+        if given := [f"{key} {value}" for key, value in options.items() if value is not None]:
+            what = f"cannot open {name!r} with {', '.join(given)}"
+            raise EngineError(f"{what}: its answers are given already. Leave that out", model=name)
+        from ..store.engine import RecordedEngine
+
+        return RecordedEngine(path)
     if others := [f"{key} {value}" for key, value in options.items() if key not in _LOADED]:
         raise EngineError(
             f"cannot open {name!r} with {', '.join(others)}: a model that is loaded here takes "
@@ -53,26 +66,9 @@ def open_engine(name: str, **options: Any) -> Engine:
         options = {"dtype": "float32", **options}
     from .loading import read_as  # imports torch
 
-    kind_of_model = read_as(source)
-    if kind_of_model == "isolated":
-        from .isolated import IsolatedEngine
-
-        return IsolatedEngine.load(source, **options)
-    if kind_of_model == "encoder-decoder":
-        from .seq2seq.engine import Seq2SeqEngine
-
-        return Seq2SeqEngine.load(source, **options)
-    if kind_of_model == "decision":
-        from .decision import DecisionEngine
-
-        return DecisionEngine.load(source, **options)
-    if kind_of_model == "reward":
-        from .reward import RewardEngine
-
-        return RewardEngine.load(source, **options)
-    from .tree.causal import CausalEngine
-
-    return CausalEngine.load(source, **options)
+    module, engine = _ENGINES[read_as(source)]
+    opened: Engine = getattr(import_module(module, __package__), engine).load(source, **options)
+    return opened
 
 
 def open_judge(judge: Engine | str, store: str | os.PathLike[str] | None = None, **options: Any) -> Engine:
@@ -91,14 +87,3 @@ def open_judge(judge: Engine | str, store: str | os.PathLike[str] | None = None,
     from ..store.file import Store
 
     return StoredEngine(engine, Store(store))
-
-
-def _open_recorded(name: str, options: dict[str, Any]) -> Engine:
-    given = [f"{key} {value}" for key, value in options.items() if value is not None]
-    if given:
-        raise EngineError(
-            f"cannot open {name!r} with {', '.join(given)}: its answers are given already. Leave that out", model=name
-        )
-    from ..store.recorded import RecordedEngine
-
-    return RecordedEngine(name.partition(":")[2])

@@ -16,8 +16,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_DECISION_MAPPING
 
 from ..engine import MASS_UNREPORTED, Answer, Answers, Kind, LabelAnswer, Progress, Question, typed_question
 from ..errors import EngineError
-from .loading import LocalEngine, max_length
-from .tokens import PromptTokenizer
+from .loading import LocalEngine
 
 
 class _WithOrWithoutHead:
@@ -50,36 +49,26 @@ class DecisionEngine(LocalEngine):
     cannot: ClassVar[Mapping[Kind, str]] = {"text": "write", "tokens": "say how probable a text is"}
 
     def _prepare(self, tokenizer: Any, backend: str) -> str:
-        self.prompts = PromptTokenizer(tokenizer, max_length(self.model.config, tokenizer))
         config = self.model.decision_config
         self._pipeline = DecisionPipeline(model=self.model, tokenizer=tokenizer, decision_config=config)
-        return self._only_backend(backend)
+        return super()._prepare(tokenizer, backend)
 
     @property
     def _own_parts(self) -> dict[str, str]:
         return dict([MASS_UNREPORTED])
 
     def _judge(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
-        answers: list[Answer] = []
-        n_tokens = 0
-        for question in asked:
-            try:
-                prompts = self._prompts(question)
-                n_tokens += (n := prompts["prompts"][0][0]["input_ids"].shape[-1])
-                self.prompts.check_room(n, 0)
-                scores = self._pipeline.forward(prompts)["scores"][0][0]
-                answers.append(LabelAnswer(scores.double().log_softmax(-1).tolist()))
-            except EngineError as error:
-                answers.append(error)
-            if progress:
-                progress(1)
-        return Answers(answers, n_tokens, n_tokens)
+        return self._one_by_one(asked, progress, self._decision)
 
-    def _prompts(self, question: Question) -> dict[str, Any]:
+    def _decision(self, question: Question) -> tuple[Answer, int]:
         if question.prompt.prefill:
             raise EngineError(f"{self.name} decides: it cannot go on from {question.prompt.prefill!r}")
         request = {"state": question.prompt.divided[0], "questions": {"0": typed_question(question)}}
         try:
-            return dict(self._pipeline.preprocess(request))
+            prompts = self._pipeline.preprocess(request)
         except ValueError as error:
             raise EngineError(f"{self.name} cannot decide this: {error}") from error
+        n_tokens = prompts["prompts"][0][0]["input_ids"].shape[-1]
+        self.prompts.check_room(n_tokens, 0)
+        scores = self._pipeline.forward(prompts)["scores"][0][0]
+        return LabelAnswer(scores.double().log_softmax(-1).tolist()), n_tokens

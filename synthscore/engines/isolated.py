@@ -284,6 +284,17 @@ def plan(sequences: Sequence[npt.ArrayLike], marks: Marks) -> Plan:
     kinds: list[int] = []
     paths: list[Path] = [()] * len(cut)
     cues: list[int] = []
+
+    def placed(paragraph: IntArray, part: int, seen: Path) -> int:
+        """The paragraph's number; a new one, where nothing equal that sees the same has one."""
+        key = (seen, part, paragraph.tobytes())
+        if key not in places:
+            places[key] = len(texts)
+            texts.append(paragraph)
+            sees.append((*seen, places[key]))
+            kinds.append(int(part == 2))
+        return places[key]
+
     for index in sorted(range(len(cut)), key=lambda i: [part.tobytes() for part in cut[i][0]]):
         paragraphs, parts = cut[index]
         path: list[int] = []
@@ -295,11 +306,11 @@ def plan(sequences: Sequence[npt.ArrayLike], marks: Marks) -> Plan:
             own = [p for p, other in zip(path, parts, strict=False) if other == part]
             near = _near(own, texts)
             seen = (*known[:1], *(p for p in near if p not in known[:1])) if part == SHARED else (*known, *near)
-            path.append(_placed(paragraph, part, seen, places, texts, sees, kinds))
+            path.append(placed(paragraph, part, seen))
         paths[index] = tuple(path)
     for index in cues:
         paragraphs, _ = cut[index]
-        paths[index] += (_placed(paragraphs[-1], CUE, paths[index], places, texts, sees, kinds),)
+        paths[index] += (placed(paragraphs[-1], CUE, paths[index]),)
     sizes = np.array([len(text) for text in texts], dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     numbers = np.repeat(np.arange(len(texts)), sizes)
@@ -319,25 +330,6 @@ def _near(path: Sequence[int], texts: Sequence[IntArray]) -> Path:
     """The last paragraphs of a path, of REACH tokens at most: else time would grow with the square of a length."""
     sizes = np.cumsum([len(texts[p]) for p in reversed(path)])
     return tuple(path[len(path) - int(np.searchsorted(sizes, REACH, side="right")) :])
-
-
-def _placed(
-    paragraph: IntArray,
-    part: int,
-    seen: Path,
-    places: dict[tuple[Path, int, bytes], int],
-    texts: list[IntArray],
-    sees: list[Path],
-    kinds: list[int],
-) -> int:
-    """The paragraph's number; a new one, where nothing equal that sees the same has one."""
-    key = (seen, part, paragraph.tobytes())
-    if key not in places:
-        places[key] = len(texts)
-        texts.append(paragraph)
-        sees.append((*seen, places[key]))
-        kinds.append(int(part == 2))
-    return places[key]
 
 
 def chunks(sequences: Sequence[npt.ArrayLike], marks: Marks, max_tokens: int) -> list[list[int]]:

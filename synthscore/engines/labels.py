@@ -9,8 +9,9 @@ of its tokens is read behind those before it. Log-probabilities are of float32: 
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -34,91 +35,76 @@ K = TypeVar("K", bound=Hashable)
 Backend = TypeVar("Backend", bound=str)
 
 
-class _Asked(Generic[K]):
-    """Rows by what they ask, so that it is asked once. A row that cannot be asked has its error.
-
-    sequences : int32; what to run
-    n_starts : for each, how many of its tokens are the prompt's
-    """
-
-    def __init__(self, questions: Sequence[Question], tokenizer: PromptTokenizer, progress: Progress | None) -> None:
-        self._tokenizer, self._progress = tokenizer, progress
-        self._answers: list[Answer] = [EngineError("not asked")] * len(questions)
-        self._rows: dict[K, list[int]] = {}
-        self.sequences: list[TokenIds] = []
-        self.n_starts: list[int] = []
-        for row, question in enumerate(questions):
-            try:
-                self._rows.setdefault(self._key(question), []).append(row)
-            except LabelError:
-                raise
-            except EngineError as error:
-                self._answers[row] = error
-        n_failed = len(questions) - sum(map(len, self._rows.values()))
-        if progress and n_failed:
-            progress(n_failed)
-
-    def _key(self, question: Question) -> K:
-        """What is asked: the same of rows that are answered alike. raises : EngineError"""
-        raise NotImplementedError
-
-    def _answered(self, key: K, answer: Answer) -> None:
-        for row in self._rows[key]:
-            self._answers[row] = answer.copy() if isinstance(answer, np.ndarray) else answer
+def _by_key(
+    questions: Sequence[Question], key: Callable[[Question], K], progress: Progress | None
+) -> tuple[dict[K, list[int]], list[Answer]]:
+    """Rows by what they ask, so that it is asked once; and answers, so far the errors of rows that cannot be asked."""
+    rows: dict[K, list[int]] = {}
+    answers: list[Answer] = [EngineError("not asked")] * len(questions)
+    for row, question in enumerate(questions):
+        try:
+            rows.setdefault(key(question), []).append(row)
+        except LabelError:
+            raise
+        except EngineError as error:
+            answers[row] = error
+    n_failed = len(questions) - sum(map(len, rows.values()))
+    if progress and n_failed:
+        progress(n_failed)
+    return rows, answers
 
 
-class _Question(NamedTuple):
-    """Which label follows these ids? ids : int32 as bytes"""
-
-    ids: bytes
-    forms: LabelForms
-
-
-class Questions(_Asked[_Question]):
+class Questions:
     """What to run so that questions on the same labels are answered, and what has been found.
 
-    sequences : every prompt, and every prompt with the beginning of a label of several tokens
+    sequences : int32; every prompt, and every prompt with the beginning of a label of several tokens
+    n_starts : for each, how many of its tokens are the prompt's
     raises : LabelError, when labels collide or cannot be said
     """
 
     def __init__(
         self, questions: Sequence[Question], tokenizer: PromptTokenizer, name: str, progress: Progress | None
     ) -> None:
-        super().__init__(questions, tokenizer, progress)
-        self.tokens_naive = sum(len(asked.ids) // 4 * len(rows) for asked, rows in self._rows.items())
-        self.tokens_computed = 0
-        if any(asked.forms.boundary == "separate" for asked in self._rows):
+        def key(question: Question) -> tuple[bytes, LabelForms]:
+            ids, forms = tokenizer.question(question.prompt, question.labels)
+            return np.array(ids, dtype=np.int32).tobytes(), forms
+
+        self._tokenizer, self._progress = tokenizer, progress
+        self._rows, self._answers = _by_key(questions, key, progress)
+        if any(forms.boundary == "separate" for _, forms in self._rows):
             warn_of_boundary(name, f"the labels {list(questions[0].labels)}")
+        self.tokens_naive = sum(len(ids) // 4 * len(rows) for (ids, _), rows in self._rows.items())
+        self.tokens_computed = 0
+        self.sequences: list[TokenIds] = []
+        self.n_starts: list[int] = []
         self._indices: dict[tuple[bytes, Ids], int] = {}  # prompt and beginning of a label -> sequence
         self._needed: list[set[int]] = []  # after each sequence: the tokens whose log-probability is asked for
-        self._asked_at: dict[int, list[_Question]] = {}
+        self._n_asked: Counter[int] = Counter()  # at each sequence that is a prompt: rows
         self._values: dict[tuple[int, int], float] = {}
         self._top: dict[int, list[tuple[int, float]]] = {}
-        for question in self._rows:
-            for form in question.forms.all:
+        for (ids, forms), rows in self._rows.items():
+            for form in forms.all:
                 for n in range(len(form)):
-                    self._needed[self._index(question, form[:n])].add(form[n])
-            self._asked_at.setdefault(self._indices[question.ids, ()], []).append(question)
+                    self._needed[self._index(ids, form[:n])].add(form[n])
+            self._n_asked[self._indices[ids, ()]] += len(rows)
 
-    def _key(self, question: Question) -> _Question:
-        ids, forms = self._tokenizer.question(question.prompt, question.labels)
-        return _Question(np.array(ids, dtype=np.int32).tobytes(), forms)
-
-    def _index(self, question: _Question, start: Ids) -> int:
-        key = (question.ids, start)
-        if key not in self._indices:
-            self._indices[key] = len(self.sequences)
-            ids = np.frombuffer(question.ids, dtype=np.int32)
-            self.sequences.append(np.concatenate([ids, np.array(start, dtype=np.int32)]) if start else ids)
-            self.n_starts.append(len(ids))
+    def _index(self, ids: bytes, start: Ids) -> int:
+        if (ids, start) not in self._indices:
+            self._indices[ids, start] = len(self.sequences)
+            prompt = np.frombuffer(ids, dtype=np.int32)
+            self.sequences.append(np.append(prompt, np.array(start, dtype=np.int32)))
+            self.n_starts.append(len(prompt))
             self._needed.append(set())
-        return self._indices[key]
+        return self._indices[ids, start]
 
     def add(self, group: Sequence[int], log_probs: torch.Tensor, n_tokens: int) -> None:
-        """What was found after a group of sequences, run over so many tokens.
+        """What was found after a group of sequences, run over so many tokens; it may be empty.
 
         log_probs : of the token after each, float32, shape (n_sequences, vocabulary)
         """
+        self.tokens_computed += n_tokens
+        if not group:
+            return
         pairs = [(row, token) for row, index in enumerate(group) for token in sorted(self._needed[index])]
         rows, tokens = map(list, zip(*pairs, strict=True))
         for (row, token), value in zip(pairs, log_probs[rows, tokens].tolist(), strict=True):
@@ -127,65 +113,59 @@ class Questions(_Asked[_Question]):
         best = log_probs.topk(min(n_top, log_probs.shape[-1]))
         for index, top, values in zip(group, best.indices.tolist(), best.values.tolist(), strict=True):
             self._top[index] = list(zip(top, values, strict=True))
-        self.tokens_computed += n_tokens
-        if self._progress and (n := sum(len(self._rows[q]) for index in group for q in self._asked_at.get(index, ()))):
+        if self._progress and (n := sum(self._n_asked[index] for index in group)):
             self._progress(n)
 
     def answers(self) -> Answers:
         """In the order of the questions."""
-        for question in self._rows:
-            log_probs = self._log_probs(question)
-            if np.isnan(log_probs).any():
-                self._answered(question, EngineError(NOT_NUMBERS))
-            else:
-                self._answered(question, LabelAnswer(log_probs.tolist(), self._other_token(question)))
+
+        def log_prob(ids: bytes, form: Ids) -> float:
+            return sum(self._values[self._indices[ids, form[:n]], token] for n, token in enumerate(form))
+
+        for (ids, forms), rows in self._rows.items():
+            log_probs = [float(np.logaddexp.reduce([log_prob(ids, form) for form in each])) for each in forms.forms]
+            top = self._top[self._indices[ids, ()]]
+            token, value = next(((token, value) for token, value in top if token not in forms.starts), (0, -np.inf))
+            other = OtherToken(self._tokenizer.tokenizer.decode([token]), value)
+            answer = EngineError(NOT_NUMBERS) if np.isnan(log_probs).any() else LabelAnswer(log_probs, other)
+            for row in rows:
+                self._answers[row] = answer
         return Answers(self._answers, self.tokens_naive, self.tokens_computed)
 
-    def _log_probs(self, question: _Question) -> FloatArray:
-        """log P(label), float64, shape (n_labels,)."""
-        forms = question.forms.forms
-        return np.array(
-            [np.logaddexp.reduce([self._log_prob(question.ids, form) for form in group]) for group in forms]
-        )
 
-    def _log_prob(self, ids: bytes, form: Ids) -> float:
-        return sum(self._values[self._indices[ids, form[:n]], token] for n, token in enumerate(form))
-
-    def _other_token(self, question: _Question) -> OtherToken:
-        """The most probable token that begins no label."""
-        top = self._top[self._indices[question.ids, ()]]
-        token, log_prob = next(((t, v) for t, v in top if t not in question.forms.starts), (0, -np.inf))
-        return OtherToken(self._tokenizer.tokenizer.decode([token]), log_prob)
-
-
-class Readings(_Asked[tuple[bytes, int]]):
+class Readings:
     """What to run so that all continuations are read, and what has been found.
 
-    sequences : prompts with their continuations behind them
+    sequences : int32; prompts with their continuations behind them
+    n_starts : for each, how many of its tokens are the prompt's
     """
 
     def __init__(
         self, questions: Sequence[Question], tokenizer: PromptTokenizer, name: str, progress: Progress | None
     ) -> None:
-        self._n_separate = 0
-        super().__init__(questions, tokenizer, progress)
-        if self._n_separate:
-            warn_of_boundary(name, f"{self._n_separate} of {len(questions)} continuations")
-        self._keys = list(self._rows)
-        self.sequences = [np.frombuffer(ids, dtype=np.int32) for ids, _ in self._keys]
-        self.n_starts = [n_start for _, n_start in self._keys]
+        n_separate = 0
 
-    def _key(self, question: Question) -> tuple[bytes, int]:
-        ids, added, boundary = self._tokenizer.continuation(question.prompt, question.continuation or "")
-        self._n_separate += boundary == "separate"
-        return np.array([*ids, *added], dtype=np.int32).tobytes(), len(ids)
+        def key(question: Question) -> tuple[bytes, int]:
+            nonlocal n_separate
+            ids, added, boundary = tokenizer.continuation(question.prompt, question.continuation or "")
+            n_separate += boundary == "separate"
+            return np.array([*ids, *added], dtype=np.int32).tobytes(), len(ids)
+
+        self._progress = progress
+        rows, self._answers = _by_key(questions, key, progress)
+        if n_separate:
+            warn_of_boundary(name, f"{n_separate} of {len(questions)} continuations")
+        self._rows = list(rows.values())
+        self.sequences: list[TokenIds] = [np.frombuffer(ids, dtype=np.int32) for ids, _ in rows]
+        self.n_starts = [n_start for _, n_start in rows]
 
     def add(self, index: int, log_probs: FloatArray) -> None:
         """What was read of a sequence: the log-probabilities of its tokens from n_start on, nats."""
-        key = self._keys[index]
-        self._answered(key, EngineError(NOT_NUMBERS) if np.isnan(log_probs).any() else log_probs)
+        unusable = np.isnan(log_probs).any()
+        for row in self._rows[index]:
+            self._answers[row] = EngineError(NOT_NUMBERS) if unusable else log_probs.copy()
         if self._progress:
-            self._progress(len(self._rows[key]))
+            self._progress(len(self._rows[index]))
 
     def answers(self) -> Answers:
         """In the order of the questions."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
@@ -29,13 +28,19 @@ from transformers.utils import logging as hf_logging
 from ..engine import Answer, Answers, Kind, Progress, Question, Sampling, answer_by_kind
 from ..errors import EngineError, SynthscoreWarning
 from ..signature import Signature
-from .gguf_file import opened
 from .labels import TokenIds
-from .source import EXPECTED, Source
+from .source import EXPECTED, Source, opened_gguf
 from .tokens import PromptTokenizer
 
 DType = Literal["auto", "float32", "bfloat16"]
 E = TypeVar("E", bound="LocalEngine")
+
+CHECK_TEXT = """
+Which of two summaries is better? A storm closed the harbour on Monday, and forty boats stayed in port. The mayor said
+that repairs would take 3 weeks; fishermen expect to lose a third of their income. Nobody was hurt. Schools open again.
+Summary 1: The harbour is closed after a storm. Summary 2: It rained. Answer with one word, "Better" or "Worse".
+"""
+"""Ordinary text, to check with whether a way to run a model is right."""
 
 SMALL = 1_000_000_000
 """Parameters below which a model on a CPU is run in float32, unless another dtype is named."""
@@ -88,7 +93,7 @@ def load(
     show_progress = hf_logging.is_progress_bar_enabled()
     hf_logging.disable_progress_bar()
     try:
-        with opened(source) if source.gguf else nullcontext("") as quantised:
+        with opened_gguf(source) if source.gguf else nullcontext("") as quantised:
             config = AutoConfig.from_pretrained(place, **source.arguments)
             tokenizer = AutoTokenizer.from_pretrained(place, **source.arguments)
             if dtype == "auto":
@@ -135,7 +140,7 @@ def load(
     return Loaded(model, tokenizer, source.name, found[:12] if found else source.hash(), quantised)
 
 
-class LocalEngine(ABC):
+class LocalEngine:
     """An engine whose model is loaded here. `load` makes one from a folder or a hub id.
 
     auto_class, kind : of transformers, and what it is in words
@@ -172,9 +177,12 @@ class LocalEngine(ABC):
         self.max_tokens = max_tokens or self.usual
         self.backend = self._prepare(tokenizer, backend)
 
-    @abstractmethod
     def _prepare(self, tokenizer: Any, backend: str) -> str:
-        """Make `prompts` and all that answers need, and choose the backend. raises : EngineError"""
+        """Make `prompts` and all that answers need, and choose the backend: here, the only one. raises : EngineError"""
+        self.prompts = PromptTokenizer(tokenizer, max_length(self.model.config, tokenizer))
+        if backend not in ("auto", self.alone):
+            raise EngineError(f"{self.name}: backend is {backend!r}, expected {self.alone!r}, or auto", model=self.name)
+        return self.alone
 
     @property
     def signature(self) -> Signature:
@@ -214,10 +222,22 @@ class LocalEngine(ABC):
 
         return answer_by_kind(questions, answer)
 
-    def _only_backend(self, wanted: str) -> str:
-        if wanted not in ("auto", self.alone):
-            raise EngineError(f"{self.name}: backend is {wanted!r}, expected {self.alone!r}, or auto", model=self.name)
-        return self.alone
+    def _one_by_one(
+        self, questions: Sequence[Question], progress: Progress | None, ask: Callable[[Question], tuple[Answer, int]]
+    ) -> Answers:
+        """Each by itself. ask : a question -> its answer, and the tokens read for it; it may raise EngineError"""
+        answers: list[Answer] = []
+        n_tokens = 0
+        for question in questions:
+            try:
+                answer, n = ask(question)
+                answers.append(answer)
+                n_tokens += n
+            except EngineError as error:
+                answers.append(error)
+            if progress:
+                progress(1)
+        return Answers(answers, n_tokens, n_tokens)
 
     def _judge(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
         """Of questions on the same labels."""

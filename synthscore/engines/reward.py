@@ -15,8 +15,7 @@ from transformers import AutoModelForSequenceClassification
 from ..engine import REWARD, Answer, Answers, Kind, Progress, Prompt, Question
 from ..errors import EngineError
 from ..types import blank
-from .loading import LocalEngine, max_length
-from .tokens import PromptTokenizer
+from .loading import LocalEngine
 
 
 class RewardEngine(LocalEngine):
@@ -35,25 +34,18 @@ class RewardEngine(LocalEngine):
                 "language model",
                 model=self.name,
             )
-        self.prompts = PromptTokenizer(tokenizer, max_length(self.model.config, tokenizer))
-        return self._only_backend(backend)
+        return super()._prepare(tokenizer, backend)
 
     def _read(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
-        answers: list[Answer] = []
-        n_tokens = 0
-        for question in asked:
-            try:
-                fields = self._encoded(question.prompt, question.continuation or "")
-                n_tokens += fields["input_ids"].shape[-1]
-                self.prompts.check_room(fields["input_ids"].shape[-1], 0)
-                with torch.inference_mode():
-                    reward = self.model(**{name: each.to(self.model.device) for name, each in fields.items()}).logits
-                answers.append(reward.double().cpu().numpy().reshape(1))
-            except EngineError as error:
-                answers.append(error)
-            if progress:
-                progress(1)
-        return Answers(answers, n_tokens, n_tokens)
+        return self._one_by_one(asked, progress, self._reward)
+
+    @torch.inference_mode()
+    def _reward(self, question: Question) -> tuple[Answer, int]:
+        fields = self._encoded(question.prompt, question.continuation or "")
+        n_tokens = fields["input_ids"].shape[-1]
+        self.prompts.check_room(n_tokens, 0)
+        reward = self.model(**{name: each.to(self.model.device) for name, each in fields.items()}).logits
+        return reward.double().cpu().numpy().reshape(1), n_tokens
 
     def _encoded(self, prompt: Prompt, text: str) -> dict[str, torch.Tensor]:
         """Control tokens come from the template alone: what looks like one in a judged text is text."""

@@ -1,4 +1,4 @@
-"""A name -> where a model's files are: a folder, a GGUF file, or the hub. Reads no weights; imports no torch.
+"""A name -> where a model's files are: a folder, a GGUF file, or the hub; and their revision. Imports no torch.
 
 Whoever made a model's files is not trusted. They can hold code, and pickled weights, which do whatever they like when
 they are read: neither is run. Weights are read from safetensors and GGUF.
@@ -6,15 +6,24 @@ they are read: neither is run. Weights are read from safetensors and GGUF.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from ..errors import EngineError
-from ..resources import resource
-from .revision import revision_of
+from ..resources import cache_folder, resource
 
 EMBEDDED = {"nano": "data/nano"}
 """Models that come with the package -> their folders in it."""
@@ -23,6 +32,9 @@ EXPECTED = (
     "Expected 'nano', a folder with config.json, weights (safetensors) and tokenizer, a GGUF file, or a hub id "
     "(organisation/model) that is reachable or already downloaded"
 )
+_KINDS = ("*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.jinja")  # files that the revision is of
+_LARGE = 1_000_000_000  # bytes of all files together, from which the hash is remembered
+_SETTLED_NS = 2_000_000_000  # a file changed less than this ago could change again and show the same times
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
@@ -65,7 +77,7 @@ class Source:
         return found
 
     def hash(self) -> str:
-        """12 hex digits that change with the content of a folder or a file on this machine (revision.py)."""
+        """Of a folder or a file on this machine (revision_of)."""
         return revision_of(self.gguf or Path(self.place))
 
 
@@ -97,3 +109,65 @@ def _in_folder(folder: Path, revision: str | None) -> Source:
             model=folder.name,
         )
     return Source(folder.name, folder, revision)
+
+
+def revision_of(model: Path) -> str:
+    """12 hex digits that change with the content of a local model: config, tokenizer and weights. They are the same
+    wherever it is.
+
+    Hashing 140 GB takes minutes, so the hash of a large model is remembered together with the size and times of every
+    file, and holds while none of them has changed.
+
+    model : a folder; or a file, whose revision is the beginning of its SHA-256
+    raises : OSError, for a file that cannot be read
+    """
+    files = [model] if model.is_file() else sorted({path for kind in _KINDS for path in model.glob(kind)})
+    if sum(path.stat().st_size for path in files) < _LARGE:
+        return _content_hash(files)
+    # Before they are read: what changes meanwhile is then not what the note is about. Copying can set the time of the
+    # last write back (cp -p, rsync -t), the time of the last change it cannot.
+    stats = [(path.name, path.stat()) for path in files]
+    seen = [[name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns] for name, stat in stats]
+    settled = time.time_ns() - max(stat.st_ctime_ns for _, stat in stats) >= _SETTLED_NS
+    path = cache_folder() / "revisions" / f"{hashlib.sha256(str(model.resolve()).encode()).hexdigest()[:16]}.json"
+    with suppress(OSError, ValueError, LookupError, TypeError):  # a note that cannot be read is made again
+        note = json.loads(path.read_text("utf-8"))
+        if note["files"] == seen:
+            return str(note["revision"])
+    revision = _content_hash(files)
+    if settled:
+        with suppress(OSError):  # where the cache folder cannot be written, the next start hashes again
+            path.parent.mkdir(parents=True, exist_ok=True)
+            draft = path.with_name(f"{path.name}.{os.getpid()}")
+            draft.write_text(json.dumps({"model": str(model.resolve()), "files": seen, "revision": revision}), "utf-8")
+            draft.replace(path)
+    return revision
+
+
+def _content_hash(files: Sequence[Path]) -> str:
+    """Over all bytes, and names and sizes in a folder. Part of every signature of a local model: another way of hashing
+    renames all."""
+    digest = hashlib.sha256()
+    for path in files:
+        if path.suffix != ".gguf":  # such a file is alone, and its SHA-256 is what hubs show
+            digest.update(f"{path.name}:{path.stat().st_size}:".encode())
+        with open(path, "rb") as file:
+            while block := file.read(1 << 24):
+                digest.update(block)
+    return digest.hexdigest()[:12]
+
+
+@contextmanager
+def opened_gguf(source: Source) -> Iterator[str]:
+    """Inside, a GGUF file is parsed once, and without a progress bar: transformers does it for config, tokenizer and
+    weights, some seconds each time. Gives how its weights are quantised ("Q4_1"); it dequantises each."""
+    if find_spec("gguf") is None:
+        raise EngineError(
+            f"cannot read {source.gguf}: GGUF files need the package gguf. pip install 'synthscore[gguf]'",
+            model=source.name,
+        )
+    gguf: Any = import_module("gguf")
+    reads = import_module("transformers.modeling_gguf_pytorch_utils")
+    with patch.object(gguf, "GGUFReader", cache(gguf.GGUFReader)), patch.object(reads, "tqdm", lambda rows, **_: rows):
+        field = gguf.GGUFReader(str(source.gguf)).fields.get("general.file_type")
+        yield "unknown" if field is None else gguf.LlamaFileType(field.contents()).name.replace("MOSTLY_", "")

@@ -21,6 +21,7 @@ import secrets
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations, product
 from typing import Any, Literal, TypeVar
 
 from ..engine import Prompt
@@ -267,20 +268,17 @@ class PromptTokenizer:
                 else:
                     added, boundary = self._ids_behind(surface), "separate"
                 found.append(tuple(added))
-            self._check_sayable(label, found)
+            for form in found:
+                if not form or self._unk in form:
+                    raise LabelError(
+                        f"the model's tokenizer cannot write the label {label!r}: its tokens are {self.spelled(form)}, "
+                        "with an unknown one among them. Take labels whose letters the model knows, or another model",
+                        label=label,
+                    )
             distinct = list(dict.fromkeys(found))
             forms.append(tuple(f for f in distinct if not any(_begins(f, other) for other in distinct if other != f)))
         check_distinct(labels, forms, lambda form: repr(self.spelled(form)))
         return LabelForms(labels, tuple(forms), boundary)
-
-    def _check_sayable(self, label: str, forms: list[Ids]) -> None:
-        for form in forms:
-            if not form or self._unk in form:
-                raise LabelError(
-                    f"the model's tokenizer cannot write the label {label!r}: its tokens are {self.spelled(form)}, "
-                    f"with an unknown one among them. Take labels whose letters the model knows, or another model",
-                    label=label,
-                )
 
     def spelled(self, form: Ids) -> list[str]:
         return list(self.tokenizer.convert_ids_to_tokens(list(form)))
@@ -297,19 +295,18 @@ def warn_of_boundary(name: str, what: str) -> None:
 
 def check_distinct(labels: Sequence[str], forms: Sequence[Sequence[Form]], spelled: Callable[[Form], str]) -> None:
     """raises : LabelError, for an empty label, or one of which a form (token ids, or text) begins another's."""
-    for second, label in enumerate(labels):
+    for label in labels:
         if not label.strip():
             raise LabelError(f"label {label!r} is empty, expected a word")
-        for first in range(second):
-            for a in forms[first]:
-                for b in forms[second]:
-                    if _begins(a, b) or _begins(b, a):
-                        raise LabelError(
-                            f"labels {labels[first]!r} and {label!r} cannot be told apart: they are written "
-                            f"{spelled(a)} and {spelled(b)}, and one begins with the other. "
-                            "Take labels of which none is the beginning of another",
-                            labels=(labels[first], label),
-                        )
+    for (first, ours), (second, theirs) in combinations(zip(labels, forms, strict=True), 2):
+        for a, b in product(ours, theirs):
+            if _begins(a, b) or _begins(b, a):
+                raise LabelError(
+                    f"labels {first!r} and {second!r} cannot be told apart: they are written "
+                    f"{spelled(a)} and {spelled(b)}, and one begins with the other. "
+                    "Take labels of which none is the beginning of another",
+                    labels=(first, second),
+                )
 
 
 def _begins(form: Form, start: Form) -> bool:

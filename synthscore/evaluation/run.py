@@ -66,7 +66,7 @@ def evaluate(
 
 
 def run_methods(ratings: Ratings, methods: Iterable[Method], tools: Tools, attributes: Sequence[str]) -> None:
-    """What methods ask, for a judge that only counts it (store.plan): whatever they find is dropped."""
+    """What methods ask, for a judge that only counts it (Plan): whatever they find is dropped."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for method, attribute in product(methods, attributes):

@@ -1,4 +1,4 @@
-"""An engine that asks a model only what the store does not hold; and verdicts on whole texts, kept beside answers."""
+"""Engines that ask a model only what the store does not hold, or nothing, or count it; and verdicts on whole texts."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..engine import Answer, Answers, Engine, Generation, Kind, LabelAnswer, OtherToken, Progress, Question
-from ..errors import InputError, StoreError
+from ..errors import EngineError, InputError, StoreError
 from ..signature import Signature, text_hash
 from ..types import FloatArray, Ladder, Score
 from .answers import VERDICTS, Stored
 from .file import Store
 
+SAMPLE = 512  # questions whose tokens a Plan counts, of one call
+_PAUSE_S = 120  # between two batches of answers: after a longer time, another run wrote the second
 BATCH_S = 15.0  # how long a batch should take: what a killed run loses
 # Questions in a batch; a text costs as much as tens of verdicts, minutes on a small machine.
 LEAST: dict[Kind, int] = {"labels": 256, "text": 4, "tokens": 256}
@@ -193,3 +197,140 @@ def look_up(store: Store, keys: Sequence[bytes], questions: Sequence[Question]) 
     """The answers that are stored. keys : of the questions"""
     kinds = {key: question.kind for key, question in zip(keys, questions, strict=True)}
     return {key: answer_of(kinds[key], value) for key, value in store.get_many(keys).items()}
+
+
+class RecordedEngine:
+    """The engine whose answers a store holds, under its own signature. What is not there is a failure of its row.
+
+    file : FILE, or FILE#PART, where the signature of one engine alone contains PART
+    raises : StoreError, where the file is no store; EngineError, where it does not hold answers of exactly one engine
+    """
+
+    def __init__(self, file: str) -> None:
+        name, _, part = file.partition("#")
+        self.path = Path(name).expanduser()
+        with Store(self.path, create=False) as store:
+            engines = list(dict.fromkeys(batch.engine for batch in store.batches()))
+        fitting = [engine for engine in engines if part in engine]
+        if len(fitting) != 1:
+            what = f"{len(fitting)} engines" + (f" whose signature contains {part!r}" if part else "")
+            listed = "".join(f"\n  {engine}" for engine in engines) or " none at all"
+            raise EngineError(
+                f"cannot replay {self.path}: it holds answers of {what}, expected one. It has:{listed}\n"
+                f"Name one by a part of its signature: recorded:{self.path}#PART",
+                path=self.path,
+                engines=engines,
+            )
+        self._signature = Signature.parse(fitting[0])
+
+    @property
+    def signature(self) -> Signature:
+        return self._signature
+
+    def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
+        keys = [question.key(str(self._signature)) for question in questions]
+        with Store(self.path, create=False) as store:
+            found = look_up(store, keys, questions)
+        if progress:
+            progress(len(questions))
+        pairs = zip(keys, questions, strict=True)
+        return Answers(
+            [found[key] if key in found else EngineError(self._missing(question)) for key, question in pairs]
+        )
+
+    def _missing(self, question: Question) -> str:
+        prompt = question.prompt
+        end = f"{prompt.text[-60:]}{prompt.prefill}"
+        how = f"labels {', '.join(question.labels)}"
+        if question.sampling is not None:
+            how = f"{question.sampling}, seed {question.seed}"
+        if question.continuation is not None:
+            how = f"the continuation {question.continuation[:60]!r}"
+        return (
+            f"{self.path} holds no answer of {self.signature} to the prompt of {len(prompt.text)} characters that ends "
+            f"in {end!r} ({how}). Ask the model itself, with --store {self.path}"
+        )
+
+
+class Plan:
+    """An engine in the place of another, that counts what it is asked and answers nothing.
+
+    sample : look at no more questions of a call than this, spread over all; None: at all
+    n_questions : asked for
+    pace : questions a second, as this engine's answers in the store came; None where that is not known
+    """
+
+    def __init__(self, engine: Engine, sample: int | None = None) -> None:
+        self.engine, self.sample = engine, sample
+        self.n_questions = self._n_seen = self._n_new = self._n_characters = 0
+        self._n_tokens = self._n_read = 0  # tokens, and characters of the prompts that were tokenised
+        self.pace: float | None = None
+        self._new: set[bytes] = set()
+
+    @property
+    def signature(self) -> Signature:
+        return self.engine.signature
+
+    def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
+        """An EngineError for each."""
+        self.n_questions += len(questions)
+        seen = questions[:: max(1, len(questions) // self.sample)] if self.sample else questions
+        self._n_seen += len(seen)
+        asked = {} if isinstance(self.engine, RecordedEngine) else self._missing(seen)
+        self._n_new += len(asked)
+        self._n_characters += sum(_size(question) for question in asked.values())
+        if asked and self._n_new == len(asked):
+            self.pace = self._pace(next(iter(asked.values())).kind)
+        tokens: Any = getattr(getattr(self.engine, "engine", self.engine), "prompts", None)
+        for question in list(asked.values())[:: max(1, len(asked) // SAMPLE)] if tokens else ():
+            try:
+                self._n_tokens += len(tokens.encode(question.prompt))
+            except EngineError:  # too long: it would fail
+                continue
+            self._n_read += _size(question)
+        return Answers([EngineError("it was counted, not asked")] * len(questions))
+
+    def _missing(self, questions: Sequence[Question]) -> dict[bytes, Question]:
+        """Those that the store does not hold, each once."""
+        keys = [question.key(str(self.signature)) for question in questions]
+        stored = self._store.get_many(keys) if self._store else {}
+        asked = zip(keys, questions, strict=True)
+        new = {key: question for key, question in asked if key not in stored and key not in self._new}
+        self._new |= new.keys()
+        return new
+
+    @property
+    def _store(self) -> Store | None:
+        return self.engine.store if isinstance(self.engine, StoredEngine) else None
+
+    @property
+    def n_new(self) -> int:
+        """To be asked: not stored, and not the same as another."""
+        return round(self.n_questions * self._n_new / max(self._n_seen, 1))
+
+    @property
+    def n_tokens(self) -> int:
+        """In the prompts of the new ones."""
+        characters = self.n_new * self._n_characters / max(self._n_new, 1)
+        return round(characters * (self._n_tokens / self._n_read if self._n_read else 1 / 4))
+
+    @property
+    def tokenised(self) -> bool:
+        """Whether a tokenizer has counted; else n_tokens is an estimate, of 4 characters each."""
+        return self._n_read > 0
+
+    def _pace(self, kind: Kind) -> float | None:
+        engine, batches = str(self.signature), self._store.batches() if self._store else ()
+        own = [batch for batch in batches if (batch.engine, batch.kind) == (engine, kind)]
+        gaps = [(after.n_answers, after.created_at - before.created_at) for before, after in pairwise(own)]
+        known = [(n, seconds) for n, seconds in gaps if 0 < seconds <= _PAUSE_S]
+        return sum(n for n, _ in known) / sum(seconds for _, seconds in known) if known else None
+
+    def of(self, n_questions: int) -> Plan:
+        """This, for so many questions of the same kind."""
+        self.n_questions = n_questions
+        return self
+
+
+def _size(question: Question) -> int:
+    return len(question.prompt.text) + len(question.prompt.prefill) + len(question.continuation or "")

@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import sqlite3
+import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +27,6 @@ from ..engine import Question
 from ..errors import StoreError, SynthscoreWarning
 from ..resources import cache_folder
 from .answers import Batch, BatchRows, Stored, batch_rows, crc, intact, to_row, unpack
-from .salvage import readable_batches
 
 FORMAT = 2
 _AT_ONCE = 500  # keys in one query
@@ -55,7 +56,7 @@ class Store:
         self._damaged: set[tuple[int, int]] = set()  # batch and place of answers without their checksum, as far as met
         self._file_id: tuple[int, int] | None = None
         if not create and not self.path.is_file():
-            raise StoreError(f"cannot open the store {path}: there is no such file. Check the path", path=self.path)
+            raise self._error(f"cannot open the store {path}: there is no such file. Check the path")
         writable = (os.access(place, os.W_OK) for place in (self.path, self.path.parent))
         self.read_only = self.path.is_file() and not all(writable)
         try:
@@ -63,7 +64,7 @@ class Store:
             self._db = self._connect()
         except (OSError, sqlite3.Error) as error:
             message = f"cannot open the store {self.path}: {error}. Name another with --store or SYNTHSCORE_STORE"
-            raise StoreError(message, path=self.path) from error
+            raise self._error(message) from error
         try:
             with self._using():
                 self._prepare()
@@ -88,7 +89,10 @@ class Store:
         """raises : StoreError where it is read_only. what : of the store, which the message says"""
         if self.read_only:
             message = f"cannot write to the store {self.path}{what}: the file or its folder can only be read"
-            raise StoreError(f"{message}. Copy it to where it can be written, and name the copy", path=self.path)
+            raise self._error(f"{message}. Copy it to where it can be written, and name the copy")
+
+    def _error(self, message: str, **data: Any) -> StoreError:
+        return StoreError(message, path=self.path, **data)
 
     def close(self) -> None:
         self._db.close()
@@ -185,29 +189,20 @@ class Store:
         raw = self._read(batch.id)
         if raw is None:
             return []
-        questions = self._questions(batch.id, raw)
-        return [
-            Stored(key, raw.kind, json.loads(value), raw.engine, questions.get(place)) for place, key, value in raw.rows
-        ]
-
-    def _questions(self, batch: int, raw: BatchRows) -> dict[int, Question]:
-        """By their answer's place; none where any is missing, because then they may be those of other answers."""
-        if raw.questions is None:
-            return {}
+        questions: dict[int, Question] = {}  # by their answer's place
         try:
-            questions = dict(enumerate(unpack(raw.questions)))
-            if all(place in questions for place, *_ in raw.rows):
-                return questions
-            error = "there are more answers than questions"
-        except sqlite3.DatabaseError as problem:
-            error = str(problem)
-        warnings.warn(
-            f"the {len(raw.rows)} answers of batch {batch} in the store {self.path} come without their questions, "
-            f"which are damaged on disk: {error}. Copy the file to a disk that is sound",
-            SynthscoreWarning,
-            stacklevel=3,
-        )
-        return {}
+            questions = {} if raw.questions is None else dict(enumerate(unpack(raw.questions)))
+            if raw.questions is not None and not all(place in questions for place, *_ in raw.rows):
+                questions = {}  # they may be those of other answers
+                raise sqlite3.DatabaseError("there are more answers than questions")
+        except sqlite3.DatabaseError as error:
+            warnings.warn(
+                f"the {len(raw.rows)} answers of batch {batch.id} in the store {self.path} come without their "
+                f"questions, which are damaged on disk: {error}. Copy the file to a disk that is sound",
+                SynthscoreWarning,
+                stacklevel=2,
+            )
+        return [Stored(key, raw.kind, json.loads(value), raw.engine, questions.get(at)) for at, key, value in raw.rows]
 
     def merge(self, other: str | os.PathLike[str]) -> int:
         """Take all answers of another store's file, and their questions. How many were new."""
@@ -226,7 +221,7 @@ class Store:
         if not path.is_file() or path.resolve() == self.path.resolve():
             why = "that is the store itself" if path.is_file() else "there is no such file"
             raise StoreError(f"cannot salvage {path}: {why}. Name the file that was set aside", path=path)
-        n_new = [self._write([batch]) for batch in readable_batches(path)]
+        n_new = [self._write([batch]) for batch in _readable_batches(path)]
         if not n_new:
             message = f"cannot salvage {path}: SQLite reads no answer with a right checksum in it"
             raise StoreError(f"{message}, expected a store of format {FORMAT}. Ask the models again", path=path)
@@ -250,15 +245,11 @@ class Store:
         with self._using():
             return self._pragma("SELECT count(*) FROM answers")
 
-    # -------------------------------------------------------------------------------------------- size
-
     @property
     def size_bytes(self) -> int:
         """Of the file, once the WAL is in it."""
         with self._using():
             return self._pragma("PRAGMA page_count") * self._pragma("PRAGMA page_size")
-
-    # -------------------------------------------------------------------------------------------- the file
 
     def _prepare(self) -> None:
         status = self.path.stat()
@@ -267,12 +258,10 @@ class Store:
         n_tables = self._pragma("SELECT count(*) FROM sqlite_master")
         application, version = self._pragma("PRAGMA application_id"), self._pragma("PRAGMA user_version")
         if application != _APPLICATION and n_tables:
-            message = f"{self.path} is a database of another program, expected a store. Name another file"
-            raise StoreError(message, path=self.path)
+            raise self._error(f"{self.path} is a database of another program, expected a store. Name another file")
         if n_tables and version != FORMAT:
             remedy = "Install a newer synthscore" if version > FORMAT else "Name another file"
-            message = f"cannot use the store {self.path}: it has format {version}, expected {FORMAT}. {remedy}"
-            raise StoreError(message, path=self.path)
+            raise self._error(f"cannot use the store {self.path}: it has format {version}, expected {FORMAT}. {remedy}")
         self._db.text_factory = bytes  # what is not UTF-8 shows as a wrong checksum
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT}")
@@ -280,20 +269,17 @@ class Store:
         if not n_tables:
             self._wal()
             with self._transaction():
-                self._create()
-
-    def _create(self) -> None:
-        self._db.execute(
-            "CREATE TABLE IF NOT EXISTS batches (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, engine TEXT NOT NULL,"
-            " created_at INTEGER NOT NULL, questions BLOB)"
-        )
-        self._db.execute(
-            "CREATE TABLE IF NOT EXISTS answers (batch INTEGER NOT NULL, place INTEGER NOT NULL,"
-            " key BLOB NOT NULL UNIQUE, value TEXT NOT NULL, checksum INTEGER NOT NULL, PRIMARY KEY (batch, place))"
-            " WITHOUT ROWID"
-        )
-        self._db.execute(f"PRAGMA application_id={_APPLICATION}")
-        self._db.execute(f"PRAGMA user_version={FORMAT}")
+                self._db.execute(
+                    "CREATE TABLE IF NOT EXISTS batches (id INTEGER PRIMARY KEY, kind TEXT NOT NULL,"
+                    " engine TEXT NOT NULL, created_at INTEGER NOT NULL, questions BLOB)"
+                )
+                self._db.execute(
+                    "CREATE TABLE IF NOT EXISTS answers (batch INTEGER NOT NULL, place INTEGER NOT NULL,"
+                    " key BLOB NOT NULL UNIQUE, value TEXT NOT NULL, checksum INTEGER NOT NULL,"
+                    " PRIMARY KEY (batch, place)) WITHOUT ROWID"
+                )
+                self._db.execute(f"PRAGMA application_id={_APPLICATION}")
+                self._db.execute(f"PRAGMA user_version={FORMAT}")
 
     def _wal(self) -> None:
         """Switch to WAL. SQLite does not wait here for another process that does the same, so this does."""
@@ -306,8 +292,6 @@ class Store:
                 if "locked" not in str(error) or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
-
-    # -------------------------------------------------------------------------------------------- SQLite
 
     def _pragma(self, query: str) -> int:
         """The one number that a query gives."""
@@ -337,19 +321,15 @@ class Store:
                 broken = type(error) in (sqlite3.DatabaseError, UnicodeDecodeError)
                 if broken or str(error).startswith(("no such ", "unsupported file format")):
                     raise self._set_aside(error) from error
-                message = (
-                    f"cannot use the store {self.path}: {error}. Nothing stored is lost: see to the cause and run again"
-                )
-                raise StoreError(message, path=self.path) from error
+                remedy = "Nothing stored is lost: see to the cause and run again"
+                raise self._error(f"cannot use the store {self.path}: {error}. {remedy}") from error
 
     def _set_aside(self, error: Exception) -> StoreError:
         self._db.close()
         with suppress(OSError), self.path.open("rb") as file:
             if file.read(len(_MAGIC)) != _MAGIC:
                 message = f"{self.path} is no store: {error}. Name another file"
-                return StoreError(
-                    f"{message}; of a store whose first bytes are damaged nothing is left", path=self.path
-                )
+                return self._error(f"{message}; of a store whose first bytes are damaged nothing is left")
         aside = self.path.with_name(f"{self.path.name}.corrupt-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}")
         try:
             status = self.path.stat()
@@ -358,11 +338,43 @@ class Store:
                     if Path(f"{self.path}{suffix}").exists():
                         os.replace(f"{self.path}{suffix}", f"{aside}{suffix}")
         except OSError as problem:
-            message = f"the store {self.path} is corrupt ({error}) and cannot be renamed ({problem}). Move it away"
-            return StoreError(message, path=self.path)
-        message = (
+            return self._error(
+                f"the store {self.path} is corrupt ({error}) and cannot be renamed ({problem}). Move it away"
+            )
+        return self._error(
             f"the store {self.path} is corrupt ({error}); it is now {aside.name}. Take its good answers into a new "
             f"one: synthscore store salvage {shlex.quote(str(aside))} -o {shlex.quote(str(self.path))}. Or run again "
-            "to start from nothing"
+            "to start from nothing",
+            set_aside=aside,
         )
-        return StoreError(message, path=self.path, set_aside=aside)
+
+
+def _readable_batches(path: Path) -> Iterator[BatchRows]:
+    """What can be read of a damaged file, of a copy: SQLite would change it."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "damaged.sqlite"
+        for suffix in ("", "-wal"):
+            if Path(f"{path}{suffix}").exists():
+                shutil.copy(f"{path}{suffix}", f"{copy}{suffix}")
+        with closing(sqlite3.connect(copy)) as db:
+            db.text_factory = bytes
+            db.execute("PRAGMA writable_schema=ON")  # so that it opens a file that was cut off
+            query = "SELECT id, kind, engine, created_at FROM batches"
+            query += " WHERE (typeof(kind), typeof(engine), typeof(created_at)) = ('text', 'text', 'integer')"
+            batches = {row[0]: row[1:] for row in _readable(db, query, "id")}
+            for id_, (*names, created_at) in sorted(batches.items()):
+                kind, engine = (name.decode(errors="replace") for name in names)
+                query = f"SELECT place, key, value, checksum FROM answers WHERE batch = {id_}"
+                found = {row[0]: row for row in _readable(db, query, "place") if intact(id_, *row)}
+                rows = [(place, key, value.decode()) for _, (place, key, value, _) in sorted(found.items())]
+                questions = next(_readable(db, f"SELECT questions FROM batches WHERE id = {id_}", "id"), (None,))[0]
+                if rows:
+                    yield BatchRows(kind, engine, created_at, questions, rows)
+
+
+def _readable(db: sqlite3.Connection, query: str, order: str) -> Iterator[tuple[Any, ...]]:
+    """The rows before the first page that SQLite cannot read, and those behind the last."""
+    for direction in ("ASC", "DESC"):
+        with suppress(sqlite3.DatabaseError):
+            yield from db.execute(f"{query} ORDER BY {order} {direction}")
+            return

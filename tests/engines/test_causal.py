@@ -532,9 +532,9 @@ def test_a_text_is_cut_where_the_context_ends():
 
 def test_a_model_that_cannot_be_padded_on_the_left_writes_one_text_at_a_time(monkeypatch):
     engine = CausalEngine(*llama(), name="llama")
-    inputs = writing._side_by_side
+    inputs = writing.padded_left
     monkeypatch.setattr(  # without its mask
-        writing, "_side_by_side", lambda *given: {**inputs(*given), "attention_mask": None}
+        writing, "padded_left", lambda *given: {**inputs(*given), "attention_mask": None}
     )
     with pytest.warns(SynthscoreWarning, match="one at a time"):
         texts = generate(engine, PROMPTS[:2], Sampling(4, temperature=0), [0, 0])

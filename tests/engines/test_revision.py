@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from synthscore.engines import revision
-from synthscore.engines.revision import revision_of
+from synthscore.engines import source
+from synthscore.engines.source import revision_of
 from synthscore.resources import resource
 
 
@@ -15,8 +15,8 @@ from synthscore.resources import resource
 def folder(tmp_path, monkeypatch):
     """A folder that counts as large, with files that count as settled."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(revision, "_LARGE", 10)
-    monkeypatch.setattr(revision, "_SETTLED_NS", 0)
+    monkeypatch.setattr(source, "_LARGE", 10)
+    monkeypatch.setattr(source, "_SETTLED_NS", 0)
     model = tmp_path / "model"
     model.mkdir()
     (model / "config.json").write_text("{}")
@@ -27,8 +27,8 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def hashed(monkeypatch):
     """How often files were read: one entry a time."""
-    read, times = revision._content_hash, []
-    monkeypatch.setattr(revision, "_content_hash", lambda files: times.append(len(files)) or read(files))
+    read, times = source._content_hash, []
+    monkeypatch.setattr(source, "_content_hash", lambda files: times.append(len(files)) or read(files))
     return times
 
 
@@ -38,7 +38,7 @@ def test_nano_has_the_revision_that_its_stored_answers_are_signed_with():
 
 @pytest.mark.parametrize("large", [10, 10**9])
 def test_a_revision_is_the_hash_of_names_sizes_and_content_for_small_and_large_folders(folder, monkeypatch, large):
-    monkeypatch.setattr(revision, "_LARGE", large)
+    monkeypatch.setattr(source, "_LARGE", large)
     (folder / "notes.md").write_text("not read by any model")
     expected = hashlib.sha256(b"config.json:2:{}model.safetensors:20:weights of one model").hexdigest()[:12]
     assert [revision_of(folder) for _ in range(2)] == [expected] * 2
@@ -50,7 +50,7 @@ def test_a_large_folder_is_read_once(folder, hashed):
 
 
 def test_a_small_folder_is_read_each_time_and_leaves_nothing_behind(folder, hashed, monkeypatch, tmp_path):
-    monkeypatch.setattr(revision, "_LARGE", 23)
+    monkeypatch.setattr(source, "_LARGE", 23)
     assert revision_of(folder) == revision_of(folder)
     assert hashed == [2, 2]
     assert not (tmp_path / "cache").exists()
@@ -73,20 +73,20 @@ def test_another_config_or_one_more_file_is_another_revision(folder, name):
 
 
 def test_files_that_were_changed_a_moment_ago_are_not_taken_for_settled(folder, hashed, monkeypatch):
-    monkeypatch.setattr(revision, "_SETTLED_NS", 3600 * 10**9)
+    monkeypatch.setattr(source, "_SETTLED_NS", 3600 * 10**9)
     assert revision_of(folder) == revision_of(folder)
     assert hashed == [2, 2]
 
 
 def test_files_that_change_while_they_are_read_are_read_again(folder, hashed, monkeypatch):
-    count = revision._content_hash
+    count = source._content_hash
 
     def meanwhile(files):
         found = count(files)
         (folder / "config.json").write_text('{"a": 1}')
         return found
 
-    monkeypatch.setattr(revision, "_content_hash", meanwhile)
+    monkeypatch.setattr(source, "_content_hash", meanwhile)
     first = revision_of(folder)
     assert revision_of(folder) != first
     assert hashed == [2, 2]

@@ -10,9 +10,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from synthscore.engine import Prompt, Question
-from synthscore.engines import gguf_file, open_engine
-from synthscore.engines.gguf_file import opened
-from synthscore.engines.source import Source
+from synthscore.engines import open_engine, source
+from synthscore.engines.source import Source, opened_gguf
 from synthscore.errors import EngineError, SynthscoreWarning
 from tests.models import save_gguf
 
@@ -96,7 +95,7 @@ def test_code_that_comes_with_a_model_is_not_run(folder, tmp_path):
 def test_a_gguf_file_answers_as_plain_transformers_does(gguf):
     with pytest.warns(SynthscoreWarning, match=READ_AS):
         engine = open_engine(gguf)
-    with opened(Source.of(gguf)):
+    with opened_gguf(Source.of(gguf)):
         model = AutoModelForCausalLM.from_pretrained("/", gguf_file=gguf, dtype=torch.float32)
     assert engine.prompts.max_length == 256
     for question, answer in zip(QUESTIONS, engine.answer(QUESTIONS).rows, strict=True):
@@ -161,6 +160,6 @@ def test_one_part_of_several_is_not_a_model(tmp_path):
 
 def test_without_the_package_the_error_says_what_to_install(gguf, monkeypatch):
     found = util.find_spec
-    monkeypatch.setattr(gguf_file, "find_spec", lambda name: None if name == "gguf" else found(name))
+    monkeypatch.setattr(source, "find_spec", lambda name: None if name == "gguf" else found(name))
     with pytest.raises(EngineError, match=r"pip install 'synthscore\[gguf\]'"):
         open_engine(gguf)

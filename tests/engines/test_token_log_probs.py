@@ -14,17 +14,15 @@ import torch
 from synthscore.cli.app import main
 from synthscore.cli.messages import Messages, Watched
 from synthscore.engine import Prompt, Question, Sampling, label_log_probs, token_log_probs
-from synthscore.engines import open_engine
-from synthscore.engines.seq2seq import engine as seq2seq
-from synthscore.engines.seq2seq.engine import Seq2SeqEngine
+from synthscore.engines import open_engine, seq2seq
+from synthscore.engines.seq2seq import Seq2SeqEngine
 from synthscore.engines.tree import forward
 from synthscore.engines.tree.causal import CausalEngine
 from synthscore.engines.verify import verify
 from synthscore.errors import EngineError, PromptTooLongError, SynthscoreWarning
 from synthscore.store.answers import pack, unpack
-from synthscore.store.engine import StoredEngine
+from synthscore.store.engine import RecordedEngine, StoredEngine
 from synthscore.store.file import Store
-from synthscore.store.recorded import RecordedEngine
 from tests.fakes import FakeEngine
 from tests.models import byte_level, metaspace, one_fast
 
@@ -187,11 +185,9 @@ def test_logits_are_never_had_of_more_tokens_at_once_than_memory_allows(n_rows, 
 def test_texts_are_read_side_by_side_only_as_far_as_memory_allows(monkeypatch):
     engine = Seq2SeqEngine(*t5(), name="t5", max_tokens=150)
     shapes = []
-    read_some = seq2seq._Encoded.read
+    decode = engine._decode
     monkeypatch.setattr(
-        seq2seq._Encoded,
-        "read",
-        lambda self, rows, texts: shapes.append((len(rows), self._states.shape[1])) or read_some(self, rows, texts),
+        engine, "_decode", lambda states, *rest: shapes.append(states.shape[:2]) or decode(states, *rest)
     )
     read(engine, [(prompt, text) for prompt in PROMPTS[4:] for text in [*TEXTS, "B", "C", "It rained."]])
     assert max(n_rows for n_rows, _ in shapes) > 1
@@ -208,8 +204,8 @@ def test_the_same_tokens_are_read_from_where_each_text_begins(engine):
 def test_an_encoder_reads_each_prompt_once_however_many_texts_there_are(monkeypatch):
     engine = Seq2SeqEngine(*t5(), name="t5", max_tokens=30)  # one prompt, and one text, at a time
     n_read = []
-    encoded = seq2seq._Encoded
-    monkeypatch.setattr(seq2seq, "_Encoded", lambda engine, texts: n_read.append(len(texts)) or encoded(engine, texts))
+    encode = engine._encode
+    monkeypatch.setattr(engine, "_encode", lambda texts: n_read.append(len(texts)) or encode(texts))
     read(engine)
     assert sum(n_read) == 3, "prompts that differ in their prefill are one to the encoder"
 

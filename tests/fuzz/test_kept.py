@@ -18,9 +18,8 @@ from synthscore.resources import resource
 from synthscore.scoring.anchored import Anchors, Scale, Scales
 from synthscore.scoring.anchored.scale import Seen
 from synthscore.signature import Signature
-from synthscore.store.engine import StoredEngine
+from synthscore.store.engine import RecordedEngine, StoredEngine
 from synthscore.store.file import Store
-from synthscore.store.recorded import RecordedEngine
 from synthscore.thresholds.certificate import Certificate
 from tests import factories, kills
 from tests.scoring.test_scale import JUDGE

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from papers.methods.gptscore import DIRECTIONS, Likelihood
 from synthscore.engine import Prompt
-from synthscore.engines.seq2seq.engine import Seq2SeqEngine
+from synthscore.engines.seq2seq import Seq2SeqEngine
 from synthscore.engines.tree.causal import CausalEngine
 from synthscore.errors import EngineError, TaskError
 from synthscore.evaluation.methods import Tools, method

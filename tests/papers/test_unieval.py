@@ -6,7 +6,7 @@ import pytest
 from papers.methods.unieval import LAYOUTS
 from synthscore.degrade.reading import sentences
 from synthscore.engine import Prompt
-from synthscore.engines.seq2seq.engine import Seq2SeqEngine
+from synthscore.engines.seq2seq import Seq2SeqEngine
 from synthscore.evaluation.methods import Tools, method
 from synthscore.evaluation.methods.base import MethodError
 from synthscore.evaluation.ratings import RatedText, Ratings

@@ -4,9 +4,8 @@ import pytest
 
 from synthscore.engine import Prompt, Question
 from synthscore.store import file as store_file
-from synthscore.store.engine import StoredEngine
+from synthscore.store.engine import Plan, StoredEngine
 from synthscore.store.file import Store
-from synthscore.store.plan import Plan
 from tests.fakes import FakeEngine
 
 

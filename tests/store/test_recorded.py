@@ -9,9 +9,8 @@ from synthscore import engines
 from synthscore.engine import Engine, Prompt, Sampling, generate, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.errors import EngineError, StoreError
-from synthscore.store.engine import StoredEngine
+from synthscore.store.engine import RecordedEngine, StoredEngine
 from synthscore.store.file import Store
-from synthscore.store.recorded import RecordedEngine
 from tests import factories
 from tests.cli.given import score, write
 from tests.fakes import FakeEngine

@@ -7,13 +7,12 @@ import pytest
 from synthscore import engines
 from synthscore.cli.app import main
 from synthscore.engine import Generation, Prompt, Sampling, generate, label_log_probs
-from synthscore.engines.verify import verify
+from synthscore.engines.verify import Drift, replay, sample, verify
 from synthscore.errors import EngineError, StoreError, SynthscoreWarning
 from synthscore.signature import Signature
 from synthscore.store.answers import Stored
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
-from synthscore.store.replay import Drift, replay, sample, store_files
 from tests.fakes import FakeEngine
 
 LABELS = ("Better", "Worse")
@@ -88,14 +87,17 @@ def test_answers_without_questions_are_not_drawn(tmp_path):
     assert drawn(path)[1] == 3
 
 
-def test_a_folder_is_all_its_stores(tmp_path):
-    for name in ("b.sqlite", "a.sqlite", "notes.txt"):
-        (tmp_path / name).touch()
-    assert [path.name for path in store_files(tmp_path)] == ["a.sqlite", "b.sqlite"]
-    assert store_files(tmp_path / "any") == [tmp_path / "any"]
+def test_a_folder_is_all_its_stores(tmp_path, monkeypatch):
+    monkeypatch.setattr(engines, "open_engine", lambda name, **options: FakeEngine(judge))
+    for name, n in (("b", 3), ("a", 2)):
+        stored(tmp_path / f"{name}.sqlite", n=n)
+    (tmp_path / "notes.txt").touch()
+    assert [drift.n_stored for drift in verify(tmp_path)] == [5]
+    with pytest.raises(StoreError, match="there is no such file"):
+        verify(tmp_path / "any")
     (tmp_path / "empty").mkdir()
     with pytest.raises(StoreError, match=r"no store in .*empty: expected files named \*.sqlite"):
-        store_files(tmp_path / "empty")
+        verify(tmp_path / "empty")
 
 
 # ------------------------------------------------------------------------------------------------- drift

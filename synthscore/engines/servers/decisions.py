@@ -134,10 +134,17 @@ class DecisionServer(Served):
 
     def answer_all(self, questions: Sequence[Question]) -> list[Reply]:
         """Of questions that go together. raises : ServerError, when the request failed"""
-        found = {row: _unasked(self.model, question) for row, question in enumerate(questions)}
-        asked = [questions[row] for row, reply in found.items() if reply is None]
+        found: list[Reply | None] = []
+        for question in questions:
+            why = ""
+            if question.kind != "labels":
+                why = "decides among labels: it writes nothing, and reads no given text"
+            elif begun := question.prompt.prefill:
+                why = f"decides: it cannot go on from {begun!r}. Take other prompts"
+            found.append(Reply(EngineError(f"{self.model} {why}")) if why else None)
+        asked = [question for question, reply in zip(questions, found, strict=True) if reply is None]
         replies = iter(self._ask(asked) if asked else ())
-        return [reply or next(replies) for reply in found.values()]
+        return [reply or next(replies) for reply in found]
 
     def _ask(self, questions: Sequence[Question]) -> list[Reply]:
         try:
@@ -190,14 +197,3 @@ class DecisionServer(Served):
             f"cannot ask the server {self.url} about {self.model}: {'; '.join(lacks)}. "
             "Expected probabilities of options from /v1/systemone or /v1/decisions (docs/servers.md)"
         )
-
-
-def _unasked(model: str, question: Question) -> Reply | None:
-    """Why a question is not one that can be decided."""
-    if question.kind != "labels":
-        return Reply(EngineError(f"{model} decides among labels: it writes nothing, and reads no given text"))
-    if question.prompt.prefill:
-        return Reply(
-            EngineError(f"{model} decides: it cannot go on from {question.prompt.prefill!r}. Take other prompts")
-        )
-    return None

@@ -25,17 +25,10 @@ from .plan import Chunk, Range
 from .trie import Packed
 
 _NAME = "synthscore_cascade"
-_HARMLESS = frozenset(
-    {
-        "position_ids",
-        "cache_position",
-        "use_cache",
-        "output_attentions",
-        "output_hidden_states",
-        "output_router_logits",
-        "return_dict",
-    }
-)
+_HARMLESS = {
+    "position_ids", "cache_position", "use_cache", "return_dict",
+    "output_attentions", "output_hidden_states", "output_router_logits",
+}  # fmt: skip
 Piece = tuple[int, torch.Tensor, torch.Tensor]
 """Neighbours in a tree: the first of them, and keys and values of all, shape (1, n_heads, n_tokens, d_head)."""
 Memory = dict[Any, list[Piece]]

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+import torch
 from transformers import AutoModelForCausalLM
 
 from ...engine import Answer, Answers, Progress, Question, Sampling
-from ..labels import Questions, Readings, TokenIds
-from ..loading import LocalEngine, max_length, stop_ids
+from ...errors import SynthscoreWarning
+from ..labels import MAX_ROWS, Questions, Readings, TokenIds, disagreement
+from ..loading import CHECK_TEXT, LocalEngine, max_length, stop_ids
 from ..tokens import PromptTokenizer
+from . import writing
 from .forward import Forward
-from .writing import Writer
 
 
 class CausalEngine(LocalEngine):
@@ -25,15 +30,15 @@ class CausalEngine(LocalEngine):
 
     def _prepare(self, tokenizer: Any, backend: str) -> str:
         self.prompts = PromptTokenizer(tokenizer, max_length(self.model.config, tokenizer))
+        self._stop_ids = stop_ids(self.model, tokenizer)
         self._forward = Forward(
             self.model,
             name=self.name,
             max_length=self.prompts.max_length,
             max_tokens=self.max_tokens,
-            check_ids=tokenizer(_CHECK_TEXT, add_special_tokens=False)["input_ids"],
+            check_ids=tokenizer(CHECK_TEXT, add_special_tokens=False)["input_ids"],
             backend=backend,
         )
-        self._writer = Writer(self._forward, stop_ids(self.model, tokenizer), self.prompts.decode)
         return self._forward.backend
 
     def _judge(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
@@ -42,19 +47,9 @@ class CausalEngine(LocalEngine):
         log P(label) = log sum_form exp( sum_t log p(form_t | prompt, form_<t) )
         """
         questions = Questions(asked, self.prompts, self.name, progress)
-        for group, log_probs, n_tokens in (
-            self._forward.next_log_probs(questions.sequences) if questions.sequences else ()
-        ):
-            if not group:
-                questions.tokens_computed += n_tokens
-                continue
+        for group, log_probs, n_tokens in self._forward.next_log_probs(questions.sequences):
             questions.add(group, log_probs, n_tokens)
         return questions.answers()
-
-    def _written(
-        self, prompts: Sequence[TokenIds], sampling: Sampling, seeds: Sequence[int]
-    ) -> Iterator[tuple[list[int], Sequence[Answer]]]:
-        return self._writer.written(prompts, sampling, seeds)
 
     def _read(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         """Backend cascade runs over what rows begin with in common once; no other shares."""
@@ -63,9 +58,41 @@ class CausalEngine(LocalEngine):
             readings.add(place, log_probs)
         return readings.answers()
 
+    def _written(
+        self, prompts: Sequence[TokenIds], sampling: Sampling, seeds: Sequence[int]
+    ) -> Iterator[tuple[list[int], Sequence[Answer]]]:
+        most, max_length = sampling.max_new_tokens, self.prompts.max_length
 
-_CHECK_TEXT = """
-Which of two summaries is better? A storm closed the harbour on Monday, and forty boats stayed in port. The mayor said
-that repairs would take 3 weeks; fishermen expect to lose a third of their income. Nobody was hurt. Schools open again.
-Summary 1: The harbour is closed after a storm. Summary 2: It rained. Answer with one word, "Better" or "Worse".
-"""
+        def n_rows(n_tokens: int) -> int:
+            """Beside others, a finished text would run past the end of the context."""
+            n_tokens += most
+            return 1 if n_tokens > max_length else min(self._n_rows, 4 * self.max_tokens // n_tokens)
+
+        for batch in writing.batches(prompts, n_rows):
+            beside = [prompts[row] for row in batch]
+            limits = [min(most, max_length - len(ids)) for ids in beside]
+            inputs, own = writing.padded_left(beside, self.model.device), [seeds[row] for row in batch]
+            yield batch, writing.write(self.model, inputs, limits, sampling, own, self._stop_ids, self.prompts.decode)
+
+    @cached_property
+    def _n_rows(self) -> int:
+        """Texts side by side: one, if padding on the left or the cache changes the numbers."""
+        if self.backend == "exact":
+            return 1
+        prompts = self._forward.check_sequences[::2]
+        token = int(prompts[0][0])
+        plain = self._forward.table([*prompts, *(np.append(prompt, np.int32(token)) for prompt in prompts)], "exact")
+        try:
+            inputs = writing.padded_left(prompts, self.model.device)
+            logits = writing.generated(self.model, inputs, 2, lambda ids, scores: [token] * len(ids)).logits
+            problem = disagreement(torch.cat(logits).log_softmax(-1), plain, self.model.dtype)
+        except Exception as error:
+            problem = f"its forward fails on them ({type(error).__name__}: {str(error)[:200]})"
+        if not problem:
+            return MAX_ROWS
+        warnings.warn(
+            f"{self.name}: texts are written one at a time, which is slower, because side by side {problem}",
+            SynthscoreWarning,
+            stacklevel=5,
+        )
+        return 1

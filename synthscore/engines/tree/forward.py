@@ -15,6 +15,7 @@ import ctypes
 import inspect
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -35,11 +36,6 @@ BACKENDS: dict[Backend, str] = {
     "exact": "one at a time and do not share their beginnings, which is slower",
 }
 """In the order in which they are tried -> how prompts are then run."""
-
-try:
-    _LIBC: Any = ctypes.CDLL(None)
-except (OSError, TypeError):  # not on Windows
-    _LIBC = None
 
 MOST_KEPT = 2**30
 """Bytes of keys and values of calls that belong together; beyond, all is forgotten."""
@@ -90,9 +86,10 @@ class Forward:
     def next_log_probs(self, sequences: Sequence[TokenIds], backend: Backend | None = None) -> Iterator[Answer]:
         """Every sequence once, in groups, in any order. raises : EngineError, when memory does not suffice."""
         backend = backend or self.backend
-        short = [i for i, sequence in enumerate(sequences) if len(sequence) <= self._n_same]
-        long = [i for i, sequence in enumerate(sequences) if len(sequence) > self._n_same]
-        if long and backend != "exact" and not self._warned_of_length:
+        ways: dict[Backend, list[int]] = {"cascade": [], "exact": []}
+        for index, sequence in enumerate(sequences):
+            ways[backend if len(sequence) <= self._n_same else "exact"].append(index)
+        if ways["exact"] and backend != "exact" and not self._warned_of_length:
             self._warned_of_length = True
             warnings.warn(
                 f"{self.name}: prompts of more than {self._n_same} tokens are run one at a time, which is slower, "
@@ -100,13 +97,11 @@ class Forward:
                 SynthscoreWarning,
                 stacklevel=4,
             )
-        for indices, how in ((short, backend), (long, "exact")):
-            if not indices:
-                continue
-            chosen_ = [sequences[i] for i in indices]
-            run = self._run_cascade(chosen_) if how == "cascade" else self._run_exact(chosen_)
-            for group, logits, n_tokens in run:
-                yield [indices[i] for i in group], log_softmax(logits), n_tokens
+        for way, indices in ways.items():
+            if indices:
+                run = self._run_cascade if way == "cascade" else self._run_exact
+                for group, logits, n_tokens in run([sequences[index] for index in indices]):
+                    yield [indices[index] for index in group], log_softmax(logits), n_tokens
 
     def table(self, sequences: Sequence[TokenIds], backend: Backend) -> torch.Tensor:
         """The log-probabilities of all sequences in order, shape (n_sequences, vocabulary)."""
@@ -220,16 +215,14 @@ class Forward:
         """Why a backend must not be used with this model; "" if it may."""
         if backend == "exact":
             return ""
-        plain = self.table(self.check_sequences, "exact")
-        before = self.max_tokens
+        plain, before = self.table(self.check_sequences, "exact"), self.max_tokens
         try:
-            found = [self.table(self.check_sequences, backend)]
-            if backend == "cascade":  # in small chunks, so that keys are kept from one to the next
-                self.max_tokens = 16
-                found.append(self.table(self.check_sequences, backend))
+            for self.max_tokens in (before, 16):  # in small chunks, too, so that keys are kept from one to the next
+                if problem := disagreement(self.table(self.check_sequences, backend), plain, self.model.dtype):
+                    return problem
         finally:
             self.max_tokens = before
-        return next((problem for table in found if (problem := disagreement(table, plain, self.model.dtype))), "")
+        return ""
 
     def _check_causal(self) -> None:
         """raises : EngineError, if the plain forward gives NaN, or what follows a token changes the logits there."""
@@ -248,9 +241,8 @@ class Forward:
 
 def _give_back() -> None:
     """Free memory back to the system: glibc's heap would grow with the number of chunks."""
-    trim = getattr(_LIBC, "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    with suppress(OSError, TypeError, AttributeError):  # another system's C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _check_sequences(ids: Sequence[int], max_length: int) -> list[TokenIds]:

@@ -41,13 +41,21 @@ def pack(sequences: Sequence[npt.ArrayLike]) -> Packed:
     sequences : lists of token ids >= 0, none empty
     raises : ValueError for an empty sequence or a negative id
     """
-    rows, order, shared = _sorted(sequences)
-    ids, positions, parents = [], [], []
+    rows = [np.asarray(sequence, dtype=np.int32) for sequence in sequences]
+    for index, row in enumerate(rows):
+        if row.ndim != 1 or not len(row) or row.min() < 0:
+            raise ValueError(f"sequence {index} is {row.tolist()!r:.80}, expected token ids >= 0, at least one")
+    ids, positions, parents = ([np.empty(0, dtype=np.int64)] for _ in range(3))
     ends = np.empty(len(rows), dtype=np.int64)
     path = np.empty(max(map(len, rows), default=0), dtype=np.int64)  # tree index of each token of the current sequence
     n_tokens = 0
-    for index, n_shared in zip(order, shared, strict=True):
+    before = np.empty(0, dtype=np.int32)
+    keys = [row.astype(">i4").tobytes() for row in rows]  # big-endian bytes compare like the ids, in C
+    # In lexicographic order a sequence shares more with its neighbour than with any other, and a prefix comes first.
+    for index in sorted(range(len(rows)), key=keys.__getitem__):
         row = rows[index]
+        n_most = min(len(before), len(row))
+        n_shared = int(np.append(before[:n_most] != row[:n_most], True).argmax())
         n_new = len(row) - n_shared
         if n_new:
             path[n_shared : len(row)] = np.arange(n_tokens, n_tokens + n_new)
@@ -57,7 +65,8 @@ def pack(sequences: Sequence[npt.ArrayLike]) -> Packed:
             positions.append(np.arange(n_shared, len(row)))
             n_tokens += n_new
         ends[index] = path[len(row) - 1]
-    return Packed(_join(ids), _join(positions), _join(parents), ends)
+        before = row
+    return Packed(np.concatenate(ids), np.concatenate(positions), np.concatenate(parents), ends)
 
 
 def grow(tree: Packed, sequences: Sequence[npt.ArrayLike]) -> Packed:
@@ -88,30 +97,3 @@ def grow(tree: Packed, sequences: Sequence[npt.ArrayLike]) -> Packed:
         np.append(tree.parents, index[more.parents[new]]),
         index[more.ends],
     )
-
-
-def _sorted(sequences: Sequence[npt.ArrayLike]) -> tuple[list[npt.NDArray[np.int32]], list[int], list[int]]:
-    """The sequences as arrays; their lexicographic order; how many tokens each shares with the one before it there.
-
-    In that order a sequence shares more with its neighbour than with any other, and a prefix comes first.
-    """
-    rows = [np.asarray(sequence, dtype=np.int32) for sequence in sequences]
-    for index, row in enumerate(rows):
-        if row.ndim != 1 or not len(row) or row.min() < 0:
-            raise ValueError(f"sequence {index} is {row.tolist()!r:.80}, expected token ids >= 0, at least one")
-    keys = [row.astype(">i4").tobytes() for row in rows]  # big-endian bytes compare like the ids, in C
-    order = sorted(range(len(rows)), key=keys.__getitem__)
-    shared = [0] * len(rows)
-    for place in range(1, len(order)):
-        shared[place] = _n_shared(rows[order[place - 1]], rows[order[place]])
-    return rows, order, shared
-
-
-def _n_shared(first: npt.NDArray[np.int32], second: npt.NDArray[np.int32]) -> int:
-    n = min(len(first), len(second))
-    different = np.flatnonzero(first[:n] != second[:n])
-    return int(different[0]) if len(different) else n
-
-
-def _join(pieces: list[IntArray]) -> IntArray:
-    return np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)

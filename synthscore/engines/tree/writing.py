@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any
@@ -12,80 +11,21 @@ import torch
 from transformers import GenerationConfig
 
 from ...engine import Generation, Sampling
-from ...errors import EngineError, SynthscoreWarning
+from ...errors import EngineError
 from ...types import BoolArray
-from ..labels import MAX_ROWS, NOT_NUMBERS, TokenIds, disagreement
-from .forward import Forward
+from ..labels import NOT_NUMBERS, TokenIds
 
 
-class Writer:
-    """Writes with one model.
+def batches(prompts: Sequence[TokenIds], n_rows: Callable[[int], int]) -> Iterator[list[int]]:
+    """Which prompts to read side by side: those of similar length, the longest first, because memory fails early.
 
-    stop_ids : tokens that end a text
-    decode : token ids -> text
+    n_rows : tokens of the longest -> how many
     """
-
-    def __init__(self, forward: Forward, stop_ids: frozenset[int], decode: Callable[[Sequence[int]], str]) -> None:
-        self._forward, self._stop_ids, self._decode = forward, stop_ids, decode
-        self._n_rows = 0  # texts side by side: found out when first asked
-
-    def written(
-        self, prompts: Sequence[TokenIds], sampling: Sampling, seeds: Sequence[int]
-    ) -> Iterator[tuple[list[int], list[Generation | Exception]]]:
-        """Every prompt once, some side by side: which they are, and their texts."""
-        model, max_length = self._forward.model, self._forward.max_length
-        for batch in self._batches(prompts, sampling.max_new_tokens):
-            beside = [prompts[index] for index in batch]
-            limits = [min(sampling.max_new_tokens, max_length - len(ids)) for ids in beside]
-            chosen, inputs = [seeds[index] for index in batch], _side_by_side(beside, model.device)
-            yield batch, write(model, inputs, limits, sampling, chosen, self._stop_ids, self._decode)
-
-    def _batches(self, prompts: Sequence[TokenIds], max_new_tokens: int) -> list[list[int]]:
-        """Which prompts to write to side by side: those that begin alike, within the budget of memory."""
-        if not self._n_rows and prompts:
-            self._check()
-        order = sorted(range(len(prompts)), key=lambda row: prompts[row].astype(">i4").tobytes())
-        batches: list[list[int]] = []
-        for row in order:
-            n_tokens = max_new_tokens + max(
-                len(prompts[other]) for other in ([*batches[-1], row] if batches else [row])
-            )
-            n_rows = min(self._n_rows, 4 * self._forward.max_tokens // n_tokens)
-            if n_tokens > self._forward.max_length:
-                n_rows = 1  # beside others, a finished text would run past the end of the context
-            if batches and len(batches[-1]) < n_rows:
-                batches[-1].append(row)
-            else:
-                batches.append([row])
-        return sorted(batches, key=lambda rows: -max(len(prompts[row]) for row in rows))  # memory fails early
-
-    def _check(self) -> None:
-        """Find out how texts may be written: one at a time, if padding on the left or the cache changes the numbers."""
-        forward = self._forward
-        prompts = forward.check_sequences[::2]
-        token = int(prompts[0][0])
-        longer = [np.append(prompt, np.int32(token)) for prompt in prompts]
-        plain = forward.table([*prompts, *longer], "exact")
-
-        def problem() -> str:
-            try:
-                inputs = _side_by_side(prompts, forward.model.device)
-                logits = _generated(forward.model, inputs, 2, lambda ids, scores: [token] * len(ids)).logits
-                return disagreement(torch.cat(logits).log_softmax(-1), plain, forward.model.dtype)
-            except Exception as error:
-                return f"its forward fails on them ({type(error).__name__}: {str(error)[:200]})"
-
-        self._n_rows = 1
-        if forward.backend == "exact":
-            return
-        if not (reason := problem()):
-            self._n_rows = MAX_ROWS
-        else:
-            warnings.warn(
-                f"{forward.name}: texts are written one at a time, which is slower, because side by side {reason}",
-                SynthscoreWarning,
-                stacklevel=5,
-            )
+    order = sorted(range(len(prompts)), key=lambda row: -len(prompts[row]))
+    while order:
+        n = max(1, n_rows(len(prompts[order[0]])))
+        yield order[:n]
+        order = order[n:]
 
 
 def write(
@@ -129,11 +69,11 @@ def write(
                     results[row] = result
         return tokens
 
-    _generated(model, inputs, max(limits), choose, lambda: np.array([row in results for row in range(len(seeds))]))
+    generated(model, inputs, max(limits), choose, lambda: np.array([row in results for row in range(len(seeds))]))
     return [results[row] for row in range(len(seeds))]
 
 
-def _side_by_side(prompts: Sequence[TokenIds], device: Any) -> dict[str, torch.Tensor]:
+def padded_left(prompts: Sequence[TokenIds], device: Any) -> dict[str, torch.Tensor]:
     """Padded on the left; a single prompt is left as it is, for any model."""
     width = max(map(len, prompts))
     padded = np.stack([np.pad(prompt, (width - len(prompt), 0)) for prompt in prompts]).astype(np.int64)
@@ -145,7 +85,7 @@ def _side_by_side(prompts: Sequence[TokenIds], device: Any) -> dict[str, torch.T
 
 
 @torch.inference_mode()
-def _generated(
+def generated(
     model: Any,
     inputs: Mapping[str, Any],
     n_tokens: int,

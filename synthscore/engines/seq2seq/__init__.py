@@ -1,1 +1,0 @@
-"""Encoder-decoder models, such as T5."""
