@@ -207,8 +207,7 @@ def _means(values: FloatArray, group: IntArray) -> FloatArray:
     n = np.bincount(group)
     found = np.bincount(group, values)[n > 0] / n[n > 0]
     size = np.abs(found).max(initial=0.0)
-    rounded: FloatArray = np.round(found / (10.0 ** np.floor(np.log10(size)) if size > 0 else 1.0), 12)
-    return rounded
+    return np.asarray(np.round(found / (10.0 ** np.floor(np.log10(size)) if size > 0 else 1.0), 12), dtype=np.float64)
 
 
 def check_names(**chosen: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy import linalg, sparse
@@ -193,24 +193,25 @@ class Information:
 
         tolerance : of |L x - b|, relative to |b|, if reached by conjugate gradients
         """
-        n, x = self.graph.n, None
+        n, failed = self.graph.n, True
         if len(b) <= SMALL:
             lower, failed = linalg.lapack.dpotrf(self.dense(self.gauge), lower=1)
-            x = None if failed else linalg.lapack.dpotrs(lower, b, lower=1)[0]
-        if x is None:
+        if failed:
             edges = sparse.csr_array((self.weights, (self.graph.i, self.graph.j)), shape=(n, n))
-            matrix = sparse.diags_array(self.diagonal) - edges - edges.T
+            matrix: Any = sparse.diags_array(self.diagonal) - edges - edges.T
             if self.everyone is not None:
-                matrix = sparse.csr_array(self.dense()[:n, :n])
+                matrix = matrix - self.everyone
             if self.column is not None:
-                matrix = sparse.block_array([[matrix, self.column[:, None]], [self.column[None], [[self.corner]]]])
-            scaling = np.append(self.diagonal, self.corner)[: len(b)]
+                blocks: Any = [[matrix, self.column[:, None]], [self.column[None], np.array([[self.corner]])]]
+                matrix = sparse.block_array(blocks, format="csr")
+            scaling = sparse.diags_array(1 / np.append(self.diagonal, self.corner)[: len(b)])
             # From 0, so that x'Lx = x'b whenever it stops: Newton's method counts on that.
-            how = {"rtol": tolerance, "atol": 0.0, "maxiter": PATIENCE * len(b), "M": sparse.diags_array(1 / scaling)}
-            x, _ = cg(sparse.csr_array(matrix), b, **how)
+            x, _ = cg(matrix, b, rtol=tolerance, atol=0.0, maxiter=PATIENCE * len(b), M=scaling)
+        else:
+            x = linalg.lapack.dpotrs(lower, b, lower=1)[0]
         if not self.ridge:
             x[:n] -= x[:n].mean()
-        return x
+        return np.asarray(x)
 
     def covariance(self) -> FloatArray:
         """The inverse, dense; without ridge, on the vectors that sum to 0. O(N^3) time, O(N^2) memory."""
