@@ -24,11 +24,10 @@ from scipy import stats
 
 from synthscore.errors import RankingError
 from synthscore.ranking.bradley_terry import bradley_terry, soft_bradley_terry
+from synthscore.ranking.closed_form import gaussian
 from synthscore.ranking.comparisons import Comparisons
-from synthscore.ranking.gaussian import gaussian
-from synthscore.ranking.methods import RESAMPLES
+from synthscore.ranking.methods import RESAMPLES, bootstrap
 from synthscore.ranking.result import Ranking
-from synthscore.ranking.uncertainty import bootstrap
 
 N = 16
 IDS = tuple(f"c{place}" for place in range(N))

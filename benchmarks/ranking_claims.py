@@ -38,9 +38,8 @@ from synthscore.io.files import read_rows
 from synthscore.ranking import METHODS, pool
 from synthscore.ranking.bias import mean_debiasing, median_debiasing
 from synthscore.ranking.bradley_terry import bradley_terry, soft_bradley_terry
+from synthscore.ranking.closed_form import average_probability, gaussian, hard_gaussian, win_ratio
 from synthscore.ranking.comparisons import Comparisons
-from synthscore.ranking.counts import average_probability, win_ratio
-from synthscore.ranking.gaussian import gaussian, hard_gaussian
 from synthscore.ranking.result import Ranking
 from synthscore.ranking.sets import ComparisonSets
 

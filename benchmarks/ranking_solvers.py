@@ -34,8 +34,8 @@ import numpy as np
 from scipy import sparse
 
 from synthscore.ranking.bradley_terry import bradley_terry, soft_bradley_terry
+from synthscore.ranking.closed_form import gaussian
 from synthscore.ranking.comparisons import Comparisons
-from synthscore.ranking.gaussian import gaussian
 
 RESULTS = Path(__file__).parent / "results"
 

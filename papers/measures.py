@@ -239,11 +239,11 @@ def _compared_with(bench: Bench, ask: Ask, benchmark: str, columns: Sequence[Flo
     found = [
         measure(values, human, ratings.context_ids, ratings.systems, ask["level"], ask["statistic"]) for values in shown
     ]
-    if undefined := [each.agreement.note for each in found if np.isnan(each.agreement.value)]:
+    if undefined := [each.note for each, _ in found if np.isnan(each.value)]:
         raise Unmeasured("there is no correlation:", undefined[0])
-    values = np.array([each.agreement.value for each in found])
-    without = mean_without(values.tolist(), [each.without() for each in found])
-    fewest = min((each.agreement for each in found), key=lambda agreement: agreement.n_contexts)
+    values = np.array([each.value for each, _ in found])
+    without = mean_without(values.tolist(), [without for _, without in found])
+    fewest = min((each for each, _ in found), key=lambda agreement: agreement.n_contexts)
     left_out = {
         "texts without a score": max(int((np.isnan(values) & ~np.isnan(human)).sum()) for values in columns),
         "texts that nobody rated": fewest.n_unrated,

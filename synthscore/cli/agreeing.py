@@ -145,20 +145,20 @@ def _left_out(e: Evaluation, found: Agreement, level: str) -> Iterator[str]:
 
 def _contrasts(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
     """How much better each method is than the one that it is compared with."""
-    found = [each for each in e.contrasts if each.place[2:] == (level, statistic)]
+    found = {place: each for place, each in e.contrasts.items() if place[2:] == (level, statistic)}
     if not found:
         return
     yield ""
     yield f"More than {e.settings.against}, over texts that both score; * p < .05, Holm's correction for {len(found)}"
     rows: dict[str, list[str]] = {}
-    for each in found:
+    for place, each in found.items():
         star = "*" if each.p_holm is not None and each.p_holm < 0.05 else " "
-        cell = _cell(each.found.value, each.found.low, each.found.high)
-        rows.setdefault(each.place.method, []).append(cell + star)
+        cell = _cell(each.value, each.low, each.high)
+        rows.setdefault(place.method, []).append(cell + star)
     yield from _blocks([f"{attribute} " for attribute in e.attributes], list(rows.items()))
-    if few := sorted({each.found.n_contexts for each in found if 1 < each.found.n_contexts < LEAST_CONTEXTS}):
+    if few := sorted({each.n_contexts for each in found.values() if 1 < each.n_contexts < LEAST_CONTEXTS}):
         yield f"  no * here: from fewer than {LEAST_CONTEXTS} contexts ({few[0]}) no difference can be told from chance"
-    if n_left_out := sum(each.found.n_left_out for each in found):
+    if n_left_out := sum(each.n_left_out for each in found.values()):
         yield f"  {counted(n_left_out, 'score')} not used: only one of the two methods scores that text"
 
 

@@ -6,7 +6,7 @@
 >>> found.at("g-eval", "coherence").value
 """
 
-from .result import Contrast, Evaluation, Mean, Place, Settings
+from .result import Evaluation, Mean, Place, Settings
 from .run import evaluate, evaluate_scores
 
-__all__ = ["Contrast", "Evaluation", "Mean", "Place", "Settings", "evaluate", "evaluate_scores"]
+__all__ = ["Evaluation", "Mean", "Place", "Settings", "evaluate", "evaluate_scores"]

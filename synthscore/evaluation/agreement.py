@@ -6,17 +6,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
 from ..types import BoolArray, FloatArray, IntArray
-from .correlation import STATISTICS, Statistic, means, of_rows
+from .correlation import STATISTICS, Statistic, correlation
 from .intervals import index, p_value, spread
 
 Level = Literal["per_context", "pooled", "system"]
@@ -56,6 +55,7 @@ class Difference:
 
     value : agreement of the one minus that of the other. low, high, p : None as in Agreement; p is two-sided
     n_left_out : rated texts that only one of the two scores
+    p_holm : p corrected for all differences at a level and by a statistic (Holm), where there are several
     """
 
     value: float
@@ -66,6 +66,7 @@ class Difference:
     n_contexts: int
     n_left_out: int
     note: str = ""
+    p_holm: float | None = None
 
 
 def agreement(
@@ -86,7 +87,7 @@ def agreement(
     contexts, systems : length n; what each text was written for, and by which system (for the level `system`)
     raises : InputError for an infinite score or rating, columns of different length, an unknown name
     """
-    return measure(values, human, contexts, systems, level, statistic).spread()
+    return measure(values, human, contexts, systems, level, statistic)[0]
 
 
 def difference(
@@ -103,43 +104,18 @@ def difference(
     one, other, human = (np.asarray(column, dtype=np.float64) for column in (one, other, human))
     check_lengths({"values": one, "other values": other, "ratings": human, "contexts": contexts})
     both = ~np.isnan(one) & ~np.isnan(other)
-    first, second = (
+    (a, without_a), (b, without_b) = (
         measure(np.where(both, column, np.nan), human, contexts, systems, level, statistic) for column in (one, other)
     )
-    a, b = first.agreement, second.agreement
     n_contexts = min(a.n_contexts, b.n_contexts)
     n_left_out = int((~np.isnan(human) & (np.isnan(one) != np.isnan(other))).sum())
-    value, note = a.value - b.value, a.note or b.note
-    gap = spread(value, first.without() - second.without(), (-2.0, 2.0), note)
+    value, note = a.value - b.value, next((each.note for each in (a, b) if np.isnan(each.value)), "")
+    gap = spread(value, without_a - without_b, (-2.0, 2.0), note)
     p = None if gap.low is None else p_value(value, gap.stderr, n_contexts)
     return Difference(value, gap.low, gap.high, p, min(a.n, b.n), n_contexts, n_left_out, gap.note)
 
 
 # ------------------------------------------------------------------------------------------------- how
-
-
-class Points(NamedTuple):
-    """The texts that have both score and rating. context, system : indices of each one's"""
-
-    x: FloatArray
-    y: FloatArray
-    context: IntArray
-    n_contexts: int
-    system: IntArray
-
-
-class Measured(NamedTuple):
-    """agreement : without an interval. without : its value with each context left out, shape (n_contexts,), in the
-    order in which they first occur; NaN for one that takes no part
-    """
-
-    agreement: Agreement
-    without: Callable[[], FloatArray]
-
-    def spread(self) -> Agreement:
-        """With its interval."""
-        stderr, low, high, note = spread(self.agreement.value, self.without(), note=self.agreement.note)
-        return replace(self.agreement, stderr=stderr, low=low, high=high, note=note)
 
 
 def measure(
@@ -150,8 +126,9 @@ def measure(
     level: Level,
     statistic: Statistic,
     of_equal_ratings: float = np.nan,
-) -> Measured:
-    """What agreement() says before its interval, and what it says without each context; arguments and errors as there.
+) -> tuple[Agreement, FloatArray]:
+    """What agreement() says; and its value with each context left out, shape (n_contexts,), in the order in which they
+    first occur, NaN for one that takes no part. Arguments and errors as there.
 
     of_equal_ratings : what counts where all ratings are equal; NaN: it is skipped
     """
@@ -170,10 +147,67 @@ def measure(
             )
     rated, scored = ~np.isnan(y), ~np.isnan(x)
     both = rated & scored
-    points = Points(x[both], y[both], index(contexts)[both], len(set(contexts)), index(systems)[both])
-    found = (_inside if level == "per_context" else _over)(points, level, statistic, of_equal_ratings)
-    n_unscored, n_unrated = int((rated & ~scored).sum()), int((~rated).sum())
-    return found._replace(agreement=replace(found.agreement, n_unscored=n_unscored, n_unrated=n_unrated))
+    x, y, context, system = x[both], y[both], index(contexts)[both], index(systems)[both]
+    n_contexts = len(set(contexts))
+
+    def settled(one: FloatArray, other: FloatArray) -> tuple[float, bool]:
+        """The correlation; and whether a side is constant."""
+        if np.ptp(other) == 0:
+            return of_equal_ratings, True
+        return (0.0, True) if np.ptp(one) == 0 else (correlation(one, other, statistic), False)
+
+    def over(rows: BoolArray) -> tuple[float, bool]:
+        """Of all these texts, or of the means of their systems."""
+        one, other = x[rows], y[rows]
+        if level == "system":
+            one, other = _means(one, system[rows]), _means(other, system[rows])
+        return settled(one, other) if len(one) >= least else (np.nan, False)
+
+    if level == "per_context":
+        sizes = np.bincount(context, minlength=n_contexts)
+        groups = np.split(np.argsort(context, kind="stable"), np.cumsum(sizes)[:-1])
+        found = [settled(x[rows], y[rows]) if len(rows) > 1 else (np.nan, False) for rows in groups]
+        r, constant = np.array([each for each, _ in found]), np.array([flat for _, flat in found])
+        used = ~np.isnan(r)
+        n_used, total = int(used.sum()), r[used].sum()
+        value, n, n_constant = (float(r[used].mean()) if n_used else np.nan), int(sizes[used].sum()), constant & used
+        without = (total - r) / (n_used - 1) if n_used > 1 else np.full(len(r), np.nan)  # NaN where r is
+        note = (
+            f"none of {len(sizes)} contexts can be used: {(sizes < 2).sum()} have fewer than two texts with both "
+            f"score and rating, and in {(sizes > 1).sum()} all ratings are equal"
+        )
+    else:
+        taking_part, without = np.unique(context), np.full(n_contexts, np.nan)
+        n, least, what, n_used = len(x), 2, "texts with both score and rating", len(taking_part)
+        if level == "system":
+            n, least, what = len(np.unique(system)), LEAST_SYSTEMS, "systems with texts that have both"
+        value, n_constant = over(np.ones(len(x), dtype=bool))
+        note = "all ratings are equal" if n >= least else f"{n} {what}, expected {least} or more"
+        if n >= least:
+            without[taking_part] = [over(context != each)[0] for each in taking_part]
+    stderr, low, high, note = spread(value, without, note=note if np.isnan(value) else "")
+    return Agreement(
+        value,
+        low,
+        high,
+        n,
+        stderr,
+        n_used,
+        n_contexts - n_used,
+        0 if np.isnan(value) else int(np.sum(n_constant)),
+        int((rated & ~scored).sum()),
+        int((~rated).sum()),
+        note,
+    ), without
+
+
+def _means(values: FloatArray, group: IntArray) -> FloatArray:
+    """Of each group, in units of a power of ten; rounded to 13 digits of the largest, so that equal means are equal,
+    however they were added up."""
+    n = np.bincount(group)
+    found = np.bincount(group, values)[n > 0] / n[n > 0]
+    size = np.abs(found).max(initial=0.0)
+    return np.asarray(np.round(found / (10.0 ** np.floor(np.log10(size)) if size > 0 else 1.0), 12), dtype=np.float64)
 
 
 def check_names(**chosen: Sequence[str]) -> None:
@@ -191,80 +225,3 @@ def check_lengths(columns: Mapping[str, Sequence[str] | FloatArray]) -> None:
     if len(set(lengths.values())) > 1:
         seen = ", ".join(f"{n} {name}" for name, n in lengths.items())
         raise InputError(f"{seen}: expected as many of each, one a text. Give each text one of each")
-
-
-def _settled(
-    x: FloatArray, y: FloatArray, statistic: Statistic, of_equal_ratings: float
-) -> tuple[FloatArray, BoolArray]:
-    """The correlation of each row of x with that of y, NaN is left out; and whether a side is constant."""
-    constant_x, constant_y = np.ptp(x, axis=1) == 0, np.ptp(y, axis=1) == 0
-    r = np.where(constant_x, 0.0, of_rows(x, y, statistic))
-    return np.where(constant_y, of_equal_ratings, r), constant_x | constant_y
-
-
-def _inside(points: Points, level: Level, statistic: Statistic, of_equal_ratings: float) -> Measured:
-    sizes = np.bincount(points.context, minlength=points.n_contexts)
-    r, constant = np.full(len(sizes), np.nan), np.zeros(len(sizes), dtype=bool)
-    for contexts, rows in _by_size(points.context, sizes):
-        r[contexts], constant[contexts] = _settled(points.x[rows], points.y[rows], statistic, of_equal_ratings)
-    used = ~np.isnan(r)
-    values, n_used = r[used], int(used.sum())
-    agreement = Agreement(
-        value=float(values.mean()) if n_used else np.nan,
-        n_contexts=n_used,
-        n_skipped=len(sizes) - n_used,
-        n_constant=int((used & constant).sum()),
-        n=int(sizes[used].sum()),
-        note=""
-        if n_used
-        else f"none of {len(sizes)} contexts can be used: {(sizes < 2).sum()} have fewer than two texts with both "
-        f"score and rating, and in {(sizes > 1).sum()} all ratings are equal",
-    )
-
-    def without() -> FloatArray:
-        others = (values.sum() - r) / (n_used - 1) if n_used > 1 else np.full(len(r), np.nan)
-        return np.asarray(others, dtype=np.float64)  # NaN where r is
-
-    return Measured(agreement, cache(without))
-
-
-def _by_size(context: IntArray, sizes: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-    """For each size from 2 up: the contexts with as many texts, and the rows of these, shape (n_contexts, size)."""
-    order, starts = np.argsort(context, kind="stable"), np.cumsum(sizes) - sizes
-    for size in np.unique(sizes[sizes > 1]):
-        contexts = np.flatnonzero(sizes == size)
-        yield contexts, order[starts[contexts][:, None] + np.arange(size)]
-
-
-def _over(points: Points, level: Level, statistic: Statistic, of_equal_ratings: float) -> Measured:
-    """One correlation: of all texts, or of the means of all systems."""
-    x, y, context, n_contexts, system = points
-    taking_part = np.unique(context)
-    n, least, what = len(x), 2, "texts with both score and rating"
-    if level == "system":
-        n, least, what = len(np.unique(system)), LEAST_SYSTEMS, "systems with texts that have both"
-    counts = {"n": n, "n_contexts": len(taking_part), "n_skipped": n_contexts - len(taking_part)}
-    if n < least:
-        note = f"{n} {what}, expected {least} or more"
-        return Measured(Agreement(np.nan, **counts, note=note), lambda: np.full(n_contexts, np.nan))
-
-    def of(rows: BoolArray) -> tuple[float, bool]:
-        """Their correlation, and whether a side is constant."""
-        one, other = x[rows], y[rows]
-        if level == "system":
-            texts: FloatArray = np.bincount(system[rows], minlength=system.max() + 1).astype(np.float64)
-            sums: FloatArray = np.stack([np.bincount(system[rows], side, len(texts)) for side in (one, other)])
-            one, other = means(sums, np.stack([texts, texts]))[:, texts > 0]
-        if len(one) < least:
-            return np.nan, False
-        r, constant = _settled(one[None], other[None], statistic, of_equal_ratings)
-        return float(r[0]), bool(constant[0])
-
-    def without() -> FloatArray:
-        values = np.full(n_contexts, np.nan)
-        values[taking_part] = [of(context != each)[0] for each in taking_part]
-        return values
-
-    value, constant = of(np.ones(len(x), dtype=bool))
-    note = "all ratings are equal" if np.isnan(value) else ""
-    return Measured(Agreement(value, **counts, n_constant=int(constant and not note), note=note), cache(without))

@@ -76,17 +76,28 @@ def join(
     seen: dict[tuple[str, str], int] = {}
     unmatched: list[str] = []
     errors: list[InputError] = []
-    match = _Match(ratings, attribute)
+    by_id = {text.id: text for text in ratings}
+    systems = Counter((text.context_id, text.system) for text in ratings)
+    by_system = {key: text for text in ratings if text.system and systems[key := (text.context_id, text.system)] == 1}
+    asked = Counter(ratings.asked_as.values())
+    attributes = {task: name for name, task in ratings.asked_as.items() if asked[task] == 1}
+    attributes |= {name: name for name in ratings.attributes}  # where one name means two things: the ratings'
     for row in read_rows(rows, encoding=encoding, fields=fields):
         try:
             if isinstance(row, InputError):
                 raise row
-            name, text, value = match.attribute(row), match.text(row), _value(row)
+            silent = attribute is not None and "attribute" not in row.values
+            name = attributes.get(attribute or "" if silent else read_id(row, "attribute"))
+            names = read_names(row)
+            text = by_id.get(names.id) if row.has("id") else None
+            if text is None or (names.context_id and text.context_id and names.context_id != text.context_id):
+                text = by_system.get((names.context_id or "", names.system or names.id))  # rankings call a system id
+            value = _value(row)
         except InputError as error:
             errors.append(error)
             continue
         if name is None or text is None:
-            unmatched.append(f"row {row.number}, {read_names(row).id}/{row.values.get('attribute', attribute)}")
+            unmatched.append(f"row {row.number}, {names.id}/{row.values.get('attribute', attribute)}")
             continue
         if (name, text.id) in seen:
             twice = f"text {text.id!r} has a second score on {name}, after row {seen[name, text.id]}"
@@ -113,35 +124,6 @@ def join(
         if name in found
     }
     return Joined(scores, tuple(unmatched), tuple(errors))
-
-
-class _Match:
-    """Which text and which attribute of the ratings a row is about."""
-
-    def __init__(self, ratings: Ratings, attribute: str | None) -> None:
-        self._default = attribute
-        self._by_id = {text.id: text for text in ratings}
-        systems = Counter((text.context_id, text.system) for text in ratings)
-        self._by_system = {
-            (text.context_id, text.system): text
-            for text in ratings
-            if text.system and systems[text.context_id, text.system] == 1
-        }
-        asked = Counter(ratings.asked_as.values())
-        self._names = {task: name for name, task in ratings.asked_as.items() if asked[task] == 1}
-        self._names |= {name: name for name in ratings.attributes}  # where one name means two things: the ratings'
-
-    def attribute(self, row: Row) -> str | None:
-        if "attribute" not in row.values and self._default is not None:
-            return self._names.get(self._default)
-        return self._names.get(read_id(row, "attribute"))
-
-    def text(self, row: Row) -> RatedText | None:
-        names = read_names(row)
-        text = self._by_id.get(names.id) if row.has("id") else None
-        if text and (not names.context_id or not text.context_id or names.context_id == text.context_id):
-            return text
-        return self._by_system.get((names.context_id or "", names.system or names.id))  # rankings call a system id
 
 
 def _value(row: Row) -> float | None:

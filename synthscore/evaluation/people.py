@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..types import BoolArray, FloatArray
-from .agreement import Agreement, Level, Measured, measure
+from .agreement import Agreement, Level, measure
 from .correlation import Statistic
 from .intervals import index, mean_without, spread
 from .ratings import Ratings
@@ -84,18 +84,18 @@ def reliability(
         for names in (ratings.context_ids, ratings.systems)
     )
     parts = _one_against_others(single, contexts, systems, level, statistic)
-    values, weights = [part.agreement.value for part in parts], [part.agreement.n for part in parts]
+    values, weights = [part.value for part, _ in parts], [part.n for part, _ in parts]
     r, n_each, note = np.nan, np.nan, ""
     if not parts:
         note = "in no context do two texts have different mean ratings and the ratings of two people"
     else:
         r = float(np.average(values, weights=weights))
-        n_each = float(np.mean([_n_each(part.agreement, level) for part in parts]))
+        n_each = float(np.mean([part.n / part.n_contexts if level == "per_context" else part.n for part, _ in parts]))
         note = f"no ceiling: people agree less than by chance, with {r:.3f}" if r < 0 else ""
-    n_contexts = max((part.agreement.n_contexts for part in parts), default=0)
+    n_contexts = max((part.n_contexts for part, _ in parts), default=0)
     n_others, k = 1 / np.mean(1 / (n_people - 1)), 1 / np.mean(1 / n_people)
     limits = partial(_limits, n_others=float(n_others), k=float(k), n=n_each, statistic=statistic)
-    ends = spread(r, mean_without(values, [part.without() for part in parts], weights), note=note)
+    ends = spread(r, mean_without(values, [without for _, without in parts], weights), note=note)
     low, high = (None if end is None else limits(max(end, 0.0))[1] for end in (ends.low, ends.high))
     reliability_of_all, ceiling = limits(r)
     return Reliability(
@@ -114,7 +114,7 @@ def reliability(
 
 def _one_against_others(
     single: FloatArray, contexts: Sequence[str], systems: Sequence[str], level: Level, statistic: Statistic
-) -> list[Measured]:
+) -> list[tuple[Agreement, FloatArray]]:
     """Agreement of the ratings in each column with the means of the other columns; without those that have none."""
     equal = _in_equal_contexts(single, contexts) if level == "per_context" else np.zeros(len(single), dtype=bool)
     parts = []
@@ -122,7 +122,7 @@ def _one_against_others(
         one = np.where(equal, np.nan, single[:, j])
         others = _mean(np.delete(single, j, axis=1))
         parts.append(measure(one, others, contexts, systems, level, statistic, of_equal_ratings=0.0))
-    return [part for part in parts if not part.agreement.note]
+    return [part for part in parts if not np.isnan(part[0].value)]
 
 
 def _in_equal_contexts(single: FloatArray, contexts: Sequence[str]) -> BoolArray:
@@ -133,11 +133,6 @@ def _in_equal_contexts(single: FloatArray, contexts: Sequence[str]) -> BoolArray
     np.maximum.at(high, of_context, mean)
     equal: BoolArray = (low == high)[of_context]
     return equal
-
-
-def _n_each(found: Agreement, level: Level) -> float:
-    """How many points a correlation is of."""
-    return found.n / found.n_contexts if level == "per_context" else found.n
 
 
 _RHO = np.sin(np.linspace(0, np.pi / 2, 2001))  # dense towards 1, where arcsines are steep

@@ -67,19 +67,6 @@ class Mean:
     high: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Contrast:
-    """How much better a method agrees with people than `against` does.
-
-    p_holm : found.p corrected for all contrasts at this level and by this statistic (Holm); None where there is no p
-    """
-
-    place: Place
-    against: str
-    found: Difference
-    p_holm: float | None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
     """Methods compared with people's ratings.
@@ -87,7 +74,7 @@ class Evaluation:
     scores : (method, attribute) -> scores of all texts, in the order of ratings.texts
     agreements : place -> agreement with people, with its interval
     means : (method, level, statistic) -> mean over attributes
-    contrasts : of each method with settings.against
+    contrasts : place -> how much better the method agrees with people than settings.against does
     people : (attribute, level, statistic) -> how far people agree with each other; without those of whom only the mean
         is known
     left_out : what was left out before anything was measured; one line a reason, with a count
@@ -98,7 +85,7 @@ class Evaluation:
     settings: Settings
     agreements: Mapping[Place, Agreement]
     means: Mapping[tuple[str, str, str], Mean] = field(default_factory=dict)
-    contrasts: tuple[Contrast, ...] = ()
+    contrasts: Mapping[Place, Difference] = field(default_factory=dict)
     people: Mapping[tuple[str, str, str], Reliability] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
 
@@ -144,7 +131,10 @@ class Evaluation:
                 settings,
                 {Place(*place): _restored(Agreement, found) for place, found in _leaves(figures, 4)},
                 {place: _restored(Mean, found) for place, found in _leaves(means, 3)},
-                tuple(_contrast(found, settings.against) for found in content["contrasts"]),
+                {
+                    Place(*(found.pop(name) for name in Place._fields)): _restored(Difference, found)
+                    for found in content["contrasts"]
+                },
                 {place: _restored(Reliability, found) for place, found in _leaves(content["people"], 3)},
                 tuple(content["left_out"]),
             )
@@ -180,9 +170,7 @@ class Evaluation:
                 for method in self.methods
             },
             "people": _nested({place: plain(asdict(found)) for place, found in self.people.items()}),
-            "contrasts": [
-                {**each.place._asdict(), **plain(asdict(each.found)), "p_holm": each.p_holm} for each in self.contrasts
-            ],
+            "contrasts": [{**place._asdict(), **plain(asdict(found))} for place, found in self.contrasts.items()],
             "ratings": {
                 "name": self.ratings.name,
                 "source": self.ratings.source,
@@ -225,12 +213,6 @@ def _restored(of: type[T], values: Mapping[str, Any]) -> T:
     """A noun of this type, from its JSON, which has null for NaN."""
     numbers = {each.name for each in fields(of) if each.type == "float"}  # type: ignore[arg-type]
     return of(**{name: np.nan if value is None and name in numbers else value for name, value in values.items()})
-
-
-def _contrast(values: Mapping[str, Any], against: str) -> Contrast:
-    rest = dict(values)
-    place, p_holm = Place(*(rest.pop(name) for name in Place._fields)), rest.pop("p_holm")
-    return Contrast(place, against, _restored(Difference, rest), p_holm)
 
 
 def _scores_file(folder: str | os.PathLike[str], method: str) -> Path:

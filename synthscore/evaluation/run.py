@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -13,12 +14,13 @@ import numpy as np
 from ..errors import InputError, LabelError, LadderError, SynthscoreError, TaskError, TemplateError
 from ..io.scores import Scores
 from ..signature import Signature
-from .agreement import Agreement, Difference, Measured, difference, measure
+from ..types import FloatArray
+from .agreement import Agreement, Difference, difference, measure
 from .intervals import holm, mean_without, spread
 from .methods.base import Method, MethodError, Tools
 from .people import Reliability, reliability
 from .ratings import Ratings
-from .result import Contrast, Evaluation, Mean, Place, Settings
+from .result import Evaluation, Mean, Place, Settings
 
 CANNOT = (MethodError, TaskError, LadderError, TemplateError, LabelError)
 """What leaves a method without any score on an attribute, while the others go on."""
@@ -107,36 +109,29 @@ def evaluate_scores(
     agreements: dict[Place, Agreement] = {}
     means: dict[tuple[str, str, str], Mean] = {}
     people: dict[tuple[str, str, str], Reliability] = {}
-    contrasts: list[Contrast] = []
+    contrasts: dict[Place, Difference] = {}
     for level, statistic in settings.kinds:
         how: dict[str, Any] = {"level": level, "statistic": statistic}
         gaps: dict[Place, Difference] = {}
         for method in methods:
-            parts: list[Measured] = []
+            parts: list[tuple[Agreement, FloatArray]] = []
             for attribute in attributes:
                 place, column = Place(method, attribute, level, statistic), values[method, attribute]
                 parts.append(measure(column, human[attribute], *texts, **how))
-                agreements[place] = parts[-1].spread()
+                agreements[place] = parts[-1][0]
                 if settings.against not in ("", method):
                     other = values[settings.against, attribute]
                     gaps[place] = difference(column, other, human[attribute], *texts, **how)
-            each = [part.agreement.value for part in parts]
+            each = [found.value for found, _ in parts]
             mean = float(np.mean(each))
-            without = mean_without(each, [part.without() for part in parts])
+            without = mean_without(each, [without for _, without in parts])
             ends = spread(mean, without, note="an attribute has none" if np.isnan(mean) else "")
             means[method, level, statistic] = Mean(mean, ends.low, ends.high)
         for attribute in attributes:
             if any(len(text.annotators.get(attribute, ())) > 1 for text in ratings):
                 people[attribute, level, statistic] = reliability(ratings, attribute, **how)
-        contrasts += _contrasts(gaps, settings.against)
+        corrected = holm([np.nan if gap.p is None else gap.p for gap in gaps.values()]).tolist()
+        for (place, gap), p in zip(gaps.items(), corrected, strict=True):
+            contrasts[place] = replace(gap, p_holm=None if np.isnan(p) else p)
     lines = (*ratings.left_out, *left_out)
-    return Evaluation(ratings, scores, settings, agreements, means, tuple(contrasts), people, lines)
-
-
-def _contrasts(gaps: Mapping[Place, Difference], against: str) -> list[Contrast]:
-    """With p-values corrected together."""
-    p = holm([np.nan if gap.p is None else gap.p for gap in gaps.values()]).tolist()
-    return [
-        Contrast(place, against, gap, None if np.isnan(p_holm) else p_holm)
-        for (place, gap), p_holm in zip(gaps.items(), p, strict=True)
-    ]
+    return Evaluation(ratings, scores, settings, agreements, means, contrasts, people, lines)

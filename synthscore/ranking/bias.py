@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import InputError
 from ..scoring.shares import Share, share
 from ..signature import Signature
-from .comparisons import Comparisons, distinct
+from .comparisons import Comparisons
 
 
 class PositionBias(NamedTuple):
@@ -53,12 +53,9 @@ def pool(contexts: Mapping[str, Comparisons]) -> Comparisons:
 
 def position_bias(comparisons: Comparisons) -> PositionBias:
     """P(A), and what becomes of a decision when the order changes."""
-    n = comparisons.n_candidates
-    low, high = np.minimum(comparisons.first, comparisons.second), np.maximum(comparisons.first, comparisons.second)
-    keys, pair = distinct(low * np.int64(n) + high, n * n)
+    keys, pair = comparisons.numbered_pairs()
     decisions, weights = comparisons.decisions, comparisons.weights
-
-    in_order = comparisons.first == low
+    in_order = comparisons.first < comparisons.second
     asked = [np.bincount(pair[rows], minlength=len(keys)) > 0 for rows in (in_order, ~in_order)]
     both = asked[0] & asked[1]
     votes = weights * (decisions - 0.5)

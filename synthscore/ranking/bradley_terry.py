@@ -6,20 +6,26 @@ Symbols: d = s_i - s_j, sigma(d) = 1 / (1 + exp(-d)). Log-likelihoods are in nat
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..errors import RankingError, SynthscoreWarning
 from ..types import FloatArray
+from .closed_form import Decisions, decided
 from .comparisons import Comparisons, Pairs
-from .counts import Decisions, decided
-from .graph import Graph, Information
-from .newton import TOLERANCE, Slopes, maximise
+from .graph import Graph, Information, Stderr, dispersion, require_dense, standard_errors
 from .result import Ranking
-from .uncertainty import Stderr, dispersion, standard_errors
 
 Prior = Literal["all", "observed"]
+
+# A full Newton step whose differences change by at most this raises the likelihood: see maximise.
+SAFE_CHANGE = 1.79
+# A gradient is small far out on the likelihood's flat tails, too; there every step is about 1 nat. The last step before
+# the end must be shorter than this.
+LAST_STEP = 0.01
+TOLERANCE = 1e-9  # of a derivative, for each unit of weight that it sums over
+MAX_ITERATIONS = 100
 
 
 def bradley_terry(
@@ -58,10 +64,7 @@ def bradley_terry(
 
 
 def soft_bradley_terry(
-    comparisons: Comparisons,
-    *,
-    bias: float | Literal["mle"] | None = None,
-    stderr: Stderr = "auto",
+    comparisons: Comparisons, *, bias: float | Literal["mle"] | None = None, stderr: Stderr = "auto"
 ) -> Ranking:
     """PoE-BT: Bradley-Terry on the judge's probabilities. No prior.
 
@@ -92,11 +95,7 @@ def soft_bradley_terry(
     )
 
 
-def bradley_terry_ties(
-    comparisons: Comparisons,
-    *,
-    stderr: Stderr = "auto",
-) -> Ranking:
+def bradley_terry_ties(comparisons: Comparisons, *, stderr: Stderr = "auto") -> Ranking:
     """Davidson's model: Bradley-Terry in which "similar" is an answer of its own. Soft or hard, as the calls are.
 
         P(i wins) = e^(d/2) / D,   P(j wins) = e^(-d/2) / D,   P(similar) = 2 nu / D,   D = e^(d/2) + e^(-d/2) + 2 nu
@@ -130,6 +129,22 @@ def bradley_terry_ties(
     )
 
 
+class Slopes(NamedTuple):
+    """Derivatives of the log-likelihood l_e(d_e, theta) of every edge, concave in the difference d_e and, if there is
+    one, in a parameter theta that all edges share.
+
+    d, theta : dl/dd and dl/dtheta
+    dd, dtheta : -d2l/dd2 and -d2l/(dd dtheta)
+    corner : the sum of -d2l/dtheta2
+    """
+
+    d: FloatArray
+    dd: FloatArray
+    theta: FloatArray | None = None
+    dtheta: FloatArray | None = None
+    corner: float = 0.0
+
+
 class Logistic:
     """wins log sigma(d - gamma) + losses log sigma(gamma - d); gamma is the shared parameter if None is given."""
 
@@ -138,17 +153,12 @@ class Logistic:
         self.games = wins + losses
 
     def slopes(self, d: FloatArray, theta: float) -> Slopes:
-        # In place, because memory is what this waits for. exp once, then products: both tails keep full precision, and
-        # where p is nearly 1, a score depends on 1 - p. Beyond 700 nats exp overflows, and low is 0 to 300 digits.
-        x = d - (theta if self.gamma is None else self.gamma)
-        odds = np.exp(np.minimum(x, 700.0, out=x), out=x)
-        low = np.reciprocal(1.0 + odds)
-        high = np.multiply(odds, low, out=odds)
-        curvature = self.games * high
-        curvature *= low
-        low *= self.wins
-        high *= self.losses
-        slope = np.subtract(low, high, out=low)
+        # exp once, then products: both tails keep full precision, and where p is nearly 1, a score depends on 1 - p.
+        # Beyond 700 nats exp overflows, and low is 0 to 300 digits.
+        odds = np.exp(np.minimum(d - (theta if self.gamma is None else self.gamma), 700.0))
+        low = 1 / (1.0 + odds)
+        high = odds * low
+        slope, curvature = low * self.wins - high * self.losses, self.games * high * low
         if self.gamma is not None:
             return Slopes(slope, curvature)
         return Slopes(slope, curvature, -slope, -curvature, float(curvature.sum()))
@@ -202,47 +212,45 @@ def _ranked(
     phi: float | FloatArray | None = None,
     stderr: Stderr,
 ) -> Ranking:
+    """theta : the parameter that all edges share. start : of it"""
     graph = Graph(comparisons.n_candidates, pairs.i, pairs.j)
+    wins, losses = likelihood.wins, likelihood.losses
     if not prior:
         ties = pairs.ties if isinstance(likelihood, Davidson) else 0.0
-        graph.require_finite(comparisons.ids, likelihood.wins + ties, likelihood.losses + ties)
+        graph.require_finite(comparisons.ids, wins + ties, losses + ties)
     if theta == "gamma":
         _require_told_apart(graph, pairs.games)
-        graph.require_finite_shift(likelihood.wins, likelihood.losses)
-    fit = maximise(
-        graph,
-        likelihood,
-        start=_odds_of_winning(graph, likelihood.wins, likelihood.losses),
-        theta=start,
-        prior=prior,
-    )
-    if not fit.converged:
+        graph.require_finite_shift(wins, losses)
+    won = np.bincount(graph.i, wins, graph.n) + np.bincount(graph.j, losses, graph.n)
+    lost = np.bincount(graph.i, losses, graph.n) + np.bincount(graph.j, wins, graph.n)
+    scores = np.log((won + 0.5) / (lost + 0.5))  # what they would be if all opponents were equal
+    scores = np.append(scores - scores.mean(), [] if theta is None else [start])
+    top, converged, iterations = maximise(graph, likelihood, start=scores, prior=prior)
+    gradient = float(np.abs(top.gradient).max())
+    if not converged:
         warnings.warn(
-            f"{method} did not converge: {fit.iterations} iterations leave a derivative of {fit.gradient:.2g}, and the "
-            f"scores span {np.ptp(fit.scores):.3g} nats. Expected {TOLERANCE:.0e} for each comparison. If the span is "
+            f"{method} did not converge: {iterations} iterations leave a derivative of {gradient:.2g}, and the "
+            f"scores span {np.ptp(top.scores):.3g} nats. Expected {TOLERANCE:.0e} for each comparison. If the span is "
             "large, the comparisons are nearly or fully separable: take bt with prior='all'",
             SynthscoreWarning,
             stacklevel=3,
         )
     if phi is None:
-        slopes = likelihood.slopes(graph.differences(fit.scores), fit.theta).d
-        phi, settings["degrees_of_freedom"] = dispersion(fit.information, slopes, unmeasured=1.0)
-    errors, theta_error = standard_errors(stderr, fit.information, phi)
+        phi, settings["degrees_of_freedom"] = dispersion(top.information, top.slopes.d, unmeasured=1.0)
+    errors = standard_errors(stderr, top.information, phi)
     if theta is not None:
-        settings[theta] = fit.theta
-        settings[f"{theta}_stderr"] = theta_error
-    if theta == "log_nu":
-        settings["nu"] = float(np.exp(settings.pop("log_nu")))
+        settings["nu" if theta == "log_nu" else theta] = float(np.exp(top.theta)) if theta == "log_nu" else top.theta
+        settings[f"{theta}_stderr"] = float(errors[-1])
     return Ranking(
         comparisons.ids,
-        fit.scores,
+        top.scores,
         graph.degrees(pairs.games),
         method,
-        errors,
-        fit.converged,
-        fit.iterations,
-        fit.gradient,
-        likelihood.log_likelihood(graph.differences(fit.scores), fit.theta),
+        errors[: graph.n],
+        converged,
+        iterations,
+        gradient,
+        likelihood.log_likelihood(graph.differences(top.scores), top.theta),
         settings,
     )
 
@@ -259,8 +267,61 @@ def _require_told_apart(graph: Graph, games: FloatArray) -> None:
         )
 
 
-def _odds_of_winning(graph: Graph, wins: FloatArray, losses: FloatArray) -> FloatArray:
-    """Log-odds of each candidate's wins, a half added to both: what scores would be if all opponents were equal."""
-    won = np.bincount(graph.i, wins, graph.n) + np.bincount(graph.j, losses, graph.n)
-    lost = np.bincount(graph.i, losses, graph.n) + np.bincount(graph.j, wins, graph.n)
-    return np.log((won + 0.5) / (lost + 0.5))
+# ------------------------------------------------------------------------------------------------- Newton's method
+
+
+class Point:
+    """Scores (mean zero) and theta on the way up, and the derivatives there. at : theta last, if there is one"""
+
+    def __init__(self, graph: Graph, likelihood: Logistic | Davidson, prior: float, at: FloatArray) -> None:
+        self.at, self.scores, self.theta = at, at[: graph.n], float(at[graph.n :].sum())
+        self.slopes = likelihood.slopes(graph.differences(self.scores), self.theta)
+        gradient, everyone = graph.divergence(self.slopes.d), None
+        if prior:
+            pull = np.tanh(np.subtract.outer(self.scores, self.scores) / 2)
+            gradient -= prior * (pull @ np.ones(graph.n))
+            everyone = prior / 2 * (1 - pull**2)
+        gradient -= gradient.mean()  # 0 but for rounding
+        self.gradient = gradient if self.slopes.theta is None else np.append(gradient, self.slopes.theta.sum())
+        column = None if self.slopes.dtheta is None else graph.divergence(self.slopes.dtheta)
+        self.information = Information(
+            graph, self.slopes.dd, everyone=everyone, column=column, corner=self.slopes.corner
+        )
+
+
+def maximise(
+    graph: Graph, likelihood: Logistic | Davidson, *, start: FloatArray, prior: float = 0.0
+) -> tuple[Point, bool, int]:
+    """Where the likelihood is greatest, by Newton's method; whether that was reached, and in how many iterations.
+
+    start : scores, mean zero; and theta, if edges share one
+    prior : wins of every candidate against every other one, both ways: prior times the sum over all pairs of
+        log sigma(d) + log sigma(-d) is added to the log-likelihood. O(N^2) time and memory
+
+    Along a line the third derivative of these likelihoods is at most c times the second, where c is the largest change
+    of a difference (and of theta). So f(t) - f(0) >= a (t - (exp(c t) - 1 - c t) / c^2), a > 0 the slope at the start,
+    which is > 0 for t = 1 up to c = 1.79, and greatest at t = log(1 + c) / c for any c. A longer step is taken where
+    the likelihood, concave, still rises at its end.
+    raises : RankingError for a prior on more than 10,000 candidates
+    source : Sun and Tran-Dinh, Generalized self-concordant functions, 2019, nu = 2
+    """
+    if prior:
+        require_dense(graph.n, "a prior on all pairs", "Take poe-bt, or bt with prior='observed'")
+    point = Point(graph, likelihood, prior, start)
+    scale = graph.degrees(likelihood.games) + 2 * prior * (graph.n - 1)
+    scale = np.append(scale, likelihood.games.sum())[: len(start)]
+    change, first = np.inf, float(np.sqrt(point.gradient @ point.gradient))
+    for iteration in range(MAX_ITERATIONS + 1):
+        left = float(np.max(np.abs(point.gradient) / scale))
+        converged = left == 0 or (left <= TOLERANCE and change <= LAST_STEP)
+        if converged or iteration == MAX_ITERATIONS:
+            break
+        # The nearer to the top, the more exact: a step that is no better than its start would be wasted on the way.
+        size = float(np.sqrt(point.gradient @ point.gradient))
+        step = point.information.solve(point.gradient, tolerance=max(1e-10, min(0.05, size / first)))
+        start, change = point.at, float(np.ptp(step[: graph.n])) + float(np.abs(step[graph.n :]).sum())
+        point = Point(graph, likelihood, prior, start + step)
+        if change > SAFE_CHANGE and float(point.gradient @ step) < 0:
+            length = float(np.log1p(change)) / change
+            point, change = Point(graph, likelihood, prior, start + length * step), length * change
+    return point, converged, iteration

@@ -1,64 +1,58 @@
-"""The graph of who was compared with whom: whether scores exist at all, and linear systems on its Laplacian.
+"""The graph of who was compared with whom: whether scores exist at all, linear systems on its Laplacian, and how far
+scores that solve them may be off.
 
-Knows nothing of probabilities or likelihoods. An edge carries a weight; nothing here is ever N x N unless asked for.
+Knows nothing of probabilities. An edge carries a weight; nothing here is ever N x N unless asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from copy import copy
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse import csgraph
-from scipy.sparse.linalg import LinearOperator, cg
+from scipy.sparse.linalg import cg
 
-from ..errors import RankingError
+from ..errors import InputError, RankingError
 from ..types import FloatArray, IntArray
+from .comparisons import added_up, sums
 
 SMALL = 128  # up to this many unknowns, a dense solve is as fast as anything
 PATIENCE = 4  # steps of conjugate gradients for each unknown
 MOST_DENSE = 10_000  # a matrix of this many candidates is 0.8 GB
 
+Stderr = Literal["auto", "model"] | None
+AUTOMATIC = 3_000  # candidates up to which "auto" computes errors: about 2 s, 100 MB
 
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Graph:
     """Edges among n candidates: float64 arrays over edges go in, arrays over candidates come out, and back.
 
-    i, j : int64, shape (n_edges,), sorted by i, each (i, j) once
+    i, j : int64, shape (n_edges,), each (i, j) once
     """
 
-    def __init__(self, n: int, i: IntArray, j: IntArray) -> None:
-        self.n, self.i, self.j = n, i, j
-        self._counts = np.bincount(i, minlength=n)
-        starts = np.concatenate([[0], np.cumsum(self._counts)]).astype(np.int32)
-        self._upper = sparse.csr_array((np.ones(len(i)), j.astype(np.int32), starts), shape=(n, n))
-        self._lower = self._upper.T
-        self._ones = np.ones(n)
+    n: int
+    i: IntArray
+    j: IntArray
 
     def differences(self, x: FloatArray) -> FloatArray:
         """x_i - x_j of every edge."""
-        return np.repeat(x, self._counts) - x[self.j]
+        return x[self.i] - x[self.j]
 
     def divergence(self, flow: FloatArray) -> FloatArray:
         """The flow of each candidate's edges: + where it is i, - where it is j. The transpose of differences."""
-        upper, lower = self.triangles(flow)
-        return np.asarray(upper @ self._ones - lower @ self._ones)
+        return sums(self.i, flow, self.n) - sums(self.j, flow, self.n)
 
     def degrees(self, weights: FloatArray) -> FloatArray:
         """For every candidate, the weight of its edges."""
-        upper, lower = self.triangles(weights)
-        return np.asarray(upper @ self._ones + lower @ self._ones)
-
-    def triangles(self, weights: FloatArray) -> tuple[sparse.csr_array, sparse.csc_array]:
-        """Each edge's weight at (i, j), and at (j, i). The index is shared: to check it takes longer than to use it."""
-        upper, lower = copy(self._upper), copy(self._lower)
-        upper.data = lower.data = weights
-        return upper, lower
+        return sums(self.i, weights, self.n) + sums(self.j, weights, self.n)
 
     def require_connected(self, ids: Sequence[str]) -> None:
         """raises : RankingError if some candidates are linked to others by no comparison"""
-        _, groups = _components(ids, self._upper, "weak")
+        _, groups = _components(ids, self.i, self.j, "weak")
         if len(groups) > 1:
             raise RankingError(
                 f"scores are known up to a shift inside each of {len(groups)} groups that no comparison links: "
@@ -77,7 +71,7 @@ class Graph:
             return self.require_connected(ids)
         i = np.concatenate([self.i[wins > 0], self.j[losses > 0]])
         j = np.concatenate([self.j[wins > 0], self.i[losses > 0]])
-        part, groups = _components(ids, sparse.coo_array((np.ones(len(i)), (i, j)), shape=(self.n, self.n)), "strong")
+        part, groups = _components(ids, i, j, "strong")
         if len(groups) > 1:
             self.require_connected(ids)
             across = part[i] != part[j]
@@ -122,10 +116,11 @@ class Graph:
 
 
 def _components(
-    ids: Sequence[str], matrix: sparse.csr_array | sparse.coo_array, connection: Literal["weak", "strong"]
+    ids: Sequence[str], i: IntArray, j: IntArray, connection: Literal["weak", "strong"]
 ) -> tuple[IntArray, dict[int, list[str]]]:
-    """The number of each candidate's component; and the ids of each."""
-    _, part = csgraph.connected_components(matrix, connection=connection)
+    """The number of each candidate's component, where edges go from i to j; and the ids of each."""
+    edges = sparse.coo_array((np.ones(len(i)), (i, j)), shape=(len(ids), len(ids)))
+    _, part = csgraph.connected_components(edges, connection=connection)
     groups: dict[int, list[str]] = {}
     for name, k in zip(ids, part.tolist(), strict=True):
         groups.setdefault(k, []).append(name)
@@ -172,26 +167,22 @@ class Information:
     ) -> None:
         self.graph, self.weights, self.ridge, self.everyone = graph, weights, ridge, everyone
         self.column, self.corner = column, corner
-        self._upper, self._lower = graph.triangles(weights)
-        self._diagonal = graph.degrees(weights) + ridge + (0.0 if everyone is None else everyone @ np.ones(graph.n))
+        of_everyone = 0.0 if everyone is None else everyone @ np.ones(graph.n)
+        self.diagonal = graph.degrees(weights) + ridge + of_everyone
+        # What is added between all candidates to make L regular without changing it where scores sum to 0.
+        self.gauge = 0.0 if ridge else float(self.diagonal.mean()) / graph.n
 
-    def __matmul__(self, x: FloatArray) -> FloatArray:
-        scores = x[: self.graph.n]
-        y: FloatArray = self._diagonal * scores - self._upper @ scores - self._lower @ scores
-        if self.everyone is not None:
-            y -= self.everyone @ scores
-        if self.column is not None:
-            y = np.append(y + self.column * x[-1], self.column @ scores + self.corner * x[-1])
-        return y
-
-    def dense(self) -> FloatArray:
+    def dense(self, gauge: float = 0.0) -> FloatArray:
         n = self.graph.n
-        matrix = np.zeros((n, n) if self.column is None else (n + 1, n + 1))
-        matrix[self.graph.i, self.graph.j] = -self.weights
-        matrix[:n, :n] += matrix[:n, :n].T
+        size = n if self.column is None else n + 1
+        matrix = np.zeros((size, size))
+        scores = matrix[:n, :n]
+        scores[self.graph.i, self.graph.j] = -self.weights
+        scores += scores.T
         if self.everyone is not None:
-            matrix[:n, :n] -= self.everyone
-        matrix[np.arange(n), np.arange(n)] += self._diagonal
+            scores -= self.everyone
+        scores[np.arange(n), np.arange(n)] += self.diagonal
+        scores += gauge
         if self.column is not None:
             matrix[n, :n] = matrix[:n, n] = self.column
             matrix[n, n] = self.corner
@@ -202,42 +193,83 @@ class Information:
 
         tolerance : of |L x - b|, relative to |b|, if reached by conjugate gradients
         """
+        n, failed = self.graph.n, True
         if len(b) <= SMALL:
-            lower, failed = linalg.lapack.dpotrf(self._gauged(), lower=1)
-            if not failed:
-                return self._centred(linalg.lapack.dpotrs(lower, b, lower=1)[0])
-        diagonal = self._diagonal if self.column is None else np.append(self._diagonal, self.corner)
-        system, scaling = (
-            LinearOperator((len(b), len(b)), matvec, dtype=np.float64)
-            for matvec in (self.__matmul__, lambda residual: residual / diagonal)
-        )
-        # From 0, so that x'Lx = x'b whenever it stops: Newton's method counts on that.
-        x, _ = cg(system, b, rtol=tolerance, atol=0.0, maxiter=PATIENCE * len(b), M=scaling)
-        return self._centred(x)
+            lower, failed = linalg.lapack.dpotrf(self.dense(self.gauge), lower=1)
+        if failed:
+            edges = sparse.csr_array((self.weights, (self.graph.i, self.graph.j)), shape=(n, n))
+            matrix: Any = sparse.diags_array(self.diagonal) - edges - edges.T
+            if self.everyone is not None:
+                matrix = matrix - self.everyone
+            if self.column is not None:
+                blocks: Any = [[matrix, self.column[:, None]], [self.column[None], np.array([[self.corner]])]]
+                matrix = sparse.block_array(blocks, format="csr")
+            scaling = sparse.diags_array(1 / np.append(self.diagonal, self.corner)[: len(b)])
+            # From 0, so that x'Lx = x'b whenever it stops: Newton's method counts on that.
+            x, _ = cg(matrix, b, rtol=tolerance, atol=0.0, maxiter=PATIENCE * len(b), M=scaling)
+        else:
+            x = linalg.lapack.dpotrs(lower, b, lower=1)[0]
+        if not self.ridge:
+            x[:n] -= x[:n].mean()
+        return np.asarray(x)
 
     def covariance(self) -> FloatArray:
         """The inverse, dense; without ridge, on the vectors that sum to 0. O(N^3) time, O(N^2) memory."""
-        n, gauge = self.graph.n, self._gauge()
+        n = self.graph.n
         require_dense(n, "the errors", "Take stderr='bootstrap' or 'none'")
-        lower, failed = linalg.lapack.dpotrf(self._gauged(), lower=1)
+        lower, failed = linalg.lapack.dpotrf(self.dense(self.gauge), lower=1)
         inverse, failed_too = linalg.lapack.dpotri(lower, lower=1)
         if failed or failed_too:
             raise RankingError("the information is singular: a parameter is not determined by these comparisons")
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
-        if gauge:
-            inverse[:n, :n] -= 1 / (gauge * n * n)
+        if self.gauge:
+            inverse[:n, :n] -= 1 / (self.gauge * n * n)
         return np.asarray(inverse)
 
-    def _gauge(self) -> float:
-        """What is added everywhere to make L regular without changing it where scores sum to 0."""
-        return 0.0 if self.ridge else float(self._diagonal.mean()) / self.graph.n
 
-    def _gauged(self) -> FloatArray:
-        matrix = self.dense()
-        matrix[: self.graph.n, : self.graph.n] += self._gauge()
-        return matrix
+# ------------------------------------------------------------------------------------------------- errors
 
-    def _centred(self, x: FloatArray) -> FloatArray:
-        if not self.ridge:
-            x[: self.graph.n] -= x[: self.graph.n].mean()
-        return x
+
+def dispersion(information: Information, slopes: FloatArray, unmeasured: float) -> tuple[float, int]:
+    """How many times as far from the scores the pairs' answers are as the curvature says, squared; and the degrees of
+    freedom it rests on. When these are few, take Student's t for intervals.
+
+        phi = sum over pairs of g^2 / h / freedom,   freedom = pairs - parameters
+
+    The pair is the unit, in whichever orders and however often it was asked: what a judge says twice is one decision.
+
+    g, h : derivative and curvature of a pair's log-likelihood, sums of slopes, shape (n_edges,), and of the weights
+    unmeasured : phi where no freedom is left. 1: each call is a coin's flip
+    source : quasi-likelihood, McCullagh and Nelder (1989), 9.2
+    """
+    graph = information.graph
+    low, high = np.minimum(graph.i, graph.j), np.maximum(graph.i, graph.j)
+    columns = np.where(graph.i < graph.j, slopes, -slopes), information.weights
+    _, _, (slope, curvature) = added_up(low, high, graph.n, columns)
+    freedom = max(len(slope) - (graph.n - 1) - (information.column is not None), 0)
+    if not freedom:
+        return unmeasured, 0
+    parts = np.divide(slope**2, curvature, out=np.zeros_like(slope), where=curvature > 0)
+    return float(parts.sum()) / freedom, freedom
+
+
+def standard_errors(kind: Stderr, information: Information, phi: float | FloatArray) -> FloatArray:
+    """Of scores with mean zero, and of the parameter that all edges share, if there is one: H^-1 M H^-1, H the
+    information at the scores and M that of the edges alone, phi times.
+
+    kind : "model"; "auto": the same for at most 3,000 candidates, else None; None: NaN
+    phi : as `dispersion` measures it; or where it is known, shape (n_edges,): how often its decision was counted
+    raises : RankingError for more than 10,000 candidates: the inverse is dense
+    """
+    if kind not in ("auto", "model", None):
+        raise InputError(f"stderr is {kind!r}, expected 'auto', 'model' or None")
+    n = information.graph.n
+    if kind is None or (kind == "auto" and n > AUTOMATIC):
+        return np.full(n if information.column is None else n + 1, np.nan)
+    covariance = information.covariance()
+    if isinstance(phi, float):
+        variance = phi * np.diag(covariance)
+    else:
+        edges = Information(information.graph, phi * information.weights).dense()
+        variance = ((covariance @ edges) * covariance).sum(axis=1)
+    return np.asarray(np.sqrt(variance))

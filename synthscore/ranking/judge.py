@@ -60,50 +60,14 @@ def compare(
     limit : only candidates of so many contexts (io.contexts.some_contexts). only : of a context's id, whether it is
         wanted; called for each of these contexts, in order
     task : one of synthscore.task_names(), or a folder with a task.toml. attribute : one of its, or several
+    warns : SynthscoreWarning for a row of `contexts` that holds none
     raises : TaskError, TemplateError, LabelError, EngineError; InputError for a source that cannot be read at all
     """
     from ..engines import open_judge
 
-    known = task if isinstance(task, Task) else load_task(task)
+    of_task = task if isinstance(task, Task) else load_task(task)
     names = [attribute] if isinstance(attribute, str) else attribute
-    attributes = [known.attribute(name).name for name in dict.fromkeys(names)]
-    problems, left_out = read_problems(
-        candidates, attributes, contexts=contexts, limit=limit, only=only, encoding=encoding, fields=fields
-    )
-    asked = Judge(problems, open_judge(judge), Templates(known, asking.prompts), asking)
-    return ask_judge(asked, selection, left_out)
-
-
-def ask_judge(judge: Judge, selection: Selection, left_out: Sequence[LeftOut] = ()) -> ComparisonSets:
-    """A judge's answers to what is chosen about its problems. A problem that the budget cannot connect is left out."""
-    problems, refused = judge.problems, list(left_out)
-    chosen: dict[int, IntArray] = {}
-    for k, problem in enumerate(problems):
-        try:
-            chosen[k] = selection.calls(len(problem.ids), problem.rng(selection.seed))
-        except InputError as error:
-            names = dict(zip(GROUPS, problem.group, strict=True))
-            refused += [LeftOut({"id": text, **names}, str(error)) for text in problem.ids]
-    judge([(k, i, j) for k, calls in chosen.items() for i, j in calls.tolist()])
-    signature, answered = judge.signature.with_(selection=selection), judge.comparisons()
-    sets = {problems[k].group: replace(answered[k], signature=signature) for k in chosen}
-    return ComparisonSets(GROUPS, sets, tuple(refused), tuple(judge.failures))
-
-
-def read_problems(
-    candidates: Source,
-    attributes: Sequence[str],
-    *,
-    contexts: Source | None = None,
-    limit: int | None = None,
-    only: Callable[[str], bool] | None = None,
-    encoding: str = "utf-8",
-    fields: Mapping[str, str] | None = None,
-) -> tuple[list[Problem], list[LeftOut]]:
-    """The candidates of each context, on each attribute; and those that are in none of these, with the reason.
-
-    warns : SynthscoreWarning for a row of `contexts` that holds none
-    """
+    attributes = [of_task.attribute(name).name for name in dict.fromkeys(names)]
     known: dict[str, Context] = {}
     if contexts is not None:
         read, errors = read_contexts(contexts, encoding=encoding)
@@ -130,21 +94,38 @@ def read_problems(
             by_context.setdefault(target.context_id, []).append(target)
         except InputError as error:
             about = vars(error) | ({"id": target.id, "context_id": target.context_id} if target else {})
-            names = {name: about[name] for name in GROUPS if name in about}
-            left_out.append(LeftOut({"id": about.get("id", f"row {about.get('row')}"), **names}, str(error)))
+            whose = {name: about[name] for name in GROUPS if name in about}
+            left_out.append(LeftOut({"id": about.get("id", f"row {about.get('row')}"), **whose}, str(error)))
     problems = []
     taken = some_contexts(by_context, limit)
     wanted = [name for name in by_context if name in taken and (only is None or only(name))]
     for context, texts in ((known[name], by_context[name]) for name in wanted):
-        for attribute in attributes:
+        for name in attributes:
             if len(texts) > 1:
                 ids, shown = zip(*((target.id, target.text) for target in texts), strict=True)
-                problems.append(Problem(context, attribute, ids, shown))
+                problems.append(Problem(context, name, ids, shown))
             elif texts:
-                names = {"id": texts[0].id, "context_id": context.id, "attribute": attribute}
+                alone = {"id": texts[0].id, "context_id": context.id, "attribute": name}
                 reason = "it is the only candidate of its context, expected at least 2 to compare"
-                left_out.append(LeftOut(names, reason))
-    return problems, left_out
+                left_out.append(LeftOut(alone, reason))
+    asked = Judge(problems, open_judge(judge), Templates(of_task, asking.prompts), asking)
+    return ask_judge(asked, selection, left_out)
+
+
+def ask_judge(judge: Judge, selection: Selection, left_out: Sequence[LeftOut] = ()) -> ComparisonSets:
+    """A judge's answers to what is chosen about its problems. A problem that the budget cannot connect is left out."""
+    problems, refused = judge.problems, list(left_out)
+    chosen: dict[int, IntArray] = {}
+    for k, problem in enumerate(problems):
+        try:
+            chosen[k] = selection.calls(len(problem.ids), problem.rng(selection.seed))
+        except InputError as error:
+            names = dict(zip(GROUPS, problem.group, strict=True))
+            refused += [LeftOut({"id": text, **names}, str(error)) for text in problem.ids]
+    judge([(k, i, j) for k, calls in chosen.items() for i, j in calls.tolist()])
+    signature, answered = judge.signature.with_(selection=selection), judge.comparisons()
+    sets = {problems[k].group: replace(answered[k], signature=signature) for k in chosen}
+    return ComparisonSets(GROUPS, sets, tuple(refused), tuple(judge.failures))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +173,7 @@ class Judge:
             )
         self.problems, self.engine, self.templates, self.asking = tuple(problems), engine, templates, asking
         self.failures: list[Failure] = []
-        self._calls: list[list[Call]] = [[] for _ in problems]
-        self._answers: list[list[FloatArray]] = [[] for _ in problems]
+        self._answered: list[list[tuple[int, int, FloatArray]]] = [[] for _ in problems]
         self._target_first = _target_first(templates, asking.protocol)
         self.signature: Signature = asking.signature(engine, templates).with_(task=templates.task.name)
 
@@ -216,8 +196,7 @@ class Judge:
                 problem = self.problems[k]
                 self.failures.append(Failure(problem.group, problem.ids[first], problem.ids[second], reasons[row]))
             else:
-                self._calls[k].append(calls[row])
-                self._answers[k].append(answers[row])
+                self._answered[k].append((first, second, answers[row]))
         return answers
 
     def _pair(self, k: int, first: int, second: int) -> Pair:
@@ -228,11 +207,10 @@ class Judge:
     def comparisons(self) -> list[Comparisons]:
         """What was answered so far, one set a problem, in the order in which it was asked."""
         found = []
-        for problem, calls, answers in zip(self.problems, self._calls, self._answers, strict=True):
-            rows = np.array(calls, dtype=np.int64).reshape(-1, 3)
-            log_probs = np.array(answers, dtype=np.float64).reshape(-1, 3)
-            weights = np.ones(len(rows))
-            found.append(Comparisons(problem.ids, rows[:, 1], rows[:, 2], log_probs, weights, self.signature))
+        for problem, answered in zip(self.problems, self._answered, strict=True):
+            first, second = np.array([calls for *calls, _ in answered], dtype=np.int64).reshape(-1, 2).T
+            log_probs = np.array([answer for *_, answer in answered], dtype=np.float64).reshape(-1, 3)
+            found.append(Comparisons(problem.ids, first, second, log_probs, np.ones(len(first)), self.signature))
         return found
 
 

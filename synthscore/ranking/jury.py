@@ -26,7 +26,7 @@ from ..errors import InputError, RankingError
 from ..scoring.opinions import Belief, Bench, Juror, Seen, believe, disagreement, jurors, refit
 from ..signature import Signature
 from ..types import FloatArray, IntArray
-from .comparisons import Comparisons, distinct
+from .comparisons import Comparisons, sums
 from .result import Ranking, Rankings
 from .sets import JUDGE, ComparisonSets, Group
 
@@ -164,9 +164,9 @@ class _Fit:
                 columns.append((at + places[calls.first], at + places[calls.second], p, calls.weights))
         first, second, p, weight = (np.concatenate(column) for column in zip(*columns, strict=True))
         end = len(self.judges) * len(groups) * n
-        keys, pair = distinct(np.minimum(first, second) * end + np.maximum(first, second), end * end)
+        keys, pair = np.unique(np.minimum(first, second) * end + np.maximum(first, second), return_inverse=True)
         size = len(groups) * n
-        n_calls = (_sums(first % size, weight, size) + _sums(second % size, weight, size)).reshape(-1, n)
+        n_calls = (sums(first % size, weight, size) + sums(second % size, weight, size)).reshape(-1, n)
         weight = weight / np.bincount(pair, weight)[pair]
         return _Calls(groups, n, first // size, first, second, p, weight, pair, keys // end // size, n_calls)
 
@@ -206,14 +206,14 @@ class _Fit:
             residual, variance = self._answers(stack, self.at[k])
             n_pairs = len(stack.judge_of)
             side = np.where(stack.first < stack.second, residual, -residual)  # for the same text in both orders
-            off, side, v = (_sums(stack.pair, stack.weight * each, n_pairs) for each in (residual, side, variance))
+            off, side, v = (sums(stack.pair, stack.weight * each, n_pairs) for each in (residual, side, variance))
             weight = self._weight(v, stack.judge_of)
-            bias += [_sums(stack.judge_of, weight * each, m) for each in (off, v)]
+            bias += [sums(stack.judge_of, weight * each, m) for each in (off, v)]
             pairs.append((stack.judge_of, side**2 + v**2 * self._open(stack, belief, n_pairs), v))
         prior = self.unit**-2  # of a bias of one unit, so that it is never without an answer
         self.bias = self.bias + (bias[0] - prior * self.bias) / (bias[1] + prior)
         judge_of, squares, v = (np.concatenate(column) for column in zip(*pairs, strict=True))
-        self._noise(*(_sums(judge_of, each, m) for each in (v, v**2, v**3, squares, squares * v)))
+        self._noise(*(sums(judge_of, each, m) for each in (v, v**2, v**3, squares, squares * v)))
         self.bench = refit(self.bench, moments, self.n_texts)
 
     def _weight(self, variance: FloatArray, judge: IntArray) -> FloatArray:
@@ -266,7 +266,3 @@ class _Fit:
     def jurors(self) -> tuple[Juror, ...]:
         noise = self.coins * (1 if self.logistic else 4)
         return jurors(self.judges, self.bench, self.seen, self.beliefs, self.bias, noise, self.n_texts)
-
-
-def _sums(place: IntArray, values: FloatArray, n: int) -> FloatArray:
-    return np.asarray(np.bincount(place, values, n), dtype=np.float64)

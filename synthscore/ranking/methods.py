@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -16,8 +16,9 @@ from typing import Any, overload
 import numpy as np
 
 from .._version import __version__
-from ..errors import InputError, RankingError
+from ..errors import InputError, RankingError, SynthscoreWarning
 from ..signature import Signature
+from ..types import FloatArray
 from .bias import mean_debiasing, median_debiasing, pool, position_bias
 from .comparisons import Comparisons
 from .result import Ranking, Rankings
@@ -41,7 +42,7 @@ class Method:
 
     name : in commands, signatures and Ranking.method. summary : one line for a list
     function : module and name, in this package
-    options : name -> default, of those that `rank` takes; "decisions": what a win is, as in counts.win_ratio
+    options : name -> default, of those that `rank` takes; "decisions": what a win is, as in closed_form.win_ratio
     debias : how a favour for a position can be taken out. stderr : how standard errors can be found
     """
 
@@ -86,26 +87,25 @@ _MODELS = ("model", "bootstrap")
 METHODS: Mapping[str, Method] = {
     method.name: method
     for method in (
-        Method("win-ratio", "share of comparisons won", "counts.win_ratio", _HARD),
-        Method("average-probability", "mean probability to win a comparison", "counts.average_probability"),
-        Method("colley", "share of comparisons won, minding against whom", "counts.colley", _HARD),
+        Method("win-ratio", "share of comparisons won", "closed_form.win_ratio", _HARD),
+        Method("average-probability", "mean probability to win a comparison", "closed_form.average_probability"),
+        Method("colley", "share of comparisons won, minding against whom", "closed_form.colley", _HARD),
         Method(
-            "bt", "Bradley-Terry on who won", "bradley_terry.bradley_terry",
-            {**_HARD, "prior": "all"}, stderr=_MODELS,
+            "bt", "Bradley-Terry on who won", "bradley_terry.bradley_terry", {**_HARD, "prior": "all"}, stderr=_MODELS
         ),
         Method(
-            "poe-bt", "Bradley-Terry on probabilities", "bradley_terry.soft_bradley_terry",
-            debias=DEBIAS, stderr=_MODELS,
+            "poe-bt", "Bradley-Terry on probabilities", "bradley_terry.soft_bradley_terry", debias=DEBIAS,
+            stderr=_MODELS,
         ),
         Method(
             "bt-ties", "Bradley-Terry on probabilities, with ties", "bradley_terry.bradley_terry_ties",
             stderr=_MODELS,
         ),
         Method(
-            "poe-g", "least squares on probabilities", "gaussian.gaussian",
+            "poe-g", "least squares on probabilities", "closed_form.gaussian",
             debias=("none", "median", "mean", "gamma"), stderr=_MODELS,
         ),
-        Method("poe-g-hard", "least squares on who won", "gaussian.hard_gaussian", _HARD, stderr=_MODELS),
+        Method("poe-g-hard", "least squares on who won", "closed_form.hard_gaussian", _HARD, stderr=_MODELS),
         Method(
             "likelihood", "the order under which the answers are most probable", "likelihood.likelihood_ranking"
         ),
@@ -123,14 +123,15 @@ def method_of(name: str) -> Method:
     return METHODS[name]
 
 
-def given_options(text: str) -> dict[str, str]:
-    """Of "decisions=per_call,prior=none", the value of each name. raises : InputError"""
+def given_options(text: str, known: Iterable[str] | None = None) -> dict[str, str]:
+    """Of "decisions=per_call,prior=none", the value of each name. known : the names there are. raises : InputError"""
     options: dict[str, str] = {}
     for part in text.split(",") if text else ():
         name, _, value = (piece.strip() for piece in part.partition("="))
-        if not (name and value) or name in options:
+        if not (name and value) or name in options or (known is not None and name not in known):
             seen = f"{name!r} twice" if name in options else f"{part!r}"
-            raise InputError(f"it says {seen}. Expected options as NAME=VALUE, each once", value=text)
+            there = "" if known is None else f", out of: {', '.join(known) or 'none'}"
+            raise InputError(f"it says {seen}. Expected options as NAME=VALUE, each once{there}", value=text)
         options[name] = value
     return options
 
@@ -202,14 +203,43 @@ def rank(
 
 def _with_errors(method: Method, calls: Comparisons, options: Mapping[str, Any], stderr: str, seed: int) -> Ranking:
     """raises : as the method"""
-    if stderr in ("none", "bootstrap"):
-        found = method.fast(calls, **options)
-    else:
-        found = method(calls, **options, **({"stderr": stderr} if "model" in method.stderr else {}))
+    if stderr in ("auto", "model") and "model" in method.stderr:
+        return method(calls, **options, stderr=stderr)
+    found = method.fast(calls, **options)
     if stderr != "bootstrap":
         return found
-    from .uncertainty import bootstrap
-
-    resampled = partial(method.fast, **options)
-    errors, n_ranked = bootstrap(resampled, calls, RESAMPLES, np.random.default_rng(seed))
+    errors, n_ranked = bootstrap(partial(method.fast, **options), calls, RESAMPLES, np.random.default_rng(seed))
     return replace(found, stderr=errors, settings={**found.settings, "resamples": n_ranked})
+
+
+def bootstrap(
+    method: Callable[[Comparisons], Ranking], comparisons: Comparisons, n: int, rng: np.random.Generator
+) -> tuple[FloatArray, int]:
+    """Ranks n resamples: as many pairs as there are, with replacement, each with all calls about it.
+
+    returns : the standard deviation of each score over the replicates that have one, shape (N,), NaN with fewer than
+        two; and how many replicates could be ranked
+    warns : SynthscoreWarning if replicates could not be ranked (few comparisons; hard wins without prior). They are
+        left out of errors, which are then too small.
+    source : Efron and Tibshirani (1993). Weights are carried along: a row of weight 2 is drawn as one.
+    """
+    pairs, pair = comparisons.numbered_pairs()
+    scores = np.full((n, comparisons.n_candidates), np.nan)
+    failures = []
+    for replicate in range(n):
+        drawn = np.bincount(rng.integers(0, len(pairs), len(pairs)), minlength=len(pairs))[pair]
+        sample = comparisons.subset(drawn > 0)
+        try:
+            scores[replicate] = method(replace(sample, weights=sample.weights * drawn[drawn > 0])).scores
+        except RankingError as error:
+            failures.append(str(error))
+    if failures:
+        warnings.warn(
+            f"{len(failures)} of {n} resamples could not be ranked, and are left out: {failures[0]}",
+            SynthscoreWarning,
+            stacklevel=2,
+        )
+    known = np.count_nonzero(~np.isnan(scores), axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        squares = np.nansum((scores - np.nansum(scores, axis=0) / known) ** 2, axis=0)
+        return np.where(known > 1, np.sqrt(squares / (known - 1)), np.nan), n - len(failures)

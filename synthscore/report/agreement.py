@@ -99,11 +99,11 @@ def agreements(ratings: Ratings, scores: Mapping[str, Iterable[tuple[Score, Sign
 def read_evaluation(folder: Path) -> Agreements:
     """raises : InputError for a folder that `synthscore evaluate` did not write"""
     evaluation = Evaluation.load(folder)
-    means, contrasts = (evaluation.means.items() if evaluation.attributes[1:] else ()), evaluation.contrasts
+    means, contrasts = (evaluation.means.items() if evaluation.attributes[1:] else ()), evaluation.contrasts.items()
     return Agreements(
         [_figure(*place, found) for place, found in evaluation.agreements.items()],
         [_figure(method, "mean", level, statistic, found) for (method, level, statistic), found in means],
-        [_figure(*each.place, each.found, (1 if each.p_holm is None else each.p_holm) < 0.05) for each in contrasts],
+        [_figure(*place, found, (1 if found.p_holm is None else found.p_holm) < 0.05) for place, found in contrasts],
         evaluation.settings.against,
         {place: found.ceiling for place, found in evaluation.people.items()},
         list(evaluation.left_out),

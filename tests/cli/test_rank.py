@@ -11,11 +11,12 @@ import pytest
 
 from synthscore import engines, ranking
 from synthscore.cli.app import main
-from synthscore.ranking import METHODS, newton
+from synthscore.ranking import METHODS
+from synthscore.ranking import bradley_terry as newton
 from synthscore.ranking.bradley_terry import soft_bradley_terry
+from synthscore.ranking.closed_form import gaussian
 from synthscore.ranking.comparisons import Comparisons
 from synthscore.ranking.designs import all_pairs
-from synthscore.ranking.gaussian import gaussian
 from tests.cli.given import read, write
 from tests.fakes import FakeEngine, reading_judge
 

@@ -28,7 +28,8 @@ from synthscore.evaluation.methods.base import judge_of, scored, task_of
 from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
-from synthscore.ranking import METHODS, newton
+from synthscore.ranking import METHODS
+from synthscore.ranking import bradley_terry as newton
 from synthscore.ranking.designs import all_pairs, greedy
 from synthscore.ranking.judge import Judge, Problem
 from synthscore.scoring.paper import Paper

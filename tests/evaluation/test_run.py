@@ -123,20 +123,18 @@ def test_contrasts_are_of_every_other_method_with_the_one_named_and_corrected_to
     methods = made(good=perfect, bad=reversed_, hash=by_hash, twin=perfect)
     found = evaluate(made_up(), methods, against="good", statistics=["spearman"])
     assert len(found.contrasts) == 3 * 2 * 3
-    assert {each.against for each in found.contrasts} == {"good"}
-    by_place = {each.place: each for each in found.contrasts}
-    assert not any(place.method == "good" for place in by_place)
-    bad = by_place[Place("bad", "fluency", "per_context", "spearman")]
-    assert (bad.found.value, bad.found.low, bad.found.high) == pytest.approx((-2, -2, -2))
-    twin = by_place[Place("twin", "fluency", "per_context", "spearman")]
-    assert (twin.found.value, twin.found.p, twin.p_holm) == (0, 1, 1)
-    for each in found.contrasts:
-        if each.found.p is not None:
-            assert each.found.p <= each.p_holm
+    assert not any(place.method == "good" for place in found.contrasts)
+    bad = found.contrasts[Place("bad", "fluency", "per_context", "spearman")]
+    assert (bad.value, bad.low, bad.high) == pytest.approx((-2, -2, -2))
+    twin = found.contrasts[Place("twin", "fluency", "per_context", "spearman")]
+    assert (twin.value, twin.p, twin.p_holm) == (0, 1, 1)
+    for each in found.contrasts.values():
+        if each.p is not None:
+            assert each.p <= each.p_holm
     as_json = found.to_json()["contrasts"]
-    assert [each["p_holm"] for each in as_json] == [each.p_holm for each in found.contrasts]
+    assert [each["p_holm"] for each in as_json] == [each.p_holm for each in found.contrasts.values()]
     smallest = 2 / 2**6  # of six contexts
-    assert bad.found.p == pytest.approx(smallest)
+    assert bad.p == pytest.approx(smallest)
     assert bad.p_holm == pytest.approx(smallest * 6)  # three methods, two attributes
     assert not evaluate(made_up(), methods).contrasts
 
@@ -202,7 +200,7 @@ def test_a_method_that_can_score_nothing_says_why_and_the_others_go_on():
     assert np.isnan(found.at("bad", "fluency").value)
     assert found.at("bad", "fluency").n_unscored == 30
     assert found.at("good", "fluency").value == pytest.approx(1)
-    assert all(each.p_holm is None for each in found.contrasts)
+    assert all(each.p_holm is None for each in found.contrasts.values())
 
 
 def test_other_errors_stop_the_run():

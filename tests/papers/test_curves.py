@@ -14,8 +14,8 @@ from synthscore.errors import InputError, RankingError
 from synthscore.evaluation.correlation import correlation as spearman
 from synthscore.ranking.bias import mean_debiasing, median_debiasing, pool
 from synthscore.ranking.bradley_terry import soft_bradley_terry
+from synthscore.ranking.closed_form import average_probability, win_ratio
 from synthscore.ranking.comparisons import Comparisons
-from synthscore.ranking.counts import average_probability, win_ratio
 from synthscore.ranking.designs import all_pairs
 from synthscore.ranking.result import Ranking
 

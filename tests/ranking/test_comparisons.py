@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import InputError
-from synthscore.ranking.comparisons import Comparisons, added_up, distinct
+from synthscore.ranking.comparisons import Comparisons, added_up
 from synthscore.ranking.result import Ranking
 from tests.factories import turned
 
@@ -212,10 +212,3 @@ def test_rank_1_is_best_equals_share_the_better_rank_and_unscored_have_none():
     r = ranking([0.1, np.nan, 0.3, 0.3 - 1e-12, -1.0])
     assert r.ranks.tolist() == [3, 0, 1, 1, 4]
     assert r.order.tolist() == [2, 3, 0, 4, 1]
-
-
-@pytest.mark.parametrize("end", [50, 10_000])
-def test_marks_tell_numbers_apart_as_a_sort_does(end):
-    numbers = np.random.default_rng(end).integers(0, 50, 200)
-    for ours, theirs in zip(distinct(numbers, end), np.unique(numbers, return_inverse=True), strict=True):
-        np.testing.assert_array_equal(ours, theirs)

@@ -7,11 +7,9 @@ import pytest
 
 from synthscore.errors import InputError, RankingError, SynthscoreWarning
 from synthscore.ranking.bradley_terry import bradley_terry, bradley_terry_ties, soft_bradley_terry
+from synthscore.ranking.closed_form import average_probability, gaussian, win_ratio
 from synthscore.ranking.comparisons import Comparisons
-from synthscore.ranking.counts import average_probability, win_ratio
-from synthscore.ranking.gaussian import gaussian
-from synthscore.ranking.methods import METHODS
-from synthscore.ranking.uncertainty import bootstrap
+from synthscore.ranking.methods import METHODS, bootstrap
 
 from .test_solvers import full, linked, sigmoid
 
@@ -83,7 +81,7 @@ def test_errors_are_computed_unless_there_are_many_candidates_or_they_are_not_wa
         assert np.isnan(method(c, stderr=None).stderr).all()
         with pytest.raises(InputError, match="stderr is 'hessian'"):
             method(c, stderr="hessian")
-    monkeypatch.setattr("synthscore.ranking.uncertainty.AUTOMATIC", 29)
+    monkeypatch.setattr("synthscore.ranking.graph.AUTOMATIC", 29)
     assert np.isnan(gaussian(c).stderr).all()
     assert np.isfinite(gaussian(c, stderr="model").stderr).all()
     monkeypatch.setattr("synthscore.ranking.graph.MOST_DENSE", 29)

@@ -88,43 +88,38 @@ class Kind:
 
     def method(self, spec: str, settings: str) -> Method:
         """The method of the options that a spec holds: "samples=20,seed=1". raises : MethodError"""
-        types, options = self.options, dict[str, object]()
+        types = self.options
         try:
-            for name, text in given_options(settings).items():
-                if name not in types:
-                    raise InputError(f"it says {f'{name}={text}'!r}. Expected options as NAME=VALUE, each once")
-                options[name] = read_option(types[name], text)
+            given = given_options(settings, types)
+            options = {name: read_option(name, types[name], text) for name, text in given.items()}
         except InputError as error:
-            known = f"{error}, out of: {', '.join(types) or 'none'}"
-            raise MethodError(f"cannot make the method {spec!r}: {known}", spec=spec) from error
-        except ValueError as error:
-            seen = f"{name} is {text!r}, expected {error}"
-            raise MethodError(f"cannot make the method {spec!r}: {seen}", spec=spec) from error
+            raise MethodError(f"cannot make the method {spec!r}: {error}", spec=spec) from error
         return self.make(**self.fixed, **options)
 
 
-def read_option(of: Any, text: str) -> object:
-    """The value of an option. of : its type. raises : ValueError, which says what was expected"""
+def read_option(name: str, of: Any, text: str) -> object:
+    """The value of an option. of : its type. raises : InputError"""
     if type(None) in get_args(of):  # no value is what it has without being named
         of = next(each for each in get_args(of) if each is not type(None))
     span = Span(-math.inf)
     if get_origin(of) is Annotated:
         of, span = get_args(of)
-    if get_origin(of) is Literal:
-        if text not in get_args(of):
-            raise ValueError(f"one of {', '.join(get_args(of))}")
-        return text
-    if of is bool:
-        if text not in ("yes", "no"):
-            raise ValueError("yes or no")
-        return text == "yes"
-    if of not in (int, float):
+    if get_origin(of) is Literal or of is bool:
+        choices: Mapping[str, object] = (
+            {"yes": True, "no": False} if of is bool else {each: each for each in get_args(of)}
+        )
+        if text in choices:
+            return choices[text]
+        expected = "yes or no" if of is bool else f"one of {', '.join(choices)}"
+    elif of not in (int, float):
         return of(text)
-    with suppress(ValueError):
-        if span.low <= (number := of(text)) <= span.high and math.isfinite(number):
-            return number
-    ends = f" from {span.low:g} to {span.high:g}" if span.high < math.inf else f" of {span.low:g} or more"
-    raise ValueError(("a whole number" if of is int else "a number") + (ends if span.low > -math.inf else ""))
+    else:
+        with suppress(ValueError):
+            if span.low <= (number := of(text)) <= span.high and math.isfinite(number):
+                return number
+        ends = f" from {span.low:g} to {span.high:g}" if span.high < math.inf else f" of {span.low:g} or more"
+        expected = ("a whole number" if of is int else "a number") + (ends if span.low > -math.inf else "")
+    raise InputError(f"{name} is {text!r}, expected {expected}", value=text)
 
 
 def require(kind: str, wrong: Mapping[str, object]) -> None:

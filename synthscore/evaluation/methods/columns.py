@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ...io.scores import Scores
@@ -31,7 +31,7 @@ def file_column(name: str) -> Method:
         raise MethodError(
             f"cannot read the scores file:{name}: there is no file {path!r}. Check the path", spec=f"file:{name}"
         )
-    return Kind(_file, "", fixed={"path": Path(path)}).method(f"file:{name}", options or "")
+    return Kind(partial(_file, Path(path)), "").method(f"file:{name}", options or "")
 
 
 def _file(
@@ -42,33 +42,26 @@ def _file(
     system: str = "system",
     attribute: str = "attribute",
 ) -> Method:
-    given = {"score": score, "id": id, "context_id": context_id, "system": system, "attribute": attribute}
-    return FileColumn(path, {name: column for name, column in given.items() if column != name})
+    """Signed with the file's hash and, where its rows have one signature, the parts of that: file.model:...
 
-
-@dataclass(frozen=True, slots=True)
-class FileColumn:
-    """Scores out of a file. fields : our name -> the file's column, where they differ
-
-    Signed with the file's hash and, where its rows have one signature, the parts of that: file.model:...
     raises : InputError where two rows are about one text and attribute, or none is about a rated text
     """
+    given = {"score": score, "id": id, "context_id": context_id, "system": system, "attribute": attribute}
+    fields = {name: column for name, column in given.items() if column != name}
 
-    path: Path
-    fields: Mapping[str, str]
-
-    def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
-        found = join(ratings, self.path, fields=self.fields, attribute=attribute)
+    def column(ratings: Ratings, attribute: str, tools: Tools) -> Scores:
+        found = join(ratings, path, fields=fields, attribute=attribute)
         if attribute not in found.scores:
             raise MethodError(
-                f"{self.path} holds no scores on {attribute}, only on {', '.join(found.scores)}. Leave it or the "
-                "file out",
+                f"{path} holds no scores on {attribute}, only on {', '.join(found.scores)}. Leave it or the file out",
                 attribute=attribute,
             )
         scores, lost = found.scores[attribute], "; ".join([NO_ROW, *found.left_out])
         rows = [replace(score, reason=lost) if score.reason == NO_ROW else score for score in scores]
-        digest = hashlib.sha256(self.path.read_bytes()).hexdigest()[:12]
-        parts = signed(method="file", file=f"{self.path.name}@{digest}", **self.fields).parts
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+        parts = signed(method="file", file=f"{path.name}@{digest}", **fields).parts
         if not scores.signature.mixed:
             parts += tuple((f"file.{key}", value) for key, value in scores.signature.parts)
         return scored(ratings, attribute, rows, Signature(parts))
+
+    return column

@@ -1,0 +1,128 @@
+"""Scores without a search: shares of comparisons won, Colley's ratings, and PoE-g, the least squares of differences."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from ..errors import InputError
+from .comparisons import Comparisons, Pairs, added_up
+from .graph import Graph, Information, Stderr, dispersion, standard_errors
+from .result import Ranking
+
+Decisions = Literal["averaged", "per_call"]
+
+
+def decided(comparisons: Comparisons, decisions: Decisions) -> Comparisons:
+    """With a winner each: the mean answers about every pair, over its calls and both orders; or every call."""
+    if decisions not in ("averaged", "per_call"):
+        raise InputError(f"decisions is {decisions!r}, expected averaged or per_call", value=decisions)
+    return (comparisons.averaged() if decisions == "averaged" else comparisons).hard()
+
+
+def win_ratio(comparisons: Comparisons, *, decisions: Decisions = "averaged") -> Ranking:
+    """The share of its comparisons that a candidate wins, on [0, 1]; a draw is half a win. NaN without comparisons.
+
+    decisions : "averaged": a pair is won by whoever the mean of its calls prefers, and that counts for all of them, as
+        in PoE's tables, where every method sees the average of both orders; "per_call": each call is won or lost by
+        itself, as in CA. The same where no pair was judged twice. The default is that of all hard methods here.
+    source : CA (arXiv 2307.07889) Eq. 3; PoE (arXiv 2405.05894) 4.1
+    """
+    return _shares(comparisons, decided(comparisons, decisions).pairs(), "win-ratio", {"decisions": decisions})
+
+
+def average_probability(comparisons: Comparisons) -> Ranking:
+    """The mean probability that a candidate is the better one, on [0, 1]. NaN without comparisons.
+
+    source : PoE (arXiv 2405.05894) 4.1
+    """
+    return _shares(comparisons, comparisons.pairs(), "average-probability", {})
+
+
+def _shares(comparisons: Comparisons, pairs: Pairs, method: str, settings: dict[str, object]) -> Ranking:
+    graph = Graph(comparisons.n_candidates, pairs.i, pairs.j)
+    games = graph.degrees(pairs.games)
+    won = graph.degrees(pairs.ties / 2) + np.bincount(pairs.i, pairs.wins, graph.n)
+    won += np.bincount(pairs.j, pairs.losses, graph.n)
+    scores = np.divide(won, games, out=np.full(graph.n, np.nan), where=games > 0)
+    return Ranking(comparisons.ids, scores, games, method, settings=settings)
+
+
+def colley(comparisons: Comparisons, *, decisions: Decisions = "averaged") -> Ranking:
+    """Colley's ratings: win-ratios that mind the strength of whom one met. Around 1/2; any comparisons do.
+
+        (2 I + diag(n_i) - n_ij) x = 1 + (wins_i - losses_i) / 2
+
+    decisions : what a win is, as in win_ratio
+    source : Colley (2002). It is the mean of a win and a loss against a player of 1/2, and the real games.
+    """
+    pairs = decided(comparisons, decisions).pairs()
+    graph = Graph(comparisons.n_candidates, pairs.i, pairs.j)
+    system = Information(graph, pairs.games, ridge=2.0)
+    scores = system.solve(1 + graph.divergence(pairs.wins - pairs.losses) / 2)
+    return Ranking(comparisons.ids, scores, graph.degrees(pairs.games), "colley", settings={"decisions": decisions})
+
+
+def gaussian(comparisons: Comparisons, *, bias: float | None = None, stderr: Stderr = "auto") -> Ranking:
+    """PoE-g's linear expert: scores whose differences are nearest to what the probabilities say.
+
+        d_k = s_i - s_j ~ N(p_k - beta, sigma^2)
+        L s = b,   L the Laplacian of the weights w_k,   b_i = sum of +- w_k (p_k - beta),   on mean zero
+
+    bias : beta, the p at which there is no difference; None: 1/2. It cancels where every pair is judged in both orders.
+        > 1/2: the judge prefers what it is shown first.
+    stderr : see standard_errors, with the dispersion of the pairs, whose degrees_of_freedom settings hold; with none
+        left (a tree of pairs) it is NaN. sigma in settings is of a single call; a row of weight w is w calls:
+
+            sigma^2 = sum w_k (mu_k - d_k)^2 / (sum w_k - (N - 1)),   mu_k = p_k - beta
+
+    log_likelihood : sum w_k log N(mu_k; d_k, sigma^2); infinite if the fit is perfect
+    raises : RankingError if the comparisons do not link all candidates
+    source : PoE (arXiv 2405.05894) 2.4; its anchor is a gauge, of no effect on these scores.
+    """
+    beta = 0.5 if bias is None else float(bias)
+    return _least_squares(comparisons, beta, "poe-g", {"beta": beta}, stderr)
+
+
+def hard_gaussian(comparisons: Comparisons, *, decisions: Decisions = "averaged", stderr: Stderr = "auto") -> Ranking:
+    """PoE-g-hard: `gaussian` on who won. On all pairs, an affine map of win_ratio.
+
+    decisions : what a win is, as in win_ratio. stderr, raises : as in gaussian
+    """
+    return _least_squares(decided(comparisons, decisions), 0.5, "poe-g-hard", {"decisions": decisions}, stderr)
+
+
+def _least_squares(
+    comparisons: Comparisons, beta: float, method: str, settings: dict[str, object], stderr: Stderr
+) -> Ranking:
+    n, w, mean = comparisons.n_candidates, comparisons.weights, comparisons.probabilities - beta
+    swapped = comparisons.first > comparisons.second
+    i, j = np.minimum(comparisons.first, comparisons.second), np.maximum(comparisons.first, comparisons.second)
+    i, j, (flow, games) = added_up(i, j, n, (w * np.where(swapped, -mean, mean), w))
+    graph = Graph(n, i, j)
+    graph.require_connected(comparisons.ids)
+    information = Information(graph, games)
+    scores = information.solve(graph.divergence(flow))
+    residuals = mean - (scores[comparisons.first] - scores[comparisons.second])
+    freedom = float(w.sum()) - (n - 1)
+    if np.abs(residuals).max() <= 1e-12 * np.abs(mean).max():  # rounding
+        residuals = np.zeros_like(residuals)
+    sigma = float(np.sqrt(w @ residuals**2 / freedom)) if freedom > 1e-9 else float("nan")
+    slopes = flow - games * graph.differences(scores)
+    phi, left_over = dispersion(information, slopes if residuals.any() else np.zeros_like(slopes), float("nan"))
+    scaled = np.divide(residuals, sigma, out=np.zeros_like(residuals), where=residuals != 0)
+    with np.errstate(divide="ignore"):
+        densities = -0.5 * np.log(2 * np.pi * np.square(sigma)) - 0.5 * scaled**2
+    left = float(np.abs(graph.divergence(slopes)).max())
+    return Ranking(
+        comparisons.ids,
+        scores,
+        graph.degrees(games),
+        method,
+        standard_errors(stderr, information, phi),
+        converged=left <= 1e-9 * float(np.abs(flow).sum()),
+        gradient=left,
+        log_likelihood=float(w @ densities),
+        settings=settings | {"degrees_of_freedom": left_over, "sigma": sigma},
+    )
