@@ -17,8 +17,8 @@ from ...types import BoolArray, FloatArray, IntArray, Ladder
 from ..paper import OnLadder
 from .adaptive import Stop, ask_in_rounds
 from .model import Answers
-from .scale import Lengths, Scale, three_way
-from .scores import answers_of, extended, lengths
+from .scale import Scale, three_way
+from .scores import answers_of, extended
 
 MOST_CHARACTERS = 2**16
 """Of the texts and contexts that share their rounds, but for a context's last ones: so little that models keep what
@@ -32,7 +32,6 @@ class Group:
     members : of each target, its index in the call. ladders : by context id
     ladder_of : of each target, index in ladders, shape (n_targets,)
     pair : as in answers_of. at : of each pair, its index among all pairs of the call
-    length : as in Answers, rungs and targets; or None
     """
 
     n_rungs: int
@@ -41,13 +40,12 @@ class Group:
     ladder_of: IntArray
     pair: list[tuple[int, int, int]]
     at: list[int]
-    length: Lengths | None
 
     def answers(self, verdicts: Verdicts) -> Answers:
         """verdicts : of all pairs of the call"""
         pair = np.array(self.pair, dtype=np.int64).reshape(-1, 3)
         by_order = verdicts.by_order[:, self.at]
-        return answers_of(list(self.ladders.values()), self.ladder_of, pair, by_order, verdicts.protocol, self.length)
+        return answers_of(list(self.ladders.values()), self.ladder_of, pair, by_order, verdicts.protocol)
 
     def among_rungs(self, attribute: str, placed: Container[str], n_before: int, both_orders: bool) -> list[Pair]:
         """Every rung is asked about against every other, of each ladder that is not placed yet.
@@ -67,7 +65,7 @@ class Group:
         return pairs
 
 
-def grouped(texts: Mapping[int, OnLadder], with_length: bool) -> list[Group]:
+def grouped(texts: Mapping[int, OnLadder]) -> list[Group]:
     """Groups of the texts by the length of their ladder, with their pairs of target and rung."""
     by_length: dict[int, list[int]] = {}
     for index, text in texts.items():
@@ -79,9 +77,7 @@ def grouped(texts: Mapping[int, OnLadder], with_length: bool) -> list[Group]:
         place = [places[texts[index].ladder.context_id] for index in members]
         pair = [(place[k], n + k, level - 1) for k, index in enumerate(members) for level in texts[index].levels]
         at = [pair for index in members for pair in texts[index].pairs]
-        of = np.array(place, dtype=np.int64)
-        length = lengths(list(found.values()), [texts[i].target.text for i in members], of) if with_length else None
-        groups.append(Group(n, members, found, of, pair, at, length))
+        groups.append(Group(n, members, found, np.array(place, dtype=np.int64), pair, at))
     return groups
 
 
@@ -126,9 +122,6 @@ def ask_adaptively(
                     stop,
                     both_orders=asking.both_orders,
                     usable=rows[some] >= 0,
-                    lengths=None
-                    if group.length is None
-                    else (group.length[0][group.ladder_of[some]], group.length[1][some]),
                 )
             met |= {group.members[k]: done for k, done in zip(some.tolist(), rounds.met.tolist(), strict=True)}
             if progress and (n_saved := int((rounds.n_full - rounds.n_asked).sum())):
