@@ -111,7 +111,8 @@ class Scorer:
             )
         made = self.__dict__  # by the first who asks so; of two at once, the one that is in time
         batcher = made.get("_batcher") or made.setdefault(
-            "_batcher", MicroBatcher(lambda targets: self.plan(targets).score().rows, _context_id)
+            "_batcher",
+            MicroBatcher(lambda targets: self.plan(targets).score().rows, lambda t: getattr(t, "context_id", "")),
         )
         return batcher.submit(read_targets(rows))  # type: ignore[no-any-return]
 
@@ -224,10 +225,6 @@ def read_targets(rows: Source | Iterable[Target | Mapping[str, Any]]) -> list[Ta
         return [find_target(row) for row in read_rows(rows)]
     found = enumerate(mappings(rows), 1)
     return [row if isinstance(row, Target) else find_target(make_row(number, row)) for number, row in found]
-
-
-def _context_id(target: Target | InputError) -> str:
-    return target.context_id if isinstance(target, Target) else ""
 
 
 def _only(name: str | None, names: Sequence[str], what: str) -> str:

@@ -54,14 +54,8 @@ def positions(answers: Answers, judge: JudgeModel, prior: Prior | None = None) -
 def _at_rest(answers: Answers, judge: JudgeModel, prior: Prior) -> tuple[Posterior, _Search]:
     search = _Search(answers, judge, None, prior)
     search.climb(judge.weight(answers.probs))  # where that stops short, reweighting goes on, and tells
-    moving = np.ones(answers.n_ladders, dtype=bool)
-    last = np.full(answers.n_ladders, np.inf)
-    for _ in range(_REWEIGHTED):
-        last = search.step(search.weight(), moving, last)
-        moving &= last >= _SETTLED
-        if not moving.any():
-            break
-    return search.result(search.weight(), ~moving)[0], search
+    settled = search.climb(None)
+    return search.result(search.weight(), settled)[0], search
 
 
 def _shared_out(
@@ -158,7 +152,7 @@ class _Search:
         step_targets = grad_targets / self.own + (self.ratio * step_rungs[ladders]).sum(axis=1)
         return step_rungs, step_targets
 
-    def step(self, weight: FloatArray, moving: BoolArray, last: FloatArray | float = np.inf) -> FloatArray:
+    def step(self, weight: FloatArray, moving: BoolArray, last: FloatArray | float) -> FloatArray:
         """One step of the ladders that move; how far it is from done, rungs, shape (n_ladders,).
 
         last : what the last step returned; where this one is hardly less, new weights turn it round: half of it is made
@@ -172,13 +166,17 @@ class _Search:
         self.targets += scale[self.answers.target_ladder] * step_targets
         return largest
 
-    def climb(self, weight: FloatArray) -> BoolArray:
-        """Steps with these weights; which ladders came to rest, shape (n_ladders,)."""
-        moving = np.ones(self.answers.n_ladders, dtype=bool)
-        for _ in range(_STEPS):
-            moving &= self.step(weight, moving) >= _TOLERANCE
+    def climb(self, weight: FloatArray | None) -> BoolArray:
+        """Steps with these weights, or new ones for each (None); which ladders came to rest, shape (n_ladders,)."""
+        moving, last = np.ones(self.answers.n_ladders, dtype=bool), np.full(self.answers.n_ladders, np.inf)
+        n_steps, tolerance = (_REWEIGHTED, _SETTLED) if weight is None else (_STEPS, _TOLERANCE)
+        for _ in range(n_steps):
+            largest = self.step(self.weight() if weight is None else weight, moving, last)
+            moving &= largest >= tolerance
             if not moving.any():
                 break
+            if weight is None:
+                last = largest
         return ~moving
 
     def result(self, weight: FloatArray, settled: BoolArray) -> tuple[Posterior, FloatArray]:
