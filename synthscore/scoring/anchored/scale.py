@@ -139,14 +139,11 @@ class Scale:
         none = Anchors(
             unknown.rungs[0], np.linalg.inv(unknown.precision[0]), sharpness_sd=float(unknown.sharpness_sd[0])
         )
-        names = list(dict.fromkeys(contexts))
-        places = {name: place for place, name in enumerate(names)}
-        known = [self.ladders.get(name, none) for name in names]
-        at = np.array([places[name] for name in contexts], dtype=np.int64)
+        known = [self.ladders.get(name, none) for name in contexts]
         rungs = np.array([each.mean for each in known]).reshape(-1, n)
         precision = np.linalg.inv(np.array([each.cov for each in known]).reshape(-1, n, n))
         sharp = np.array([(each.sharpness, each.sharpness_sd) for each in known]).reshape(-1, 2)
-        return Prior(rungs[at], precision[at], unknown.targets, *sharp[at].T)
+        return Prior(rungs, precision, unknown.targets, *sharp.T)
 
     def check(self, signature: Signature) -> None:
         """raises : InputError where the questions would not be those that the scale was fitted on"""
@@ -192,9 +189,8 @@ class Scales(tuple[Scale, ...]):
             content = parse_json(Path(path).read_text(encoding="utf-8"))
             if content["format"] != FORMAT:
                 raise InputError(f"{path} is a scale of format {content['format']!r}, expected {FORMAT}. Fit it anew")
-            _json(content["scales"])  # NaN is a ValueError: JSON has none, and json reads it all the same
             made = cls(_scale(values) for values in content["scales"])
-            _json([scale._plain() for scale in made]).encode()  # half a surrogate pair, too
+            _json([scale._plain() for scale in made]).encode()  # NaN and half a surrogate pair are ValueErrors
             return made
         except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise InputError(
