@@ -26,7 +26,7 @@ MEANING: dict[str, tuple[str, str]] = {
     "unfinished": ("a rung does not end with a sentence", "repair it, or generate with more --max-new-tokens"),
     "length": (
         "length alone tells the rungs apart",
-        "a judge that likes length sees it rise: generate with another writer",
+        "a judge that likes length sees it rise: score with --debias length, or generate with another writer",
     ),
     "inverted": ("the judge finds a higher rung worse", "repair it, read it (references show), or take another judge"),
     "level": ("the judge hardly tells two neighbours apart", "repair it, or generate shorter ladders"),

@@ -24,6 +24,7 @@ _LEAST_NATS = 0.2  # between the worst and the best rung, or it sees them as one
 _MOST_ANSWERS = 50_000
 _FEW_LADDERS, _FEW_TARGETS, _FEW_ANSWERS = 2.0, 2.0, 20.0  # how many of each the priors of the variances count as
 _RUNG_SD = (0.3, 0.2, 0.3)  # prior: shift and unevenness in rungs of N = 5, stretch relative
+_LENGTH_SD = 0.5  # prior: rungs of N = 5 by which a text seems better that is twice as long
 _NOISE, _SPREAD = 0.05, 0.7  # prior: logit noise of about 0.8 nats
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -69,6 +70,8 @@ def _some(answers: Answers, most: int = _MOST_ANSWERS) -> Answers:
         target_ladder=new_ladder[ladder_of[kept]],
         ladder=new_ladder[some.ladder],
         first=new_code[some.first],
+        rung_length=None if answers.rung_length is None else answers.rung_length[ladders],
+        target_length=None if answers.target_length is None else answers.target_length[kept],
     )
 
 
@@ -91,6 +94,7 @@ def _fit(answers: Answers) -> JudgeModel:
         n_targets=answers.n_targets,
         bias_known=bool(_tells_bias(answers).any()),
         converged=False,
+        length_effect=None if answers.rung_length is None else 0.0,
     )
     if not _rises(answers):
         return replace(judge, rungs_rise=False)
@@ -106,6 +110,7 @@ def _fit(answers: Answers) -> JudgeModel:
         if stretch < _LEAST_STRETCH or judge.discrimination * stretch * (n - 1) < _LEAST_NATS:
             return replace(judge, rungs_rise=False)
         judge, posterior = _gauge(judge, posterior, stretch)
+        judge, posterior = _length(answers, judge, posterior)
         judge = _spreads(judge, posterior)
         if told is not None:
             judge = replace(judge, rung_sd=(judge.rung_sd[0], before.rung_sd[1], judge.rung_sd[2]))
@@ -281,7 +286,8 @@ def _gauge(judge: JudgeModel, posterior: Posterior, stretch: float) -> tuple[Jud
     moved = replace(
         posterior, rungs=rungs, mean=mean, sd=posterior.sd / stretch, rung_cov=posterior.rung_cov / stretch**2
     )
-    return replace(judge, discrimination=judge.discrimination * stretch), moved
+    length = None if judge.length_effect is None else judge.length_effect / stretch
+    return replace(judge, discrimination=judge.discrimination * stretch, length_effect=length), moved
 
 
 def _spreads(judge: JudgeModel, posterior: Posterior) -> JudgeModel:
@@ -305,6 +311,31 @@ def _spreads(judge: JudgeModel, posterior: Posterior) -> JudgeModel:
     return replace(judge, rung_sd=rung_sd, target_mean=mean, target_sd=float(np.sqrt(target)))
 
 
+def _length(answers: Answers, judge: JudgeModel, posterior: Posterior) -> tuple[JudgeModel, Posterior]:
+    """By how much a text seems better that is twice as long, from rungs of one level alone.
+
+    Rungs of one level are taken to be equally good in all ladders, however long. Texts do not tell it: the better ones
+    may well be the longer ones.
+    """
+    if answers.rung_length is None or answers.target_length is None or judge.length_effect is None:
+        return judge, posterior
+    precision = judge.rung_precision()
+    length = answers.rung_length
+    among = length - length.mean(axis=0)  # what levels have in common is left to the levels
+    seen = posterior.rungs + judge.length_effect * length
+    prior = (_LENGTH_SD * (judge.n_rungs - 1) / 4) ** -2
+    weighed = among @ precision
+    effect = float((weighed * (seen - np.arange(1.0, judge.n_rungs + 1))).sum() / ((weighed * among).sum() + prior))
+    # What the answers leave open of the rungs is missing from what they say of length.
+    known = (weighed * among).sum() - np.einsum("cn,cnm,cm->", weighed, posterior.rung_cov, weighed)
+    change = effect - judge.length_effect
+    moved = replace(
+        posterior, rungs=posterior.rungs - change * length, mean=posterior.mean - change * answers.target_length
+    )
+    known = max(float(known), 0.0)  # below 0 only before the scale has settled
+    return replace(judge, length_effect=effect, length_stderr=float(1 / np.sqrt(known + prior))), moved
+
+
 def _pooled(squares: FloatArray, prior: float, n_prior: float) -> float:
     return float((squares.sum() + n_prior * prior) / (len(squares) + n_prior))
 
@@ -313,5 +344,6 @@ def _change(before: JudgeModel, after: JudgeModel) -> float:
     """Largest change, relative where a value has a unit of its own."""
     names = ("discrimination", "position_bias", "log_tie", "noise", "spread", "target_mean", "target_sd")
     pairs = [(getattr(before, name), getattr(after, name)) for name in names]
+    pairs.append((before.length_effect or 0.0, after.length_effect or 0.0))
     pairs += zip(before.rung_sd, after.rung_sd, strict=True)
     return float(max(abs(b - a) / max(1.0, abs(a)) for a, b in pairs if np.isfinite(a)))

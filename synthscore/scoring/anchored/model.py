@@ -31,6 +31,8 @@ class Answers:
     second : int64, shape (n_answers,); the rung that it was compared with, 0..n_rungs - 1
     sign : float64, shape (n_answers,); +1 where the question was asked as usual, -1 where the other way round
     probs : float64, shape (n_answers, 3); better, worse, similar, of `first`; sum to 1
+    rung_length, target_length : float64, shape (n_ladders, n_rungs) and (n_targets,), or None; log2 of the number of
+        words, less its mean over the rungs of the ladder: with them, the judge's liking for length is in the model
     raises : InputError for numbers that are no probabilities
     """
 
@@ -42,6 +44,8 @@ class Answers:
     second: IntArray
     sign: FloatArray
     probs: FloatArray
+    rung_length: FloatArray | None = None
+    target_length: FloatArray | None = None
 
     def __post_init__(self) -> None:
         wrong = np.flatnonzero(~(np.abs(self.probs.sum(axis=1) - 1) < 1e-6) | (self.probs < 0).any(axis=1))
@@ -74,6 +78,8 @@ class JudgeModel:
 
         P(better, worse, similar) ~ exp(d/2), exp(-d/2), nu      d = discrimination * (x_first - x_second) + sign * bias
 
+    with x + length_effect * length in place of x, where length is in the model.
+
     n_rungs : of the ladders that it was fitted on; positions are on 1..n_rungs
     discrimination : nats for each rung of difference, > 0. position_bias : nats in favour of the text asked about
     log_tie : log nu, nats; -inf for protocols without Similar
@@ -89,6 +95,7 @@ class JudgeModel:
     spread_sd : by how much the log of target_sd differs between contexts
     sharpness_told : how far texts have told sharp contexts from long ladders: 0, not at all (half each), to 1
     bias_sd : by how much the position bias differs between texts, nats; told by rungs, of ladders of three or more
+    length_effect, length_stderr : by how many rungs a text seems better if it is twice as long; None: not in the model
     rungs_rise : False where the judge sees the median ladder upside down, or its rungs as alike as by chance: positions
         by such a judge mean nothing, and fitting stopped there
     """
@@ -113,6 +120,8 @@ class JudgeModel:
     spread_sd: float = 0.0
     sharpness_told: float = 0.0
     bias_sd: float = 0.0
+    length_effect: float | None = None
+    length_stderr: float | None = None
 
     @property
     def text_sd(self) -> float:
@@ -173,11 +182,8 @@ class JudgeModel:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> JudgeModel:
         """From `to_dict`. raises : ValueError, and its like, for what cannot be a judge"""
-        if values.get("length_effect") is not None:
-            raise ValueError("it was fitted with --debias length, which is no more")
         log_tie = -math.inf if values["log_tie"] is None else values["log_tie"]
-        own = {name: value for name, value in values.items() if name not in ("length_effect", "length_stderr")}
-        made = cls(**{**own, "log_tie": log_tie, "rung_sd": tuple(values["rung_sd"])})
+        made = cls(**{**values, "log_tie": log_tie, "rung_sd": tuple(values["rung_sd"])})
         shift, stretch, uneven = made.rung_sd
         spreads = (made.spread, made.target_sd, made.context_sd, made.sharpness_sd, shift, stretch, uneven)
         others = asdict(made) | {"rung_sd": None, "log_tie": values["log_tie"]}

@@ -28,6 +28,10 @@ FORMAT = 1
 _FREE = ("synthscore", "references", "scoring")  # parts of a signature in which a scale and its use may differ
 
 
+Lengths = tuple[FloatArray, FloatArray]
+"""Of rungs, shape (n_targets, N), and of targets, shape (n_targets,)."""
+
+
 class Seen(NamedTuple):
     """A statistic of many contexts: its value, that one's standard error, and the contexts, counted by their weight."""
 
@@ -102,11 +106,13 @@ class Scale:
         level: IntArray,
         swapped: npt.NDArray[np.bool_],
         verdicts: FloatArray,
+        lengths: Lengths | None = None,
     ) -> Posterior:
         """Where targets stand, each by its own answers alone; one row an answer. Posterior.rungs is of each target's
         ladder.
 
-        contexts : id of each target's context
+        contexts : id of each target's context. lengths : of each target's rungs, and of the targets, as in Answers;
+            where length is in the judge's model
         target : place in `contexts`. level : 1..N. swapped : as in Verdict
         verdicts : shape (n_answers, 3); better, worse, similar, of the target, which sum to 1 (`three_way`); one that
             was never given is left out
@@ -129,6 +135,8 @@ class Scale:
             second=level - 1,
             sign=np.where(swapped, -1.0, 1.0),
             probs=_summing_to_1(verdicts),
+            rung_length=None if lengths is None else lengths[0],
+            target_length=None if lengths is None else lengths[1],
         )
         return positions(answers, self.judge, self.prior(contexts))
 

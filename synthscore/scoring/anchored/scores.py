@@ -18,7 +18,7 @@ from .drift import Watch
 from .fit import fit
 from .model import Answers, Posterior
 from .positions import positions
-from .scale import Anchors, Scale, three_way
+from .scale import Anchors, Lengths, Scale, three_way
 
 LEVEL = 0.9
 """Probability of the interval from low to high."""
@@ -27,13 +27,19 @@ UNSETTLED = "its position still moved when the steps ran out, so that its error 
 
 
 def answers_of(
-    ladders: Sequence[Ladder], ladder_of: IntArray, pair: IntArray, by_order: FloatArray, protocol: str
+    ladders: Sequence[Ladder],
+    ladder_of: IntArray,
+    pair: IntArray,
+    by_order: FloatArray,
+    protocol: str,
+    lengths: Lengths | None = None,
 ) -> Answers:
     """Those that were given about pairs of texts, on ladders of one length; what failed is missing.
 
     ladder_of : of each target, index in ladders, shape (n_targets,)
     pair : shape (n_pairs, 3); ladder, the text asked about, the rung it was compared with, numbered as in Answers
     by_order : shape (n_orders, n_pairs, 3), as in Verdicts; NaN where there is no answer. protocol : that it came by
+    lengths : Answers.rung_length and target_length; None to leave length out of the model
     """
     n_orders, n_pairs = by_order.shape[:2]
     probs = by_order.reshape(-1, 3)
@@ -41,7 +47,7 @@ def answers_of(
     ladder, first, second = np.tile(pair, (n_orders, 1))[known].T
     sign = np.repeat([1.0, -1.0][:n_orders], n_pairs)[known]
     texts = (len(ladders), ladders[0].n_rungs, ladder_of)
-    return Answers(*texts, ladder, first, second, sign, three_way(probs[known], protocol))
+    return Answers(*texts, ladder, first, second, sign, three_way(probs[known], protocol), *(lengths or ()))
 
 
 def fitted(
@@ -60,7 +66,9 @@ def extended(answers: Answers, ladders: Mapping[str, Ladder], scale: Scale) -> S
     lacking = [index for index, name in enumerate(contexts) if name not in scale.ladders]
     if not lacking:
         return scale
-    rungs = replace(answers.take(answers.first < answers.n_rungs), target_ladder=np.zeros(0, dtype=np.int64))
+    none = np.zeros(0, dtype=np.int64)
+    length = None if answers.target_length is None else np.zeros(0)
+    rungs = replace(answers.take(answers.first < answers.n_rungs), target_ladder=none, target_length=length)
     found = positions(rungs, scale.judge)
     if unsettled := [contexts[k] for k in lacking if not found.settled[k]]:
         warnings.warn(
@@ -87,4 +95,23 @@ def placed(answers: Answers, ladders: Mapping[str, Ladder], scale: Scale) -> tup
     own = answers.take(answers.first >= n)
     names = list(ladders)
     contexts = [names[index] for index in answers.target_ladder.tolist()]
-    return scale, scale.place(contexts, own.first - n, own.second + 1, own.sign < 0, own.probs)
+    lengths = None
+    if own.rung_length is not None and own.target_length is not None:
+        lengths = own.rung_length[answers.target_ladder], own.target_length
+    return scale, scale.place(contexts, own.first - n, own.second + 1, own.sign < 0, own.probs, lengths)
+
+
+def lengths(ladders: Sequence[Ladder], targets: Sequence[str], ladder: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Answers.rung_length and target_length. ladder : of each target, place in ladders"""
+    rungs = np.zeros((len(ladders), ladders[0].n_rungs))
+    middle = np.zeros(len(ladders))
+    for place, each in enumerate(ladders):
+        usable = [rung.level - 1 for rung in each.usable]
+        own = np.log2([_words(rung.text) for rung in each.usable])
+        middle[place] = own.mean()
+        rungs[place, usable] = own - middle[place]
+    return rungs, np.log2([_words(text) for text in targets]) - middle[ladder]
+
+
+def _words(text: str) -> int:
+    return len(text.split())  # of a text that is not empty: at least 1
