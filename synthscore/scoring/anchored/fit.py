@@ -70,8 +70,7 @@ def _some(answers: Answers, most: int = _MOST_ANSWERS) -> Answers:
         target_ladder=new_ladder[ladder_of[kept]],
         ladder=new_ladder[some.ladder],
         first=new_code[some.first],
-        rung_length=None if answers.rung_length is None else answers.rung_length[ladders],
-        target_length=None if answers.target_length is None else answers.target_length[kept],
+        length=answers.length and (answers.length[0][ladders], answers.length[1][kept]),
     )
 
 
@@ -94,7 +93,7 @@ def _fit(answers: Answers) -> JudgeModel:
         n_targets=answers.n_targets,
         bias_known=bool(_tells_bias(answers).any()),
         converged=False,
-        length_effect=None if answers.rung_length is None else 0.0,
+        length_effect=None if answers.length is None else 0.0,
     )
     if not _rises(answers):
         return replace(judge, rungs_rise=False)
@@ -317,10 +316,10 @@ def _length(answers: Answers, judge: JudgeModel, posterior: Posterior) -> tuple[
     Rungs of one level are taken to be equally good in all ladders, however long. Texts do not tell it: the better ones
     may well be the longer ones.
     """
-    if answers.rung_length is None or answers.target_length is None or judge.length_effect is None:
+    if answers.length is None or judge.length_effect is None:
         return judge, posterior
     precision = judge.rung_precision()
-    length = answers.rung_length
+    length, target_length = answers.length
     among = length - length.mean(axis=0)  # what levels have in common is left to the levels
     seen = posterior.rungs + judge.length_effect * length
     prior = (_LENGTH_SD * (judge.n_rungs - 1) / 4) ** -2
@@ -329,9 +328,7 @@ def _length(answers: Answers, judge: JudgeModel, posterior: Posterior) -> tuple[
     # What the answers leave open of the rungs is missing from what they say of length.
     known = (weighed * among).sum() - np.einsum("cn,cnm,cm->", weighed, posterior.rung_cov, weighed)
     change = effect - judge.length_effect
-    moved = replace(
-        posterior, rungs=posterior.rungs - change * length, mean=posterior.mean - change * answers.target_length
-    )
+    moved = replace(posterior, rungs=posterior.rungs - change * length, mean=posterior.mean - change * target_length)
     known = max(float(known), 0.0)  # below 0 only before the scale has settled
     return replace(judge, length_effect=effect, length_stderr=float(1 / np.sqrt(known + prior))), moved
 

@@ -48,8 +48,8 @@ def positions(answers: Answers, judge: JudgeModel, prior: Prior | None = None) -
     variance = posterior.sd**2 + judge.scale_variance(posterior.mean)
     unsure = posterior.sharpness_sd[answers.target_ladder]
     variance += (unsure * (posterior.mean - (judge.n_rungs + 1) / 2)) ** 2 + (judge.bias_sd * search.lean) ** 2
-    if answers.target_length is not None:
-        variance = variance + (answers.target_length * (judge.length_stderr or 0.0)) ** 2
+    if answers.length is not None:
+        variance = variance + (answers.length[1] * (judge.length_stderr or 0.0)) ** 2
     return replace(posterior, sd=np.sqrt(variance))
 
 
@@ -213,10 +213,9 @@ def log_odds(
 ) -> FloatArray:
     """d of each answer, nats."""
     if judge.length_effect is not None:
-        assert answers.rung_length is not None
-        assert answers.target_length is not None
-        rungs = rungs + judge.length_effect * answers.rung_length
-        targets = targets + judge.length_effect * answers.target_length
+        assert answers.length is not None
+        rungs = rungs + judge.length_effect * answers.length[0]
+        targets = targets + judge.length_effect * answers.length[1]
     is_rung = answers.first < answers.n_rungs
     first = rungs[answers.ladder, np.where(is_rung, answers.first, 0)]
     if not is_rung.all():

@@ -16,8 +16,8 @@ from ...judging.asking import Inquiry, Pair, Verdicts
 from ...types import BoolArray, FloatArray, IntArray, Ladder
 from ..paper import OnLadder
 from .adaptive import Stop, ask_in_rounds
-from .model import Answers
-from .scale import Lengths, Scale, three_way
+from .model import Answers, Lengths
+from .scale import Scale, three_way
 from .scores import answers_of, extended, lengths
 
 MOST_CHARACTERS = 2**16
@@ -127,9 +127,7 @@ def ask_adaptively(
                     stop,
                     both_orders=asking.both_orders,
                     usable=rows[some] >= 0,
-                    lengths=None
-                    if group.length is None
-                    else (group.length[0][group.ladder_of[some]], group.length[1][some]),
+                    lengths=group.length and (group.length[0][group.ladder_of[some]], group.length[1][some]),
                 )
             met |= {group.members[k]: done for k, done in zip(some.tolist(), rounds.met.tolist(), strict=True)}
             if progress and (n_saved := int((rounds.n_full - rounds.n_asked).sum())):

@@ -21,15 +21,11 @@ from ...io.fields import parse_json
 from ...io.write import write_whole
 from ...signature import Signature, text_hash
 from ...types import FloatArray, IntArray
-from .model import Answers, JudgeModel, Posterior, Prior
+from .model import Answers, JudgeModel, Lengths, Posterior, Prior
 from .positions import positions
 
 FORMAT = 1
 _FREE = ("synthscore", "references", "scoring")  # parts of a signature in which a scale and its use may differ
-
-
-Lengths = tuple[FloatArray, FloatArray]
-"""Of rungs, shape (n_targets, N), and of targets, shape (n_targets,)."""
 
 
 class Seen(NamedTuple):
@@ -135,8 +131,7 @@ class Scale:
             second=level - 1,
             sign=np.where(swapped, -1.0, 1.0),
             probs=_summing_to_1(verdicts),
-            rung_length=None if lengths is None else lengths[0],
-            target_length=None if lengths is None else lengths[1],
+            length=lengths,
         )
         return positions(answers, self.judge, self.prior(contexts))
 
