@@ -26,7 +26,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -58,7 +57,7 @@ class Drawn:
 
     def __init__(self, scorer: Scorer, targets: Sequence[Target]) -> None:
         self.scorer, self.targets = scorer, targets
-        self.texts: dict[int, Any] = {}
+        self.n_rungs: dict[int, int] = {}
         self.n_questions = self.n_asked = 0
         self.scales = ()
 
@@ -70,6 +69,12 @@ class Drawn:
             verdicts = tuple(Verdict(level, False, *of_rung) for level, of_rung in enumerate(each, 1))
             ids = target.id, target.context_id, self.scorer.attribute
             rows.append(Score(*ids, value, n_comparisons=N_RUNGS, verdicts=verdicts))
+        assert self.scorer.whole
+        of = {
+            index: (target, self.scorer.references.find(target.context_id, self.scorer.attribute))
+            for index, target in enumerate(self.targets)
+        }
+        self.scorer.whole.keep(of, dict(enumerate(rows)))
         return Scores(tuple(rows), self.scorer.signature)
 
 

@@ -44,8 +44,10 @@ class Rewards:
         self._read([place for place, _ in asked], len(asked), progress)
         log_probs, failures = np.full((len(asked), len(labels)), np.nan), {}
         for row, (place, turned) in enumerate(asked):
+            prompt, target, reference = self.places[place]
             try:
-                ahead = self._ahead(*self.places[place]) * (-1 if turned else 1)
+                tau = self._tau(prompt) if prompt in self._rungs else 1.0
+                ahead = (self._of(prompt, target) - self._of(prompt, reference)) / tau * (-1 if turned else 1)
             except EngineError as error:
                 failures[row] = str(error)
                 continue
@@ -72,12 +74,8 @@ class Rewards:
         self._found.update(zip(missing, rewards(self.engine, prompts, texts, tell), strict=True))
         tell(n_asked)
 
-    def _ahead(self, prompt: Prompt, target: str, reference: str) -> float:
-        """By how many nats the target is ahead. raises : EngineError, where a reward is missing or there is no scale"""
-        tau = self._tau(prompt) if prompt in self._rungs else 1.0
-        return (self._of(prompt, target) - self._of(prompt, reference)) / tau
-
     def _of(self, prompt: Prompt, text: str) -> float:
+        """raises : EngineError, where it is missing; as _tau, where there is no scale"""
         found = self._found[prompt, text]
         if isinstance(found, Exception):
             raise EngineError(str(found))

@@ -17,10 +17,10 @@ import numpy as np
 
 from ..errors import InputError
 from ..signature import Signature
-from ..types import FloatArray, Score
+from ..types import Score
 from .anchored.mode import Anchored
 from .anchored.scale import Scale
-from .opinions import Belief, Bench, Juror, Seen, believe, disagreement, jurors, refit
+from .opinions import Bench, Juror, Seen, believe, disagreement, jurors, refit
 from .paper import Paper
 from .rows import RowScores
 
@@ -79,7 +79,10 @@ def score_together(scored: Mapping[str, RowScores]) -> tuple[RowScores, dict[Que
             row[place] = score, signature
     worth = {}
     for question, where in places.items():
-        scales = [_scale(judge.scales, question) for judge in judges]
+        scales = [
+            next((s for s in judge.scales if (s.task, s.attribute, s.n_rungs) == question and not s.useless), None)
+            for judge in judges
+        ]
         texts = [[judge.rows[index][place][0] for index, place in where] for judge in judges]
         together, worth[question] = _weighed(names, texts, scales)
         for (index, place), score in zip(where, together, strict=True):
@@ -90,11 +93,6 @@ def score_together(scored: Mapping[str, RowScores]) -> tuple[RowScores, dict[Que
         n_targets=judges[0].counts.n_targets,
     )
     return RowScores(found, counts, [scale for judge in judges for scale in judge.scales]), worth
-
-
-def _scale(scales: Sequence[Scale], question: Question) -> Scale | None:
-    of = [scale for scale in scales if (scale.task, scale.attribute, scale.n_rungs) == question]
-    return of[0] if of and not of[0].useless else None
 
 
 def _weighed(
@@ -114,7 +112,12 @@ def _weighed(
     pull = precision * (values - mean[:, None])
     information = np.maximum(precision - sd[:, None] ** -2, 0.0)
     seen = Seen(information[..., None, None], np.where(information > 0, pull, 0.0)[..., None])
-    bench, belief = _fitted(seen, sd)
+    bench = Bench(sd * np.sqrt(0.5), sd**2 / 2)
+    for _ in range(_ROUNDS):
+        before, bench = bench, refit(bench, believe(seen, bench).moments, n)
+        if max(np.abs(after - earlier).max() for after, earlier in zip(bench, before, strict=True)) < _TOLERANCE:
+            break
+    belief = believe(seen, bench)
     if not belief.worth.sum():
         reason = f"the judges {', '.join(names)} do not agree on which texts are better: nothing says whom to believe"
         return [
@@ -130,16 +133,6 @@ def _weighed(
     chance = disagreement(seen, bench)[:, 0]
     rows = zip(zip(*texts, strict=True), value.tolist(), error.tolist(), chance.tolist(), strict=True)
     return [_score(names, *row) for row in rows], worth
-
-
-def _fitted(seen: Seen, sd: FloatArray) -> tuple[Bench, Belief]:
-    bench = Bench(sd * np.sqrt(0.5), sd**2 / 2)
-    for _ in range(_ROUNDS):
-        belief, before = believe(seen, bench), bench
-        bench = refit(bench, belief.moments, seen.pull.shape[1])
-        if max(np.abs(after - earlier).max() for after, earlier in zip(bench, before, strict=True)) < _TOLERANCE:
-            break
-    return bench, believe(seen, bench)
 
 
 def _best(row: Sequence[Score]) -> Score:

@@ -120,7 +120,10 @@ class Paper:
         note = unreported_note(unreported[known])
         low, high = None, None
         if missing or unreported[known].any():
-            below, above = _reach(np.where(known, better - worse, 0.0), unreported)
+            # Each margin is off by up to 2 x unreported, and lies within [-1, 1].
+            margins, weights = np.where(known, better - worse, 0.0), np.arange(1.0, n + 1)
+            below = float(np.minimum(2 * unreported, 1 + margins) @ weights)
+            above = float(np.minimum(2 * unreported, 1 - margins) @ weights)
             low, high = rung_equivalent([raw - below, raw + above], n).tolist()
         return Score(
             id=text.target.id,
@@ -203,11 +206,3 @@ def sample_verdicts(probs: npt.ArrayLike, n: int, rng: np.random.Generator) -> F
     rows = probs[known]
     counts[known] = rng.multinomial(n, rows / rows.sum(axis=-1, keepdims=True)) if len(rows) else rows
     return counts / n
-
-
-def _reach(margins: FloatArray, unreported: FloatArray) -> tuple[float, float]:
-    """How much the paper's sum may be too high and too low: each margin is off by up to 2 x unreported, and lies within
-    [-1, 1]."""
-    weights = np.arange(1.0, len(margins) + 1)
-    down, up = np.minimum(2 * unreported, 1 + margins), np.minimum(2 * unreported, 1 - margins)
-    return float(down @ weights), float(up @ weights)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,18 +21,20 @@ from ..judging.tasks import load_task
 from ..ladders.references import References
 from ..ladders.release import MAKE
 from ..signature import Signature
-from ..types import Ladder, Score, Target
+from ..store.file import Store
+from ..types import Score, Target
 from .items import Item
 from .paper import Paper, unscored
 from .scorer import Plan, Scorer
+from .whole import WholeTexts
 
 if TYPE_CHECKING:
-    from ..store.file import Store
     from .anchored import Anchored, Scale
-    from .whole import Wanted, WholeTexts
 
 DROWNED = 0.75  # share of contradictions from which a judge says the same whatever is shown
 ENOUGH, NEARLY_ALL = 30, 0.98  # verdicts that are enough to speak of, and the share of them that is nearly all
+
+_NOT_YET = Score("", "", "", None, status="unscored", reason="not asked yet"), Signature()
 
 Held = Mapping[str, Sequence[str]]
 """Task -> the attributes to judge on, in order."""
@@ -58,16 +60,9 @@ class Counts:
 
     def __add__(self, other: Counts) -> Counts:
         rungs = {each.n_rungs for each in (self, other) if each.n_targets}
-        return Counts(
-            self.statuses + other.statuses,
-            self.n_targets + other.n_targets,
-            max(self.n_attributes, other.n_attributes),
-            rungs.pop() if len(rungs) == 1 else 0,
-            self.n_questions + other.n_questions,
-            self.n_in_rounds + other.n_in_rounds,
-            self.n_full + other.n_full,
-            self.n_unmet + other.n_unmet,
-        )
+        summed = {each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(Counts)}
+        n_attributes = max(self.n_attributes, other.n_attributes)
+        return replace(Counts(**summed), n_attributes=n_attributes, n_rungs=rungs.pop() if len(rungs) == 1 else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +87,8 @@ class RowScorer:
     """Scores rows of any of the tasks and attributes that the references hold.
 
     task, attributes : instead of what the rows say; None: as they say, else all that the references hold
-    store : of paper scores from exact probabilities for one attribute: where the verdicts on whole texts are kept. The
-        scores of texts that are found there are the same to the last bit, but hold no details and no verdicts
+    store : of paper scores from exact probabilities: where the verdicts on whole texts are kept. The scores of texts
+        that are found there are the same to the last bit, but hold no details and no verdicts
     raises : LadderError for a task or attribute of which the references hold no ladder
     """
 
@@ -115,50 +110,37 @@ class RowScorer:
         for ladder in references:
             if ladder.attribute in self.held.get(ladder.task, ()):
                 self._tasks_of.setdefault(ladder.context_id, set()).add(ladder.task)
+        self.store = store if isinstance(scoring, Paper) and scoring.n_samples is None else None
         self._scorers: dict[tuple[str, str], Scorer] = {}
-        exact = isinstance(scoring, Paper) and scoring.n_samples is None
-        self._whole: WholeTexts | None = None
-        if store is not None and exact:
-            from .whole import WholeTexts
-
-            self._whole = WholeTexts(store, judge)
-        self._alone: dict[tuple[str, str, str], tuple[Ladder, Scorer] | None] = {}  # by context, task, attribute
 
     def plan(self, items: Sequence[Item]) -> RowsPlan:
         """Who is asked about what. What one of the scorers refuses shows before anything is asked."""
         rows: list[list[tuple[Score, Signature]]] = [[] for _ in items]
         groups: dict[tuple[str, str], list[tuple[int, int]]] = {}  # (task, attribute) -> (item, which of its scores)
-        alone = {i: wanted for i, item in enumerate(items) if (wanted := self._wanted_alone(item))}
-        stored = self._whole.find(alone) if self._whole else {}
         for index, item in enumerate(items):
-            if index in stored:
-                rows[index] = [stored[index]]
-                continue
             for place, (task, attribute, reason) in enumerate(self._wanted(item)):
-                reason = reason or self._other_context(item, task, attribute)
-                rows[index].append((unscored(item.target, attribute, reason or "not asked yet"), self.judge.signature))
-                if not reason:
+                if reason := reason or self._other_context(item, task, attribute):
+                    rows[index].append((unscored(item.target, attribute, reason), self.judge.signature))
+                else:
+                    rows[index].append(_NOT_YET)
                     groups.setdefault((task, attribute), []).append((index, place))
         parts = []
         for of, places in groups.items():
             targets = [target for index, _ in places if isinstance(target := items[index].target, Target)]
-            parts.append((places, self.scorer(*of).plan(targets)))
-        return RowsPlan(self, rows, parts, alone, stored)
+            parts.append((places, self._scorer(*of).plan(targets)))
+        return RowsPlan(rows, parts)
 
     def score(self, items: Sequence[Item], progress: Progress | None = None) -> RowScores:
         """One Score for each item and attribute."""
         return self.plan(items).score(progress)
 
-    def scorer(self, task: str, attribute: str) -> Scorer:
+    def _scorer(self, task: str, attribute: str) -> Scorer:
         if (task, attribute) not in self._scorers:
-            self._scorers[task, attribute] = Scorer(
-                self.references,
-                self.judge,
-                task=self.task or task,
-                attribute=attribute,
-                scoring=self.scoring,
-                asking=self.asking,
-            )
+            how: Any = {"scoring": self.scoring, "asking": self.asking}
+            made = Scorer(self.references, self.judge, task=self.task or task, attribute=attribute, **how)
+            if self.store is not None:
+                made.whole = WholeTexts(self.store, self.judge.signature, made.signature, self.asking)
+            self._scorers[task, attribute] = made
         return self._scorers[task, attribute]
 
     def _wanted(self, item: Item) -> list[tuple[str, str, str]]:
@@ -186,29 +168,13 @@ class RowScorer:
         )
         return [("", item.attribute, broken or reason)]
 
-    def _wanted_alone(self, item: Item) -> Wanted | None:
-        """Who would ask about an item that gets one score, from verdicts on its whole text; None where that is not
-        so."""
-        if self._whole is None or not isinstance(item.target, Target):
-            return None
-        of = item.target.context_id, item.task, item.attribute
-        if of not in self._alone:
-            [(task, attribute, reason), *more] = self._wanted(item)
-            ladder = None if more or reason else self.ladder(item, task, attribute)
-            whole = ladder is not None and ladder.context is not None
-            self._alone[of] = (ladder, self.scorer(task, attribute)) if ladder is not None and whole else None
-        found = self._alone[of]
-        if found is None or (item.context and self._other_context(item, found[0].task, found[0].attribute)):
-            return None
-        from .whole import Wanted
-
-        return Wanted(item.target, *found)
-
     def _other_context(self, item: Item, task: str, attribute: str) -> str:
         """Why the ladder is not for this row: it was made for another text of the context's id. "" where it is."""
         if not item.context:
             return ""
-        if (ladder := self.ladder(item, task, attribute)) is None:
+        try:
+            ladder = self.references.find(str(item.known["context_id"]), attribute, task)
+        except LadderError:
             if isinstance(item.row, Row) and item.row.has("context_id"):
                 return ""  # the scorer will say so, by that
             return (
@@ -224,28 +190,17 @@ class RowScorer:
             "contexts other ids"
         )
 
-    def ladder(self, item: Item, task: str, attribute: str) -> Ladder | None:
-        """The item's, if there is one."""
-        try:
-            return self.references.find(str(item.known["context_id"]), attribute, task)
-        except LadderError:
-            return None
-
 
 @dataclass(slots=True)
 class RowsPlan:
     """Items, and what is asked about them.
 
     rows : of each item, its scores as far as they are known before anything is asked
-    parts : of each (task, attribute), its plan, and which item each of its targets is, and which of the item's scores
-    alone : items that get one score, of which the verdicts on the whole text are kept. stored : those found there
+    parts : of each (task, attribute), which item each of its targets is, and which of the item's scores; and its plan
     """
 
-    by: RowScorer
     rows: list[list[tuple[Score, Signature]]]
     parts: Sequence[tuple[Sequence[tuple[int, int]], Plan]]
-    alone: Mapping[int, Wanted]
-    stored: Mapping[int, tuple[Score, Signature]]
 
     @property
     def n_questions(self) -> int:
@@ -255,8 +210,7 @@ class RowsPlan:
     @property
     def signatures(self) -> tuple[Signature, ...]:
         """Of what is compared, each once; without the scales, where these are yet to be fitted."""
-        scored = [signature for score, signature in self.stored.values() if score.n_comparisons]
-        return tuple(dict.fromkeys([*scored, *(plan.scorer.signature for _, plan in self.parts if plan.texts)]))
+        return tuple(dict.fromkeys(plan.scorer.signature for _, plan in self.parts if plan.n_rungs))
 
     def score(self, progress: Progress | None = None) -> RowScores:
         """One Score for each item and attribute."""
@@ -266,25 +220,18 @@ class RowsPlan:
             scales += plan.scales
             for (index, place), score in zip(places, scored, strict=True):
                 self.rows[index][place] = score, scored.signature
-        if whole := self.by._whole:
-            new = {index: wanted for index, wanted in self.alone.items() if index not in self.stored}
-            whole.keep(new, {index: self.rows[index][0][0] for index in new})
         return RowScores(self.rows, self._counts(), scales)
 
     def _counts(self) -> Counts:
-        texts = [(places[k][0], len(text.pairs)) for places, plan in self.parts for k, text in plan.texts.items()]
-        texts += [(index, score.n_comparisons) for index, (score, _) in self.stored.items()]
+        texts = [(places[k][0], n) for places, plan in self.parts for k, n in plan.n_rungs.items()]
         sizes = {size for _, size in texts}
-        attributes = {plan.scorer.attribute for _, plan in self.parts if plan.texts}
-        attributes |= {score.attribute for score, _ in self.stored.values()}
-        n_stored = sum(score.n_comparisons for score, _ in self.stored.values()) * self.by.asking.n_questions
         scores = [score for score, _ in chain.from_iterable(self.rows)]
         return Counts(
             statuses=Counter(score.status for score in scores),
             n_targets=len({index for index, _ in texts}),
-            n_attributes=len(attributes),
+            n_attributes=len({plan.scorer.attribute for _, plan in self.parts if plan.n_rungs}),
             n_rungs=sizes.pop() if len(sizes) == 1 else 0,
-            n_questions=n_stored + sum(plan.n_asked for _, plan in self.parts),
+            n_questions=sum(plan.n_asked for _, plan in self.parts),
             n_in_rounds=int(sum(score.details.get("questions", 0) for score in scores)),
             n_full=int(sum(score.details.get("questions_full", 0) for score in scores)),
             n_unmet=sum(score.status != "unscored" and not score.details.get("met", 1) for score in scores),

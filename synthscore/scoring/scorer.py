@@ -30,6 +30,7 @@ from .singly import MicroBatcher
 if TYPE_CHECKING:  # whoever scores so has imported it
     from .anchored import Anchored, Scale
     from .anchored.questions import Group
+    from .whole import WholeTexts
 
 
 class Scorer:
@@ -66,6 +67,7 @@ class Scorer:
         self.templates = Templates(self.task, asking.prompts)
         self.scoring = scoring if isinstance(scoring, Paper) else scoring.own(self.task.name, self.attribute)
         self.scales: Sequence[Scale] = ()  # that the last call scored on
+        self.whole: WholeTexts | None = None  # where the verdicts on whole texts are kept
 
     @property
     def signature(self) -> Signature:
@@ -109,7 +111,8 @@ class Scorer:
             )
         made = self.__dict__  # by the first who asks so; of two at once, the one that is in time
         batcher = made.get("_batcher") or made.setdefault(
-            "_batcher", MicroBatcher(lambda targets: self.plan(targets).score().rows, _context_id)
+            "_batcher",
+            MicroBatcher(lambda targets: self.plan(targets).score().rows, lambda t: getattr(t, "context_id", "")),
         )
         return batcher.submit(read_targets(rows))  # type: ignore[no-any-return]
 
@@ -120,26 +123,28 @@ class Scorer:
 
     def plan(self, targets: Sequence[Target | InputError]) -> Plan:
         """What is to be asked about these targets; an error in the place of one is why there is none."""
-        texts: dict[int, OnLadder] = {}
-        refused: dict[int, Score] = {}
-        pairs: list[Pair] = []
+        known: dict[int, Score] = {}
+        on: dict[int, tuple[Target, Ladder]] = {}
         for index, target in enumerate(targets):
-            if isinstance(target, InputError):
-                refused[index] = unscored(target, self.attribute, str(target))
-                continue
-            ladder = self._ladder(target)
-            if isinstance(ladder, str):
-                refused[index] = unscored(target, self.attribute, ladder)
-                continue
-            assert ladder.context is not None
-            texts[index] = OnLadder(target, ladder, range(len(pairs), len(pairs) + len(ladder.usable)))
-            pairs += [Pair(ladder.context, self.attribute, target.text, rung.text) for rung in ladder.usable]
+            ladder = str(target) if isinstance(target, InputError) else self._ladder(target)
+            if isinstance(target, InputError) or isinstance(ladder, str):
+                known[index] = unscored(target, self.attribute, str(ladder))
+            else:
+                on[index] = target, ladder
+        known |= self.whole.find(on) if self.whole else {}
+        texts: dict[int, OnLadder] = {}
+        pairs: list[Pair] = []
+        for index, (target, ladder) in on.items():
+            if index not in known:
+                assert ladder.context is not None
+                rungs, n = ladder.usable, len(pairs)
+                texts[index] = OnLadder(target, ladder, range(n, n + len(rungs)))
+                pairs += [Pair(ladder.context, self.attribute, target.text, rung.text) for rung in rungs]
         groups: list[Group] = []
         if not isinstance(self.scoring, Paper):
             groups = self.scoring.groups(texts, pairs, self.attribute, self.asking.both_orders)
-        return Plan(
-            self, refused, texts, groups, Inquiry(pairs, self.judge, self.templates, self.asking, on_ladders=True)
-        )
+        inquiry = Inquiry(pairs, self.judge, self.templates, self.asking, on_ladders=True)
+        return Plan(self, known, texts, groups, inquiry)
 
     def _ladder(self, target: Target) -> Ladder | str:
         """The target's ladder, or why there is none."""
@@ -163,12 +168,12 @@ class Scorer:
 class Plan:
     """Targets of one call, and all that may be asked about them.
 
-    refused, texts : by index among the targets; those without a score, and those that are asked about
+    known, texts : by index among the targets; those whose score needs no question, and those that are asked about
     groups : of anchored scoring: texts by length of ladder. scales : that they were scored on, then
     """
 
     scorer: Scorer
-    refused: Mapping[int, Score]
+    known: Mapping[int, Score]
     texts: Mapping[int, OnLadder]
     groups: Sequence[Group]
     inquiry: Inquiry
@@ -181,8 +186,15 @@ class Plan:
 
     @property
     def n_asked(self) -> int:
-        """Questions so far."""
-        return self.inquiry.n_asked
+        """Questions so far, with those of whole texts that were asked before."""
+        n_before = sum(score.n_comparisons for score in self.known.values())
+        return self.inquiry.n_asked + n_before * self.inquiry.asking.n_questions
+
+    @property
+    def n_rungs(self) -> dict[int, int]:
+        """Of each target that is, or was, asked about: how many rungs it is compared with."""
+        before = {index: score.n_comparisons for index, score in self.known.items() if score.n_comparisons}
+        return before | {index: len(text.pairs) for index, text in self.texts.items()}
 
     def score(self, progress: Progress | None = None) -> Scores:
         """One Score a target, in the order given."""
@@ -194,7 +206,9 @@ class Plan:
         else:
             of = scorer.task.name, scorer.attribute
             found, self.scales = scorer.scoring.score(self.texts, self.groups, self.inquiry, *of, progress)
-        rows = {**self.refused, **found}
+        if scorer.whole:
+            scorer.whole.keep({index: (text.target, text.ladder) for index, text in self.texts.items()}, found)
+        rows = {**self.known, **found}
         signature = scorer._signed(self.inquiry.signature, self.scales)
         return Scores(tuple(rows[index] for index in range(len(rows))), signature)
 
@@ -211,10 +225,6 @@ def read_targets(rows: Source | Iterable[Target | Mapping[str, Any]]) -> list[Ta
         return [find_target(row) for row in read_rows(rows)]
     found = enumerate(mappings(rows), 1)
     return [row if isinstance(row, Target) else find_target(make_row(number, row)) for number, row in found]
-
-
-def _context_id(target: Target | InputError) -> str:
-    return target.context_id if isinstance(target, Target) else ""
 
 
 def _only(name: str | None, names: Sequence[str], what: str) -> str:

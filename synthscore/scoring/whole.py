@@ -6,18 +6,18 @@ Without it, each rung costs a prompt, its hash and its answer again, although no
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..engine import Engine
-from ..judging.asking import ProtocolName, both_in_one
+from ..judging.asking import Asking, ProtocolName, both_in_one
 from ..signature import Signature
 from ..store.engine import StoredVerdicts
 from ..store.file import Store
 from ..types import FloatArray, Ladder, Score, Target
 from .paper import paper_sum, rung_equivalent
-from .scorer import Scorer
+
+Texts = Mapping[int, tuple[Target, Ladder]]
 
 
 def paper_values(probs: FloatArray, protocol: ProtocolName) -> FloatArray:
@@ -26,59 +26,44 @@ def paper_values(probs: FloatArray, protocol: ProtocolName) -> FloatArray:
     return rung_equivalent(paper_sum(together[..., 0], together[..., 1]), probs.shape[1])
 
 
-class Wanted(NamedTuple):
-    """A target, its ladder, which carries its context, and who would ask about them."""
-
-    target: Target
-    ladder: Ladder
-    scorer: Scorer
-
-
 class WholeTexts:
-    """The verdicts on whole texts that a store holds, of one judge."""
+    """The verdicts on whole texts that a store holds, of one judge that is asked in one way about one attribute.
 
-    def __init__(self, store: Store, judge: Engine) -> None:
-        self.store, self.judge = store, judge
-        self._signatures: dict[Scorer, tuple[Signature, StoredVerdicts]] = {}
-        self._begun: dict[tuple[Scorer, str], Any] = {}  # scorer, context -> what a key's hash begins with
+    asked : the signature of the scores
+    """
 
-    def find(self, wanted: Mapping[int, Wanted]) -> dict[int, tuple[Score, Signature]]:
+    def __init__(self, store: Store, judge: Signature, asked: Signature, asking: Asking) -> None:
+        parts = {name: value for name, value in asked.parts if name not in ("references", "scoring")}
+        how = Signature.of(**parts, min_mass=asking.min_mass, max_unreported=asking.max_unreported)
+        self.asking, self.read_only = asking, store.read_only
+        self._stored = StoredVerdicts(store, judge, str(how))
+        self._begun: dict[str, Any] = {}  # context -> what a key's hash begins with
+
+    def find(self, texts: Texts) -> dict[int, Score]:
         """The scores of those that are stored, to the last bit as from their answers, without details and verdicts."""
         found = {}
-        for (scorer, n_rungs), keys in self._keys(wanted).items():
-            signature, stored = self._stored(scorer)
-            verdicts = stored.get_many(list(keys.values()), n_rungs, scorer.asking.n_orders)
-            hits = [index for index, key in keys.items() if key in verdicts]
-            if not hits:
-                continue
-            values = paper_values(np.stack([verdicts[keys[index]] for index in hits]), scorer.asking.protocol)
-            for index, value in zip(hits, values.tolist(), strict=True):
-                target = wanted[index].target
-                score = Score(target.id, target.context_id, scorer.attribute, value, n_comparisons=n_rungs)
-                found[index] = score, signature
+        for n_rungs, keys in self._keys(texts).items():
+            verdicts = self._stored.get_many(list(keys.values()), n_rungs, self.asking.n_orders)
+            if hits := [index for index, key in keys.items() if key in verdicts]:
+                values = paper_values(np.stack([verdicts[keys[index]] for index in hits]), self.asking.protocol)
+                for index, value in zip(hits, values.tolist(), strict=True):
+                    target, ladder = texts[index]
+                    names = target.id, target.context_id, ladder.attribute
+                    found[index] = Score(*names, value, n_comparisons=n_rungs)
         return found
 
-    def keep(self, wanted: Mapping[int, Wanted], scores: Mapping[int, Score]) -> None:
+    def keep(self, texts: Texts, scores: Mapping[int, Score]) -> None:
         """Store the verdicts that the scores were computed from, where anything can be stored."""
-        if self.store.read_only:
-            return
-        for (scorer, n_rungs), keys in self._keys(wanted).items():
+        for n_rungs, keys in self._keys(texts).items() if not self.read_only else ():
             by_key = {key: scores[index] for index, key in keys.items()}
-            self._stored(scorer)[1].put_many(by_key, n_rungs, scorer.asking.n_orders)
+            self._stored.put_many(by_key, n_rungs, self.asking.n_orders)
 
-    def _keys(self, wanted: Mapping[int, Wanted]) -> dict[tuple[Scorer, int], dict[int, bytes]]:
-        keys: dict[tuple[Scorer, int], dict[int, bytes]] = {}
-        for index, (target, ladder, scorer) in wanted.items():
-            at = scorer, ladder.context_id
-            if at not in self._begun:
-                self._begun[at] = self._stored(scorer)[1].begun(ladder)
-            keys.setdefault((scorer, ladder.n_rungs), {})[index] = StoredVerdicts.key(self._begun[at], target.text)
+    def _keys(self, texts: Texts) -> dict[int, dict[int, bytes]]:
+        """By the length of the ladder."""
+        keys: dict[int, dict[int, bytes]] = {}
+        for index, (target, ladder) in texts.items():
+            if ladder.context_id not in self._begun:
+                self._begun[ladder.context_id] = self._stored.begun(ladder)
+            key = StoredVerdicts.key(self._begun[ladder.context_id], target.text)
+            keys.setdefault(ladder.n_rungs, {})[index] = key
         return keys
-
-    def _stored(self, scorer: Scorer) -> tuple[Signature, StoredVerdicts]:
-        if scorer not in self._signatures:
-            signature, asking = scorer.signature, scorer.asking
-            parts = {name: value for name, value in signature.parts if name not in ("references", "scoring")}
-            asked = Signature.of(**parts, min_mass=asking.min_mass, max_unreported=asking.max_unreported)
-            self._signatures[scorer] = signature, StoredVerdicts(self.store, self.judge.signature, str(asked))
-        return self._signatures[scorer]

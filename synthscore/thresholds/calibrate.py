@@ -125,7 +125,10 @@ def _certify(
             needed=enough,
             seen=seen,
         )
-    thresholds = _thresholds(value, step)
+    # For each score the highest multiple of step that keeps it, and one that keeps none, strictest first: between two
+    # of these no multiple keeps others than the higher of them does, so that testing these is testing all.
+    multiples = np.unique(np.floor(value / step))
+    thresholds = np.round(np.append(multiples, multiples[-1] + 1)[::-1] * step, 12).astype(np.float64)
     if kind == "recall":
         thresholds = thresholds[::-1]  # each lower threshold misses no more: from the safest on, as with the others
     elif kind == "precision" and start is not None:
@@ -147,30 +150,16 @@ def _least(guarantee: Guarantee) -> float:
     return 1 - guarantee.bound if guarantee.kind == "fpr" else guarantee.bound
 
 
-def _thresholds(value: FloatArray, step: float) -> FloatArray:
-    """Multiples of step, strictest first: for each score the highest that keeps it, and one that keeps none.
-
-    Between two of these no multiple keeps others than the higher of them does, so that testing these is testing all.
-    """
-    multiples = np.unique(np.floor(value / step))
-    return np.asarray(np.round(np.append(multiples, multiples[-1] + 1)[::-1] * step, 12), dtype=np.float64)
-
-
 def _tally(labelled: Labelled, kind: Kind, thresholds: FloatArray) -> tuple[IntArray, IntArray]:
     """At each threshold: how many texts the share is of, and how many of these are without fault."""
     good, bad = labelled.good, ~labelled.good
-    n_good, n_bad = _kept(labelled.value[good], thresholds), _kept(labelled.value[bad], thresholds)
+    scored = (np.sort(labelled.value[which & labelled.scored]) for which in (good, bad))
+    n_good, n_bad = (len(each) - np.searchsorted(each, thresholds, side="left") for each in scored)
     if kind == "precision":
         return n_good + n_bad, n_good
     if kind == "recall":
         return np.full(len(thresholds), good.sum()), n_good
     return np.full(len(thresholds), bad.sum()), int(bad.sum()) - n_bad
-
-
-def _kept(value: FloatArray, thresholds: FloatArray) -> IntArray:
-    """How many score at least each threshold. Unscored ones never do."""
-    scored = np.sort(value[~np.isnan(value)])
-    return np.asarray(len(scored) - np.searchsorted(scored, thresholds, side="left"), dtype=np.int64)
 
 
 def _refusal(guarantee: Guarantee, level: float, thresholds: FloatArray, n: IntArray, n_faultless: IntArray) -> str:

@@ -203,10 +203,11 @@ def filter(
             each = iter(decided)
             for batch in group:
                 _sort(batch, list(itertools.islice(each, len(batch.rows))), outputs, found)
-    for name, path in paths.items() if portion else ():
-        assert portion is not None
-        made_by = next(iter(judges.values())).signature.with_(rule=rule.words, rows=name, apart="unsure" in paths)
-        portion.record(path, made_by, found.places[name], found.signatures)
+    if portion:
+        first = next(iter(judges.values())).signature
+        for name, path in paths.items():
+            made_by = first.with_(rule=rule.words, rows=name, apart="unsure" in paths)
+            portion.record(path, made_by, found.places[name], found.signatures)
     found.drifts = [watch.drift() for watch in watches.values()]
     return found
 

@@ -89,7 +89,7 @@ class Labelled:
             remedy = "A certificate is of texts drawn at random: label some of all texts (synthscore export --sample N)"
             raise row_error(chosen[0], DRAWN, CHOSEN, f"{seen}, expected only texts drawn at random", remedy)
         found_, good, contexts = [], [], set()
-        signatures: dict[str, None] = {}
+        signatures: dict[Signature, None] = {}
         n_without = n_further = 0
         for name, row in sorted(rows.items(), key=lambda item: text_hash(item[0])) if one_per_context else rows.items():
             found = labels_of.get(name)
@@ -102,7 +102,10 @@ class Labelled:
                     n_further += 1
                     continue
                 require_column(row, "score", "Give rows of `synthscore score`; labels alone go into --labels")
-                signature, score = _signature(row), read_score(row)[0]
+                score, signature = read_score(row)
+                if not signature.parts:
+                    seen = "there is no signature, which says what judge, templates and ladders the score is of"
+                    raise row_error(row, "signature", None, seen, "Give rows as `synthscore score` wrote them")
             except InputError as broken:
                 errors.append(broken)
                 continue
@@ -181,16 +184,7 @@ def _good(row: Row, good_from: float | None) -> bool | None:
     return read_flag(row, "label", remedy="Mend it; a rating goes into a column human (--good-from)")
 
 
-def _signature(row: Row) -> str:
-    value = row.values.get("signature")
-    if not isinstance(value, str) or not value:
-        seen = "there is no signature, which says what judge, templates and ladders the score is of"
-        raise row_error(row, "signature", value, seen, "Give rows as `synthscore score` wrote them")
-    return value
-
-
-def _one_signature(lines: list[str]) -> Signature:
-    signatures = [Signature.parse(line) for line in lines]
+def _one_signature(signatures: list[Signature]) -> Signature:
     if len(signatures) > 1:
         differs = signatures[0].differs(signatures[1])
         seen = "; ".join(f"{part} is {one} and {other}" for part, (one, other) in differs.items())
@@ -198,6 +192,6 @@ def _one_signature(lines: list[str]) -> Signature:
             f"the scores have {len(signatures)} signatures: {seen}. Expected one: a threshold on the scores of one "
             "judge says nothing of another's. Score all texts alike",
             field="signature",
-            value=tuple(lines),
+            value=tuple(map(str, signatures)),
         )
     return signatures[0]

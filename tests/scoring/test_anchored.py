@@ -357,14 +357,14 @@ def with_lengths(seed, effect, n_ladders=40, n=5, n_texts=8, of_level=0.2, of_qu
     ]
     d = np.log(answers.probs[:, 0] / answers.probs[:, 1]) + 1.5 * effect * (more[0] - more[1])
     probs = judge_of(log_tie=0.3).probs(d)
-    return dataclasses.replace(answers, probs=probs, rung_length=rung_length, target_length=target_length), truth, rungs
+    return dataclasses.replace(answers, probs=probs, length=(rung_length, target_length)), truth, rungs
 
 
 @pytest.mark.parametrize("effect", [0.0, 0.8])
 def test_the_effect_of_length_is_told_by_rungs_of_one_level_though_better_texts_are_longer(effect):
     answers, truth, _ = with_lengths(20, effect)
     judge, debiased = fit(answers)
-    _, plain = fit(dataclasses.replace(answers, rung_length=None, target_length=None))
+    _, plain = fit(dataclasses.replace(answers, length=None))
     assert judge.converged
     assert judge.length_effect == pytest.approx(effect, abs=3 * judge.length_stderr)
     assert 0.01 < judge.length_stderr < 0.15
@@ -386,18 +386,18 @@ def test_what_a_level_has_in_common_is_not_the_effect_of_length():
     answers, _, _ = with_lengths(22, 0.0)
     lift = 1.5 * 0.8 * ((answers.first == 2).astype(float) - (answers.second == 2))
     probs = judge_of(log_tie=0.3).probs(np.log(answers.probs[:, 0] / answers.probs[:, 1]) + lift)
-    longer = answers.rung_length + 1.5 * (np.arange(5) == 2) - 0.3
-    judge, _ = fit(dataclasses.replace(answers, probs=probs, rung_length=longer))
+    longer = answers.length[0] + 1.5 * (np.arange(5) == 2) - 0.3, answers.length[1]
+    judge, _ = fit(dataclasses.replace(answers, probs=probs, length=longer))
     assert judge.length_effect == pytest.approx(0.0, abs=3 * judge.length_stderr)
 
 
 def test_lengths_that_are_all_alike_tell_nothing_and_change_nothing():
     answers, _, _ = simulate(21, n_ladders=10)
-    even = dataclasses.replace(answers, rung_length=np.zeros((10, 5)), target_length=np.zeros(100))
+    even = dataclasses.replace(answers, length=(np.zeros((10, 5)), np.zeros(100)))
     (judge, one), (_, two) = fit(even), fit(answers)
     assert (judge.length_effect, judge.length_stderr) == pytest.approx((0.0, 0.5))
     assert one.mean == pytest.approx(two.mean, abs=1e-6)
-    longer = positions(dataclasses.replace(even, target_length=np.ones(100)), judge)
+    longer = positions(dataclasses.replace(even, length=(even.length[0], np.ones(100))), judge)
     assert longer.sd**2 - positions(even, judge).sd ** 2 == pytest.approx(np.full(100, 0.25), abs=1e-6)
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from ...errors import unusable
 from ...types import BoolArray, FloatArray, IntArray
-from .model import JudgeModel, Posterior, variance
-from .scale import Lengths, Scale
+from .model import JudgeModel, Lengths, Posterior, variance
+from .scale import Scale
 
 Ask = Callable[[IntArray, IntArray, BoolArray], FloatArray]
 """target, level (1..N), swapped (as in Verdict), each of shape (n,) -> better, worse, similar of the target, shape
@@ -133,7 +133,7 @@ def ask_in_rounds(
     open_ = np.arange(n_targets)
     n_rounds = 0
     while True:
-        own = None if lengths is None else (lengths[0][open_], lengths[1][open_])
+        own = lengths and (lengths[0][open_], lengths[1][open_])
         posterior = _placed(scale, [contexts[k] for k in open_.tolist()], probs[open_], own)
         known = _Known(scale.judge, posterior, precision[open_], _answered(probs[open_]), own)
         to_come = known.to_come(left[open_])

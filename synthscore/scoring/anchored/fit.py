@@ -70,8 +70,7 @@ def _some(answers: Answers, most: int = _MOST_ANSWERS) -> Answers:
         target_ladder=new_ladder[ladder_of[kept]],
         ladder=new_ladder[some.ladder],
         first=new_code[some.first],
-        rung_length=None if answers.rung_length is None else answers.rung_length[ladders],
-        target_length=None if answers.target_length is None else answers.target_length[kept],
+        length=answers.length and (answers.length[0][ladders], answers.length[1][kept]),
     )
 
 
@@ -94,7 +93,7 @@ def _fit(answers: Answers) -> JudgeModel:
         n_targets=answers.n_targets,
         bias_known=bool(_tells_bias(answers).any()),
         converged=False,
-        length_effect=None if answers.rung_length is None else 0.0,
+        length_effect=None if answers.length is None else 0.0,
     )
     if not _rises(answers):
         return replace(judge, rungs_rise=False)
@@ -118,10 +117,29 @@ def _fit(answers: Answers) -> JudgeModel:
             if told is not None:
                 judge = replace(judge, converged=True)
                 break
-            judge, told = _sharpness(answers, judge, posterior)
-        start = posterior if start is None else _between(start, posterior, min(0.5, _CALM / (turn + 1)))
+            # What ladders were given as length is shared between them and the judge's sharpness.
+            lengths = Lengths.of(answers, posterior, judge)
+            (shift, _, uneven), shared = judge.rung_sd, share(lengths, _RUNG_SD[1], _FEW_LADDERS)
+            judge = replace(
+                judge,
+                rung_sd=(shift, shared.stretch, uneven),
+                sharpness_sd=shared.sharpness,
+                spread_sd=shared.spread,
+                sharpness_told=shared.told,
+            )
+            told = sharpness(lengths, judge)[0]
+        if start is None:
+            start = posterior
+        else:  # answers weigh what they do part of the way to these positions: at them, rounds may go back and forth
+            part = min(0.5, _CALM / (turn + 1))
+            rungs = start.rungs + part * (posterior.rungs - start.rungs)
+            start = replace(posterior, rungs=rungs, mean=start.mean + part * (posterior.mean - start.mean))
     assert posterior is not None
-    return replace(_contexts(judge), bias_sd=_bias_sd(answers, judge, posterior))
+    # Answers do not tell a low ladder from good texts: ladders differ as wholes by no more than the prior says, and
+    # what contexts differ by beyond that is their texts'.
+    (shift, *others), ladders = judge.rung_sd, min(judge.rung_sd[0], _RUNG_SD[0] * unit)
+    bias_sd, context_sd = _bias_sd(answers, judge, posterior), float(np.sqrt(shift**2 - ladders**2))
+    return replace(judge, rung_sd=(ladders, others[0], others[1]), context_sd=context_sd, bias_sd=bias_sd)
 
 
 def _rises(answers: Answers) -> bool:
@@ -146,26 +164,6 @@ def _rises(answers: Answers) -> bool:
     by_answers = (left @ left + typical) / (free + 1) * size
     by_ladders = (np.bincount(answers.ladder, up * left) ** 2).sum()
     return bool(rise * size > _CLEAR * np.sqrt(max(by_answers, by_ladders)))
-
-
-def _between(one: Posterior, other: Posterior, part: float) -> Posterior:
-    """Answers weigh what they do part of the way to a round's positions: at these, rounds may go back and forth."""
-    rungs, mean = one.rungs + part * (other.rungs - one.rungs), one.mean + part * (other.mean - one.mean)
-    return replace(other, rungs=rungs, mean=mean)
-
-
-def _sharpness(answers: Answers, judge: JudgeModel, posterior: Posterior) -> tuple[JudgeModel, FloatArray]:
-    """What ladders were given as length is shared between them and the judge's sharpness; and that of each context."""
-    lengths = Lengths.of(answers, posterior, judge)
-    (shift, _, uneven), shared = judge.rung_sd, share(lengths, _RUNG_SD[1], _FEW_LADDERS)
-    judge = replace(
-        judge,
-        rung_sd=(shift, shared.stretch, uneven),
-        sharpness_sd=shared.sharpness,
-        spread_sd=shared.spread,
-        sharpness_told=shared.told,
-    )
-    return judge, sharpness(lengths, judge)[0]
 
 
 def _bias_sd(answers: Answers, judge: JudgeModel, posterior: Posterior) -> float:
@@ -201,14 +199,6 @@ def _products(values: FloatArray) -> tuple[float, float]:
     squares = (values**2).sum()
     sharing = (values.sum(axis=2) ** 2).sum() - squares
     return float(sharing), float(((values.sum(axis=(1, 2)) / 2) ** 2).sum() - squares / 2 - sharing)
-
-
-def _contexts(judge: JudgeModel) -> JudgeModel:
-    """Answers do not tell a low ladder from good texts: ladders differ as wholes by no more than the prior says, and
-    what contexts differ by beyond that is their texts'."""
-    shift, stretch, uneven = judge.rung_sd
-    ladders = min(shift, _RUNG_SD[0] * (judge.n_rungs - 1) / 4)
-    return replace(judge, rung_sd=(ladders, stretch, uneven), context_sd=float(np.sqrt(shift**2 - ladders**2)))
 
 
 def _tells_bias(answers: Answers) -> FloatArray:
@@ -326,10 +316,10 @@ def _length(answers: Answers, judge: JudgeModel, posterior: Posterior) -> tuple[
     Rungs of one level are taken to be equally good in all ladders, however long. Texts do not tell it: the better ones
     may well be the longer ones.
     """
-    if answers.rung_length is None or answers.target_length is None or judge.length_effect is None:
+    if answers.length is None or judge.length_effect is None:
         return judge, posterior
     precision = judge.rung_precision()
-    length = answers.rung_length
+    length, target_length = answers.length
     among = length - length.mean(axis=0)  # what levels have in common is left to the levels
     seen = posterior.rungs + judge.length_effect * length
     prior = (_LENGTH_SD * (judge.n_rungs - 1) / 4) ** -2
@@ -338,9 +328,7 @@ def _length(answers: Answers, judge: JudgeModel, posterior: Posterior) -> tuple[
     # What the answers leave open of the rungs is missing from what they say of length.
     known = (weighed * among).sum() - np.einsum("cn,cnm,cm->", weighed, posterior.rung_cov, weighed)
     change = effect - judge.length_effect
-    moved = replace(
-        posterior, rungs=posterior.rungs - change * length, mean=posterior.mean - change * answers.target_length
-    )
+    moved = replace(posterior, rungs=posterior.rungs - change * length, mean=posterior.mean - change * target_length)
     known = max(float(known), 0.0)  # below 0 only before the scale has settled
     return replace(judge, length_effect=effect, length_stderr=float(1 / np.sqrt(known + prior))), moved
 

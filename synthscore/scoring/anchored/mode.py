@@ -109,11 +109,7 @@ class Anchored:
         self, texts: Mapping[int, OnLadder], pairs: list[Pair], attribute: str, both_orders: bool
     ) -> list[Group]:
         """The texts by length of ladder. pairs : of texts and rungs; those among rungs are added"""
-        groups = grouped(texts, self.debias is not None)
-        for group in groups:
-            there = self.known[group.n_rungs].ladders if self.scale is not None else ()
-            pairs += group.among_rungs(attribute, there, len(pairs), both_orders)
-        return groups
+        return grouped(texts, pairs, attribute, self.known, both_orders, with_length=self.debias is not None)
 
     def score(
         self,
@@ -150,29 +146,28 @@ class Anchored:
             low, high = posterior.interval(LEVEL)
             numbers = np.stack([posterior.mean, posterior.sd, low, high, posterior.extrapolated()], axis=1).tolist()
             for index, values, still in zip(group.members, numbers, settled.tolist(), strict=True):
-                text = texts[index]
-                questions = _questions(text, verdicts, met[index]) if index in met else {}
-                rows[index] = _position(text, attribute, verdicts, values, questions, [] if still else [UNSETTLED])
+                note = "" if still else UNSETTLED
+                rows[index] = _position(texts[index], attribute, verdicts, values, met.get(index), note)
         return rows, Scales(scales)
 
 
 def _position(
-    text: OnLadder,
-    attribute: str,
-    verdicts: Verdicts,
-    values: Sequence[float],
-    questions: Mapping[str, float],
-    notes: Sequence[str],
+    text: OnLadder, attribute: str, verdicts: Verdicts, values: Sequence[float], met: bool | None, note: str
 ) -> Score:
-    """values : mean, sd, low, high, extrapolated. notes : what else the score's reason says"""
+    """values : mean, sd, low, high, extrapolated. met : the stop rule, if there is one"""
+    pairs = list(text.pairs)
+    questions: dict[str, float] = {}
+    if met is not None:
+        assert verdicts.asked is not None
+        were, n_sides = verdicts.asked[:, pairs], len(verdicts.answers) // max(verdicts.asked.size, 1)
+        questions = {"questions": int(were.sum()) * n_sides, "questions_full": were.size * n_sides, "met": float(met)}
     found = text.verdicts(verdicts)
     known = {verdict.level for verdict in found}
     missing = text.missing(verdicts, known)
     if not known:
         return unscored(text.target, attribute, missing[0], questions)
-    pairs = list(text.pairs)
     known_pairs = [pair for pair, level in zip(pairs, text.levels, strict=True) if level in known]
-    note = unreported_note(verdicts.unreported[known_pairs])
+    unreported = unreported_note(verdicts.unreported[known_pairs])
     mass = verdicts.answers.label_mass.reshape(-1, len(verdicts))
     value, stderr, low, high, extrapolated = values
     return Score(
@@ -184,7 +179,7 @@ def _position(
         low=low,
         high=high,
         n_comparisons=len(known),
-        reason="; ".join(filter(None, [*missing, note, *notes])),
+        reason="; ".join(filter(None, [*missing, unreported, note])),
         details={
             "n_rungs": float(text.ladder.n_rungs),
             "extrapolated": extrapolated,
@@ -193,11 +188,3 @@ def _position(
         },
         verdicts=found,
     )
-
-
-def _questions(text: OnLadder, verdicts: Verdicts, met: bool) -> dict[str, float]:
-    """How much was asked about a target in rounds."""
-    assert verdicts.asked is not None
-    were = verdicts.asked[:, list(text.pairs)]
-    n_sides = len(verdicts.answers) // max(verdicts.asked.size, 1)
-    return {"questions": int(were.sum()) * n_sides, "questions_full": were.size * n_sides, "met": float(met)}

@@ -16,6 +16,9 @@ import numpy.typing as npt
 from ...errors import InputError
 from ...types import BoolArray, FloatArray, IntArray
 
+Lengths = tuple[FloatArray, FloatArray]
+"""Of rungs, shape (n_ladders, n_rungs), and of targets, shape (n_targets,)."""
+
 _BY_ANSWER = ("ladder", "first", "second", "sign", "probs")
 _MOST = 1e12  # no number of a judge comes near
 
@@ -31,8 +34,8 @@ class Answers:
     second : int64, shape (n_answers,); the rung that it was compared with, 0..n_rungs - 1
     sign : float64, shape (n_answers,); +1 where the question was asked as usual, -1 where the other way round
     probs : float64, shape (n_answers, 3); better, worse, similar, of `first`; sum to 1
-    rung_length, target_length : float64, shape (n_ladders, n_rungs) and (n_targets,), or None; log2 of the number of
-        words, less its mean over the rungs of the ladder: with them, the judge's liking for length is in the model
+    length : of rungs and of targets, or None; log2 of the number of words, less its mean over the rungs of the ladder:
+        with them, the judge's liking for length is in the model
     raises : InputError for numbers that are no probabilities
     """
 
@@ -44,8 +47,7 @@ class Answers:
     second: IntArray
     sign: FloatArray
     probs: FloatArray
-    rung_length: FloatArray | None = None
-    target_length: FloatArray | None = None
+    length: Lengths | None = None
 
     def __post_init__(self) -> None:
         wrong = np.flatnonzero(~(np.abs(self.probs.sum(axis=1) - 1) < 1e-6) | (self.probs < 0).any(axis=1))

@@ -48,22 +48,16 @@ def positions(answers: Answers, judge: JudgeModel, prior: Prior | None = None) -
     variance = posterior.sd**2 + judge.scale_variance(posterior.mean)
     unsure = posterior.sharpness_sd[answers.target_ladder]
     variance += (unsure * (posterior.mean - (judge.n_rungs + 1) / 2)) ** 2 + (judge.bias_sd * search.lean) ** 2
-    if answers.target_length is not None:
-        variance = variance + (answers.target_length * (judge.length_stderr or 0.0)) ** 2
+    if answers.length is not None:
+        variance = variance + (answers.length[1] * (judge.length_stderr or 0.0)) ** 2
     return replace(posterior, sd=np.sqrt(variance))
 
 
 def _at_rest(answers: Answers, judge: JudgeModel, prior: Prior) -> tuple[Posterior, _Search]:
     search = _Search(answers, judge, None, prior)
     search.climb(judge.weight(answers.probs))  # where that stops short, reweighting goes on, and tells
-    moving = np.ones(answers.n_ladders, dtype=bool)
-    last = np.full(answers.n_ladders, np.inf)
-    for _ in range(_REWEIGHTED):
-        last = search.step(search.weight(), moving, last)
-        moving &= last >= _SETTLED
-        if not moving.any():
-            break
-    return search.result(search.weight(), ~moving)[0], search
+    settled = search.climb(None)
+    return search.result(search.weight(), settled)[0], search
 
 
 def _shared_out(
@@ -160,7 +154,7 @@ class _Search:
         step_targets = grad_targets / self.own + (self.ratio * step_rungs[ladders]).sum(axis=1)
         return step_rungs, step_targets
 
-    def step(self, weight: FloatArray, moving: BoolArray, last: FloatArray | float = np.inf) -> FloatArray:
+    def step(self, weight: FloatArray, moving: BoolArray, last: FloatArray | float) -> FloatArray:
         """One step of the ladders that move; how far it is from done, rungs, shape (n_ladders,).
 
         last : what the last step returned; where this one is hardly less, new weights turn it round: half of it is made
@@ -174,13 +168,17 @@ class _Search:
         self.targets += scale[self.answers.target_ladder] * step_targets
         return largest
 
-    def climb(self, weight: FloatArray) -> BoolArray:
-        """Steps with these weights; which ladders came to rest, shape (n_ladders,)."""
-        moving = np.ones(self.answers.n_ladders, dtype=bool)
-        for _ in range(_STEPS):
-            moving &= self.step(weight, moving) >= _TOLERANCE
+    def climb(self, weight: FloatArray | None) -> BoolArray:
+        """Steps with these weights, or new ones for each (None); which ladders came to rest, shape (n_ladders,)."""
+        moving, last = np.ones(self.answers.n_ladders, dtype=bool), np.full(self.answers.n_ladders, np.inf)
+        n_steps, tolerance = (_REWEIGHTED, _SETTLED) if weight is None else (_STEPS, _TOLERANCE)
+        for _ in range(n_steps):
+            largest = self.step(self.weight() if weight is None else weight, moving, last)
+            moving &= largest >= tolerance
             if not moving.any():
                 break
+            if weight is None:
+                last = largest
         return ~moving
 
     def result(self, weight: FloatArray, settled: BoolArray) -> tuple[Posterior, FloatArray]:
@@ -215,10 +213,9 @@ def log_odds(
 ) -> FloatArray:
     """d of each answer, nats."""
     if judge.length_effect is not None:
-        assert answers.rung_length is not None
-        assert answers.target_length is not None
-        rungs = rungs + judge.length_effect * answers.rung_length
-        targets = targets + judge.length_effect * answers.target_length
+        assert answers.length is not None
+        rungs = rungs + judge.length_effect * answers.length[0]
+        targets = targets + judge.length_effect * answers.length[1]
     is_rung = answers.first < answers.n_rungs
     first = rungs[answers.ladder, np.where(is_rung, answers.first, 0)]
     if not is_rung.all():

@@ -5,7 +5,7 @@ All of it at once (synthscore.judging.asking), or in rounds: then adaptive.py sa
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
@@ -16,8 +16,8 @@ from ...judging.asking import Inquiry, Pair, Verdicts
 from ...types import BoolArray, FloatArray, IntArray, Ladder
 from ..paper import OnLadder
 from .adaptive import Stop, ask_in_rounds
-from .model import Answers
-from .scale import Lengths, Scale, three_way
+from .model import Answers, Lengths
+from .scale import Scale, three_way
 from .scores import answers_of, extended, lengths
 
 MOST_CHARACTERS = 2**16
@@ -25,13 +25,13 @@ MOST_CHARACTERS = 2**16
 they read of it from one round to the next (engine.together), enough that a round is not a few short prompts."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Group:
     """Targets on ladders of one length, and the pairs that are asked about.
 
     members : of each target, its index in the call. ladders : by context id
     ladder_of : of each target, index in ladders, shape (n_targets,)
-    pair : as in answers_of. at : of each pair, its index among all pairs of the call
+    pair : as in answers_of. at : of each pair, its index among all pairs of the call, shape (n_pairs,)
     length : as in Answers, rungs and targets; or None
     """
 
@@ -39,49 +39,54 @@ class Group:
     members: list[int]
     ladders: dict[str, Ladder]
     ladder_of: IntArray
-    pair: list[tuple[int, int, int]]
-    at: list[int]
+    pair: IntArray
+    at: IntArray
     length: Lengths | None
 
     def answers(self, verdicts: Verdicts) -> Answers:
         """verdicts : of all pairs of the call"""
-        pair = np.array(self.pair, dtype=np.int64).reshape(-1, 3)
         by_order = verdicts.by_order[:, self.at]
-        return answers_of(list(self.ladders.values()), self.ladder_of, pair, by_order, verdicts.protocol, self.length)
-
-    def among_rungs(self, attribute: str, placed: Container[str], n_before: int, both_orders: bool) -> list[Pair]:
-        """Every rung is asked about against every other, of each ladder that is not placed yet.
-
-        n_before : pairs of the call so far
-        """
-        pairs: list[Pair] = []
-        for place, (name, ladder) in enumerate(self.ladders.items()):
-            if name in placed:
-                continue
-            assert ladder.context is not None
-            # In both orders, the question about (b, a) is that about (a, b) the other way round.
-            for one, other in (combinations if both_orders else permutations)(ladder.usable, 2):
-                self.at.append(n_before + len(pairs))
-                self.pair.append((place, one.level - 1, other.level - 1))
-                pairs.append(Pair(ladder.context, attribute, one.text, other.text))
-        return pairs
+        texts = list(self.ladders.values()), self.ladder_of, self.pair
+        return answers_of(*texts, by_order, verdicts.protocol, self.length)
 
 
-def grouped(texts: Mapping[int, OnLadder], with_length: bool) -> list[Group]:
-    """Groups of the texts by the length of their ladder, with their pairs of target and rung."""
+def grouped(
+    texts: Mapping[int, OnLadder],
+    pairs: list[Pair],
+    attribute: str,
+    scales: Mapping[int, Scale],
+    both_orders: bool,
+    *,
+    with_length: bool,
+) -> list[Group]:
+    """The texts by the length of their ladder.
+
+    pairs : of texts and rungs. Those among rungs are added: every rung is asked about against every other, of each
+        ladder that no scale has placed. scales : by length of ladder
+    """
     by_length: dict[int, list[int]] = {}
     for index, text in texts.items():
         by_length.setdefault(text.ladder.n_rungs, []).append(index)
     groups = []
     for n, members in sorted(by_length.items()):
-        found = {texts[i].ladder.context_id: texts[i].ladder for i in members}
-        places = {name: place for place, name in enumerate(found)}
-        place = [places[texts[index].ladder.context_id] for index in members]
-        pair = [(place[k], n + k, level - 1) for k, index in enumerate(members) for level in texts[index].levels]
+        ladders = {texts[index].ladder.context_id: texts[index].ladder for index in members}
+        places = {name: place for place, name in enumerate(ladders)}
+        of = [places[texts[index].ladder.context_id] for index in members]
+        pair = [(of[k], n + k, level - 1) for k, index in enumerate(members) for level in texts[index].levels]
         at = [pair for index in members for pair in texts[index].pairs]
-        of = np.array(place, dtype=np.int64)
-        length = lengths(list(found.values()), [texts[i].target.text for i in members], of) if with_length else None
-        groups.append(Group(n, members, found, of, pair, at, length))
+        placed = scales[n].ladders if n in scales else {}
+        for name in [name for name in ladders if name not in placed]:
+            ladder = ladders[name]
+            assert ladder.context is not None
+            # In both orders, the question about (b, a) is that about (a, b) the other way round.
+            for one, other in (combinations if both_orders else permutations)(ladder.usable, 2):
+                at.append(len(pairs))
+                pair.append((places[name], one.level - 1, other.level - 1))
+                pairs.append(Pair(ladder.context, attribute, one.text, other.text))
+        numbers = np.array(of, dtype=np.int64), np.array(pair, dtype=np.int64).reshape(-1, 3)
+        written = [texts[index].target.text for index in members]
+        length = lengths(list(ladders.values()), written, numbers[0]) if with_length else None
+        groups.append(Group(n, members, ladders, *numbers, np.array(at, dtype=np.int64), length))
     return groups
 
 
@@ -93,25 +98,21 @@ def ask_adaptively(
     scales : by length of ladder. On one whose judge does not see the rungs rise, nothing is asked
     returns : whether each target that was asked about, by its place in the call, meets the rule
     """
-    asking = inquiry.asking
-    n_orders = asking.n_orders
-    n_skipped = sum(len(group.pair) for group in groups if not scales[group.n_rungs].judge.rungs_rise)
+    asking, met = inquiry.asking, dict[int, bool]()
+    rising = [group for group in groups if scales[group.n_rungs].judge.rungs_rise]
+    n_skipped = sum(len(group.at) for group in groups) - sum(len(group.at) for group in rising)
     if progress and n_skipped:
-        progress(n_skipped * n_orders * asking.n_sides)
-    groups = [group for group in groups if scales[group.n_rungs].judge.rungs_rise]
-    met: dict[int, bool] = {}
-    first = [
-        at for group in groups for at, (_, one, _) in zip(group.at, group.pair, strict=True) if one < group.n_rungs
-    ]
+        progress(n_skipped * asking.n_questions)
+    first = [at for group in rising for at in group.at[group.pair[:, 1] < group.n_rungs].tolist()]
     if first:
-        inquiry.ask(np.tile(first, n_orders), np.repeat([False, True][:n_orders], len(first)), progress)
+        orders = [False, True][: asking.n_orders]
+        inquiry.ask(np.tile(first, len(orders)), np.repeat(orders, len(first)), progress)
     verdicts = inquiry.verdicts()
-    for group in groups:
+    for group in rising:
         n, scale = group.n_rungs, extended(group.answers(verdicts), group.ladders, scales[group.n_rungs])
         rows = np.full((len(group.members), n), -1, dtype=np.int64)  # places of pairs
-        for at, (_, one, rung) in zip(group.at, group.pair, strict=True):
-            if one >= n:
-                rows[one - n, rung] = at
+        _, one, rung = group.pair.T
+        rows[one[one >= n] - n, rung[one >= n]] = group.at[one >= n]
         contexts = list(group.ladders)
         for some in _blocks(group, rows.max(axis=1), inquiry.pairs):
 
@@ -126,9 +127,7 @@ def ask_adaptively(
                     stop,
                     both_orders=asking.both_orders,
                     usable=rows[some] >= 0,
-                    lengths=None
-                    if group.length is None
-                    else (group.length[0][group.ladder_of[some]], group.length[1][some]),
+                    lengths=group.length and (group.length[0][group.ladder_of[some]], group.length[1][some]),
                 )
             met |= {group.members[k]: done for k, done in zip(some.tolist(), rounds.met.tolist(), strict=True)}
             if progress and (n_saved := int((rounds.n_full - rounds.n_asked).sum())):

@@ -21,15 +21,11 @@ from ...io.fields import parse_json
 from ...io.write import write_whole
 from ...signature import Signature, text_hash
 from ...types import FloatArray, IntArray
-from .model import Answers, JudgeModel, Posterior, Prior
+from .model import Answers, JudgeModel, Lengths, Posterior, Prior
 from .positions import positions
 
 FORMAT = 1
 _FREE = ("synthscore", "references", "scoring")  # parts of a signature in which a scale and its use may differ
-
-
-Lengths = tuple[FloatArray, FloatArray]
-"""Of rungs, shape (n_targets, N), and of targets, shape (n_targets,)."""
 
 
 class Seen(NamedTuple):
@@ -135,8 +131,7 @@ class Scale:
             second=level - 1,
             sign=np.where(swapped, -1.0, 1.0),
             probs=_summing_to_1(verdicts),
-            rung_length=None if lengths is None else lengths[0],
-            target_length=None if lengths is None else lengths[1],
+            length=lengths,
         )
         return positions(answers, self.judge, self.prior(contexts))
 
@@ -147,14 +142,11 @@ class Scale:
         none = Anchors(
             unknown.rungs[0], np.linalg.inv(unknown.precision[0]), sharpness_sd=float(unknown.sharpness_sd[0])
         )
-        names = list(dict.fromkeys(contexts))
-        places = {name: place for place, name in enumerate(names)}
-        known = [self.ladders.get(name, none) for name in names]
-        at = np.array([places[name] for name in contexts], dtype=np.int64)
+        known = [self.ladders.get(name, none) for name in contexts]
         rungs = np.array([each.mean for each in known]).reshape(-1, n)
         precision = np.linalg.inv(np.array([each.cov for each in known]).reshape(-1, n, n))
         sharp = np.array([(each.sharpness, each.sharpness_sd) for each in known]).reshape(-1, 2)
-        return Prior(rungs[at], precision[at], unknown.targets, *sharp[at].T)
+        return Prior(rungs, precision, unknown.targets, *sharp.T)
 
     def check(self, signature: Signature) -> None:
         """raises : InputError where the questions would not be those that the scale was fitted on"""
@@ -200,9 +192,8 @@ class Scales(tuple[Scale, ...]):
             content = parse_json(Path(path).read_text(encoding="utf-8"))
             if content["format"] != FORMAT:
                 raise InputError(f"{path} is a scale of format {content['format']!r}, expected {FORMAT}. Fit it anew")
-            _json(content["scales"])  # NaN is a ValueError: JSON has none, and json reads it all the same
             made = cls(_scale(values) for values in content["scales"])
-            _json([scale._plain() for scale in made]).encode()  # half a surrogate pair, too
+            _json([scale._plain() for scale in made]).encode()  # NaN and half a surrogate pair are ValueErrors
             return made
         except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise InputError(

@@ -16,9 +16,9 @@ from ...signature import Signature
 from ...types import FloatArray, IntArray, Ladder
 from .drift import Watch
 from .fit import fit
-from .model import Answers, Posterior
+from .model import Answers, Lengths, Posterior
 from .positions import positions
-from .scale import Anchors, Lengths, Scale, three_way
+from .scale import Anchors, Scale, three_way
 
 LEVEL = 0.9
 """Probability of the interval from low to high."""
@@ -39,7 +39,7 @@ def answers_of(
     ladder_of : of each target, index in ladders, shape (n_targets,)
     pair : shape (n_pairs, 3); ladder, the text asked about, the rung it was compared with, numbered as in Answers
     by_order : shape (n_orders, n_pairs, 3), as in Verdicts; NaN where there is no answer. protocol : that it came by
-    lengths : Answers.rung_length and target_length; None to leave length out of the model
+    lengths : as Answers.length
     """
     n_orders, n_pairs = by_order.shape[:2]
     probs = by_order.reshape(-1, 3)
@@ -47,7 +47,7 @@ def answers_of(
     ladder, first, second = np.tile(pair, (n_orders, 1))[known].T
     sign = np.repeat([1.0, -1.0][:n_orders], n_pairs)[known]
     texts = (len(ladders), ladders[0].n_rungs, ladder_of)
-    return Answers(*texts, ladder, first, second, sign, three_way(probs[known], protocol), *(lengths or ()))
+    return Answers(*texts, ladder, first, second, sign, three_way(probs[known], protocol), lengths)
 
 
 def fitted(
@@ -67,8 +67,8 @@ def extended(answers: Answers, ladders: Mapping[str, Ladder], scale: Scale) -> S
     if not lacking:
         return scale
     none = np.zeros(0, dtype=np.int64)
-    length = None if answers.target_length is None else np.zeros(0)
-    rungs = replace(answers.take(answers.first < answers.n_rungs), target_ladder=none, target_length=length)
+    length = answers.length and (answers.length[0], np.zeros(0))
+    rungs = replace(answers.take(answers.first < answers.n_rungs), target_ladder=none, length=length)
     found = positions(rungs, scale.judge)
     if unsettled := [contexts[k] for k in lacking if not found.settled[k]]:
         warnings.warn(
@@ -95,14 +95,12 @@ def placed(answers: Answers, ladders: Mapping[str, Ladder], scale: Scale) -> tup
     own = answers.take(answers.first >= n)
     names = list(ladders)
     contexts = [names[index] for index in answers.target_ladder.tolist()]
-    lengths = None
-    if own.rung_length is not None and own.target_length is not None:
-        lengths = own.rung_length[answers.target_ladder], own.target_length
+    lengths = own.length and (own.length[0][answers.target_ladder], own.length[1])
     return scale, scale.place(contexts, own.first - n, own.second + 1, own.sign < 0, own.probs, lengths)
 
 
-def lengths(ladders: Sequence[Ladder], targets: Sequence[str], ladder: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Answers.rung_length and target_length. ladder : of each target, place in ladders"""
+def lengths(ladders: Sequence[Ladder], targets: Sequence[str], ladder: IntArray) -> Lengths:
+    """As Answers.length. ladder : of each target, place in ladders"""
     rungs = np.zeros((len(ladders), ladders[0].n_rungs))
     middle = np.zeros(len(ladders))
     for place, each in enumerate(ladders):
