@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse import csgraph
-from scipy.sparse.linalg import cg
+from scipy.sparse.linalg import LinearOperator, cg
 
 from ..errors import InputError, RankingError
 from ..types import FloatArray, IntArray
@@ -31,7 +31,7 @@ AUTOMATIC = 3_000  # candidates up to which "auto" computes errors: about 2 s, 1
 class Graph:
     """Edges among n candidates: float64 arrays over edges go in, arrays over candidates come out, and back.
 
-    i, j : int64, shape (n_edges,), each (i, j) once
+    i, j : int64, shape (n_edges,), sorted by i, each (i, j) once
     """
 
     n: int
@@ -197,16 +197,25 @@ class Information:
         if len(b) <= SMALL:
             lower, failed = linalg.lapack.dpotrf(self.dense(self.gauge), lower=1)
         if failed:
-            edges = sparse.csr_array((self.weights, (self.graph.i, self.graph.j)), shape=(n, n))
-            matrix: Any = sparse.diags_array(self.diagonal) - edges - edges.T
-            if self.everyone is not None:
-                matrix = matrix - self.everyone
-            if self.column is not None:
-                blocks: Any = [[matrix, self.column[:, None]], [self.column[None], np.array([[self.corner]])]]
-                matrix = sparse.block_array(blocks, format="csr")
-            scaling = sparse.diags_array(1 / np.append(self.diagonal, self.corner)[: len(b)])
+            starts = np.searchsorted(self.graph.i, np.arange(n + 1))
+            edges = sparse.csr_array((self.weights, self.graph.j, starts), shape=(n, n))
+            back = edges.T
+
+            def product(x: FloatArray) -> FloatArray:
+                scores = x[:n]
+                y: FloatArray = self.diagonal * scores - edges @ scores - back @ scores
+                if self.everyone is not None:
+                    y -= self.everyone @ scores
+                if self.column is not None:
+                    y = np.append(y + self.column * x[-1], self.column @ scores + self.corner * x[-1])
+                return y
+
+            scale = np.append(self.diagonal, self.corner)[: len(b)]
+            system, scaling = (
+                LinearOperator((len(b), len(b)), matvec, dtype=np.float64) for matvec in (product, lambda r: r / scale)
+            )
             # From 0, so that x'Lx = x'b whenever it stops: Newton's method counts on that.
-            x, _ = cg(matrix, b, rtol=tolerance, atol=0.0, maxiter=PATIENCE * len(b), M=scaling)
+            x, _ = cg(system, b, rtol=tolerance, atol=0.0, maxiter=PATIENCE * len(b), M=scaling)
         else:
             x = linalg.lapack.dpotrs(lower, b, lower=1)[0]
         if not self.ridge:
