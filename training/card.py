@@ -1,6 +1,6 @@
 """What `training.evaluate` measured -> the card of the embedded judge.
 
-    python -m training.card training/nano-v2.json > data/nano/README.md
+    python -m training.card training/nano-v3.json > data/nano/README.md
 
 Also draws docs/figures/nano-reliability.svg.
 """
@@ -17,7 +17,8 @@ from typing import Any
 from papers.plot import Line, Panel, draw_curves
 from synthscore.signature import Signature
 
-N_WRITTEN = 567  # groups of training/texts that the weights of v2 were fitted on
+from .written import written_rows
+
 
 HEAD = """---
 license: apache-2.0
@@ -26,7 +27,7 @@ language: en
 tags: [llm-as-a-judge, evaluation, synthscore]
 ---
 
-# nano v2: the embedded judge of synthscore
+# nano v3: the embedded judge of synthscore
 
 An encoder (BertForMaskedLM, 6 layers of 384, 22.9 million parameters, bfloat16, {size:.0f} MB) that answers synthscore's own
 questions: Better / Worse / Similar, Yes / No, A / B, for every attribute of every built-in task, with the `default`
@@ -39,17 +40,18 @@ beside floors that cost nothing. It cannot write.
 - Trained on controlled damage to good texts: encyclopedic and government articles, textbooks, fiction, conversations (CC BY,
   CC BY-SA, CC0, public domain, BSD, MIT, CDLA-Sharing), and on replies that a weak language model wrote after reading
   such conversations. No text of theirs is in this folder, and no human rating was used.
-- Its weights are v1's. New in v2: to the log-odds of its verdict it adds what 13 counts of the two texts beside their context say
-  (shares of words, of word pairs and of copied runs, their order, numbers that the context lacks, length: engines/counts.py), each
-  with a weight of the attribute (config.json), half as strong as fitted. The weights are fitted on groups of known damage and, by half, on texts that were
-  written for it by a large language model: the half `train` of the curated ladders, and {n_written} more groups. An attribute of your
-  own has none: then the encoder judges alone.
+- New in v3: trained on, and on {n_written} groups of texts that a large language model wrote and graded for it (training/texts: summaries and
+  stories with ratings, ladders, true and false sentences of which no count tells the true ones) and the half `train` of the curated
+  ladders; of replies it learnt what v2 says. Its weights are the mean of v2's (.4) and of what came of that (.6).
+- To the log-odds of its verdict it adds what 13 counts of the two texts beside their context say (shares of words, of word pairs and of
+  copied runs, their order, numbers that the context lacks, length: engines/counts.py), each with a weight of the attribute
+  (config.json), half as strong as fitted, on the same groups and on known damage. An attribute of your own has none: then the encoder judges alone.
 - Measured on works that nothing was trained on, and on published human ratings, which were never trained on either. Both are
   halved: recipes were chosen on one half, and the numbers here are of the other.
 - English only. Its vocabulary has no capitals, so it cannot see casing errors.
-- Made again by `training/` (README and LOG there; the numbers of v0 and v1, too).
+- Made again by `training/` (README and LOG there; the numbers of v0 to v2, too).
 
-Every number here: `python -m training.evaluate`, kept in `training/nano-v2.json` for `{model}`.
+Every number here: `python -m training.evaluate`, kept in `training/nano-v3.json` for `{model}`.
 """
 
 
@@ -221,7 +223,7 @@ def main() -> None:
         "speed": speed,
         "people": people,
     }
-    head = HEAD.format(size=weights.stat().st_size / 1e6, model=model, n_written=N_WRITTEN)
+    head = HEAD.format(size=weights.stat().st_size / 1e6, model=model, n_written=len(written_rows()))
     parts = [head, *(section(report[name]) for name, section in sections.items() if name in report)]
     print("".join(parts).rstrip())
 

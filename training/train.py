@@ -38,7 +38,7 @@ from .attention import TRAINED_ATTENTION
 from .corpora import documents
 from .examples import ALONE, BREAK, LABELS, SETTINGS, Example, alone, example, templates_of_tasks
 from .groups import Group, Shares, groups
-from .written import curated, written
+from .written import written
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 MAX_TOKENS = 1024  # positions of the finished model
@@ -48,7 +48,7 @@ SHORT_FIRST = 14000  # then short texts alone, to learn from many verdicts a tok
 SHORT = {"question": 0.25, "data_to_text": 0.25, "dialogue": 0.5}
 COMPARE_FIRST = 15000  # until then all are asked with `compare`: the others turn signs around, so they come later
 WORSE = 0.25  # of the yes-no questions ask for the worse text; with half, not even "better?" was learnt
-WRITTEN = 0.75  # of the groups, where there are written ones and all protocols are asked
+WRITTEN = 0.5  # of the groups, where there are written ones and all protocols are asked
 HELPERS = ("damaged", "found")
 KINDS = (*(field.name for field in fields(Shares)), *HELPERS)
 EVEN = 0.1  # weight of the difference in merit between texts of the same severity
@@ -436,7 +436,7 @@ def train(worker: int, args: argparse.Namespace) -> None:
         start=n_seen,
         shares=replace(Shares(), **{name: 0.0 for name in args.without if name not in HELPERS}),
         weak_replies=read_replies(args.weak_replies),
-        written=[*curated("train"), *written(args.corpora)] if args.start else [],
+        written=[group for group in written(args.corpora) if group.task not in args.teach] if args.start else [],
         counted=Counted(model.config.synthscore.get("counts", []), tokenizer),
         worker=worker,
         n_workers=args.workers,

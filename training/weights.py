@@ -28,7 +28,7 @@ from synthscore.types import FloatArray
 
 from .corpora import documents
 from .groups import Group, groups
-from .written import curated, with_salad, written
+from .written import with_salad, written
 
 WRITTEN = 0.5
 SALAD = 0.5
@@ -94,10 +94,19 @@ def of_attributes(found: Sequence[Group], by_hand: Sequence[Group], tokenizer: A
         if len(rows) and len(own):
             own_weights = own_weights * (WRITTEN / (1 - WRITTEN) * weights.sum() / own_weights.sum())
         weights = fitted(np.concatenate([rows, own]), np.concatenate([weights, own_weights])) / spread * STRENGTH
-        attribute = load_task(task).attribute(name)
-        begins = f"{attribute.title}: {attribute.description}"
-        out.append({"begins": begins, "worse": attribute.worse, "weights": [round(float(w), 4) for w in weights]})
+        out.append(
+            {
+                "begins": _begins(task, name),
+                "worse": load_task(task).attribute(name).worse,
+                "weights": [round(float(w), 4) for w in weights],
+            }
+        )
     return out
+
+
+def _begins(task: str, name: str) -> str:
+    attribute = load_task(task).attribute(name)
+    return f"{attribute.title}: {attribute.description}"
 
 
 def main() -> None:
@@ -105,20 +114,23 @@ def main() -> None:
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--corpora", type=Path, required=True)
     parser.add_argument("--groups", type=int, default=400, help="of known damage, an attribute")
+    parser.add_argument("--keep", nargs="*", default=[], help="tasks whose weights stay the model's, such as dialogue")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     tokenizer = AutoTokenizer.from_pretrained(args.model)
     rng = np.random.default_rng(1)
     found, by_hand = (
         [with_salad(g, rng) if g.task == "summarization" and rng.random() < SALAD else g for g in made]
-        for made in (damaged(args.corpora, args.groups, seed=5), [*curated("train"), *written(args.corpora)])
+        for made in (damaged(args.corpora, args.groups, seed=5), written(args.corpora))
     )
     weights = of_attributes(found, by_hand, tokenizer)
     args.out.mkdir(parents=True, exist_ok=True)
     for file in args.model.iterdir():
         shutil.copy(file, args.out / file.name)
     config = json.loads((args.out / "config.json").read_text(encoding="utf-8"))
-    config["synthscore"]["counts"] = weights
+    kept = {_begins(task, name) for task in args.keep for name in load_task(task).attributes}
+    before = {row["begins"]: row for row in config["synthscore"]["counts"] if row["begins"] in kept}
+    config["synthscore"]["counts"] = [before.get(row["begins"], row) for row in weights]
     (args.out / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 

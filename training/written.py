@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import lzma
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,15 @@ WORST = 4  # of the severities of written groups
 BEST = 5  # of the ratings, which end at 1
 STATEMENTS = 2  # times as often as other groups: true and false differ in nothing that can be counted
 COPIED = 0.4  # of them get a sentence of the context, which is true
+FOREIGN = 0.4  # of the groups that ask whether a text fits its context get a good text of another context
+ABOUT_CONTEXT = {
+    ("summarization", "consistency"),
+    ("summarization", "relevance"),
+    ("data_to_text", "semantics"),
+    ("story", "relevance"),
+    ("product_descriptions", "accuracy"),
+    ("support_replies", "resolution"),
+}
 
 
 def curated(split: str) -> Iterator[Group]:
@@ -49,7 +58,12 @@ def written_rows() -> list[dict[str, Any]]:
     return [{**json.loads(line), "file": name} for name, line in found]
 
 
-def written(corpora: Path) -> Iterator[Group]:
+def written(corpora: Path) -> list[Group]:
+    """All of training/texts and the half `train` of the curated ladders; some with a text of another context."""
+    return with_foreign([*curated("train"), *_of_rows(corpora)], np.random.default_rng(3))
+
+
+def _of_rows(corpora: Path) -> Iterator[Group]:
     found = written_rows()
     documents, rng = _documents(corpora, [row["source"] for row in found if "source" in row]), np.random.default_rng(2)
     for row in found:
@@ -93,13 +107,7 @@ def with_salad(group: Group, rng: Generator) -> Group:
     if len(words) < n:
         return group
     salad = " ".join(words[int(i)] for i in rng.permutation(len(words))[:n])
-    return replace(
-        group,
-        texts=(*group.texts, salad),
-        severities=(*group.severities, 1.0),
-        kinds=(*group.kinds, "salad"),
-        damaged=(*group.damaged, None) if group.damaged else (),
-    )
+    return with_text(group, salad, 1.0, "salad")
 
 
 def with_copied(group: Group, rng: Generator) -> Group:
@@ -109,11 +117,33 @@ def with_copied(group: Group, rng: Generator) -> Group:
     found = [one for one in found if one not in group.texts and not leans(one)]
     if not found:
         return group
+    return with_text(group, found[int(rng.integers(len(found)))], 0.0, "copied")
+
+
+def with_foreign(every: Sequence[Group], rng: Generator) -> list[Group]:
+    """The groups, FOREIGN of those in ABOUT_CONTEXT with the best text of another one: nothing is worse there."""
+    best = defaultdict(list)
+    for group in every:
+        best[group.task, group.attribute].append((group.context, group.texts[int(np.argmin(group.severities))]))
+    found = []
+    for group in every:
+        others = best[group.task, group.attribute]
+        context, text = others[int(rng.integers(len(others)))]
+        wanted = (group.task, group.attribute) in ABOUT_CONTEXT and rng.random() < FOREIGN
+        found.append(with_text(group, text, 1.0, "foreign") if wanted and context != group.context else group)
+    return found
+
+
+def with_text(group: Group, text: str, severity: float, kind: str) -> Group:
+    """The group with one more text, if it is not there already."""
+    if text in group.texts:
+        return group
     return replace(
         group,
-        texts=(*group.texts, found[int(rng.integers(len(found)))]),
-        severities=(*group.severities, 0.0),
-        kinds=(*group.kinds, "copied"),
+        texts=(*group.texts, text),
+        severities=(*group.severities, severity),
+        kinds=(*group.kinds, kind),
+        damaged=(*group.damaged, None) if group.damaged else (),
     )
 
 

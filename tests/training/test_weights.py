@@ -14,7 +14,7 @@ from synthscore.judging.tasks import load_task, task_names
 from tests.models import word_piece
 from training.groups import Group
 from training.weights import differences, fitted, of_attributes
-from training.written import curated, severity, with_copied, with_salad, written_rows
+from training.written import curated, severity, with_copied, with_foreign, with_salad, written_rows
 
 FACTS = [json.loads(line) for line in (Path(__file__).parents[1] / "data" / "facts.jsonl").read_text().splitlines()]
 CONTEXT = "The storm closed the harbour on Monday. Forty boats stayed."
@@ -68,6 +68,20 @@ def test_a_copied_sentence_is_of_the_context_stands_by_itself_and_is_true():
     made = with_copied(group, np.random.default_rng(0))
     assert (made.texts[-1], made.severities[-1], made.kinds[-1]) == (alone, 0.0, "copied")
     assert with_copied(GROUP, np.random.default_rng(0)) == GROUP  # its sentences are too short
+
+
+def test_a_text_of_another_context_is_the_worst_where_the_context_is_asked_about_and_stands_nowhere_else():
+    other = replace(GROUP, context="A ferry sank.", texts=("The ferry sank.", "It did not sink."))
+    of_fluency = [replace(group, attribute="fluency") for group in (GROUP, other)]
+    every = with_foreign([GROUP, other] * 50 + of_fluency * 50, np.random.default_rng(0))
+    added = {(group.attribute, group.texts[2:], group.severities[2:]) for group in every}
+    assert added == {
+        ("consistency", (), ()),
+        ("consistency", (GROUP.texts[0],), (1.0,)),
+        ("consistency", (other.texts[0],), (1.0,)),
+        ("fluency", (), ()),
+    }
+    assert all(group.texts[2:] != group.texts[:1] for group in every)
 
 
 def test_written_groups_are_of_known_attributes_have_good_texts_and_are_of_no_test_context():
