@@ -40,9 +40,9 @@ beside floors that cost nothing. It cannot write.
 - Trained on controlled damage to good texts: encyclopedic and government articles, textbooks, fiction, conversations (CC BY,
   CC BY-SA, CC0, public domain, BSD, MIT, CDLA-Sharing), and on replies that a weak language model wrote after reading
   such conversations. No text of theirs is in this folder, and no human rating was used.
-- New in v3: trained on, and on {n_written} groups of texts that a large language model wrote and graded for it (training/texts: summaries and
-  stories with ratings, ladders, true and false sentences of which no count tells the true ones) and the half `train` of the curated
-  ladders; of replies it learnt what v2 says. Its weights are the mean of v2's (.4) and of what came of that (.6).
+- New in v3: trained on, on texts that a large language model wrote and graded for it (training/texts, {n_written} groups: summaries with ratings,
+  ladders, true and false sentences that no count tells apart; not those of replies, where it learnt what v2 says) and the half
+  `train` of the curated ladders. Its weights are the mean of v2's (.4) and of what came of that (.6).
 - To the log-odds of its verdict it adds what 13 counts of the two texts beside their context say (shares of words, of word pairs and of
   copied runs, their order, numbers that the context lacks, length: engines/counts.py), each with a weight of the attribute
   (config.json), half as strong as fitted, on the same groups and on known damage. An attribute of your own has none: then the encoder judges alone.
