@@ -218,8 +218,7 @@ class Comparisons:
     def numbered_pairs(self) -> tuple[IntArray, IntArray]:
         """A number for each pair, min(i, j) N + max(i, j), sorted; and of each call, the index of its pair's."""
         low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
-        pairs, pair = np.unique(low * np.int64(self.n_candidates) + high, return_inverse=True)
-        return pairs, pair
+        return distinct(low * np.int64(self.n_candidates) + high, self.n_candidates**2)
 
     def pairs(self, *, ordered: bool = False) -> Pairs:
         """Sums over the calls about each pair (sparse: memory is in calls and pairs, never in N squared).
@@ -240,11 +239,21 @@ class Comparisons:
         return Pairs(i, j, sums[0], sums[1], sums[2])
 
 
+def distinct(numbers: IntArray, end: int) -> tuple[IntArray, IntArray]:
+    """The different ones, sorted, and of each number its index among them. numbers : 0..end-1"""
+    if end > 16 * len(numbers):
+        found, index = np.unique(numbers, return_inverse=True)
+        return found, index
+    there = np.zeros(end, dtype=np.bool_)  # a mark for each that there may be is quicker than to sort
+    there[numbers] = True
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[numbers]
+
+
 def added_up(
     i: IntArray, j: IntArray, n: int, columns: Sequence[FloatArray]
 ) -> tuple[IntArray, IntArray, list[FloatArray]]:
     """Each (i, j) once, sorted, and the sums of the columns over its rows. i and j are 0..n-1."""
-    cells, cell = np.unique(i * n + j, return_inverse=True)
+    cells, cell = distinct(i * n + j, n * n)
     i, j = cells // n, cells % n
     return i, j, [sums(cell, column, len(i)) for column in columns]
 

@@ -7,7 +7,7 @@ Knows nothing of probabilities. An edge carries a weight; nothing here is ever N
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from copy import copy
 from typing import Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from ..errors import InputError, RankingError
 from ..types import FloatArray, IntArray
-from .comparisons import added_up, sums
+from .comparisons import added_up
 
 SMALL = 128  # up to this many unknowns, a dense solve is as fast as anything
 PATIENCE = 4  # steps of conjugate gradients for each unknown
@@ -27,28 +27,39 @@ Stderr = Literal["auto", "model"] | None
 AUTOMATIC = 3_000  # candidates up to which "auto" computes errors: about 2 s, 100 MB
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Graph:
     """Edges among n candidates: float64 arrays over edges go in, arrays over candidates come out, and back.
 
     i, j : int64, shape (n_edges,), sorted by i, each (i, j) once
     """
 
-    n: int
-    i: IntArray
-    j: IntArray
+    def __init__(self, n: int, i: IntArray, j: IntArray) -> None:
+        self.n, self.i, self.j = n, i, j
+        self._counts = np.bincount(i, minlength=n)
+        starts = np.concatenate([[0], np.cumsum(self._counts)]).astype(np.int32)
+        self._upper = sparse.csr_array((np.ones(len(i)), j.astype(np.int32), starts), shape=(n, n))
+        self._lower = self._upper.T
+        self._ones = np.ones(n)
 
     def differences(self, x: FloatArray) -> FloatArray:
         """x_i - x_j of every edge."""
-        return x[self.i] - x[self.j]
+        return np.repeat(x, self._counts) - x[self.j]
 
     def divergence(self, flow: FloatArray) -> FloatArray:
         """The flow of each candidate's edges: + where it is i, - where it is j. The transpose of differences."""
-        return sums(self.i, flow, self.n) - sums(self.j, flow, self.n)
+        upper, lower = self.triangles(flow)
+        return np.asarray(upper @ self._ones - lower @ self._ones)
 
     def degrees(self, weights: FloatArray) -> FloatArray:
         """For every candidate, the weight of its edges."""
-        return sums(self.i, weights, self.n) + sums(self.j, weights, self.n)
+        upper, lower = self.triangles(weights)
+        return np.asarray(upper @ self._ones + lower @ self._ones)
+
+    def triangles(self, weights: FloatArray) -> tuple[sparse.csr_array, sparse.csc_array]:
+        """Each edge's weight at (i, j), and at (j, i). The index is shared: to check it takes longer than to use it."""
+        upper, lower = copy(self._upper), copy(self._lower)
+        upper.data = lower.data = weights
+        return upper, lower
 
     def require_connected(self, ids: Sequence[str]) -> None:
         """raises : RankingError if some candidates are linked to others by no comparison"""
@@ -197,9 +208,7 @@ class Information:
         if len(b) <= SMALL:
             lower, failed = linalg.lapack.dpotrf(self.dense(self.gauge), lower=1)
         if failed:
-            starts = np.searchsorted(self.graph.i, np.arange(n + 1))
-            edges = sparse.csr_array((self.weights, self.graph.j, starts), shape=(n, n))
-            back = edges.T
+            edges, back = self.graph.triangles(self.weights)
 
             def product(x: FloatArray) -> FloatArray:
                 scores = x[:n]

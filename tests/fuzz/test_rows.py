@@ -22,7 +22,7 @@ from synthscore.io.files import read_rows
 from synthscore.io.scores import Scores
 from synthscore.io.write import write_rows
 from synthscore.ladders.handwritten import read_ladders
-from synthscore.ranking.judge import read_problems
+from synthscore.ranking.judge import compare
 from synthscore.ranking.sets import ComparisonSets
 from synthscore.report.read import read_run
 from synthscore.scoring.items import read_items
@@ -112,7 +112,7 @@ ROWS = {
 }
 READERS = {
     "targets": lambda path: len(read_items(path)),
-    "candidates": lambda path: read_problems(path, ["coherence"]),
+    "candidates": lambda path: compare(path, FakeEngine(), task="summarization", attribute="coherence"),
     "contexts": lambda path: read_contexts(path),
     "ratings": lambda path: Ratings.load(path, attribute="coherence"),
     "joined": lambda path: join(factories.rated(), str(path)),
