@@ -295,7 +295,11 @@ def read_flag(row: Row, name: str, *, remedy: str = MEND) -> bool | None:
 
 def target_from_row(row: Row) -> Target:
     """The target that a row holds. raises: InputError, with source, row, field, value and, where known, id."""
-    row = recognised(row)
+    return read_target(recognised(row))
+
+
+def read_target(row: Row) -> Target:
+    """As target_from_row, of a row that is recognised already."""
     names = target_names(row)
     return Target(names["id"], names["context_id"], read_text(row, "text", **names), names["system"])
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..io.contexts import of_some_contexts
-from ..io.fields import Row, find_target, is_missing, make_row, recognised, row_error, row_number
+from ..io.fields import Row, is_missing, make_row, read_target, recognised, row_error, row_number
 from ..io.files import Source, read_rows
 from ..types import Target, encodable
 
@@ -44,7 +44,12 @@ def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None) ->
         ours = recognised(ours)
     except InputError as error:
         return Item(row, error)
-    return Item(row, find_target(ours), *(_word(ours, name) for name in ("task", "attribute", "context")))
+    target: Target | InputError
+    try:
+        target = read_target(ours)
+    except InputError as error:
+        target = error
+    return Item(row, target, *(_word(ours, name) for name in ("task", "attribute", "context")))
 
 
 def context_of(row: Row | InputError, fields: Mapping[str, str] | None = None) -> str:
