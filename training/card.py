@@ -19,7 +19,6 @@ from synthscore.signature import Signature
 
 from .written import written_rows
 
-
 HEAD = """---
 license: apache-2.0
 base_model: sentence-transformers/all-MiniLM-L6-v2
