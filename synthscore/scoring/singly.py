@@ -7,12 +7,26 @@ stand in any thread, and in any event loop; and so that a model is never asked t
 from __future__ import annotations
 
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+IDLE_S = 1.0  # after which the thread ends; the next row begins another
+
+
+@dataclass(slots=True)
+class _Waiting(Generic[T, R]):
+    """rows : in one call together, whoever else is in it. until : when it waits no longer, on the monotonic clock"""
+
+    rows: Sequence[T]
+    until: float
+    found: Future[Sequence[R]] = field(default_factory=Future)
 
 
 class MicroBatcher(Generic[T, R]):
@@ -20,7 +34,7 @@ class MicroBatcher(Generic[T, R]):
 
     answer : rows -> as many answers, in their order. What it raises is raised to everybody whose row was in the call
     key : rows of one key stand together in a call
-    wait_s : how long a call waits for others. most : callers of one call; so many wait no longer
+    wait_s : how long the first row waits for others. most : number of rows from which on none waits
     """
 
     def __init__(
@@ -31,45 +45,56 @@ class MicroBatcher(Generic[T, R]):
         most: int = 256,
     ) -> None:
         self._answer, self._key, self._wait_s, self._most = answer, key, wait_s, most
-        self._waiting: list[tuple[Sequence[T], Future[Sequence[R]]]] = []
-        self._lock, self._full = threading.Lock(), threading.Event()
+        self._queue: deque[_Waiting[T, R]] = deque()
+        self._n_rows = 0  # in the queue
+        self._changed = threading.Condition()
         self._running = False
 
     def submit(self, rows: Sequence[T]) -> Future[Sequence[R]]:
         """The answers, when they are there. Cancelled before its call began, a future's rows are not asked about."""
-        found: Future[Sequence[R]] = Future()
-        with self._lock:
-            self._waiting.append((rows, found))
-            if len(self._waiting) >= self._most:
-                self._full.set()
+        waiting: _Waiting[T, R] = _Waiting(rows, time.monotonic() + self._wait_s)
+        with self._changed:
+            self._queue.append(waiting)
+            self._n_rows += len(rows)
             if not self._running:
                 self._running = True
                 threading.Thread(target=self._run, name="synthscore", daemon=True).start()
-        return found
+            if len(self._queue) == 1 or self._n_rows >= self._most:
+                self._changed.notify()
+        return waiting.found
 
     def _run(self) -> None:
-        """Call after call, until nobody waits."""
-        while True:
-            self._full.wait(self._wait_s)
-            with self._lock:
-                batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
-                if not batch:
-                    self._running = False
-                    return
-                if len(self._waiting) < self._most:
-                    self._full.clear()
-            self._call([(rows, found) for rows, found in batch if found.set_running_or_notify_cancel()])
+        while batch := self._next():
+            rows = [(row, place) for place, each in enumerate(batch) for row in each.rows]
+            order = sorted(range(len(rows)), key=lambda index: self._key(rows[index][0]))
+            try:
+                answers = self._answer([rows[index][0] for index in order])
+                by_row = dict(zip(order, answers, strict=True))
+            except BaseException as error:
+                for each in batch:
+                    each.found.set_exception(error)
+                continue
+            found: list[list[R]] = [[] for _ in batch]
+            for index, (_, place) in enumerate(rows):
+                found[place].append(by_row[index])
+            for each, own in zip(batch, found, strict=True):
+                each.found.set_result(own)
 
-    def _call(self, batch: Sequence[tuple[Sequence[T], Future[Sequence[R]]]]) -> None:
-        rows = [row for own, _ in batch for row in own]
-        order = sorted(range(len(rows)), key=lambda index: self._key(rows[index]))
-        try:
-            answers = self._answer([rows[index] for index in order])
-            by_row = dict(zip(order, answers, strict=True))
-        except BaseException as error:
-            for _, found in batch:
-                found.set_exception(error)
-            return
-        index = iter(range(len(rows)))
-        for own, found in batch:
-            found.set_result([by_row[next(index)] for _ in own])
+    def _next(self) -> list[_Waiting[T, R]]:
+        """What is asked about together, the oldest first; nothing where nobody has come for a while."""
+        batch: list[_Waiting[T, R]] = []
+        with self._changed:
+            while not batch:
+                if not self._changed.wait_for(lambda: self._queue, IDLE_S):
+                    self._running = False
+                    break
+                while (left := self._queue[0].until - time.monotonic()) > 0 and self._n_rows < self._most:
+                    self._changed.wait(left)
+                n_rows = 0
+                while self._queue and n_rows < self._most:
+                    each = self._queue.popleft()
+                    self._n_rows -= len(each.rows)
+                    if each.found.set_running_or_notify_cancel():
+                        batch.append(each)
+                        n_rows += len(each.rows)
+        return batch

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from synthscore.errors import EngineError, InputError
+from synthscore.scoring import singly
 from synthscore.scoring.singly import MicroBatcher
 from tests import factories
 from tests.fakes import FakeEngine
@@ -57,7 +58,7 @@ def test_rows_of_one_key_stand_together():
 
 
 def test_rows_of_one_caller_stay_together_and_in_order():
-    batch = batcher(answer := Doubler(), wait_s=0.05, most=2)
+    batch = batcher(answer := Doubler(), wait_s=0.05, most=4)
     found = [batch.submit(list(range(start, start + 3))) for start in (20, 30, 40)]
     assert [each.result(5) for each in found] == [[40, 42, 44], [60, 62, 64], [80, 82, 84]]
     assert [sorted(call) for call in answer.calls] == [[20, 21, 22, 30, 31, 32], [40, 41, 42]]
@@ -79,7 +80,7 @@ def test_whoever_is_cancelled_before_the_call_is_not_asked_about():
     answer = Doubler()
 
     async def main():
-        batch = batcher(answer, wait_s=0.05, most=1000)
+        batch = batcher(answer, wait_s=0.5, most=1000)
         tasks = [asyncio.ensure_future(one(batch, number)) for number in range(100, 400)]
         await asyncio.sleep(0)
         for task in tasks[::3]:
@@ -130,7 +131,8 @@ def test_a_thousand_in_several_threads_and_loops_with_cancelled_and_failing_ones
     assert batch.submit([4]).result(5) == [8]
 
 
-def test_the_thread_ends_when_nobody_waits_and_begins_again():
+def test_the_thread_ends_when_nobody_comes_and_begins_again(monkeypatch):
+    monkeypatch.setattr(singly, "IDLE_S", 0.01)
     batch = batcher(Doubler())
     for number in (3, 4):
         assert batch.submit([number]).result(5) == [2 * number]
