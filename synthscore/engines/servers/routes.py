@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
@@ -68,7 +69,7 @@ class Post(Protocol):
     def __call__(self, body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], T], /) -> T: ...
 
 
-class Route:
+class Route(ABC):
     """A way to ask for the token after a prompt.
 
     name : in signatures and options
@@ -85,18 +86,10 @@ class Route:
     complete: ClassVar[bool] = False
     checked_by: ClassVar[type[Route] | None] = None
 
+    @abstractmethod
     def ask(self, post: Post, prompt: Any, wanted: Sequence[Any], top_k: int) -> Step[Any]:
-        """What is reported of the token, by one request. prompt : token ids, or the fields of a chat. wanted : the
-        tokens that matter; behind a chat template, those that the answer is made to begin with"""
-        return post(self.body(prompt, wanted, top_k), lambda reply: self.step(reply, wanted, top_k))
-
-    def body(self, prompt: Any, wanted: Sequence[Any], top_k: int) -> dict[str, Any]:
-        """The request."""
-        raise NotImplementedError
-
-    def step(self, reply: Mapping[str, Any], wanted: Sequence[Any], top_k: int) -> Step[Any]:
-        """What its reply reports."""
-        raise NotImplementedError
+        """What is reported of the token. prompt : token ids, or the fields of a chat. wanted : the tokens that matter;
+        behind a chat template, those that the answer is made to begin with"""
 
     def used(self, reply: Mapping[str, Any]) -> tuple[Any, Any]:
         """Tokens of the prompt, and those of them that were cached, as far as reported."""
@@ -104,7 +97,22 @@ class Route:
         return usage.get("prompt_tokens"), (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
 
 
-class ChosenIds(Route):
+class OneReply(Route):
+    """A way that takes one request."""
+
+    @abstractmethod
+    def body(self, prompt: Any, wanted: Sequence[Any], top_k: int) -> dict[str, Any]:
+        """The request."""
+
+    @abstractmethod
+    def step(self, reply: Mapping[str, Any], wanted: Sequence[Any], top_k: int) -> Step[Any]:
+        """What its reply reports."""
+
+    def ask(self, post: Post, prompt: Any, wanted: Sequence[Any], top_k: int) -> Step[Any]:
+        return post(self.body(prompt, wanted, top_k), lambda reply: self.step(reply, wanted, top_k))
+
+
+class ChosenIds(OneReply):
     """Chosen tokens by logprob_token_ids: vLLM. https://github.com/vllm-project/vllm/pull/43463"""
 
     name, complete = "ids", True
@@ -116,7 +124,7 @@ class ChosenIds(Route):
         return chosen_step(dict(_with_ids(reply)), wanted)
 
 
-class Generate(Route):
+class Generate(OneReply):
     """Chosen tokens by token_ids_logprob: SGLang."""
 
     name, path, at_root, complete = "generate", "/generate", True, True
@@ -160,7 +168,7 @@ class Scored(Route):
         return post(asked | {"apply_softmax": False, "return_token_logprobs": True}, read)
 
 
-class TopIds(Route):
+class TopIds(OneReply):
     """The k most probable tokens, by id: older vLLM; llama-server."""
 
     name = "topk"
@@ -206,7 +214,7 @@ class Biased(Route):
         return reply.get("tokens_evaluated"), (reply.get("timings") or {}).get("cache_n")
 
 
-class Chat(Route):
+class Chat(OneReply):
     """The k most probable tokens, as text, behind a message in the server's own chat template."""
 
     name, path, by_ids = "chat", "/chat/completions", False
