@@ -44,6 +44,7 @@ from .corpora import HALVES, heldout
 from .examples import templates_of_tasks
 from .groups import Group, groups
 from .phrases import surface
+from .weights import begins
 
 RATED = {"summeval": "summarization", "topicalchat": "dialogue"}  # benchmark -> task
 SPEED_TEXT = "the river rose after the rain and people of the town left their houses before night"
@@ -356,8 +357,7 @@ def counts_alone(judge: Judge, task: str, attribute: str, rows: Sequence[dict[st
     def ids(text: str) -> IntArray:
         return np.array(engine.prompts.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"], dtype=int)
 
-    asked = load_task(task).attribute(attribute)
-    weights = engine.counted.weights(ids(f"{asked.title}: {asked.description}"))
+    weights = engine.counted.weights(ids(begins(task, attribute)))
     sources: dict[str, Source] = {}
     found = []
     for row in rows:

@@ -96,7 +96,7 @@ def of_attributes(found: Sequence[Group], by_hand: Sequence[Group], tokenizer: A
         weights = fitted(np.concatenate([rows, own]), np.concatenate([weights, own_weights])) / spread * STRENGTH
         out.append(
             {
-                "begins": _begins(task, name),
+                "begins": begins(task, name),
                 "worse": load_task(task).attribute(name).worse,
                 "weights": [round(float(w), 4) for w in weights],
             }
@@ -104,7 +104,8 @@ def of_attributes(found: Sequence[Group], by_hand: Sequence[Group], tokenizer: A
     return out
 
 
-def _begins(task: str, name: str) -> str:
+def begins(task: str, name: str) -> str:
+    """What a question about an attribute begins with: by that its weights are found."""
     attribute = load_task(task).attribute(name)
     return f"{attribute.title}: {attribute.description}"
 
@@ -128,7 +129,7 @@ def main() -> None:
     for file in args.model.iterdir():
         shutil.copy(file, args.out / file.name)
     config = json.loads((args.out / "config.json").read_text(encoding="utf-8"))
-    kept = {_begins(task, name) for task in args.keep for name in load_task(task).attributes}
+    kept = {begins(task, name) for task in args.keep for name in load_task(task).attributes}
     before = {row["begins"]: row for row in config["synthscore"]["counts"] if row["begins"] in kept}
     config["synthscore"]["counts"] = [before.get(row["begins"], row) for row in weights]
     (args.out / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

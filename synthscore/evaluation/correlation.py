@@ -34,14 +34,22 @@ def correlation(values: npt.ArrayLike, human: npt.ArrayLike, statistic: Statisti
     if statistic == "kendall":
         x, y = (np.sign(np.subtract.outer(side, side)) for side in (x, y))  # who is above whom
     elif statistic == "spearman":
-        from scipy.stats import rankdata
-
-        x, y = _centred(rankdata(x)), _centred(rankdata(y))
+        x, y = _centred(_ranks(x)), _centred(_ranks(y))
     else:
         x, y = _centred(x), _centred(y)
     with np.errstate(invalid="ignore"):
         r = (x * y).sum() / np.sqrt((x * x).sum() * (y * y).sum())
     return float(np.clip(r, -1.0, 1.0))  # rounding alone leads out of it
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    """From 1, equal ones with the mean of theirs. Of a few by all pairs at once: contexts are many and short."""
+    if len(values) > _SIDE or np.isnan(values).any():
+        from scipy.stats import rankdata
+
+        return np.asarray(rankdata(values), dtype=np.float64)
+    below, equal = np.greater.outer(values, values).sum(axis=1), np.equal.outer(values, values).sum(axis=1)
+    return np.asarray(below + (equal + 1) / 2, dtype=np.float64)
 
 
 def _centred(values: FloatArray) -> FloatArray:

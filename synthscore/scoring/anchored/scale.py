@@ -142,11 +142,12 @@ class Scale:
         none = Anchors(
             unknown.rungs[0], np.linalg.inv(unknown.precision[0]), sharpness_sd=float(unknown.sharpness_sd[0])
         )
-        known = [self.ladders.get(name, none) for name in contexts]
+        names, at = np.unique(np.array(contexts, dtype=object), return_inverse=True)
+        known = [self.ladders.get(name, none) for name in names]
         rungs = np.array([each.mean for each in known]).reshape(-1, n)
         precision = np.linalg.inv(np.array([each.cov for each in known]).reshape(-1, n, n))
         sharp = np.array([(each.sharpness, each.sharpness_sd) for each in known]).reshape(-1, 2)
-        return Prior(rungs, precision, unknown.targets, *sharp.T)
+        return Prior(rungs[at], precision[at], unknown.targets, *sharp[at].T)
 
     def check(self, signature: Signature) -> None:
         """raises : InputError where the questions would not be those that the scale was fitted on"""
