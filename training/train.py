@@ -38,6 +38,7 @@ from .attention import TRAINED_ATTENTION
 from .corpora import documents
 from .examples import ALONE, BREAK, LABELS, SETTINGS, Example, alone, example, templates_of_tasks
 from .groups import Group, Shares, groups
+from .relations import of_file, of_relations
 from .written import written
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -134,6 +135,7 @@ class Examples:
     """An endless, seeded stream of examples for one of the workers; counts what it leaves out.
 
     start : groups that an interrupted run has seen
+    relations : share of the groups that are statements about reports (relations.py), of which nothing is asked
     n_seen : groups that all workers have seen, if they are as fast as this one
     """
 
@@ -147,6 +149,7 @@ class Examples:
         shares: Shares | None = None,
         weak_replies: Sequence[str] = (),
         written: Sequence[Group] = (),
+        relations: float = 0.0,
         counted: Counted | None = None,
         worker: int = 0,
         n_workers: int = 1,
@@ -164,14 +167,20 @@ class Examples:
         self.counted, self.written = counted, cycle([written[int(i)] for i in rng(3).permutation(len(written))])
         self.share_written = WRITTEN if written and start >= COMPARE_FIRST else 0.0
         damaged = (next(short if ALONE_FIRST <= self.n_seen < SHORT_FIRST else every) for _ in count())
-        self.groups = (next(self.written if self.rng.random() < self.share_written else damaged) for _ in count())
+        stated = of_relations(of_file(), documents(corpora, [seed, start, worker, 4]), rng(4))
+        self.groups = (
+            (next(stated), ALONE)
+            if relations and self.rng.random() < relations
+            else (next(self.written if self.rng.random() < self.share_written else damaged), self._protocol())
+            for _ in count()
+        )
         self.templates = templates_of_tasks()
         self.tokenizer = tokenizer
         self.seen: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[tuple[Group, Example]]:
-        for group in self.groups:
-            made = self._example(group, self._protocol())
+        for group, protocol in self.groups:
+            made = self._example(group, protocol)
             self.n_seen += self.n_workers
             self.seen["too long" if made is None else f"{group.task}/{group.attribute}"] += 1
             if made is not None:
@@ -437,6 +446,7 @@ def train(worker: int, args: argparse.Namespace) -> None:
         shares=replace(Shares(), **{name: 0.0 for name in args.without if name not in HELPERS}),
         weak_replies=read_replies(args.weak_replies),
         written=[group for group in written(args.corpora) if group.task not in args.teach] if args.start else [],
+        relations=args.relations,
         counted=Counted(model.config.synthscore.get("counts", []), tokenizer),
         worker=worker,
         n_workers=args.workers,
@@ -489,6 +499,7 @@ def main() -> None:
     parser.add_argument("--start", type=Path, help="a finished judge to train on; default: MiniLM")
     parser.add_argument("--teacher", type=Path, help="a finished judge whose verdicts are the answers for --teach")
     parser.add_argument("--teach", nargs="*", default=[], help="tasks, such as dialogue")
+    parser.add_argument("--relations", type=float, default=0.0, help="share of the groups that are of relations.jsonl")
     parser.add_argument("--work", type=Path, default=Path("runs/nano"), help="checkpoints and the loss curve")
     parser.add_argument("--out", type=Path, help="the finished model; default: out in --work")
     parser.add_argument("--steps", type=int, default=5800)

@@ -20,12 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from synthscore.degrade.edits import EDITS, Material
 from synthscore.degrade.reading import sentences
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 
 from .good_texts import leans
 from .groups import Group
+from .phrases import damaged_words
 
 WORST = 4  # of the severities of written groups
 BEST = 5  # of the ratings, which end at 1
@@ -40,6 +42,11 @@ ABOUT_CONTEXT = {
     ("product_descriptions", "accuracy"),
     ("support_replies", "resolution"),
 }
+ABOUT_FACTS = {("summarization", "consistency"), ("data_to_text", "semantics"), ("product_descriptions", "accuracy")}
+INVENTED = (
+    0.4  # of the groups that ask whether a text is true get a good one with a name and a number of another context
+)
+FALSE = 0.75  # severity of these, as of what is false by one fact elsewhere
 
 
 def curated(split: str) -> Iterator[Group]:
@@ -59,8 +66,10 @@ def written_rows() -> list[dict[str, Any]]:
 
 
 def written(corpora: Path) -> list[Group]:
-    """All of training/texts and the half `train` of the curated ladders; some with a text of another context."""
-    return with_foreign([*curated("train"), *_of_rows(corpora)], np.random.default_rng(3))
+    """All of training/texts and the half `train` of the curated ladders; some with a text of another context, or with
+    what is said nowhere."""
+    every = with_foreign([*curated("train"), *_of_rows(corpora)], np.random.default_rng(3))
+    return with_invented(every, np.random.default_rng(4))
 
 
 def _of_rows(corpora: Path) -> Iterator[Group]:
@@ -75,9 +84,22 @@ def _of_rows(corpora: Path) -> Iterator[Group]:
             texts = ((one["text"], severity(one, attribute)) for one in row["texts"])
             group = _group(row["task"], attribute, text, facts, texts)
             if row["file"] == "statements":
+                group = replace(group, damaged=false_words(group))
                 yield from [with_copied(group, rng) if rng.random() < COPIED else group] * STATEMENTS
             else:
                 yield group
+
+
+def false_words(group: Group) -> tuple[tuple[bool, ...] | None, ...]:
+    """Of each statement, its words that are false: none of a true one; of a false one, those in which it differs from
+    the one before, if that is true and says half as much in the same words."""
+    found: list[tuple[bool, ...] | None] = []
+    before = ""
+    for text, is_false in zip(group.texts, np.array(group.severities) > 0, strict=True):
+        marks = damaged_words(before, text) if is_false else (False,) * len(text.split())
+        found.append(marks if sum(marks) <= len(marks) / 2 and not (is_false and not before) else None)
+        before = "" if is_false else text
+    return tuple(found)
 
 
 def severity(one: Mapping[str, Any], attribute: str) -> float:
@@ -134,7 +156,23 @@ def with_foreign(every: Sequence[Group], rng: Generator) -> list[Group]:
     return found
 
 
-def with_text(group: Group, text: str, severity: float, kind: str) -> Group:
+def with_invented(every: Sequence[Group], rng: Generator) -> list[Group]:
+    """The groups, INVENTED of those in ABOUT_FACTS with a good text in which a name or number is not the context's."""
+    found = []
+    for group in every:
+        best, other = int(np.argmin(group.severities)), every[int(rng.integers(len(every)))]
+        material = Material(group.context, group.facts, foreign=(other.context,))
+        text = group.texts[best]
+        for kind in ("entity-other-document", "number-changed"):
+            text = EDITS[kind](text, rng, material) or text
+        wanted = (group.task, group.attribute) in ABOUT_FACTS and rng.random() < INVENTED
+        found.append(
+            with_text(group, text, FALSE, "invented", damaged_words(group.texts[best], text)) if wanted else group
+        )
+    return found
+
+
+def with_text(group: Group, text: str, severity: float, kind: str, damaged: tuple[bool, ...] | None = None) -> Group:
     """The group with one more text, if it is not there already."""
     if text in group.texts:
         return group
@@ -143,7 +181,7 @@ def with_text(group: Group, text: str, severity: float, kind: str) -> Group:
         texts=(*group.texts, text),
         severities=(*group.severities, severity),
         kinds=(*group.kinds, kind),
-        damaged=(*group.damaged, None) if group.damaged else (),
+        damaged=(*(group.damaged or (None,) * len(group.texts)), damaged),
     )
 
 

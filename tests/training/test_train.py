@@ -22,7 +22,7 @@ pytest.importorskip("training")
 
 from training import train, weak_replies
 from training.attention import attention
-from training.examples import LABELS, example, prompts, templates_of_tasks
+from training.examples import ALONE, LABELS, example, prompts, templates_of_tasks
 from training.good_texts import LIMITS
 from training.groups import Group
 from training.tiny_writer import tokenizer_of
@@ -69,10 +69,18 @@ def test_each_worker_and_each_start_has_data_of_its_own(monkeypatch):
     monkeypatch.setattr(train, "documents", lambda _, seed: (rows[i] for i in default_rng(seed).permutation(len(rows))))
 
     def first(**options):
-        return [group.texts for group in islice(Examples(None, None, 0, **options).groups, 3)]
+        return [group.texts for group, _ in islice(Examples(None, None, 0, **options).groups, 3)]
 
     assert first() == first()
     assert len({str(first(worker=worker, n_workers=2, start=start)) for worker in (0, 1) for start in (0, 900)}) == 4
+
+
+def test_of_statements_about_reports_nothing_is_asked(monkeypatch):
+    rows = list(documents(60))
+    monkeypatch.setattr(train, "documents", lambda *_: iter(rows * 9))
+    examples = Examples(None, None, 0, start=train.COMPARE_FIRST, relations=0.5)
+    asked = {(group.kinds[0] in ("true", "false"), protocol) for group, protocol in islice(examples.groups, 100)}
+    assert asked == {(True, ALONE), (False, "compare"), (False, "yes_no"), (False, "choose")}
 
 
 def test_an_interrupted_run_goes_on_with_what_it_knew_and_the_rate_it_is_given(tmp_path):

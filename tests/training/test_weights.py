@@ -14,7 +14,16 @@ from synthscore.judging.tasks import load_task, task_names
 from tests.models import word_piece
 from training.groups import Group
 from training.weights import differences, fitted, of_attributes
-from training.written import curated, severity, with_copied, with_foreign, with_salad, written_rows
+from training.written import (
+    curated,
+    false_words,
+    severity,
+    with_copied,
+    with_foreign,
+    with_invented,
+    with_salad,
+    written_rows,
+)
 
 FACTS = [json.loads(line) for line in (Path(__file__).parents[1] / "data" / "facts.jsonl").read_text().splitlines()]
 CONTEXT = "The storm closed the harbour on Monday. Forty boats stayed."
@@ -82,6 +91,34 @@ def test_a_text_of_another_context_is_the_worst_where_the_context_is_asked_about
         ("fluency", (), ()),
     }
     assert all(group.texts[2:] != group.texts[:1] for group in every)
+
+
+def test_a_false_statement_is_false_where_it_differs_from_the_true_one_before():
+    texts = (
+        "Ada sued Bo in May.",
+        "Ada sued Cy in June.",
+        "Nobody went to court.",
+        "It rained.",
+        "The sun shone all day.",
+    )
+    group = Group("summarization", "consistency", CONTEXT, "", texts, (0.0, 0.75, 0.75, 0.0, 0.75), ("",) * 5)
+    changed = (False, False, True, False, True)
+    assert false_words(group) == ((False,) * 5, changed, None, (False,) * 2, None)
+
+
+def test_what_is_said_nowhere_is_a_name_or_number_of_another_context_where_truth_is_asked_about():
+    texts = ("In Skarvik the storm closed Harbour House for 40 days.", "It closed nothing.")
+    group = replace(GROUP, context="The storm in Skarvik closed Harbour House for 40 days.", texts=texts)
+    other = replace(group, context="A ferry of the Oslo line sank near Bergen in 1911.", attribute="fluency")
+    every = with_invented([group, other] * 30, np.random.default_rng(0))
+    assert {made for made in every if made.attribute == "fluency"} == {other}
+    added = {made for made in every if len(made.texts) == 3}
+    assert 5 < len([made for made in every if made in added]) < 25
+    for made in added:
+        false = [word for word, is_false in zip(made.texts[2].split(), made.damaged[2], strict=True) if is_false]
+        assert false
+        assert not set(false) & set(texts[0].split())
+        assert (made.severities[2], made.kinds[2], made.damaged[:2]) == (0.75, "invented", (None, None))
 
 
 def test_written_groups_are_of_known_attributes_have_good_texts_and_are_of_no_test_context():
