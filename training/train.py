@@ -36,6 +36,7 @@ from synthscore.engines.loading import computes_in_bfloat16
 
 from .attention import TRAINED_ATTENTION
 from .corpora import documents
+from .entailment import Seen, of_captions, of_snli
 from .examples import ALONE, BREAK, LABELS, SETTINGS, Example, alone, example, templates_of_tasks
 from .groups import Group, Shares, groups
 from .relations import of_file, of_relations
@@ -136,6 +137,7 @@ class Examples:
 
     start : groups that an interrupted run has seen
     relations : share of the groups that are statements about reports (relations.py), of which nothing is asked
+    entailment : SNLI's captions (entailment.py) and their share, of which nothing is asked either
     n_seen : groups that all workers have seen, if they are as fast as this one
     """
 
@@ -150,6 +152,7 @@ class Examples:
         weak_replies: Sequence[str] = (),
         written: Sequence[Group] = (),
         relations: float = 0.0,
+        entailment: tuple[Sequence[Seen], float] = ((), 0.0),
         counted: Counted | None = None,
         worker: int = 0,
         n_workers: int = 1,
@@ -167,13 +170,11 @@ class Examples:
         self.counted, self.written = counted, cycle([written[int(i)] for i in rng(3).permutation(len(written))])
         self.share_written = WRITTEN if written and start >= COMPARE_FIRST else 0.0
         damaged = (next(short if ALONE_FIRST <= self.n_seen < SHORT_FIRST else every) for _ in count())
-        stated = of_relations(of_file(), documents(corpora, [seed, start, worker, 4]), rng(4))
-        self.groups = (
-            (next(stated), ALONE)
-            if relations and self.rng.random() < relations
-            else (next(self.written if self.rng.random() < self.share_written else damaged), self._protocol())
-            for _ in count()
-        )
+        told = of_relations(of_file(), documents(corpora, [seed, start, worker, 4]), rng(4))
+        seen, share_seen = entailment
+        self.stated = [(relations, told), (share_seen, of_captions(seen, rng(5)))]
+        self.groups = (self._group() for _ in count())
+        self.asked = (next(self.written if self.rng.random() < self.share_written else damaged) for _ in count())
         self.templates = templates_of_tasks()
         self.tokenizer = tokenizer
         self.seen: Counter[str] = Counter()
@@ -192,6 +193,13 @@ class Examples:
         while sum(made.plan.n_tokens for _, made in found) < n_tokens:
             found.append(next(stream))
         return found
+
+    def _group(self) -> tuple[Group, str]:
+        """The next one, and the protocol that asks it."""
+        for share, stream in self.stated:
+            if share and self.rng.random() < share:
+                return next(stream), ALONE
+        return next(self.asked), self._protocol()
 
     def _protocol(self) -> str:
         if self.n_seen < ALONE_FIRST:
@@ -447,6 +455,7 @@ def train(worker: int, args: argparse.Namespace) -> None:
         weak_replies=read_replies(args.weak_replies),
         written=[group for group in written(args.corpora) if group.task not in args.teach] if args.start else [],
         relations=args.relations,
+        entailment=(of_snli(args.snli, np.random.default_rng(0)) if args.snli else [], args.entailment),
         counted=Counted(model.config.synthscore.get("counts", []), tokenizer),
         worker=worker,
         n_workers=args.workers,
@@ -500,6 +509,8 @@ def main() -> None:
     parser.add_argument("--teacher", type=Path, help="a finished judge whose verdicts are the answers for --teach")
     parser.add_argument("--teach", nargs="*", default=[], help="tasks, such as dialogue")
     parser.add_argument("--relations", type=float, default=0.0, help="share of the groups that are of relations.jsonl")
+    parser.add_argument("--entailment", type=float, default=0.0, help="share of the rest that is of --snli")
+    parser.add_argument("--snli", type=Path, help="*.jsonl with SNLI's names of columns")
     parser.add_argument("--work", type=Path, default=Path("runs/nano"), help="checkpoints and the loss curve")
     parser.add_argument("--out", type=Path, help="the finished model; default: out in --work")
     parser.add_argument("--steps", type=int, default=5800)

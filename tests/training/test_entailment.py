@@ -1,0 +1,73 @@
+import json
+
+import numpy as np
+import pytest
+
+from training.entailment import LABELS, SEVERITY, Seen, given_away, of_captions, of_snli
+
+TELLING = ("outdoors", "waiting", "asleep")  # a word that gives away each label
+
+
+def _rows(n, telling):
+    """Captions with a sentence of each label; in a share `telling` of the sentences a word gives the label away."""
+    rng = np.random.default_rng(0)
+    for i in range(n):
+        for label in rng.permutation(3):
+            word = TELLING[label] if rng.random() < telling else TELLING[rng.integers(3)]
+            yield f"Person {i} walks on a road.", f"Person {i} is {word} at {i * 7}.", LABELS[label]
+
+
+def _file(folder, rows):
+    names = ("sentence1", "sentence2", "gold_label")
+    file = folder / "snli.jsonl"
+    file.write_text("\n".join(json.dumps(dict(zip(names, row, strict=True))) for row in rows), encoding="utf-8")
+    return file
+
+
+def test_what_words_give_away_is_a_calibrated_probability():
+    rows = list(_rows(1000, 0.7))
+    given = given_away([said for _, said, _ in rows], np.array([LABELS.index(label) for *_, label in rows]))
+    told = np.array([TELLING[LABELS.index(label)] in said for _, said, label in rows])
+    assert told.mean() == pytest.approx(0.8, abs=0.03)
+    assert given[told].mean() == pytest.approx(0.8, abs=0.1)
+    assert given[~told].mean() == pytest.approx(0.1, abs=0.05)
+
+
+def test_what_is_kept_is_hardly_given_away(tmp_path):
+    rows = list(_rows(3000, 0.5))
+    every = of_snli(_file(tmp_path, rows), np.random.default_rng(1))
+    kept = [(text, label) for seen in every for text, label in seen.said.items()]
+    assert np.mean([TELLING[LABELS.index(label)] in said for _, said, label in rows]) == pytest.approx(2 / 3, abs=0.03)
+    assert np.mean([TELLING[label] in said for said, label in kept]) == pytest.approx(0.4, abs=0.07)
+
+
+def test_sentences_without_a_label_and_captions_without_a_difference_are_left_out(tmp_path):
+    class KeepsAll:
+        random = staticmethod(np.zeros)
+
+    rows = [
+        ("A dog runs.", "An animal moves.", "entailment"),
+        ("A dog runs.", "A cat sleeps.", "contradiction"),
+        ("A dog runs.", "It is his dog.", "-"),
+        ("A man sings.", "A person sings.", "entailment"),
+    ]
+    assert of_snli(_file(tmp_path, rows), KeepsAll) == [
+        Seen("A dog runs.", {"An animal moves.": 0, "A cat sleeps.": 2})
+    ]
+
+
+def test_a_group_ranks_what_follows_above_what_may_be_above_what_cannot_be():
+    every = [Seen(f"Caption {i}.", {f"follows {i}": 0, f"may be {i}": 1, f"cannot {i}": 2}) for i in range(5)]
+    stream = of_captions(every, np.random.default_rng(0))
+    several = 0
+    for group in (next(stream) for _ in range(50)):
+        n = group.context.count("Caption")
+        several += n > 1
+        assert len(group.texts) == 3 * n
+        for text, severity in zip(group.texts, group.severities, strict=True):
+            assert f"Caption {text.split()[-1]}." in group.context
+            assert (
+                severity
+                == SEVERITY[{"follows": "entailment", "may": "neutral", "cannot": "contradiction"}[text.split()[0]]]
+            )
+    assert 10 < several < 30
