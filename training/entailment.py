@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -22,10 +22,12 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from .groups import Group
+from .relations import amid
 
 SEVERITY = {"entailment": 0.0, "neutral": 0.6, "contradiction": 0.9}
 LABELS = tuple(SEVERITY)
 CAPTIONS = (1, 1, 1, 2, 3)  # of a group
+AMID = 0.4  # of them stand between paragraphs of a document
 RARE = 0.2  # a sentence whose words give its label this probability, or less, is always kept
 TEMPERATURES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18)  # naive Bayes is surer than it is right
 
@@ -76,14 +78,16 @@ def _counted(sentence: str) -> set[str]:
     return {*words, *(" ".join(pair) for pair in pairwise(words))}
 
 
-def of_captions(every: Sequence[Seen], rng: Generator) -> Iterator[Group]:
-    """An endless stream of groups; the captions of some are several scenes."""
+def of_captions(every: Sequence[Seen], documents: Iterator[Mapping[str, str]], rng: Generator) -> Iterator[Group]:
+    """An endless stream of groups; some are of several captions, some amid a document."""
     while True:
         n = CAPTIONS[int(rng.integers(len(CAPTIONS)))]
         scenes = [every[int(i)] for i in rng.choice(len(every), size=n, replace=False)]
         texts = {said: label for scene in scenes for said, label in scene.said.items()}
         kinds = tuple(LABELS[label] for label in texts.values())
         context = " ".join(scene.caption for scene in scenes)
+        if rng.random() < AMID:
+            context = amid(context, next(documents)["text"], rng)
         yield Group(
             "summarization", "consistency", context, "", tuple(texts), tuple(SEVERITY[kind] for kind in kinds), kinds
         )

@@ -189,7 +189,7 @@ def of_relations(
         except StopIteration:  # eight weekdays, say
             continue
         report = " ".join(one.report() for one in told)
-        context = _amid(report, next(documents)["text"], rng) if rng.random() < AMID else report
+        context = amid(report, next(documents)["text"], rng) if rng.random() < AMID else report
         texts: dict[str, tuple[float, str, tuple[bool, ...] | None]] = {}
         for one, other in zip(told[:2], [*told[1:], told[0]], strict=False):
             for said in one.statements(STATEMENTS):
@@ -208,7 +208,7 @@ def _text(said: Text, also: Text | None) -> tuple[str, tuple[float, str, tuple[b
     return " ".join(part.text for part in parts), (severity, "false" if n_false else "true", known)
 
 
-def _amid(report: str, document: str, rng: Generator) -> str:
+def amid(report: str, document: str, rng: Generator) -> str:
     """The report behind a paragraph of the document, and before the next one."""
     paragraphs = [one for one in document.split("\n\n") if 30 <= len(one.split()) <= 90]
     if len(paragraphs) < 2:

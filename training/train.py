@@ -40,7 +40,7 @@ from .entailment import Seen, of_captions, of_snli
 from .examples import ALONE, BREAK, LABELS, SETTINGS, Example, alone, example, templates_of_tasks
 from .groups import Group, Shares, groups
 from .relations import of_file, of_relations
-from .written import written
+from .written import LADDER, RATED, written
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 MAX_TOKENS = 1024  # positions of the finished model
@@ -172,7 +172,10 @@ class Examples:
         damaged = (next(short if ALONE_FIRST <= self.n_seen < SHORT_FIRST else every) for _ in count())
         told = of_relations(of_file(), documents(corpora, [seed, start, worker, 4]), rng(4))
         seen, share_seen = entailment
-        self.stated = [(relations, told), (share_seen, of_captions(seen, rng(5)))]
+        self.stated = [
+            (relations, told),
+            (share_seen, of_captions(seen, documents(corpora, [seed, start, worker, 5]), rng(5))),
+        ]
         self.groups = (self._group() for _ in count())
         self.asked = (next(self.written if self.rng.random() < self.share_written else damaged) for _ in count())
         self.templates = templates_of_tasks()
@@ -307,7 +310,8 @@ def answered(model: BertForMaskedLM, ends: Any, made: Example, says: Mapping[int
 
 
 class Teacher:
-    """A finished judge whose verdicts are the answers for some tasks: what it does there stays as it is."""
+    """A finished judge whose verdicts are the answers for some tasks, but for ladders written to fail in one attribute:
+    what it does there stays as it is."""
 
     def __init__(self, folder: Path, tasks: Collection[str]) -> None:
         self.tasks, (model, tokenizer, self.label_ids) = tasks, further(folder)
@@ -315,7 +319,7 @@ class Teacher:
 
     def __call__(self, group: Group, made: Example) -> Example:
         """The example with the teacher's answers, and no other lesson, where its task is one of these."""
-        if group.task not in self.tasks:
+        if group.task not in self.tasks or LADDER in group.kinds:
             return made
         with torch.no_grad():
             read = states(self.model.bert, [made.plan], dtype_here())
@@ -453,7 +457,9 @@ def train(worker: int, args: argparse.Namespace) -> None:
         start=n_seen,
         shares=replace(Shares(), **{name: 0.0 for name in args.without if name not in HELPERS}),
         weak_replies=read_replies(args.weak_replies),
-        written=[group for group in written(args.corpora) if group.task not in args.teach] if args.start else [],
+        written=[one for one in written(args.corpora) if one.task not in args.teach or RATED not in one.kinds]
+        if args.start
+        else [],
         relations=args.relations,
         entailment=(of_snli(args.snli, np.random.default_rng(0)) if args.snli else [], args.entailment),
         counted=Counted(model.config.synthscore.get("counts", []), tokenizer),

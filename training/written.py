@@ -29,6 +29,7 @@ from .good_texts import leans
 from .groups import Group
 from .phrases import damaged_words
 
+LADDER, RATED = "written", "rated"  # kinds: written to fail in one attribute; as systems write, rated in all
 WORST = 4  # of the severities of written groups
 BEST = 5  # of the ratings, which end at 1
 STATEMENTS = 2  # times as often as other groups: true and false differ in nothing that can be counted
@@ -82,7 +83,7 @@ def _of_rows(corpora: Path) -> Iterator[Group]:
             text, facts = row["context"]["context"], row["context"].get("facts", "")
         for attribute in [row["attribute"]] if "attribute" in row else row["texts"][0]["ratings"]:
             texts = ((one["text"], severity(one, attribute)) for one in row["texts"])
-            group = _group(row["task"], attribute, text, facts, texts)
+            group = _group(row["task"], attribute, text, facts, texts, LADDER if "attribute" in row else RATED)
             if row["file"] == "statements":
                 group = replace(group, damaged=false_words(group))
                 yield from [with_copied(group, rng) if rng.random() < COPIED else group] * STATEMENTS
@@ -185,6 +186,8 @@ def with_text(group: Group, text: str, severity: float, kind: str, damaged: tupl
     )
 
 
-def _group(task: str, attribute: str, context: str, facts: str, found: Iterable[tuple[str, float]]) -> Group:
+def _group(
+    task: str, attribute: str, context: str, facts: str, found: Iterable[tuple[str, float]], kind: str = LADDER
+) -> Group:
     texts, severities = zip(*found, strict=True)
-    return Group(task, attribute, context, facts, texts, severities, ("written",) * len(texts))
+    return Group(task, attribute, context, facts, texts, severities, (kind,) * len(texts))

@@ -1,4 +1,5 @@
 import json
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -58,11 +59,13 @@ def test_sentences_without_a_label_and_captions_without_a_difference_are_left_ou
 
 def test_a_group_ranks_what_follows_above_what_may_be_above_what_cannot_be():
     every = [Seen(f"Caption {i}.", {f"follows {i}": 0, f"may be {i}": 1, f"cannot {i}": 2}) for i in range(5)]
-    stream = of_captions(every, np.random.default_rng(0))
-    several = 0
+    document = "A paragraph of a document. " * 10
+    stream = of_captions(every, cycle([{"text": f"{document}\n\n{document}"}]), np.random.default_rng(0))
+    several = amid = 0
     for group in (next(stream) for _ in range(50)):
         n = group.context.count("Caption")
         several += n > 1
+        amid += group.context.startswith(document.strip())
         assert len(group.texts) == 3 * n
         for text, severity in zip(group.texts, group.severities, strict=True):
             assert f"Caption {text.split()[-1]}." in group.context
@@ -71,3 +74,4 @@ def test_a_group_ranks_what_follows_above_what_may_be_above_what_cannot_be():
                 == SEVERITY[{"follows": "entailment", "may": "neutral", "cannot": "contradiction"}[text.split()[0]]]
             )
     assert 10 < several < 30
+    assert 10 < amid < 30
