@@ -1,9 +1,9 @@
-"""SNLI -> groups of statements about what was seen: those that follow, those that may be and those that cannot be.
+"""SNLI -> groups: a premise, and hypotheses that follow from it, may be true and cannot be.
 
-SNLI (Bowman et al. 2015, arXiv 1508.05326; CC BY-SA 4.0): a caption, and sentences that people wrote who had read it
-and were asked for a true, a possible and a false one. In two of three cases the words alone of what they wrote
-(sleeping, nobody, outdoors) give its label away (Gururangan et al. 2018, arXiv 1803.02324). So a sentence is kept with
-a probability inverse to what its words give away: the rest must be read beside its caption.
+SNLI (Bowman et al. 2015, arXiv 1508.05326; CC BY-SA 4.0): people read a caption, the premise, and wrote a true, a
+possible and a false sentence. The words of a hypothesis alone (sleeping, nobody, outdoors) give away two labels of
+three (Gururangan et al. 2018, arXiv 1803.02324). So a hypothesis is kept with a probability inverse to that of its
+label by its words: what is left must be read beside its premise.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ from .relations import amid
 
 SEVERITY = {"entailment": 0.0, "neutral": 0.6, "contradiction": 0.9}
 LABELS = tuple(SEVERITY)
-CAPTIONS = (1, 1, 1, 2, 3)  # of a group
+PREMISES = (1, 1, 1, 2, 3)  # of a group; what is false beside one seldom follows from another
 AMID = 0.4  # of them stand between paragraphs of a document
-RARE = 0.2  # a sentence whose words give its label this probability, or less, is always kept
-TEMPERATURES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18)  # naive Bayes is surer than it is right
+RARE = 0.2  # a hypothesis whose words give its label this probability, or less, is always kept
+TEMPERATURES = (1.0, 1.4, 2.0, 2.8, 4.0, 5.6)  # naive Bayes is surer than it is right
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A caption, and sentences about it with their labels (indices of LABELS)."""
+class Premise:
+    """hypotheses : each with its label, an index of LABELS"""
 
-    caption: str
-    said: dict[str, int]
+    text: str
+    hypotheses: dict[str, int]
 
 
-def of_snli(file: Path, rng: Generator) -> list[Seen]:
-    """Captions with sentences of two labels or more, without those that their words alone give away."""
+def of_snli(file: Path, rng: Generator) -> list[Premise]:
+    """Premises with hypotheses of two labels or more, drawn so that their words alone give no label away."""
     rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     rows = [row for row in rows if row["gold_label"] in SEVERITY]  # "-": those who labelled it did not agree
     labels = np.array([LABELS.index(row["gold_label"]) for row in rows])
-    given = given_away([row["sentence2"] for row in rows], labels)
+    given = hypothesis_only([row["sentence2"] for row in rows], labels)
     kept = np.flatnonzero(rng.random(len(rows)) * given < RARE)
     found = []
-    for caption, same in groupby(kept, lambda i: rows[i]["sentence1"].strip()):
-        said = {rows[i]["sentence2"].strip(): int(labels[i]) for i in same}
-        if len(set(said.values())) > 1:
-            found.append(Seen(caption, said))
+    for premise, same in groupby(kept, lambda i: rows[i]["sentence1"].strip()):
+        hypotheses = {rows[i]["sentence2"].strip(): int(labels[i]) for i in same}
+        if len(set(hypotheses.values())) > 1:
+            found.append(Premise(premise, hypotheses))
     return found
 
 
-def given_away(sentences: Sequence[str], labels: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Of each sentence the probability of its own label by its words and pairs of words: naive Bayes, of the other half
-    of the sentences (in pieces of a hundred, so that the sentences of a caption stand together)."""
-    words = [_counted(sentence) for sentence in sentences]
+def hypothesis_only(hypotheses: Sequence[str], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Of each hypothesis the probability of its own label by its words and pairs of words: naive Bayes, fitted on the
+    other half of the hypotheses (in pieces of a hundred, so that those of a premise stand together)."""
+    words = [_counted(hypothesis) for hypothesis in hypotheses]
     half = np.arange(len(words)) // 100 % 2
     fits = np.zeros((len(words), len(LABELS)))
     for side in (0, 1):
@@ -69,23 +69,25 @@ def given_away(sentences: Sequence[str], labels: NDArray[np.int64]) -> NDArray[n
         log_totals = np.log([1 + len(log_counts) + one.total() for one in counts])
         for i in np.flatnonzero(half == side):
             fits[i] += sum(log_counts[word] - log_totals for word in words[i] if word in log_counts)
-    log_given = [log_softmax(t * fits, axis=1)[np.arange(len(words)), labels] for t in TEMPERATURES]
+    log_given = [log_softmax(fits / t, axis=1)[np.arange(len(words)), labels] for t in TEMPERATURES]
     return np.exp(max(log_given, key=np.mean))
 
 
-def _counted(sentence: str) -> set[str]:
-    words = re.findall(r"\w+", sentence.lower())
+def _counted(hypothesis: str) -> set[str]:
+    words = re.findall(r"\w+", hypothesis.lower())
     return {*words, *(" ".join(pair) for pair in pairwise(words))}
 
 
-def of_captions(every: Sequence[Seen], documents: Iterator[Mapping[str, str]], rng: Generator) -> Iterator[Group]:
-    """An endless stream of groups; some are of several captions, some amid a document."""
+def of_premises(every: Sequence[Premise], documents: Iterator[Mapping[str, str]], rng: Generator) -> Iterator[Group]:
+    """An endless stream of groups; some are of several premises, some amid a document."""
     while True:
-        n = CAPTIONS[int(rng.integers(len(CAPTIONS)))]
-        scenes = [every[int(i)] for i in rng.choice(len(every), size=n, replace=False)]
-        texts = {said: label for scene in scenes for said, label in scene.said.items()}
+        drawn = rng.choice(len(every), size=PREMISES[int(rng.integers(len(PREMISES)))], replace=False)
+        premises = [every[int(i)] for i in drawn]
+        texts = {text: label for premise in premises for text, label in premise.hypotheses.items()}
+        if len(texts) < sum(len(premise.hypotheses) for premise in premises):
+            continue  # one hypothesis of two premises, perhaps with two labels
         kinds = tuple(LABELS[label] for label in texts.values())
-        context = " ".join(scene.caption for scene in scenes)
+        context = " ".join(premise.text for premise in premises)
         if rng.random() < AMID:
             context = amid(context, next(documents)["text"], rng)
         yield Group(

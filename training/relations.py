@@ -21,12 +21,12 @@ from .groups import Group
 
 FILE = Path(__file__).with_name("relations.jsonl")
 FALSE, HALF_FALSE = 0.75, 0.5  # severities: as of written statements; of two statements of which one is false
-MOST = 4  # relations that a report tells
+MOST = 4  # relations that a report tells; two of them are asked about
 STATEMENTS = 6  # of a relation, if it has so many wordings
 LOOKED_UP = 0.4  # of the relations are stated in the very words of the report, too, true and turned round
 SAME_WORDS = 0.6  # of the false statements are the true one before turned round
 TWO = 0.2  # of the texts say two things, where the report tells two
-INVENTED = 0.1  # of the false statements name what the report does not
+INVENTED = 0.1  # of the false statements get another name or number than the relation's
 AMID = 0.3  # of the reports stand between paragraphs of a document
 TRIES = 100  # to fill a slot with what is not used
 MOVED = "\x01"  # stands before each word of a slot that turning round moves, until the text is finished
@@ -130,37 +130,36 @@ class Told:
             self.order = [("context", self.wording)] * 2 + self.order
 
     def report(self) -> str:
-        return Text(self._said("context", self.wording, self.turned), True).text
+        return Text(self._said("context", self.wording, self.turned, self.values), True).text
 
     def statements(self, n: int) -> list[Text]:
         """n of them, if there are so many wordings: true and false in turns."""
         found = []
         for k, wording in enumerate(self.order[:n]):
             if k % 2 == 0:
-                found.append(Text(self._said(*wording, self.turned), True))
+                found.append(Text(self._said(*wording, self.turned, self.values), True))
                 continue
-            said = self._said(*(self.order[k - 1] if self.rng.random() < SAME_WORDS else wording), not self.turned)
-            found.append(Text(self._invented(said) if self.rng.random() < INVENTED else said, False))
+            same = self.order[k - 1] if self.rng.random() < SAME_WORDS else wording
+            values = self._invented() if self.rng.random() < INVENTED else self.values
+            found.append(Text(self._said(*same, not self.turned, values), False))
         return found
 
     def _n_wordings(self, kind: str) -> int:
         return min(len(self.relation[side]) for side in (kind, f"{kind}_not") if side in self.relation)
 
-    def _said(self, kind: str, index: int, turned: bool) -> str:
+    def _said(self, kind: str, index: int, turned: bool, values: Mapping[str, str]) -> str:
         if "swap" not in self.relation:
-            return str(self.relation[f"{kind}_not" if turned else kind][index].format(**self.values))
+            return str(self.relation[f"{kind}_not" if turned else kind][index].format(**values))
         a, b = self.relation["swap"]
-        moved = {a: self.values[b if turned else a], b: self.values[a if turned else b]}
-        return str(self.relation[kind][index].format(**self.values | {name: _marked(moved[name]) for name in moved}))
+        moved = {a: _marked(values[b if turned else a]), b: _marked(values[a if turned else b])}
+        return str(self.relation[kind][index].format(**{**values, **moved}))
 
-    def _invented(self, said: str) -> str:
-        """One of the names that turning round moves becomes another one."""
-        names = [name for name in self.relation.get("swap", ()) if _marked(self.values[name]) in said]
-        if not names:
-            return said
-        name = _one(self.rng, names)
-        other = self._filling(self.relation["slots"][name], set(self.values.values()))
-        return said.replace(_marked(self.values[name]), _marked(other))
+    def _invented(self) -> Mapping[str, str]:
+        """The values, one of those that turning round moves another one."""
+        if "swap" not in self.relation:
+            return self.values
+        name = _one(self.rng, self.relation["swap"])
+        return self.values | {name: self._filling(self.relation["slots"][name], set(self.values.values()))}
 
     def _filling(self, kind: str | Sequence[str], used: set[str]) -> str:
         """What may stand in a slot of this type, or of these choices, and is not used; StopIteration: there is hardly
@@ -188,7 +187,7 @@ def of_relations(
             told = [Told(every[int(i)], used, rng) for i in drawn]
         except StopIteration:  # eight weekdays, say
             continue
-        report = " ".join(one.report() for one in told)
+        report = " ".join(told[int(i)].report() for i in rng.permutation(len(told)))
         context = amid(report, next(documents)["text"], rng) if rng.random() < AMID else report
         texts: dict[str, tuple[float, str, tuple[bool, ...] | None]] = {}
         for one, other in zip(told[:2], [*told[1:], told[0]], strict=False):

@@ -36,7 +36,7 @@ from synthscore.engines.loading import computes_in_bfloat16
 
 from .attention import TRAINED_ATTENTION
 from .corpora import documents
-from .entailment import Seen, of_captions, of_snli
+from .entailment import Premise, of_premises, of_snli
 from .examples import ALONE, BREAK, LABELS, SETTINGS, Example, alone, example, templates_of_tasks
 from .groups import Group, Shares, groups
 from .relations import of_file, of_relations
@@ -50,7 +50,7 @@ SHORT_FIRST = 14000  # then short texts alone, to learn from many verdicts a tok
 SHORT = {"question": 0.25, "data_to_text": 0.25, "dialogue": 0.5}
 COMPARE_FIRST = 15000  # until then all are asked with `compare`: the others turn signs around, so they come later
 WORSE = 0.25  # of the yes-no questions ask for the worse text; with half, not even "better?" was learnt
-WRITTEN = 0.5  # of the groups, where there are written ones and all protocols are asked
+WRITTEN = 0.5  # of the groups that are asked about, where there are written ones and all protocols are asked
 HELPERS = ("damaged", "found")
 KINDS = (*(field.name for field in fields(Shares)), *HELPERS)
 EVEN = 0.1  # weight of the difference in merit between texts of the same severity
@@ -137,7 +137,7 @@ class Examples:
 
     start : groups that an interrupted run has seen
     relations : share of the groups that are statements about reports (relations.py), of which nothing is asked
-    entailment : SNLI's captions (entailment.py) and their share, of which nothing is asked either
+    premises, entailment : SNLI's (entailment.py), and their share of the other groups; nothing is asked of these either
     n_seen : groups that all workers have seen, if they are as fast as this one
     """
 
@@ -152,7 +152,8 @@ class Examples:
         weak_replies: Sequence[str] = (),
         written: Sequence[Group] = (),
         relations: float = 0.0,
-        entailment: tuple[Sequence[Seen], float] = ((), 0.0),
+        premises: Sequence[Premise] = (),
+        entailment: float = 0.0,
         counted: Counted | None = None,
         worker: int = 0,
         n_workers: int = 1,
@@ -160,9 +161,11 @@ class Examples:
         def rng(use: int) -> np.random.Generator:
             return np.random.default_rng([seed, start, worker, use])
 
+        def texts(use: int) -> Iterator[dict[str, str]]:
+            return documents(corpora, [seed, start, worker, use, 0])
+
         def stream(use: int, **options: Any) -> Iterator[Group]:
-            rows = documents(corpora, [seed, start, worker, use, 0])
-            return groups(rows, rng(use), shares=shares, weak_replies=weak_replies, **options)
+            return groups(texts(use), rng(use), shares=shares, weak_replies=weak_replies, **options)
 
         self.n_seen, self.n_workers, self.weak_replies = start, n_workers, weak_replies
         self.rng = rng(0)
@@ -170,11 +173,9 @@ class Examples:
         self.counted, self.written = counted, cycle([written[int(i)] for i in rng(3).permutation(len(written))])
         self.share_written = WRITTEN if written and start >= COMPARE_FIRST else 0.0
         damaged = (next(short if ALONE_FIRST <= self.n_seen < SHORT_FIRST else every) for _ in count())
-        told = of_relations(of_file(), documents(corpora, [seed, start, worker, 4]), rng(4))
-        seen, share_seen = entailment
         self.stated = [
-            (relations, told),
-            (share_seen, of_captions(seen, documents(corpora, [seed, start, worker, 5]), rng(5))),
+            (relations, of_relations(of_file(), texts(4), rng(4))),
+            (entailment, of_premises(premises, texts(5), rng(5))),
         ]
         self.groups = (self._group() for _ in count())
         self.asked = (next(self.written if self.rng.random() < self.share_written else damaged) for _ in count())
@@ -310,16 +311,17 @@ def answered(model: BertForMaskedLM, ends: Any, made: Example, says: Mapping[int
 
 
 class Teacher:
-    """A finished judge whose verdicts are the answers for some tasks, but for ladders written to fail in one attribute:
-    what it does there stays as it is."""
+    """A finished judge whose verdicts are the answers for some tasks: what it does there stays as it is. Ladders that
+    were written to fail in one attribute teach their own."""
 
     def __init__(self, folder: Path, tasks: Collection[str]) -> None:
         self.tasks, (model, tokenizer, self.label_ids) = tasks, further(folder)
         self.model, self.says = model.eval(), says_of(tokenizer)
 
     def __call__(self, group: Group, made: Example) -> Example:
-        """The example with the teacher's answers, and no other lesson, where its task is one of these."""
-        if group.task not in self.tasks or LADDER in group.kinds:
+        """The example with the teacher's answers and no other lesson; as it is where nothing is asked, the task is not
+        one of these, or the group is a written ladder."""
+        if made.protocol == ALONE or group.task not in self.tasks or LADDER in group.kinds:
             return made
         with torch.no_grad():
             read = states(self.model.bert, [made.plan], dtype_here())
@@ -461,7 +463,8 @@ def train(worker: int, args: argparse.Namespace) -> None:
         if args.start
         else [],
         relations=args.relations,
-        entailment=(of_snli(args.snli, np.random.default_rng(0)) if args.snli else [], args.entailment),
+        premises=of_snli(args.snli, np.random.default_rng(0)) if args.snli else [],
+        entailment=args.entailment,
         counted=Counted(model.config.synthscore.get("counts", []), tokenizer),
         worker=worker,
         n_workers=args.workers,
@@ -515,7 +518,7 @@ def main() -> None:
     parser.add_argument("--teacher", type=Path, help="a finished judge whose verdicts are the answers for --teach")
     parser.add_argument("--teach", nargs="*", default=[], help="tasks, such as dialogue")
     parser.add_argument("--relations", type=float, default=0.0, help="share of the groups that are of relations.jsonl")
-    parser.add_argument("--entailment", type=float, default=0.0, help="share of the rest that is of --snli")
+    parser.add_argument("--entailment", type=float, default=0.0, help="share of the other groups that is of --snli")
     parser.add_argument("--snli", type=Path, help="*.jsonl with SNLI's names of columns")
     parser.add_argument("--work", type=Path, default=Path("runs/nano"), help="checkpoints and the loss curve")
     parser.add_argument("--out", type=Path, help="the finished model; default: out in --work")
@@ -532,6 +535,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2, help="processes of a thread; other numbers take other steps")
     args = parser.parse_args()
+    if (args.snli is None) != (args.entailment == 0):
+        parser.error("--snli and --entailment go together")
     args.work.mkdir(parents=True, exist_ok=True)
     (args.work / "meeting").unlink(missing_ok=True)
     if args.workers == 1:

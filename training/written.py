@@ -44,9 +44,7 @@ ABOUT_CONTEXT = {
     ("support_replies", "resolution"),
 }
 ABOUT_FACTS = {("summarization", "consistency"), ("data_to_text", "semantics"), ("product_descriptions", "accuracy")}
-INVENTED = (
-    0.4  # of the groups that ask whether a text is true get a good one with a name and a number of another context
-)
+INVENTED = 0.4  # of the groups that ask whether a text is true get a good one with another name or number
 FALSE = 0.75  # severity of these, as of what is false by one fact elsewhere
 
 
@@ -140,7 +138,8 @@ def with_copied(group: Group, rng: Generator) -> Group:
     found = [one for one in found if one not in group.texts and not leans(one)]
     if not found:
         return group
-    return with_text(group, found[int(rng.integers(len(found)))], 0.0, "copied")
+    copied = found[int(rng.integers(len(found)))]
+    return with_text(group, copied, 0.0, "copied", (False,) * len(copied.split()))
 
 
 def with_foreign(every: Sequence[Group], rng: Generator) -> list[Group]:
@@ -158,18 +157,18 @@ def with_foreign(every: Sequence[Group], rng: Generator) -> list[Group]:
 
 
 def with_invented(every: Sequence[Group], rng: Generator) -> list[Group]:
-    """The groups, INVENTED of those in ABOUT_FACTS with a good text in which a name or number is not the context's."""
+    """The groups, INVENTED of those in ABOUT_FACTS with a good text in which a name is another context's, a number is
+    changed, or both."""
     found = []
     for group in every:
-        best, other = int(np.argmin(group.severities)), every[int(rng.integers(len(every)))]
-        material = Material(group.context, group.facts, foreign=(other.context,))
-        text = group.texts[best]
-        for kind in ("entity-other-document", "number-changed"):
-            text = EDITS[kind](text, rng, material) or text
-        wanted = (group.task, group.attribute) in ABOUT_FACTS and rng.random() < INVENTED
-        found.append(
-            with_text(group, text, FALSE, "invented", damaged_words(group.texts[best], text)) if wanted else group
-        )
+        other = every[int(rng.integers(len(every)))]
+        if (group.task, group.attribute) in ABOUT_FACTS and rng.random() < INVENTED:
+            material = Material(group.context, group.facts, foreign=(other.context,))
+            text = good = group.texts[int(np.argmin(group.severities))]
+            for kind in ("entity-other-document", "number-changed"):
+                text = EDITS[kind](text, rng, material) or text
+            group = with_text(group, text, FALSE, "invented", damaged_words(good, text))
+        found.append(group)
     return found
 
 

@@ -101,6 +101,40 @@ def test_the_words_of_a_statement_do_not_tell_whether_it_is_true(monkeypatch):
     assert np.ptp(shares) < 0.05
 
 
+def test_a_relation_without_two_ends_is_denied_as_often_as_it_is_said(monkeypatch):
+    monkeypatch.setattr(relations, "MOST", 1)
+    false = defaultdict(list)
+    for group in groups(2000, every=(RAIN,), seed=4):
+        for text, severity in zip(group.texts, group.severities, strict=True):
+            false[re.sub("|".join(TOWNS), "_", text)].append(severity > 0)
+    assert len(false) >= 4
+    assert all(abs(np.mean(found) - 0.5) < 0.06 for found in false.values())
+
+
+def test_some_statements_are_the_reports_own_words_and_some_name_what_it_does_not(monkeypatch):
+    monkeypatch.setattr(relations, "MOST", 1)
+    made = list(groups(200, every=(BEAT,), seed=5))
+    own = [text in group.context for group in made for text in group.texts]
+    assert 0.05 < np.mean(own) < 0.2
+    named = [
+        set(NAMES) & set(re.findall(r"\w+", text)) <= set(re.findall(r"\w+", group.context))
+        for group in made
+        for text, severity in zip(group.texts, group.severities, strict=True)
+        if severity > 0
+    ]
+    assert 0 < np.mean(np.logical_not(named)) < 0.25
+
+
+def test_every_relation_that_a_report_tells_may_be_asked_about(monkeypatch):
+    monkeypatch.setattr(relations, "MOST", 4)
+    monkeypatch.setattr(relations, "AMID", 0.0)
+    asked = set()
+    for group in groups(200, every=(RAIN,) * 4, seed=6):
+        told = re.split(r"(?<=\.) ", group.context)
+        asked |= {i for i, one in enumerate(told) if one in group.texts}
+    assert asked == {0, 1, 2, 3}
+
+
 def test_some_reports_stand_between_paragraphs_of_a_document_that_has_two():
     amid = [PARAGRAPH in group.context for group in groups(300)]
     assert 0.2 < np.mean(amid) < 0.4

@@ -189,3 +189,5 @@ def test_a_teacher_answers_for_its_tasks_as_the_engine_does_and_leaves_the_other
     assert np.isnan(taught.severities).all()
     assert teacher(replace(group, task="summarization"), made) is made
     assert teacher(replace(group, kinds=(LADDER, LADDER)), made) is made
+    unasked = replace(made, protocol=ALONE)
+    assert teacher(group, unasked) is unasked

@@ -106,7 +106,7 @@ def test_a_false_statement_is_false_where_it_differs_from_the_true_one_before():
     assert false_words(group) == ((False,) * 5, changed, None, (False,) * 2, None)
 
 
-def test_what_is_said_nowhere_is_a_name_or_number_of_another_context_where_truth_is_asked_about():
+def test_what_is_said_nowhere_is_another_name_or_number_where_truth_is_asked_about():
     texts = ("In Skarvik the storm closed Harbour House for 40 days.", "It closed nothing.")
     group = replace(GROUP, context="The storm in Skarvik closed Harbour House for 40 days.", texts=texts)
     other = replace(group, context="A ferry of the Oslo line sank near Bergen in 1911.", attribute="fluency")
@@ -114,6 +114,8 @@ def test_what_is_said_nowhere_is_a_name_or_number_of_another_context_where_truth
     assert {made for made in every if made.attribute == "fluency"} == {other}
     added = {made for made in every if len(made.texts) == 3}
     assert 5 < len([made for made in every if made in added]) < 25
+    assert any({"Oslo", "Bergen"} & set(made.texts[2].split()) for made in added)
+    assert any("40" not in made.texts[2] for made in added)
     for made in added:
         false = [word for word, is_false in zip(made.texts[2].split(), made.damaged[2], strict=True) if is_false]
         assert false
