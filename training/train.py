@@ -151,6 +151,7 @@ class Examples:
         shares: Shares | None = None,
         weak_replies: Sequence[str] = (),
         written: Sequence[Group] = (),
+        share_written: float = WRITTEN,
         relations: float = 0.0,
         premises: Sequence[Premise] = (),
         entailment: float = 0.0,
@@ -171,7 +172,7 @@ class Examples:
         self.rng = rng(0)
         every, short = stream(1), stream(2, tasks=SHORT, max_words=60)
         self.counted, self.written = counted, cycle([written[int(i)] for i in rng(3).permutation(len(written))])
-        self.share_written = WRITTEN if written and start >= COMPARE_FIRST else 0.0
+        self.share_written = share_written if written and start >= COMPARE_FIRST else 0.0
         damaged = (next(short if ALONE_FIRST <= self.n_seen < SHORT_FIRST else every) for _ in count())
         self.stated = [
             (relations, of_relations(of_file(), texts(4), rng(4))),
@@ -462,6 +463,7 @@ def train(worker: int, args: argparse.Namespace) -> None:
         written=[one for one in written(args.corpora) if one.task not in args.teach or RATED not in one.kinds]
         if args.start
         else [],
+        share_written=args.written,
         relations=args.relations,
         premises=of_snli(args.snli, np.random.default_rng(0)) if args.snli else [],
         entailment=args.entailment,
@@ -517,6 +519,7 @@ def main() -> None:
     parser.add_argument("--start", type=Path, help="a finished judge to train on; default: MiniLM")
     parser.add_argument("--teacher", type=Path, help="a finished judge whose verdicts are the answers for --teach")
     parser.add_argument("--teach", nargs="*", default=[], help="tasks, such as dialogue")
+    parser.add_argument("--written", type=float, default=WRITTEN, help="share of written ones of what is asked about")
     parser.add_argument("--relations", type=float, default=0.0, help="share of the groups that are of relations.jsonl")
     parser.add_argument("--entailment", type=float, default=0.0, help="share of the other groups that is of --snli")
     parser.add_argument("--snli", type=Path, help="*.jsonl with SNLI's names of columns")
