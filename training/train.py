@@ -40,7 +40,7 @@ from .entailment import Premise, of_premises, of_snli
 from .examples import ALONE, BREAK, LABELS, SETTINGS, Example, alone, example, templates_of_tasks
 from .groups import Group, Shares, groups
 from .relations import of_file, of_relations
-from .written import LADDER, RATED, written
+from .written import WRITTEN_FOR_THIS, written
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 MAX_TOKENS = 1024  # positions of the finished model
@@ -312,8 +312,8 @@ def answered(model: BertForMaskedLM, ends: Any, made: Example, says: Mapping[int
 
 
 class Teacher:
-    """A finished judge whose verdicts are the answers for some tasks: what it does there stays as it is. Ladders that
-    were written to fail in one attribute teach their own."""
+    """A finished judge whose verdicts are the answers for some tasks: what it does there stays as it is. Texts that
+    were written or rated for this teach their own."""
 
     def __init__(self, folder: Path, tasks: Collection[str]) -> None:
         self.tasks, (model, tokenizer, self.label_ids) = tasks, further(folder)
@@ -321,8 +321,8 @@ class Teacher:
 
     def __call__(self, group: Group, made: Example) -> Example:
         """The example with the teacher's answers and no other lesson; as it is where nothing is asked, the task is not
-        one of these, or the group is a written ladder."""
-        if made.protocol == ALONE or group.task not in self.tasks or LADDER in group.kinds:
+        one of these, or the group is a written one."""
+        if made.protocol == ALONE or group.task not in self.tasks or WRITTEN_FOR_THIS in group.kinds:
             return made
         with torch.no_grad():
             read = states(self.model.bert, [made.plan], dtype_here())
@@ -460,9 +460,7 @@ def train(worker: int, args: argparse.Namespace) -> None:
         start=n_seen,
         shares=replace(Shares(), **{name: 0.0 for name in args.without if name not in HELPERS}),
         weak_replies=read_replies(args.weak_replies),
-        written=[one for one in written(args.corpora) if one.task not in args.teach or RATED not in one.kinds]
-        if args.start
-        else [],
+        written=written(args.corpora) if args.start else [],
         share_written=args.written,
         relations=args.relations,
         premises=of_snli(args.snli, np.random.default_rng(0)) if args.snli else [],

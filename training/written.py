@@ -29,7 +29,7 @@ from .good_texts import leans
 from .groups import Group
 from .phrases import damaged_words
 
-LADDER, RATED = "written", "rated"  # kinds: written to fail in one attribute; as systems write, rated in all
+WRITTEN_FOR_THIS = "written"  # kind of their texts
 WORST = 4  # of the severities of written groups
 BEST = 5  # of the ratings, which end at 1
 STATEMENTS = 0.25  # of them are read: four thousand pairs taught nothing that carried over (LOG.md, run 12)
@@ -81,7 +81,7 @@ def _of_rows(corpora: Path) -> Iterator[Group]:
             text, facts = row["context"]["context"], row["context"].get("facts", "")
         for attribute in [row["attribute"]] if "attribute" in row else row["texts"][0]["ratings"]:
             texts = ((one["text"], severity(one, attribute)) for one in row["texts"])
-            group = _group(row["task"], attribute, text, facts, texts, LADDER if "attribute" in row else RATED)
+            group = _group(row["task"], attribute, text, facts, texts)
             if row["file"] == "statements":
                 group = replace(group, damaged=false_words(group))
                 if rng.random() < STATEMENTS:
@@ -186,8 +186,6 @@ def with_text(group: Group, text: str, severity: float, kind: str, damaged: tupl
     )
 
 
-def _group(
-    task: str, attribute: str, context: str, facts: str, found: Iterable[tuple[str, float]], kind: str = LADDER
-) -> Group:
+def _group(task: str, attribute: str, context: str, facts: str, found: Iterable[tuple[str, float]]) -> Group:
     texts, severities = zip(*found, strict=True)
-    return Group(task, attribute, context, facts, texts, severities, (kind,) * len(texts))
+    return Group(task, attribute, context, facts, texts, severities, (WRITTEN_FOR_THIS,) * len(texts))

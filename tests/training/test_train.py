@@ -27,7 +27,7 @@ from training.good_texts import LIMITS
 from training.groups import Group
 from training.tiny_writer import tokenizer_of
 from training.train import Examples, Lesson, Tally, keep, optimizer_of, read_replies, restored, share_gradients
-from training.written import LADDER
+from training.written import WRITTEN_FOR_THIS
 
 
 def test_values_and_gradients_of_attention_are_those_of_autograd():
@@ -188,6 +188,6 @@ def test_a_teacher_answers_for_its_tasks_as_the_engine_does_and_leaves_the_other
     np.testing.assert_allclose(taught.answers, right, atol=1e-3)
     assert np.isnan(taught.severities).all()
     assert teacher(replace(group, task="summarization"), made) is made
-    assert teacher(replace(group, kinds=(LADDER, LADDER)), made) is made
+    assert teacher(replace(group, kinds=(WRITTEN_FOR_THIS, WRITTEN_FOR_THIS)), made) is made
     unasked = replace(made, protocol=ALONE)
     assert teacher(group, unasked) is unasked
