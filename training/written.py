@@ -2,9 +2,9 @@
 
 Of the curated ladders (data/references/curated) the half `train` alone. The files in training/texts have lines {"task",
 "attribute", "context", "texts": [{"text", "severity": 0 to 4, "flaw"}]}: in a good text (0) nothing is wrong, in the
-others that attribute alone. Without "attribute" the texts are such as different systems write, each with "ratings" in
-all attributes, 1 to 5. Where "source" names a file and a line, the context is that document of the corpora, or its
-first "n_characters".
+others that attribute alone. Without "attribute" the texts are such as different systems write, many of them small
+language models' own (small_models.py), each with "ratings" in all attributes, 1 to 5. Where "source" names a file and a
+line, the context is that document of the corpora, or its first "n_characters".
 """
 
 from __future__ import annotations
