@@ -14,7 +14,7 @@ import numpy as np
 
 from ...errors import unusable
 from ...types import BoolArray, FloatArray, IntArray
-from .model import JudgeModel, Lengths, Posterior, variance
+from .model import JudgeModel, Posterior, TextLengths, variance
 from .scale import Scale
 
 Ask = Callable[[IntArray, IntArray, BoolArray], FloatArray]
@@ -104,7 +104,7 @@ def ask_in_rounds(
     *,
     both_orders: bool = True,
     usable: BoolArray | None = None,
-    lengths: Lengths | None = None,
+    lengths: TextLengths | None = None,
 ) -> Rounds:
     """Ask about each target until the stop rule is met, by one answer at least, or no question is left.
 
@@ -159,7 +159,7 @@ def _answered(probs: FloatArray) -> BoolArray:
     return answered
 
 
-def _placed(scale: Scale, contexts: Sequence[str], probs: FloatArray, lengths: Lengths | None) -> Posterior:
+def _placed(scale: Scale, contexts: Sequence[str], probs: FloatArray, lengths: TextLengths | None) -> Posterior:
     """By the answers, in one order whatever the round: sums of the same numbers are then the same to the last bit."""
     target, rung, order = np.nonzero(_answered(probs).swapaxes(1, 2))
     return scale.place(contexts, target, rung + 1, order == 1, probs[target, order, rung], lengths)
@@ -177,7 +177,7 @@ class _Known:
         posterior: Posterior,
         precision: FloatArray,
         answered: BoolArray,
-        lengths: Lengths | None,
+        lengths: TextLengths | None,
     ) -> None:
         self.judge = judge
         by = np.exp(posterior.sharpness)[:, None]

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from ...errors import InputError
 from ...types import BoolArray, FloatArray, IntArray
 
-Lengths = tuple[FloatArray, FloatArray]
-"""Of rungs, shape (n_ladders, n_rungs), and of targets, shape (n_targets,)."""
+TextLengths = tuple[FloatArray, FloatArray]
+"""In log2 words: of rungs, shape (n_ladders, n_rungs), and of targets, shape (n_targets,)."""
 
 _BY_ANSWER = ("ladder", "first", "second", "sign", "probs")
 _MOST = 1e12  # no number of a judge comes near
@@ -47,7 +47,7 @@ class Answers:
     second: IntArray
     sign: FloatArray
     probs: FloatArray
-    length: Lengths | None = None
+    length: TextLengths | None = None
 
     def __post_init__(self) -> None:
         wrong = np.flatnonzero(~(np.abs(self.probs.sum(axis=1) - 1) < 1e-6) | (self.probs < 0).any(axis=1))

@@ -16,7 +16,7 @@ from ...judging.asking import Inquiry, Pair, Verdicts
 from ...types import BoolArray, FloatArray, IntArray, Ladder
 from ..paper import OnLadder
 from .adaptive import Stop, ask_in_rounds
-from .model import Answers, Lengths
+from .model import Answers, TextLengths
 from .scale import Scale, three_way
 from .scores import answers_of, extended, lengths
 
@@ -41,7 +41,7 @@ class Group:
     ladder_of: IntArray
     pair: IntArray
     at: IntArray
-    length: Lengths | None
+    length: TextLengths | None
 
     def answers(self, verdicts: Verdicts) -> Answers:
         """verdicts : of all pairs of the call"""

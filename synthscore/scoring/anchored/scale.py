@@ -21,7 +21,7 @@ from ...io.fields import parse_json
 from ...io.write import write_whole
 from ...signature import Signature, text_hash
 from ...types import FloatArray, IntArray
-from .model import Answers, JudgeModel, Lengths, Posterior, Prior
+from .model import Answers, JudgeModel, Posterior, Prior, TextLengths
 from .positions import positions
 
 FORMAT = 1
@@ -102,7 +102,7 @@ class Scale:
         level: IntArray,
         swapped: npt.NDArray[np.bool_],
         verdicts: FloatArray,
-        lengths: Lengths | None = None,
+        lengths: TextLengths | None = None,
     ) -> Posterior:
         """Where targets stand, each by its own answers alone; one row an answer. Posterior.rungs is of each target's
         ladder.

@@ -16,7 +16,7 @@ from ...signature import Signature
 from ...types import FloatArray, IntArray, Ladder
 from .drift import Watch
 from .fit import fit
-from .model import Answers, Lengths, Posterior
+from .model import Answers, Posterior, TextLengths
 from .positions import positions
 from .scale import Anchors, Scale, three_way
 
@@ -32,7 +32,7 @@ def answers_of(
     pair: IntArray,
     by_order: FloatArray,
     protocol: str,
-    lengths: Lengths | None = None,
+    lengths: TextLengths | None = None,
 ) -> Answers:
     """Those that were given about pairs of texts, on ladders of one length; what failed is missing.
 
@@ -99,7 +99,7 @@ def placed(answers: Answers, ladders: Mapping[str, Ladder], scale: Scale) -> tup
     return scale, scale.place(contexts, own.first - n, own.second + 1, own.sign < 0, own.probs, lengths)
 
 
-def lengths(ladders: Sequence[Ladder], targets: Sequence[str], ladder: IntArray) -> Lengths:
+def lengths(ladders: Sequence[Ladder], targets: Sequence[str], ladder: IntArray) -> TextLengths:
     """As Answers.length. ladder : of each target, place in ladders"""
     rungs = np.zeros((len(ladders), ladders[0].n_rungs))
     middle = np.zeros(len(ladders))
