@@ -1,6 +1,6 @@
 """What `training.evaluate` measured -> the card of the embedded judge.
 
-    python -m training.card training/nano-v3.json > data/nano/README.md
+    python -m training.card training/nano-v4.json > data/nano/README.md
 
 Also draws docs/figures/nano-reliability.svg.
 """
@@ -26,7 +26,7 @@ language: en
 tags: [llm-as-a-judge, evaluation, synthscore]
 ---
 
-# nano v3: the embedded judge of synthscore
+# nano v4: the embedded judge of synthscore
 
 An encoder (BertForMaskedLM, 6 layers of 384, 22.9 million parameters, bfloat16, {size:.0f} MB) that answers synthscore's own
 questions: Better / Worse / Similar, Yes / No, A / B, for every attribute of every built-in task, with the `default`
@@ -39,18 +39,20 @@ beside floors that cost nothing. It cannot write.
 - Trained on controlled damage to good texts: encyclopedic and government articles, textbooks, fiction, conversations (CC BY,
   CC BY-SA, CC0, public domain, BSD, MIT, CDLA-Sharing), and on replies that a weak language model wrote after reading
   such conversations. No text of theirs is in this folder, and no human rating was used.
-- New in v3: trained on, on texts that a large language model wrote and graded for it (training/texts, {n_written} groups: summaries with ratings,
-  ladders, true and false sentences that no count tells apart; not those of replies, where it learnt what v2 says) and the half
-  `train` of the curated ladders. Its weights are the mean of v2's (.4) and of what came of that (.6).
+- Trained on, since v1: texts that a large language model wrote and graded for it (training/texts, {n_written} groups: ladders, true and
+  false sentences that no count tells apart) or rated, many of them by SmolLM2-135M-Instruct and Qwen2.5-Coder-0.5B-Instruct (Apache-2.0);
+  invented reports with true and false statements (training/relations.jsonl); the half `train` of the curated ladders; and captions with what
+  follows from them (SNLI, CC BY-SA 4.0). Of damaged summaries and replies it learnt what v2 says. Its weights are the mean of v2's (.15)
+  and of what came of that (.85); one temperature was fitted on held-out damage.
 - To the log-odds of its verdict it adds what 13 counts of the two texts beside their context say (shares of words, of word pairs and of
   copied runs, their order, numbers that the context lacks, length: engines/counts.py), each with a weight of the attribute
   (config.json), half as strong as fitted, on the same groups and on known damage. An attribute of your own has none: then the encoder judges alone.
 - Measured on works that nothing was trained on, and on published human ratings, which were never trained on either. Both are
   halved: recipes were chosen on one half, and the numbers here are of the other.
 - English only. Its vocabulary has no capitals, so it cannot see casing errors.
-- Made again by `training/` (README and LOG there; the numbers of v0 to v2, too).
+- Made again by `training/` (README and LOG there; the numbers of v0 to v3, too).
 
-Every number here: `python -m training.evaluate`, kept in `training/nano-v3.json` for `{model}`.
+Every number here: `python -m training.evaluate`, kept in `training/nano-v4.json` for `{model}`.
 """
 
 
