@@ -14,7 +14,7 @@ from ..ranking.sets import JUDGE
 from ..signature import Signature
 from .exits import ERROR, INCOMPLETE, OK, UsageError, usage
 from .messages import Messages
-from .options import Answering, Attributes, DryRun, Input, Judges, Limit, OneShard, RowsIn, RowsOut, Seed, shared
+from .options import Answering, Attributes, DryRun, Input, Judges, Limit, OneShard, RowsIn, RowsOut, Seed, Whole, shared
 from .talk import counted, reasons
 
 
@@ -34,7 +34,7 @@ class Judging(Answering):
     dry_run: DryRun = False
     protocol: Literal["choose", "compare", "yes_no"] | None = None
     "choose: A or B; compare: Better, Worse or Similar (default: compare for --method bt-ties, else choose)"
-    budget: int | None = None
+    budget: Whole | None = None
     "questions about each context and attribute, on pairs that tell most; a pair in both orders is two (default: all)"
     orders: Literal["both", "one"] = "both"
     "ask about a pair in both, or in one that a coin decides"

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from ..engine import Engine, Prompt, decides, gives_rewards
 from ..errors import EngineError
@@ -18,7 +17,7 @@ from ..judging.templates import Templates
 from ..types import Context
 from .exits import ERROR, OK
 from .messages import Messages
-from .options import JUDGE, Answering, DryRun, Opening, Output
+from .options import JUDGE, Answering, DryRun, Opening, Output, Positive
 from .talk import counted, table
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def doctor(
     attribute: Annotated[str | None, Parameter(name=["--attribute", "-a"])] = None,
     protocol: ProtocolName = "compare",
     ladders: str | None = None,
-    limit: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    limit: Positive | None = None,
     output: Output | None = None,
     dry_run: DryRun = False,
     answering: Annotated[Answering, Parameter(name="*")] = Answering(),

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
-
-from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from ..integrations import Labels
 from .exits import OK
 from .messages import Messages
-from .options import Input, Output, RowsIn, Seed
+from .options import Input, Output, Positive, RowsIn, Seed
 from .talk import counted
 
 
@@ -21,7 +17,7 @@ def export(
     *,
     to: Labels,
     output: Output = "-",
-    sample: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    sample: Positive | None = None,
     seed: Seed = 0,
     references: str | None = None,
     input: Input = Input(),

@@ -19,7 +19,7 @@ from ..signature import Signature
 from ..types import Ladder, Task
 from .exits import ERROR, INCOMPLETE, OK, UsageError
 from .messages import Messages
-from .options import DryRun, Input, Limit, OneShard, Opening, Output, RowsIn, given, shared
+from .options import Count, DryRun, Input, Limit, OneShard, Opening, Output, Positive, RowsIn, Whole, given, shared
 from .talk import counted, reasons
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 class Writing:
     """Who writes, and how."""
 
-    rungs: Annotated[int, Parameter(validator=Number(gte=2))] = 5
+    rungs: Annotated[Whole, Parameter(validator=Number(gte=2))] = 5
     "texts in a ladder, 2 or more"
-    seed: Annotated[int, Parameter(validator=Number(gte=0), show_default=True)] = 0
+    seed: Annotated[Count, Parameter(show_default=True)] = 0
     "another seed, other texts"
     temperature: Annotated[float | None, Parameter(validator=Number(gte=0, lt=math.inf))] = None
     "0 always takes the likeliest token (default: 0.7)"
-    max_new_tokens: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
+    max_new_tokens: Positive | None = None
     "tokens in a text (default: the task's)"
     prompts: str = "default"
     "template set: default, paper, or a folder with templates of your own"

@@ -3,12 +3,12 @@
 A noun of the library that is made of plain values is such a group as it stands (judging.asking.Asking).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 from cyclopts.validators import Number
 
 from ..errors import InputError
@@ -40,6 +40,15 @@ def _rows_file(_: Any, text: str | None) -> None:
             raise ValueError(str(error)) from error
 
 
+def _whole(_: Any, tokens: Sequence[Token]) -> int:
+    """The number; cyclopts would round 1.5."""
+    text = tokens[0].value
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{text} is no whole number") from None
+
+
 _FILES = "a file of rows (.jsonl, .json, .csv, .tsv, .parquet), a datasets folder, or - for JSONL on stdin"
 _FILE = "file of rows: .jsonl, .csv or .parquet (default: JSONL on stdout)"
 
@@ -58,10 +67,14 @@ Output = Annotated[str, Parameter(name=["--output", "-o"], validator=_no_option,
 
 DryRun = Annotated[bool, Parameter(help="say how many questions would be asked, of how many tokens, and stop")]
 
+Whole = Annotated[int, Parameter(converter=_whole)]
+Count = Annotated[Whole, Parameter(validator=Number(gte=0))]
+Positive = Annotated[Whole, Parameter(validator=Number(gte=1))]
+Seed = Annotated[Count, Parameter(help="of whatever is drawn")]
+
 Limit = Annotated[
-    int | None,
+    Positive | None,
     Parameter(
-        validator=Number(gte=1),
         help="only so many contexts, drawn by the hash of their ids: the same for every command (default: all)",
     ),
 ]
@@ -93,8 +106,6 @@ OneTask = Annotated[str | None, Parameter(help="only this one; a folder with a t
 Attributes = Annotated[list[str] | None, Parameter(name=["--attribute", "-a"])]
 """Attributes by name; the option may be repeated."""
 
-Seed = Annotated[int, Parameter(help="of whatever is drawn", validator=Number(gte=0))]
-Count = Annotated[int, Parameter(validator=Number(gte=0))]
 Share = Annotated[float, Parameter(validator=Number(gte=0, lte=1))]
 AskingOptions = Annotated[Asking, Parameter(name="*", group="judging")]
 
@@ -171,17 +182,12 @@ class Running:
     "where the model runs: cpu, cuda, cuda:1, or auto: spread over all GPUs (default: a GPU if there is)"
     exact: bool = False
     "one prompt at a time in float32: slow, but no number depends on what else is asked, to the last bit"
-    top_k: int | None = None
+    top_k: Positive | None = None
     "most probable tokens to ask a server for, where tokens cannot be chosen (default: 1000, or as many as it gives)"
     tokenizer: str | None = None
     "of a server's model, folder or hub id (default: the one that the server names)"
-    in_flight: int | None = None
+    in_flight: Positive | None = None
     "requests at a time, to each server (default: 16)"
-
-    def __post_init__(self) -> None:
-        for name, number in (("in-flight", self.in_flight), ("top-k", self.top_k)):
-            if number is not None and number < 1:
-                raise UsageError(f"--{name} {number} asks nothing. Give at least 1")
 
     @property
     def options(self) -> dict[str, Any]:

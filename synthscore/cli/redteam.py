@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
-
-from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from ..judging.asking import Asking
 from .exits import ERROR, INCOMPLETE, OK, UsageError
 from .messages import Messages
-from .options import AskingOptions, DryRun, Judge, OneAttribute, OneTask, Output, Share
+from .options import AskingOptions, DryRun, Judge, OneAttribute, OneTask, Output, Positive, Share
 from .scoring import Scoring
 from .talk import counted, reasons, table
 
@@ -23,7 +19,7 @@ def redteam(
     ladders: str | None = None,
     task: OneTask = None,
     attribute: OneAttribute = None,
-    limit: Annotated[int, Parameter(validator=Number(gte=1))] = 24,
+    limit: Positive = 24,
     attacks: str | None = None,
     min_score: float | None = None,
     at_most: Share | None = None,

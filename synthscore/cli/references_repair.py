@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
-
-from cyclopts import Parameter
-from cyclopts.validators import Number
+from typing import TYPE_CHECKING, Any
 
 from .exits import INCOMPLETE, OK
 from .messages import Messages
-from .options import OneAttribute, OneTask, Source
+from .options import OneAttribute, OneTask, Positive, Source
 from .references_check import Judging
 from .talk import counted, reasons, spaced, table
 
@@ -23,7 +20,7 @@ def repair(
     source: Source,
     /,
     *,
-    attempts: Annotated[int, Parameter(validator=Number(gte=1))] = 3,
+    attempts: Positive = 3,
     writer_model: str | None = None,
     attribute: OneAttribute = None,
     task: OneTask = None,

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from ..judging.asking import Asking
 from .exits import UsageError, usage
 from .messages import Messages
-from .options import given
+from .options import Count, Positive, given
 from .talk import counted, spaced
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class Scoring:
 
     scoring: Literal["paper", "anchored"] = "paper"
     "the paper's sum, or positions on the rung scale with errors, by a model of the judge"
-    samples: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
+    samples: Positive | None = None
     "with paper: score from so many labels drawn from the probabilities (default: from the exact probabilities)"
     scale: str | None = None
     "with anchored: file that --save-scale wrote; each text is placed alone (default: fitted to the texts at hand)"
@@ -40,7 +39,7 @@ class Scoring:
     "with anchored: file to write the judge and ladders to, JSON"
     debias: Literal["length"] | None = None
     "with anchored: take out what the judge makes of a text's length, as rungs of one level tell it"
-    seed: Annotated[int | None, Parameter(validator=Number(gte=0))] = None
+    seed: Count | None = None
     "of --samples (default: 0)"
     adaptive: bool = False
     """with --scale and --min-score: ask about each text in rounds, until the rest of its ladder would hardly take its

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
-from cyclopts.validators import Number
 
 from ..errors import StoreError
 from .exits import OK, UsageError
 from .messages import Messages
-from .options import RowsOut
+from .options import Positive, RowsOut
 from .talk import counted, table
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def show(
     file: File = None,
     engine: str = "",
     kind: Literal["labels", "text", "tokens", "verdicts"] | None = None,
-    limit: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    limit: Positive | None = None,
     output: RowsOut = "-",
     messages: Messages = Messages(),
 ) -> int:

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from .exits import INCOMPLETE, OK, UsageError
 from .messages import Messages
-from .options import Running
+from .options import Running, Whole
 from .talk import clip, counted, reasons, table
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ def verify(
     *,
     engine: Annotated[str, Parameter(group="sample")] = "",
     kind: Annotated[Literal["labels", "text", "tokens"] | None, Parameter(group="sample")] = None,
-    sample: Annotated[int, Parameter(group="sample")] = 100,
-    seed: Annotated[int, Parameter(group="sample")] = 0,
+    sample: Annotated[Whole, Parameter(group="sample")] = 100,
+    seed: Annotated[Whole, Parameter(group="sample")] = 0,
     tolerance: Annotated[float, Parameter(group="sample")] = 1e-3,
     model: Annotated[str | None, Parameter(group="model")] = None,
     revision: Annotated[str | None, Parameter(group="model")] = None,

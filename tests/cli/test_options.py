@@ -22,6 +22,24 @@ def test_what_a_server_may_leave_unreported_is_an_option_of_every_verb_that_asks
     assert "--max-unreported" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["rank", "rows.jsonl", "--seed", "1.5"],
+        ["compare", "rows.jsonl", "--task", "summarization", "-a", "coherence", "--budget", "1.5"],
+        ["generate", "rows.jsonl", "--task", "summarization", "-a", "coherence", "-o", "out", "--rungs", "1.5"],
+        ["score", "rows.jsonl", "--references", "ladders", "--samples", "1.5"],
+        ["doctor", "--limit", "1.5"],
+        ["doctor", "--in-flight", "1.5"],
+        ["verify", "store.sqlite", "--sample", "1.5"],
+    ],
+    ids=lambda argv: f"{argv[0]} {argv[-2]}",
+)
+def test_a_whole_number_is_not_rounded(argv, capsys):
+    assert main(argv) == 2
+    shown(capsys.readouterr().err, f"Invalid value for {argv[-2]}: 1.5 is no whole number")
+
+
 # ------------------------------------------------------------------------------------------------- --dry-run
 
 
