@@ -34,6 +34,14 @@ def training_documents(corpora: Path, kind: str) -> Iterator[dict[str, Any]]:
     return _lines(_shards(corpora).get(kind, []))
 
 
+def numbered(path: Path) -> Iterator[tuple[str, str]]:
+    """The lines of a file, each behind its source: "FILE:LINE", counted from 0."""
+    name = path.name.removesuffix(".jsonl.xz")
+    with lzma.open(path, "rt", encoding="utf-8") as lines:
+        for number, line in enumerate(lines):
+            yield f"{name}:{number}", line
+
+
 def heldout(corpora: Path, half: str) -> Iterator[dict[str, Any]]:
     """The documents of which nothing was trained on; those to choose on, or those to report on."""
     rows = list(_lines([corpora / "heldout.jsonl.xz"]))
@@ -55,6 +63,5 @@ def _shards(corpora: Path) -> dict[str, list[Path]]:
 
 def _lines(paths: list[Path]) -> Iterator[dict[str, Any]]:
     for path in paths:
-        with lzma.open(path, "rt", encoding="utf-8") as lines:
-            for line in lines:
-                yield json.loads(line)
+        for _, line in numbered(path):
+            yield json.loads(line)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import lzma
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -25,6 +24,7 @@ import numpy as np
 from synthscore.engine import Engine, Generation, Prompt, Sampling, generate
 from synthscore.engines import open_engine
 
+from .corpora import numbered
 from .written import written_rows
 
 CHARACTERS = (900, 2000)  # of an article: its first paragraphs
@@ -49,12 +49,10 @@ def articles(corpora: Path, n: int, seed: int = 10) -> list[dict[str, Any]]:
     used, rng = {row["source"] for row in written_rows() if "source" in row}, np.random.default_rng(seed)
     found = []
     for path in sorted(corpora.glob("article*.jsonl.xz")):
-        with lzma.open(path, "rt", encoding="utf-8") as lines:
-            for number, line in enumerate(lines):
-                source = f"{path.name.split('.')[0]}:{number}"
-                text = beginning(json.loads(line)["text"]) if rng.random() < SHARE and source not in used else ""
-                if text:
-                    found.append({"source": source, "n_characters": len(text), "context": text})
+        for source, line in numbered(path):
+            text = beginning(json.loads(line)["text"]) if rng.random() < SHARE and source not in used else ""
+            if text:
+                found.append({"source": source, "n_characters": len(text), "context": text})
     return [found[int(i)] | {"task": "summarization"} for i in rng.permutation(len(found))[:n]]
 
 

@@ -10,7 +10,6 @@ line, the context is that document of the corpora, or its first "n_characters".
 from __future__ import annotations
 
 import json
-import lzma
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +24,7 @@ from synthscore.degrade.reading import sentences
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 
+from .corpora import numbered
 from .good_texts import leans
 from .groups import Group
 from .phrases import damaged_words
@@ -82,12 +82,11 @@ def _of_rows(corpora: Path) -> Iterator[Group]:
         for attribute in [row["attribute"]] if "attribute" in row else row["texts"][0]["ratings"]:
             texts = ((one["text"], severity(one, attribute)) for one in row["texts"])
             group = _group(row["task"], attribute, text, facts, texts)
-            if row["file"] == "statements":
-                group = replace(group, damaged=false_words(group))
-                if rng.random() < STATEMENTS:
-                    yield with_copied(group, rng) if rng.random() < COPIED else group
-            else:
+            if row["file"] != "statements":
                 yield group
+            elif rng.random() < STATEMENTS:
+                group = replace(group, damaged=false_words(group))
+                yield with_copied(group, rng) if rng.random() < COPIED else group
 
 
 def false_words(group: Group) -> tuple[tuple[bool, ...] | None, ...]:
@@ -110,17 +109,11 @@ def severity(one: Mapping[str, Any], attribute: str) -> float:
 
 
 def _documents(corpora: Path, sources: Iterable[str]) -> dict[str, str]:
-    """The texts of "FILE:LINE" of the corpora, lines counted from 0."""
-    wanted: dict[str, set[int]] = defaultdict(set)
-    for name, number in (source.split(":") for source in sources):
-        wanted[name].add(int(number))
-    found = {}
-    for name, numbers in wanted.items():
-        with lzma.open(corpora / f"{name}.jsonl.xz", "rt", encoding="utf-8") as lines:
-            for number, line in zip(range(max(numbers) + 1), lines, strict=False):
-                if number in numbers:
-                    found[f"{name}:{number}"] = json.loads(line)["text"]
-    return found
+    """The texts of these sources, as corpora.numbered says them."""
+    wanted = set(sources)
+    files = (corpora / f"{name}.jsonl.xz" for name in sorted({source.split(":")[0] for source in wanted}))
+    lines = (each for file in files for each in numbered(file))
+    return {source: json.loads(line)["text"] for source, line in lines if source in wanted}
 
 
 def with_salad(group: Group, rng: Generator) -> Group:

@@ -5,8 +5,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from cyclopts import Token
 
 import synthscore
 from synthscore.cli.app import MOVED, VERBS, build_app, main
@@ -50,6 +52,14 @@ def test_every_option_says_what_it_does(command):
     for argument in COMMANDS[command].assemble_argument_collection(parse_docstring=True):
         if argument.show:
             assert argument.parameter.help, argument.name
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_that_is_a_whole_number_refuses_others(command):
+    for argument in COMMANDS[command].assemble_argument_collection(parse_docstring=True):
+        if argument.hint is int or int in get_args(argument.hint):
+            with pytest.raises(ValueError, match=r"1\.5 is no whole number"):
+                argument.parameter.converter(int, [Token(value="1.5")])
 
 
 def test_paragraphs_of_a_help_flow_and_its_other_lines_stand():

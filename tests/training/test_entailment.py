@@ -45,7 +45,7 @@ def test_a_hypothesis_of_two_premises_is_not_in_a_group_of_both():
     assert {len(next(stream).texts) for _ in range(30)} == {2}
 
 
-def test_what_is_kept_is_hardly_hypothesis_only(tmp_path):
+def test_what_is_kept_is_hardly_given_away(tmp_path):
     rows = list(_rows(3000, 0.5))
     every = of_snli(_file(tmp_path, rows), np.random.default_rng(1))
     kept = [(text, label) for premise in every for text, label in premise.hypotheses.items()]
