@@ -251,6 +251,14 @@ class Lesson:
     n_apart: list[int]
 
 
+@contextlib.contextmanager
+def autocast_here() -> Iterator[None]:
+    """Inside, queries, keys and values are of the dtype in which `lesson` has its attention computed."""
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype_here() is torch.bfloat16):
+        yield
+
+
+@autocast_here()
 def lesson(
     trained: Trained,
     batch: Sequence[Example],
@@ -313,7 +321,8 @@ def answered(model: BertForMaskedLM, ends: Any, made: Example, says: Mapping[int
 
 class Teacher:
     """A finished judge whose verdicts are the answers for some tasks: what it does there stays as it is. Texts that
-    were written or rated for this teach their own."""
+    were written or rated for this teach their own. It is read in float32 everywhere: an answer is learnt exactly, and
+    no less exactly where the steps are taken in bfloat16."""
 
     def __init__(self, folder: Path, tasks: Collection[str]) -> None:
         self.tasks, (model, tokenizer, self.label_ids) = tasks, further(folder)
@@ -325,7 +334,7 @@ class Teacher:
         if made.protocol == ALONE or group.task not in self.tasks or WRITTEN_FOR_THIS in group.kinds:
             return made
         with torch.no_grad():
-            read = states(self.model.bert, [made.plan], dtype_here())
+            read = states(self.model.bert, [made.plan], torch.float32)
             logits = answered(self.model, read[torch.from_numpy(made.plan.ends)], made, self.says)
             answers = logits[:, self.label_ids[made.protocol]].softmax(-1).numpy()
         return replace(made, answers=answers, severities=np.full(len(made.severities), np.nan))
@@ -482,8 +491,7 @@ def train(worker: int, args: argparse.Namespace) -> None:
             batch = examples.batch(stream, args.tokens // args.workers)
             if teacher:
                 batch = [(group, teacher(group, made)) for group, made in batch]
-            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype_here() is torch.bfloat16):
-                taught = lesson(trained, [made for _, made in batch], label_ids, says, args.without)
+            taught = lesson(trained, [made for _, made in batch], label_ids, says, args.without)
             taught.loss.backward()
             if args.workers > 1:
                 share_gradients(trained)

@@ -1,5 +1,6 @@
 """Training's own machinery: attention with gradients by hand, workers that take the same steps."""
 
+import argparse
 import json
 import lzma
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 import torch
 from numpy.random import default_rng
 from torch import distributed
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
 from synthscore.engine import Prompt, label_log_probs
 from synthscore.engines import isolated, open_engine
@@ -28,6 +30,13 @@ from training.groups import Group
 from training.tiny_writer import tokenizer_of
 from training.train import Examples, Lesson, Tally, keep, optimizer_of, read_replies, restored, share_gradients
 from training.written import WRITTEN_FOR_THIS
+
+
+@pytest.fixture(params=[torch.bfloat16, torch.float32], ids=["bfloat16", "float32"])
+def dtype(request, monkeypatch):
+    """What training computes in, whatever this machine would choose."""
+    monkeypatch.setattr(train, "dtype_here", lambda: request.param)
+    return request.param
 
 
 def test_values_and_gradients_of_attention_are_those_of_autograd():
@@ -171,7 +180,7 @@ def test_conversations_are_turns_without_names(tmp_path):
     assert weak_replies.conversations(tmp_path) == ["Hello 0.\nHi there.\n", "Hello 3.\nHi there.\n"]
 
 
-def test_a_teacher_answers_for_its_tasks_as_the_engine_does_and_leaves_the_others():
+def test_a_teacher_answers_for_its_tasks_as_the_engine_does_and_leaves_the_others(dtype):
     nano = resource("data/nano")
     teacher = train.Teacher(nano, ["dialogue"])
     model, tokenizer, _ = train.further(nano)
@@ -191,3 +200,41 @@ def test_a_teacher_answers_for_its_tasks_as_the_engine_does_and_leaves_the_other
     assert teacher(replace(group, kinds=(WRITTEN_FOR_THIS, WRITTEN_FOR_THIS)), made) is made
     unasked = replace(made, protocol=ALONE)
     assert teacher(group, unasked) is unasked
+
+
+def save_smallest_judge(folder):
+    """A judge of nano's kind, with its words, of one layer that has learnt nothing."""
+    nano = resource("data/nano")
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1}
+    torch.manual_seed(0)
+    BertForMaskedLM(BertConfig.from_pretrained(nano, **sizes)).float().save_pretrained(folder)
+    AutoTokenizer.from_pretrained(nano).save_pretrained(folder)
+
+
+def test_three_steps_are_taken_and_change_what_is_trained_alone(dtype, tmp_path, monkeypatch):
+    rows = list(documents(60))
+    monkeypatch.setattr(train, "documents", lambda *_: iter(rows * 9))
+    monkeypatch.setattr(train, "written", lambda _: [])
+    computed_in = set()
+    states = train.states
+
+    def watched(model, plans, of):
+        computed_in.add((of, torch.is_autocast_enabled("cpu")))
+        return states(model, plans, of)
+
+    monkeypatch.setattr(train, "states", watched)
+    start, work = tmp_path / "start", tmp_path / "work"
+    save_smallest_judge(start)
+    work.mkdir()
+    chosen = {"start": start, "teacher": start, "teach": ["dialogue", "summarization", "story"], "work": work}
+    numbers = {"steps": 3, "tokens": 300, "lr": 1e-3, "seed": 0, "workers": 1, "written": 0.0, "relations": 0.0}
+    unused = {"corpora": tmp_path, "weak_replies": None, "snli": None, "entailment": 0.0, "without": [], "out": None}
+    train.train(0, argparse.Namespace(**chosen, **numbers, **unused))
+    in_bfloat16 = dtype is torch.bfloat16
+    assert computed_in == {(torch.float32, False), (dtype, in_bfloat16)}  # the teacher; the steps
+    before, after = (BertForMaskedLM.from_pretrained(each, dtype=torch.float32) for each in (start, work / "out"))
+    words = "bert.embeddings.word_embeddings.weight"
+    same = {name for name, value in before.named_parameters() if torch.equal(value, after.get_parameter(name))}
+    assert all(value.isfinite().all() for value in after.parameters())
+    assert "bert.encoder.layer.0.attention.self.query.weight" not in same
+    torch.testing.assert_close(after.get_parameter(words), before.get_parameter(words).bfloat16().float())
