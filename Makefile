@@ -1,5 +1,6 @@
 # make demo        the main job on small data, offline, in about a minute
 # make test        style, types, the order of the rooms, all tests
+# make fuzz        changed files and replies at random: ten times as many examples as in the tests, other ones each time
 # make test-fast   the same without the slow tests: while writing
 # make test-real   a real model (SmolLM2-135M-Instruct, a package of 93 MB) through every verb
 # make test-integrations   synthscore inside other tools, each in an environment of its own (.integrations/)
@@ -14,13 +15,17 @@ READY = $(VENV)/.ready
 WORKERS ?= auto
 PYTEST = OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses $(WORKERS) --dist worksteal
 
-.PHONY: demo test test-fast test-real test-integrations docs release-check check clean
+.PHONY: demo test fuzz test-fast test-real test-integrations docs release-check check clean
 
 demo: $(READY)
 	$(VENV)/bin/synthscore demo
 
 test: check
 	$(PYTEST)
+
+TIMES ?= 10
+fuzz: $(READY)
+	SYNTHSCORE_FUZZ=$(TIMES) $(PYTEST) tests/fuzz
 
 test-fast: check
 	$(PYTEST) -m "not slow"

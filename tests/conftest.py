@@ -1,5 +1,5 @@
-"""Examples are not timed, for the machine may be busy. In CI every run draws the same ones, so that a failure is the
-change's; elsewhere each run draws new ones.
+"""Examples are not timed, for the machine may be busy. Every run draws the same ones, so that a failure is of what was
+changed; `make fuzz`, which sets SYNTHSCORE_FUZZ, draws new ones.
 """
 
 import os
@@ -7,9 +7,9 @@ import os
 import pytest
 from hypothesis import settings
 
-settings.register_profile("here", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "here")
+settings.register_profile("same examples", deadline=None, derandomize=True)
+settings.register_profile("new examples", deadline=None)
+settings.load_profile("new examples" if os.environ.get("SYNTHSCORE_FUZZ") else "same examples")
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ The judge that they open gives the answers of nano that are recorded (test_numbe
 is: what is tested is their code. Asked itself, nano would take minutes.
 """
 
+import ast
 import json
 import os
 from pathlib import Path
@@ -52,6 +53,17 @@ def test_a_notebook_runs_from_first_to_last_cell(path, tmp_path, monkeypatch):
     )
     client.execute()
     assert not list(here.iterdir())  # it leaves nothing behind
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_imports_nothing_of_the_repository_but_the_package_that_is_installed(path):
+    code = "\n".join("".join(cell["source"]) for cell in code_cells(path))
+    imports = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    named = {name for node in imports for name in [getattr(node, "module", None), *(each.name for each in node.names)]}
+    assert "synthscore" in {name.split(".")[0] for name in named if name}
+    beside = {folder.name for folder in FOLDER.parent.iterdir() if (folder / "__init__.py").exists()} - {"synthscore"}
+    assert "papers" in beside
+    assert not {name for name in named if name and name.split(".")[0] in beside}
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -87,9 +87,15 @@ def as_json(value: Any) -> bytes:
 
 
 def settled(n: int) -> settings:
-    """So many examples; SYNTHSCORE_FUZZ=100 makes them a hundred times as many."""
-    more = int(os.environ.get("SYNTHSCORE_FUZZ", "1"))
+    """So many examples; SYNTHSCORE_FUZZ=100 makes them a hundred times as many, and draws others in each run."""
+    more = int(os.environ.get("SYNTHSCORE_FUZZ") or "1")
     return settings(max_examples=n * more, suppress_health_check=list(HealthCheck), deadline=None)
+
+
+def count_lines(data: bytes) -> int:
+    """Lines that hold anything. A byte that is no UTF-8 makes its line unreadable, not the lines beside it."""
+    lines = data.decode("utf-8-sig", errors="surrogateescape").split("\n")
+    return sum(bool(line) and not line.isspace() for line in lines)
 
 
 @contextmanager

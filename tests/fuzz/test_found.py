@@ -20,7 +20,8 @@ from tests import factories
 from tests.scoring.test_scale import JUDGE
 from tests.thresholds.test_rules import certificate
 
-from .test_rows import ROWS
+from .changes import count_lines
+from .test_rows import ROWS, written
 
 DEEP, HUGE = "[" * 3000, 10**400
 
@@ -36,6 +37,15 @@ def test_what_is_nested_deep_is_a_row_that_cannot_be_read(text, tmp_path):
     assert context.references == (text,)  # a text that is no list
     with pytest.raises(InputError, match="human is"):
         Ratings.load([{"id": "a", "human": DEEP, "text": "b"}])
+
+
+def test_a_byte_that_is_no_utf_8_before_a_row_costs_that_row_alone(tmp_path):
+    changed = b"\x80" + written(ROWS["targets"], ".jsonl")
+    (tmp_path / "a.jsonl").write_bytes(changed)
+    error, *rows = read_rows(tmp_path / "a.jsonl")
+    assert "byte 0x80 is not of the file's encoding" in str(error)
+    assert [row.number for row in rows] == [2, 3, 4]
+    assert count_lines(changed) == 4
 
 
 def test_a_header_that_is_not_csv_is_named(tmp_path):

@@ -30,7 +30,7 @@ from synthscore.thresholds.labels import Labelled
 from tests import factories
 from tests.fakes import FakeEngine
 
-from .changes import as_json, changed_bytes, changed_values, refused, settled
+from .changes import as_json, changed_bytes, changed_values, count_lines, refused, settled
 
 SIGNATURE = "synthscore:0.1|model:m|task:summarization|attribute:coherence"
 CHAT = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": [{"type": "text", "text": "So."}]}]
@@ -188,8 +188,7 @@ def test_every_row_of_a_changed_file_is_read_or_refused_and_none_is_made_up(data
         items = read_items(path)
         assert len(items) == len(found)
         if path.suffix == ".jsonl":
-            lines = changed.decode("utf-8-sig").split("\n")
-            assert len(found) == sum(bool(line) and not line.isspace() for line in lines)
+            assert len(found) == count_lines(changed)
         if path.suffix == ".parquet":
             assert len(found) == pq.read_metadata(path).num_rows
 
@@ -232,9 +231,7 @@ def test_every_line_of_stdin_is_read_or_refused(lines):
     sys.stdin = io.TextIOWrapper(io.BytesIO(lines))
     try:
         with refused():
-            n = len(read_items("-"))
-            text = lines.decode("utf-8-sig", errors="surrogateescape").split("\n")
-            assert n == sum(bool(line) and not line.isspace() for line in text)
+            assert len(read_items("-")) == count_lines(lines)
     finally:
         sys.stdin = before
 

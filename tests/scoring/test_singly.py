@@ -32,6 +32,11 @@ class Doubler:
         return [2 * number for number in numbers]
 
 
+LONG = 600.0
+"""Seconds for which a row waits for others where a test says who they are: the clock then ends no wait, however busy
+the machine is, and a call is made when so many rows are there."""
+
+
 def batcher(answer, **options):
     return MicroBatcher(answer, lambda number: str(number % 7), **options)
 
@@ -46,26 +51,33 @@ async def many(batch, numbers):
 
 def test_each_of_a_thousand_gets_its_own_answer_and_few_calls_are_made():
     answer = Doubler()
-    assert asyncio.run(many(batcher(answer, wait_s=0.2), range(100, 1100))) == [2 * n for n in range(100, 1100)]
-    assert [len(call) for call in answer.calls] == [256, 256, 256, 232]
+    batch = batcher(answer, wait_s=LONG, most=250)
+    assert asyncio.run(many(batch, range(100, 1100))) == [2 * n for n in range(100, 1100)]
+    assert [len(call) for call in answer.calls] == [250, 250, 250, 250]
+
+
+def test_a_row_for_which_no_others_come_is_answered_alone():
+    answer = Doubler()
+    assert batcher(answer, wait_s=0.01, most=250).submit([7]).result(60) == [14]
+    assert answer.calls == [[7]]
 
 
 def test_rows_of_one_key_stand_together():
     answer = Doubler()
-    asyncio.run(many(batcher(answer, wait_s=0.2, most=21), range(100, 121)))
+    asyncio.run(many(batcher(answer, wait_s=LONG, most=21), range(100, 121)))
     [call] = answer.calls
     assert [number % 7 for number in call] == sorted(number % 7 for number in range(100, 121))
 
 
 def test_rows_of_one_caller_stay_together_and_in_order():
-    batch = batcher(answer := Doubler(), wait_s=0.05, most=4)
-    found = [batch.submit(list(range(start, start + 3))) for start in (20, 30, 40)]
-    assert [each.result(5) for each in found] == [[40, 42, 44], [60, 62, 64], [80, 82, 84]]
-    assert [sorted(call) for call in answer.calls] == [[20, 21, 22, 30, 31, 32], [40, 41, 42]]
+    batch = batcher(answer := Doubler(), wait_s=LONG, most=4)
+    found = [batch.submit(list(range(start, start + 3))) for start in (20, 30, 40, 50)]
+    assert [each.result(60) for each in found] == [[40, 42, 44], [60, 62, 64], [80, 82, 84], [100, 102, 104]]
+    assert [sorted(call) for call in answer.calls] == [[20, 21, 22, 30, 31, 32], [40, 41, 42, 50, 51, 52]]
 
 
 def test_a_batch_that_fails_fails_for_those_in_it_and_the_next_goes_on():
-    batch = batcher(Doubler(), wait_s=0.2, most=10)
+    batch = batcher(Doubler(), wait_s=LONG, most=10)
     found = asyncio.run(many(batch, range(5, 35)))
     assert [isinstance(each, EngineError) for each in found] == [True] * 10 + [False] * 20
     assert found[10:] == [2 * number for number in range(15, 35)]
@@ -80,15 +92,18 @@ def test_whoever_is_cancelled_before_the_call_is_not_asked_about():
     answer = Doubler()
 
     async def main():
-        batch = batcher(answer, wait_s=0.5, most=1000)
+        batch = batcher(answer, wait_s=LONG, most=301)
         tasks = [asyncio.ensure_future(one(batch, number)) for number in range(100, 400)]
         await asyncio.sleep(0)
         for task in tasks[::3]:
             task.cancel()
+        await asyncio.gather(*tasks[::3], return_exceptions=True)
+        assert await one(batch, 400) == 800  # the last of 301, for which the others waited
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     found = asyncio.run(main())
-    assert sorted(answer.calls[0]) == [n for n in range(100, 400) if (n - 100) % 3]
+    [call] = answer.calls
+    assert sorted(call) == [*(n for n in range(100, 400) if (n - 100) % 3), 400]
     assert [each if isinstance(each, int) else type(each) for each in found] == [
         2 * n if (n - 100) % 3 else asyncio.CancelledError for n in range(100, 400)
     ]
