@@ -32,7 +32,7 @@ class Doubler:
         return [2 * number for number in numbers]
 
 
-LONG = 600.0
+LONG = 60.0
 """Seconds for which a row waits for others where a test says who they are: the clock then ends no wait, however busy
 the machine is, and a call is made when so many rows are there."""
 
