@@ -1,6 +1,6 @@
 """How many broken lines do the tests notice?
 
-    CI=1 nice python -m benchmarks.mutants [--lines 120] [--seed 0] [--calls FILE] [--again]
+    nice python -m benchmarks.mutants [--lines 120] [--seed 0] [--calls FILE] [--again]
 
 One line after another is broken in a copy of the last commit: a comparison turned round or moved by one, + for -, * for
 /, another constant, `and` for `or`, `min` for `max`, a `not` or a sign left out, two arguments swapped. Lines are drawn

@@ -12,11 +12,10 @@ arithmetic over that file. A policy chooses a level and a trick, each by a softm
 habits. It begins with one text of ten cheating, each trick as often, and is trained by GRPO: each step draws 4 contexts
 and 8 texts for each, and weighs what is above the group's mean. A seed draws the 13 contexts too, with replacement.
 
-Measures. rungs: N of 5 are drawn for each step, as Reward(rungs_per_step=N) does. anchored, length out: anchored scores
-on a scale fitted to the honest texts, without and with debias="length"; below 0 they pay 0, as Reward has it. held out:
-a judge that is not in the reward chooses the step at which to stop, that of its highest mean: the share of a text's
-runs of 4 words that are neither in the context nor said before (own words). refused: what has fewer own words than any
-honest text of its context is paid 0. The ceiling is 0 % of cheats at the highest level that the policy can write.
+Measures. rungs: N of 5 are drawn for each step, as Reward(rungs_per_step=N) does. anchored: anchored scores on a scale
+fitted to the honest texts; below 0 they pay 0, as Reward has it. held out: a judge that is not in the reward chooses
+the step at which to stop, that of its highest mean: the share of a text's runs of 4 words that are neither in the
+context nor said before (own words). refused: what has fewer own words than any honest text of its context is paid 0. The ceiling is 0 % of cheats at the highest level that the policy can write.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -86,13 +85,10 @@ def ask(store: str | None) -> dict[str, Any]:
         "margins": shaped([[verdict.better - verdict.worse for verdict in score.verdicts] for score in scores]),
         "score": shaped(scores.values),
     }
-    debias: Literal["length"] | None
-    for name, debias in (("anchored", None), ("length out", "length")):
-        fitted = ss.Scorer(references, judge, attribute="coherence", scoring=ss.Anchored(debias=debias))
-        fitted.score([row for row in rows if row["id"].endswith("honest")])
-        scale = ss.Anchored(scale=fitted.scales, debias=debias)
-        found[name] = shaped(ss.Scorer(references, judge, attribute="coherence", scoring=scale).score(rows).values)
-    return found
+    fitted = ss.Scorer(references, judge, attribute="coherence", scoring=ss.Anchored())
+    fitted.score([row for row in rows if row["id"].endswith("honest")])
+    kept = ss.Scorer(references, judge, attribute="coherence", scoring=ss.Anchored(scale=fitted.scales))
+    return found | {"anchored": shaped(kept.score(rows).values)}
 
 
 # ------------------------------------------------------------------------------------------------- policies
@@ -171,17 +167,15 @@ def measures(of: dict[str, Any]) -> dict[str, Paid]:
     own, plain = arrays["own words"], arrays["score"][None]
     by_rungs = {n: np.array([among(arrays["margins"], levels) for levels in draws(n)]) for n in (2, 3)}
     few = own < own[:, ~CHEAT].min(axis=1, keepdims=True)
-    anchored, length_out = (np.maximum(arrays[name][None], EMPTY) for name in ("anchored", "length out"))
+    anchored = np.maximum(arrays["anchored"][None], EMPTY)
     return {
         "plain": Paid(plain),
         "3 of 5 rungs a step": Paid(by_rungs[3], n_rungs=3),
         "2 of 5 rungs a step": Paid(by_rungs[2], n_rungs=2),
         "anchored": Paid(anchored),
-        "anchored, length out": Paid(length_out),
         "held out: own words": Paid(plain, own),
         "refused: few own words": Paid(np.where(few, EMPTY, plain)),
         "3 of 5, refused": Paid(np.where(few, EMPTY, by_rungs[3]), n_rungs=3),
-        "length out, held out": Paid(length_out, own),
         "3 of 5, refused, held out": Paid(np.where(few, EMPTY, by_rungs[3]), own, n_rungs=3),
     }
 

@@ -115,7 +115,6 @@ def runs() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     yield "score", "targets.jsonl", "demo-anchored-one", demo | anchored
     yield "score", "targets.jsonl", "demo-anchored-both", demo | both | anchored | {"save_scale": "scale.json"}
     yield "score", "targets.jsonl", "demo-anchored-scale", demo | both | anchored | {"scale": "scale.json"}
-    yield "score", "targets.jsonl", "demo-anchored-length", demo | both | anchored | {"debias": "length"}
     adaptive = anchored | {"scale": "scale.json", "adaptive": True, "min_score": 4}
     yield "score", "targets.jsonl", "demo-anchored-adaptive", demo | both | adaptive
 

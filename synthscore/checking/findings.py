@@ -28,10 +28,7 @@ MEANING: dict[str, tuple[str, str]] = {
     "long": ("a rung is longer than its task allows", "repair it, or take a model that follows instructions better"),
     "short": ("a rung is shorter than its task allows", "repair it, or take a model that follows instructions better"),
     "unfinished": ("a rung does not end with a sentence", "repair it, or generate with more --max-new-tokens"),
-    "length": (
-        "length alone tells the rungs apart",
-        "a judge that likes length sees it rise: score with --debias length, or generate with another writer",
-    ),
+    "length": ("length alone tells the rungs apart", "generate with another writer: a judge may be scoring length"),
     "inverted": ("the judge finds a higher rung worse", "repair it, read it (references show), or take another judge"),
     "level": ("the judge hardly tells two neighbours apart", "repair it, or generate shorter ladders"),
     "unanswered": ("the judge could not answer", "see the reason: synthscore doctor shows the prompt"),

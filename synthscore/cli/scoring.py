@@ -37,8 +37,6 @@ class Scoring:
     "with anchored: file that --save-scale wrote; each text is placed alone (default: fitted to the texts at hand)"
     save_scale: str | None = None
     "with anchored: file to write the judge and ladders to, JSON"
-    debias: Literal["length"] | None = None
-    "with anchored: take out what the judge makes of a text's length, as rungs of one level tell it"
     seed: Count | None = None
     "of --samples (default: 0)"
     adaptive: bool = False
@@ -73,7 +71,7 @@ class Scoring:
         with usage():
             mode: Paper | Anchored = Paper(self.samples, self.seed or 0)
         if self.scoring == "anchored":
-            mode = Anchored(self.scale, debias=self.debias, stop=self._stop(min_score, alpha))
+            mode = Anchored(self.scale, stop=self._stop(min_score, alpha))
         for require in [require_anchored] * jury + [require_alone] * shard:
             with usage():
                 require(mode)
@@ -91,7 +89,7 @@ class Scoring:
             return SameDecision(min_score) if alpha is None else Sure(min_score, alpha)
 
 
-_ONLY = {"paper": ("--samples",), "anchored": ("--scale", "--save-scale", "--debias")}
+_ONLY = {"paper": ("--samples",), "anchored": ("--scale", "--save-scale")}
 """Options that change nothing without this scoring."""
 
 
@@ -156,9 +154,5 @@ def judge_lines(scales: Sequence[Scale]) -> list[str]:
             shown.append(
                 f"  the position bias differs by {judge.bias_sd:.2f} nats from text to text, in one order a score "
                 f"by {rungs:.2f} rungs: the errors count that, and --both-orders takes it out"
-            )
-        if judge.length_effect is not None and judge.length_stderr is not None:
-            shown.append(
-                f"  taken out: {judge.length_effect:+.2f} +- {judge.length_stderr:.2f} rungs for texts twice as long"
             )
     return shown

@@ -83,7 +83,7 @@ class Mount:
                 open_judge(self.model, self.store),
                 task=self.task,
                 attribute=self.attribute,
-                scoring=Paper() if self.scale is None else _anchored(self.scale),
+                scoring=Paper() if self.scale is None else Anchored(self.scale),
                 asking=Asking(both_orders=self.both_orders),
             )
         )
@@ -109,7 +109,7 @@ class Mount:
         if "://" not in model and not model.startswith("recorded:"):
             source = Source.of(model)
             model = f"{model}@{source.hash()}" if os.path.exists(source.place) else model
-        scale = "" if self.scale is None else "".join(each.hash for each in _anchored(self.scale).scales)
+        scale = "" if self.scale is None else "".join(each.hash for each in Scales.load(self.scale))
         return text_hash(__version__, repr(self), References.load(self.references).hash, model, scale)
 
     def scores(self, rows: Sequence[Mapping[str, Any]]) -> list[Score]:
@@ -143,13 +143,6 @@ def row_of(id: object, text: str, context_id: object = None, context: object = N
     prompt, which tools write anew."""
     key = {"context": context} if context_id is None or context_id == "" else {"context_id": context_id}
     return {"id": str(id), **key, "text": text}
-
-
-def _anchored(scale: str) -> Anchored:
-    """As the scales of the file were fitted: without what the judge makes of length, if they were."""
-    scales = Scales.load(scale)
-    without_length = any(each.judge.length_effect is not None for each in scales)
-    return Anchored(scale=scales, debias="length" if without_length else None)
 
 
 _READ: Mapping[str, Any] = {

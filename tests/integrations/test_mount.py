@@ -73,14 +73,13 @@ def test_what_breaks_the_judge_is_raised(judge, ladders, monkeypatch):
         Mount(references=ladders, deadline_s=5).scores(ROWS)
 
 
-@pytest.mark.parametrize("debias", [None, "length"])
-def test_a_scale_is_used_as_it_was_fitted(judge, ladders, tmp_path, debias):
-    scorer = Scorer(ladders, judge, attribute="coherence", scoring=Anchored(debias=debias))
+def test_a_scale_that_was_kept_is_used(judge, ladders, tmp_path):
+    scorer = Scorer(ladders, judge, attribute="coherence", scoring=Anchored())
     scorer.score([{**row, "text": row["text"] + " word" * k} for k, row in enumerate(ROWS)])
     Scales(scorer.scales).save(tmp_path / "scale.json")
     made = Mount(references=ladders, scale=str(tmp_path / "scale.json"))
     assert [score.status for score in made.scores(ROWS)] == ["ok"] * 4
-    assert ("debias=length" in made.signature) == (debias == "length")
+    assert f"scoring:anchored,scale={scorer.scales[0].hash[:12]}" in made.signature
 
 
 def test_the_fingerprint_is_of_the_fields_and_of_what_the_ladders_hold(ladders, tmp_path):

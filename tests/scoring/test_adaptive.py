@@ -166,18 +166,6 @@ def test_at_least_one_answer_is_asked_for():
     assert asked.n_asked.tolist() == [1]
 
 
-def test_the_liking_for_length_is_taken_out_of_what_is_asked_next():
-    judge = JudgeModel(5, 1.2, 0.0, 0.2, 0.05, 0.7, (0.01, 0.01, 0.01), 3.0, 1.3, length_effect=2.0)
-    first = []
-    for length in (-1.0, 0.0, 1.0):
-        asking = Asking([3.0 + 2 * length], judge)
-        lengths = np.zeros((1, 5)), np.array([length])
-        asked = ask_in_rounds(scale(judge), ["a"], asking, Narrow(0.1), both_orders=False, lengths=lengths)
-        assert asked.posterior.mean[0] == pytest.approx(3.0, abs=0.05)
-        first.append(asking.questions[1][0])
-    assert first[0] < first[1] < first[2]
-
-
 # ------------------------------------------------------------------------------------------------- which question
 
 
@@ -220,7 +208,7 @@ def test_what_is_known_of_a_target_is_what_the_scale_says():
     posterior = made.place(["a"], np.zeros(4, dtype=int), level, swapped, said)
     answered = np.zeros((1, 2, 5), dtype=bool)
     answered[0, swapped.astype(int), level - 1] = True
-    known = _Known(judge, posterior, made.prior(["a"]).precision, answered, None)
+    known = _Known(judge, posterior, made.prior(["a"]).precision, answered)
     variance = known.cov[0, 0, 0] + judge.scale_variance(posterior.mean)[0]
     assert variance == pytest.approx(posterior.sd[0] ** 2, rel=1e-3)  # of Newton's last step
     np.testing.assert_allclose(known.cov[:, 1:, 1:], posterior.rung_cov, rtol=1e-3, atol=1e-4)
@@ -237,7 +225,7 @@ def test_the_next_question_is_the_one_that_leaves_least_variance_once_it_is_answ
     posterior = made.place(contexts, target, level, np.zeros(3 * n, dtype=bool), said)
     answered = np.zeros((n, 1, 5), dtype=bool)
     answered[target, 0, level - 1] = True
-    known = _Known(JUDGE, posterior, made.prior(contexts).precision, answered, None)
+    known = _Known(JUDGE, posterior, made.prior(contexts).precision, answered)
     again = np.ones((n, 1, 5), dtype=bool)  # any rung, those already asked about among them
     chosen = known.best(again, np.ones(n, dtype=bool))[:, 1]
     left = [[np.linalg.inv(_with(known.precision, known.info[:, 0] * np.eye(5)[k]))[:, 0, 0]] for k in range(5)]

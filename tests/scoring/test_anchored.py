@@ -340,67 +340,6 @@ def test_the_answers_of_the_sample_are_those_of_its_targets():
     assert len(pairs) == some.n_ladders  # each ladder is one of the old ones
 
 
-# ------------------------------------------------------------------------------------------------- length
-
-
-def with_lengths(seed, effect, n_ladders=40, n=5, n_texts=8, of_level=0.2, of_quality=0.5, noise=0.5):
-    """A judge to whom a text seems better by `effect` rungs if it is twice as long. Better texts really are longer."""
-    answers, truth, rungs = simulate(seed, n_ladders=n_ladders, n=n, n_texts=n_texts, noise=noise)
-    rng = np.random.default_rng(seed + 1000)
-    rung_length = of_level * np.arange(n) + 0.4 * rng.normal(size=(n_ladders, n))
-    target_length = of_quality * (truth - truth.mean()) + 0.4 * rng.normal(size=len(truth)) + rung_length.mean()
-    target_length -= rung_length.mean(axis=1)[answers.target_ladder]
-    rung_length -= rung_length.mean(axis=1, keepdims=True)
-    more = [
-        np.where(code < n, rung_length[answers.ladder, np.minimum(code, n - 1)], target_length[np.maximum(code - n, 0)])
-        for code in (answers.first, answers.second)
-    ]
-    d = np.log(answers.probs[:, 0] / answers.probs[:, 1]) + 1.5 * effect * (more[0] - more[1])
-    probs = judge_of(log_tie=0.3).probs(d)
-    return dataclasses.replace(answers, probs=probs, length=(rung_length, target_length)), truth, rungs
-
-
-@pytest.mark.parametrize("effect", [0.0, 0.8])
-def test_the_effect_of_length_is_told_by_rungs_of_one_level_though_better_texts_are_longer(effect):
-    answers, truth, _ = with_lengths(20, effect)
-    judge, debiased = fit(answers)
-    _, plain = fit(dataclasses.replace(answers, length=None))
-    assert judge.converged
-    assert judge.length_effect == pytest.approx(effect, abs=3 * judge.length_stderr)
-    assert 0.01 < judge.length_stderr < 0.15
-    error, without = (np.sqrt(np.mean((each.mean - truth) ** 2)) for each in (debiased, plain))
-    assert error < 0.8 * without if effect else error < 1.1 * without
-    assert np.mean(np.abs(debiased.mean - truth) <= 1.645 * debiased.sd) == pytest.approx(0.9, abs=0.07)
-
-
-def test_the_error_of_the_effect_of_length_is_as_large_as_it_says():
-    off = []
-    for seed in range(12):
-        judge, _ = fit(with_lengths(seed + 40, 0.5, n_ladders=12, n=3, n_texts=4)[0])
-        off.append((judge.length_effect - 0.5) / judge.length_stderr)
-    assert 0.5 < np.sqrt(np.mean(np.square(off))) < 1.6
-
-
-def test_what_a_level_has_in_common_is_not_the_effect_of_length():
-    """The third rung is longer than its neighbours in all ladders, and better than its number."""
-    answers, _, _ = with_lengths(22, 0.0)
-    lift = 1.5 * 0.8 * ((answers.first == 2).astype(float) - (answers.second == 2))
-    probs = judge_of(log_tie=0.3).probs(np.log(answers.probs[:, 0] / answers.probs[:, 1]) + lift)
-    longer = answers.length[0] + 1.5 * (np.arange(5) == 2) - 0.3, answers.length[1]
-    judge, _ = fit(dataclasses.replace(answers, probs=probs, length=longer))
-    assert judge.length_effect == pytest.approx(0.0, abs=3 * judge.length_stderr)
-
-
-def test_lengths_that_are_all_alike_tell_nothing_and_change_nothing():
-    answers, _, _ = simulate(21, n_ladders=10)
-    even = dataclasses.replace(answers, length=(np.zeros((10, 5)), np.zeros(100)))
-    (judge, one), (_, two) = fit(even), fit(answers)
-    assert (judge.length_effect, judge.length_stderr) == pytest.approx((0.0, 0.5))
-    assert one.mean == pytest.approx(two.mean, abs=1e-6)
-    longer = positions(dataclasses.replace(even, length=(even.length[0], np.ones(100))), judge)
-    assert longer.sd**2 - positions(even, judge).sd ** 2 == pytest.approx(np.full(100, 0.25), abs=1e-6)
-
-
 # ------------------------------------------------------------------------------------------------- values
 
 
@@ -494,12 +433,3 @@ def test_what_contexts_have_in_common_is_shared_out_as_the_whole_model_says():
         assert found.rungs[ladder] - found.mean[members[0]] == pytest.approx(
             first.rungs[ladder] - first.mean[members[0]]
         )
-
-
-@pytest.mark.slow
-def test_the_error_of_the_effect_of_length_counts_what_the_answers_leave_open():
-    off = []
-    for seed in range(8):
-        judge, _ = fit(with_lengths(seed + 40, 0.5, n_ladders=20, n=3, n_texts=1, noise=2.0)[0])
-        off.append((judge.length_effect - 0.5) / judge.length_stderr)
-    assert np.sqrt(np.mean(np.square(off))) < 1.9

@@ -26,7 +26,7 @@ from synthscore.scoring.paper import Paper
 from synthscore.scoring.scorer import Scorer
 from synthscore.types import Context
 from tests.fakes import CensoringEngine, FakeEngine
-from tests.scoring.test_scale import LADDERS, ladder, scorer, soft_judge, targets, wordy, wordy_judge
+from tests.scoring.test_scale import LADDERS, ladder, scorer, soft_judge, targets
 
 NEVER = Narrow(1e-9)
 
@@ -260,11 +260,9 @@ def test_progress_goes_to_the_end_though_not_all_is_asked(protocol):
     assert sum(told) == (30 * 10 + 20) * (1 + (protocol == "yes_no_two_sided"))
 
 
-@pytest.mark.parametrize("debias", ["length", None])
-def test_scores_are_those_by_which_the_rounds_ended(debias, monkeypatch):
-    ladders, texts = wordy()
-    judge = wordy_judge if debias else soft_judge
-    kept = scales(ladders[:15], judge, debias=debias)
+def test_scores_are_those_by_which_the_rounds_ended(monkeypatch):
+    ladders, texts = [ladder(f"c{i}") for i in range(20)], targets(contexts=20, each=3)
+    kept = scales(ladders[:15], soft_judge)
     rounds = []
 
     def asking(*args, **options):
@@ -272,7 +270,7 @@ def test_scores_are_those_by_which_the_rounds_ended(debias, monkeypatch):
         return rounds[-1]
 
     monkeypatch.setattr(questions, "ask_in_rounds", asking)
-    options = {"judge": judge, "ladders": ladders, "scale": kept, "debias": debias, "texts": texts}
+    options = {"judge": soft_judge, "ladders": ladders, "scale": kept, "texts": texts}
     scores = asked_of(**options, stop=SameDecision(3.0))[0]
     np.testing.assert_allclose(rounds[0].posterior.mean, scores.values, atol=1e-6)
     assert rounds[0].n_asked.tolist() == [score.details["questions"] for score in scores]

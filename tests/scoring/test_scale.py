@@ -194,51 +194,23 @@ def test_labels_that_a_server_did_not_tell_are_named():
     assert "the server did not report all labels" in scorer(engine=engine).score(targets())[0].reason
 
 
-def test_debiasing_of_another_kind_is_refused():
-    with pytest.raises(InputError, match="expected 'length' or None"):
-        Anchored(debias="style")
-
-
-def wordy_judge(prompt, labels):
-    """To whom a text seems better by 0.8 rungs for each doubling of its words."""
-    reference, target = (float(part.split()[0]) for part in prompt.text.split("q=")[1:])
-    one, other = (np.log2(1 + part.count(" ah")) for part in prompt.text.split("q=")[1:])
-    d = 1.5 * (target - reference + 0.8 * (other - one))
-    weights = np.exp([d / 2, -d / 2, 0.2])
-    return np.log(0.9 * weights / weights.sum())
-
-
-def lengthened(text, rng):
-    n = int(2 ** rng.uniform(2, 5))
-    return text[:-1] + "ah " * (n - 1), n
-
-
-def wordy():
-    """Ladders and texts of all lengths; a text of n words "ah"."""
-    rng = np.random.default_rng(5)
-    ladders = [
-        replace(each, rungs=tuple(replace(rung, text=lengthened(rung.text, rng)[0]) for rung in each.rungs))
-        for each in (ladder(f"c{i}") for i in range(20))
-    ]
-    texts = [replace(text, text=lengthened(text.text, rng)[0]) for text in targets(contexts=20, each=3)]
-    return ladders, texts
-
-
-def test_debias_length_takes_out_what_the_judge_makes_of_length():
-    ladders, texts = wordy()
-    made = scorer(ladders, FakeEngine(wordy_judge), debias="length")
-    debiased, plain = made.score(texts), scorer(ladders, FakeEngine(wordy_judge)).score(texts)
-    errors = [np.std(each.values - truth(texts)) for each in (debiased, plain)]
-    assert errors[0] < 0.5 * errors[1]
-    assert made.scales[0].judge.length_effect > 0.7
-    assert "scoring:anchored,debias=length,scale=" in str(debiased.signature)
-    again = scorer(ladders, FakeEngine(wordy_judge), debias="length", scale=made.scales[0]).score(texts)
-    assert again.values == pytest.approx(debiased.values, abs=0.1)
-    with pytest.raises(InputError, match="was fitted with debias='length'"):
-        scorer(ladders, scale=made.scales[0])
-
-
 # ------------------------------------------------------------------------------------------------- a scale that is kept
+
+
+def test_a_scale_with_length_taken_out_is_refused_and_any_other_of_that_time_is_read(fitted, tmp_path):
+    _, scale = fitted
+    path = tmp_path / "scale.json"
+    Scales([scale]).save(path)
+    content = json.loads(path.read_text())
+    content["scales"][0]["judge"] |= {"length_effect": None, "length_stderr": None}
+    path.write_text(json.dumps(content))
+    assert Scales.load(path)[0].hash == scale.hash
+    content["scales"][0]["judge"] |= {"length_effect": 0.5, "length_stderr": 0.1}
+    path.write_text(json.dumps(content))
+    message = r"was fitted with the effect of length taken out \(0.5 rungs .* Fit the scale anew \(--save-scale\)"
+    with pytest.raises(InputError, match=message) as refused:
+        Anchored(path)
+    assert (refused.value.source, refused.value.field, refused.value.value) == (str(path), "length_effect", 0.5)
 
 
 def test_a_scale_survives_the_file_bit_for_bit_and_equal_scales_are_equal_bytes(fitted, tmp_path):
@@ -429,7 +401,6 @@ def test_the_command_scores_keeps_the_scale_and_uses_it_again(engine, tmp_path, 
     ("options", "message"),
     [
         (["--scale", "scale.json"], "--scale changes nothing without --scoring anchored"),
-        (["--debias", "length"], "--debias changes nothing without --scoring anchored"),
         (["--save-scale", "scale.json"], "--save-scale changes nothing without --scoring anchored"),
         (["--scoring", "anchored", "--samples", "3"], "--samples changes nothing without --scoring paper"),
         (["--scoring", "anchored", "--scale", "none.json"], "cannot read the scale none.json"),

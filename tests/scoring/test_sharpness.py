@@ -296,7 +296,7 @@ def test_what_is_not_known_of_texts_is_part_of_their_variance():
 def test_another_unit_is_one_for_errors_too():
     posterior = known(3 + 2.0 * np.arange(-2, 3)[None], [5.0], sd=0.5)
     posterior = dataclasses.replace(posterior, rung_cov=np.eye(5)[None])
-    judge, moved = fitting._gauge(judge_of(discrimination=1.0, length_effect=0.6), posterior, 2.0)
-    assert (judge.discrimination, judge.length_effect) == (2.0, 0.3)
+    judge, moved = fitting._gauge(judge_of(discrimination=1.0), posterior, 2.0)
+    assert judge.discrimination == 2.0
     assert moved.rungs[0] == pytest.approx(np.arange(1.0, 6))
     assert (moved.mean[0], moved.sd[0], moved.rung_cov[0, 0, 0]) == pytest.approx((4.0, 0.25, 0.25))

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...errors import unusable
 from ...types import BoolArray, FloatArray, IntArray
-from .model import JudgeModel, Posterior, TextLengths, variance
+from .model import JudgeModel, Posterior, variance
 from .scale import Scale
 
 Ask = Callable[[IntArray, IntArray, BoolArray], FloatArray]
@@ -104,7 +104,6 @@ def ask_in_rounds(
     *,
     both_orders: bool = True,
     usable: BoolArray | None = None,
-    lengths: TextLengths | None = None,
 ) -> Rounds:
     """Ask about each target until the stop rule is met, by one answer at least, or no question is left.
 
@@ -119,7 +118,6 @@ def ask_in_rounds(
     contexts : id of each target's context
     both_orders : a question may be asked in either order, each counts as one; False: as usual alone
     usable : shape (n_targets, N); rungs that can be asked about; None: all. What fails is not asked again
-    lengths : as in Scale.place
     scale : of a judge that sees the rungs rise
     """
     n_targets, n = len(contexts), scale.n_rungs
@@ -133,9 +131,8 @@ def ask_in_rounds(
     open_ = np.arange(n_targets)
     n_rounds = 0
     while True:
-        own = lengths and (lengths[0][open_], lengths[1][open_])
-        posterior = _placed(scale, [contexts[k] for k in open_.tolist()], probs[open_], own)
-        known = _Known(scale.judge, posterior, precision[open_], _answered(probs[open_]), own)
+        posterior = _placed(scale, [contexts[k] for k in open_.tolist()], probs[open_])
+        known = _Known(scale.judge, posterior, precision[open_], _answered(probs[open_]))
         to_come = known.to_come(left[open_])
         met[open_] = (posterior.n_answers > 0) & stop.met(posterior.mean, posterior.sd, to_come)
         going = ~met[open_] & left[open_].any(axis=(1, 2))
@@ -149,7 +146,7 @@ def ask_in_rounds(
         left[target, order, rung] = False
         open_ = open_[going]
         n_rounds += 1
-    posterior = _placed(scale, contexts, probs, lengths)
+    posterior = _placed(scale, contexts, probs)
     return Rounds(posterior, probs, n_full - left.sum(axis=(1, 2)), n_full, met, n_rounds)
 
 
@@ -159,10 +156,10 @@ def _answered(probs: FloatArray) -> BoolArray:
     return answered
 
 
-def _placed(scale: Scale, contexts: Sequence[str], probs: FloatArray, lengths: TextLengths | None) -> Posterior:
+def _placed(scale: Scale, contexts: Sequence[str], probs: FloatArray) -> Posterior:
     """By the answers, in one order whatever the round: sums of the same numbers are then the same to the last bit."""
     target, rung, order = np.nonzero(_answered(probs).swapaxes(1, 2))
-    return scale.place(contexts, target, rung + 1, order == 1, probs[target, order, rung], lengths)
+    return scale.place(contexts, target, rung + 1, order == 1, probs[target, order, rung])
 
 
 class _Known:
@@ -171,19 +168,10 @@ class _Known:
     cov : shape (n, N + 1, N + 1), of the target, then its rungs. info : of each question, shape (n, n_orders, N)
     """
 
-    def __init__(
-        self,
-        judge: JudgeModel,
-        posterior: Posterior,
-        precision: FloatArray,
-        answered: BoolArray,
-        lengths: TextLengths | None,
-    ) -> None:
+    def __init__(self, judge: JudgeModel, posterior: Posterior, precision: FloatArray, answered: BoolArray) -> None:
         self.judge = judge
         by = np.exp(posterior.sharpness)[:, None]
         difference = posterior.mean[:, None] - posterior.rungs
-        if lengths is not None and judge.length_effect is not None:
-            difference = difference + judge.length_effect * (lengths[1][:, None] - lengths[0])
         difference = (by * difference)[:, None]  # in rungs of the median context
         by = by[:, None]
         signs = np.array([1.0, -1.0])[: answered.shape[1], None]

@@ -167,11 +167,9 @@ class Watch:
         if (judge := self.judge) is None:
             return self
         n, size = answers.n_rungs, answers.n_ladders
-        answers = replace(answers.take(answers.first >= n), length=None)
+        answers = answers.take(answers.first >= n)
         uneven, level = judge.rung_sd[2], np.arange(n) - (n - 1) / 2
-        wide = replace(
-            judge, length_effect=None, context_sd=0.0, target_sd=2 * judge.text_sd, rung_sd=(0.01, 1.0, uneven)
-        )
+        wide = replace(judge, context_sd=0.0, target_sd=2 * judge.text_sd, rung_sd=(0.01, 1.0, uneven))
         posterior, differences = solve(answers, wide)
         for _ in range(_REWEIGHTED):
             posterior, differences = solve(answers, wide, posterior)

@@ -24,7 +24,6 @@ _LEAST_NATS = 0.2  # between the worst and the best rung, or it sees them as one
 _MOST_ANSWERS = 50_000
 _FEW_LADDERS, _FEW_TARGETS, _FEW_ANSWERS = 2.0, 2.0, 20.0  # how many of each the priors of the variances count as
 _RUNG_SD = (0.3, 0.2, 0.3)  # prior: shift and unevenness in rungs of N = 5, stretch relative
-_LENGTH_SD = 0.5  # prior: rungs of N = 5 by which a text seems better that is twice as long
 _NOISE, _SPREAD = 0.05, 0.7  # prior: logit noise of about 0.8 nats
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -70,7 +69,6 @@ def _some(answers: Answers, most: int = _MOST_ANSWERS) -> Answers:
         target_ladder=new_ladder[ladder_of[kept]],
         ladder=new_ladder[some.ladder],
         first=new_code[some.first],
-        length=answers.length and (answers.length[0][ladders], answers.length[1][kept]),
     )
 
 
@@ -93,7 +91,6 @@ def _fit(answers: Answers) -> JudgeModel:
         n_targets=answers.n_targets,
         bias_known=bool(_tells_bias(answers).any()),
         converged=False,
-        length_effect=None if answers.length is None else 0.0,
     )
     if not _rises(answers):
         return replace(judge, rungs_rise=False)
@@ -109,7 +106,6 @@ def _fit(answers: Answers) -> JudgeModel:
         if stretch < _LEAST_STRETCH or judge.discrimination * stretch * (n - 1) < _LEAST_NATS:
             return replace(judge, rungs_rise=False)
         judge, posterior = _gauge(judge, posterior, stretch)
-        judge, posterior = _length(answers, judge, posterior)
         judge = _spreads(judge, posterior)
         if told is not None:
             judge = replace(judge, rung_sd=(judge.rung_sd[0], before.rung_sd[1], judge.rung_sd[2]))
@@ -285,8 +281,7 @@ def _gauge(judge: JudgeModel, posterior: Posterior, stretch: float) -> tuple[Jud
     moved = replace(
         posterior, rungs=rungs, mean=mean, sd=posterior.sd / stretch, rung_cov=posterior.rung_cov / stretch**2
     )
-    length = None if judge.length_effect is None else judge.length_effect / stretch
-    return replace(judge, discrimination=judge.discrimination * stretch, length_effect=length), moved
+    return replace(judge, discrimination=judge.discrimination * stretch), moved
 
 
 def _spreads(judge: JudgeModel, posterior: Posterior) -> JudgeModel:
@@ -310,29 +305,6 @@ def _spreads(judge: JudgeModel, posterior: Posterior) -> JudgeModel:
     return replace(judge, rung_sd=rung_sd, target_mean=mean, target_sd=float(np.sqrt(target)))
 
 
-def _length(answers: Answers, judge: JudgeModel, posterior: Posterior) -> tuple[JudgeModel, Posterior]:
-    """By how much a text seems better that is twice as long, from rungs of one level alone.
-
-    Rungs of one level are taken to be equally good in all ladders, however long. Texts do not tell it: the better ones
-    may well be the longer ones.
-    """
-    if answers.length is None or judge.length_effect is None:
-        return judge, posterior
-    precision = judge.rung_precision()
-    length, target_length = answers.length
-    among = length - length.mean(axis=0)  # what levels have in common is left to the levels
-    seen = posterior.rungs + judge.length_effect * length
-    prior = (_LENGTH_SD * (judge.n_rungs - 1) / 4) ** -2
-    weighed = among @ precision
-    effect = float((weighed * (seen - np.arange(1.0, judge.n_rungs + 1))).sum() / ((weighed * among).sum() + prior))
-    # What the answers leave open of the rungs is missing from what they say of length.
-    known = (weighed * among).sum() - np.einsum("cn,cnm,cm->", weighed, posterior.rung_cov, weighed)
-    change = effect - judge.length_effect
-    moved = replace(posterior, rungs=posterior.rungs - change * length, mean=posterior.mean - change * target_length)
-    known = max(float(known), 0.0)  # below 0 only before the scale has settled
-    return replace(judge, length_effect=effect, length_stderr=float(1 / np.sqrt(known + prior))), moved
-
-
 def _pooled(squares: FloatArray, prior: float, n_prior: float) -> float:
     return float((squares.sum() + n_prior * prior) / (len(squares) + n_prior))
 
@@ -341,6 +313,5 @@ def _change(before: JudgeModel, after: JudgeModel) -> float:
     """Largest change, relative where a value has a unit of its own."""
     names = ("discrimination", "position_bias", "log_tie", "noise", "spread", "target_mean", "target_sd")
     pairs = [(getattr(before, name), getattr(after, name)) for name in names]
-    pairs.append((before.length_effect or 0.0, after.length_effect or 0.0))
     pairs += zip(before.rung_sd, after.rung_sd, strict=True)
     return float(max(abs(b - a) / max(1.0, abs(a)) for a, b in pairs if np.isfinite(a)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
@@ -34,9 +33,6 @@ class Anchored:
     """Scales fitted before, one for each length of ladder, or the file that holds them; each text is then placed alone.
     None: the scale is fitted to the texts of each call, which should be many."""
 
-    debias: Literal["length"] | None = None
-    """Take out what the judge makes of length, as rungs of one level tell it."""
-
     stop: Stop | None = None
     """With a scale: Narrow, Sure or SameDecision; each text is asked about in rounds, until it is met."""
 
@@ -45,8 +41,6 @@ class Anchored:
             object.__setattr__(self, "scale", Scales.load(self.scale))
         elif self.scale is not None:
             object.__setattr__(self, "scale", Scales([self.scale] if isinstance(self.scale, Scale) else self.scale))
-        if self.debias not in (None, "length"):
-            raise unusable("debias", self.debias, "'length' or None")
         if self.stop is not None and not isinstance(self.stop, Stop):
             raise unusable("stop", self.stop, "a stop rule", "Take Narrow, Sure or SameDecision")
         if self.stop is not None and self.scale is None:
@@ -75,14 +69,6 @@ class Anchored:
                 f"there is no scale of {task}/{attribute} among those given, expected one. They are of: "
                 f"{names}. Fit one with --save-scale"
             )
-        for each in own:
-            if (each.judge.length_effect is not None) != (self.debias == "length"):
-                without = "without" if self.debias else "with"
-                raise InputError(
-                    f"the scale of {task}/{attribute} was fitted {without} debias='length', expected what is asked for "
-                    "now. Use it as it was fitted, or fit one anew",
-                    field="debias",
-                )
         return replace(self, scale=own)
 
     def refuse(self, ladder: Ladder) -> str:
@@ -100,16 +86,15 @@ class Anchored:
 
     def name_with(self, scales: Sequence[Scale]) -> str:
         """What a signature says of it. scales : that the scores are on, where none were given"""
-        debiased = f",debias={self.debias}" if self.debias else ""
         stop = "" if self.stop is None else f",adaptive={self.stop!r}".replace(" ", "")
         hashes = sorted(scale.hash[:12] for scale in self.scales or scales)
-        return ",scale=".join([f"anchored{debiased}{stop}", *hashes])
+        return ",scale=".join([f"anchored{stop}", *hashes])
 
     def groups(
         self, texts: Mapping[int, OnLadder], pairs: list[Pair], attribute: str, both_orders: bool
     ) -> list[Group]:
         """The texts by length of ladder. pairs : of texts and rungs; those among rungs are added"""
-        return grouped(texts, pairs, attribute, self.known, both_orders, with_length=self.debias is not None)
+        return grouped(texts, pairs, attribute, self.known, both_orders)
 
     def score(
         self,

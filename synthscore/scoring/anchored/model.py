@@ -16,9 +16,6 @@ import numpy.typing as npt
 from ...errors import InputError
 from ...types import BoolArray, FloatArray, IntArray
 
-TextLengths = tuple[FloatArray, FloatArray]
-"""In log2 words: of rungs, shape (n_ladders, n_rungs), and of targets, shape (n_targets,)."""
-
 _BY_ANSWER = ("ladder", "first", "second", "sign", "probs")
 _MOST = 1e12  # no number of a judge comes near
 
@@ -34,8 +31,6 @@ class Answers:
     second : int64, shape (n_answers,); the rung that it was compared with, 0..n_rungs - 1
     sign : float64, shape (n_answers,); +1 where the question was asked as usual, -1 where the other way round
     probs : float64, shape (n_answers, 3); better, worse, similar, of `first`; sum to 1
-    length : of rungs and of targets, or None; log2 of the number of words, less its mean over the rungs of the ladder:
-        with them, the judge's liking for length is in the model
     raises : InputError for numbers that are no probabilities
     """
 
@@ -47,7 +42,6 @@ class Answers:
     second: IntArray
     sign: FloatArray
     probs: FloatArray
-    length: TextLengths | None = None
 
     def __post_init__(self) -> None:
         wrong = np.flatnonzero(~(np.abs(self.probs.sum(axis=1) - 1) < 1e-6) | (self.probs < 0).any(axis=1))
@@ -80,8 +74,6 @@ class JudgeModel:
 
         P(better, worse, similar) ~ exp(d/2), exp(-d/2), nu      d = discrimination * (x_first - x_second) + sign * bias
 
-    with x + length_effect * length in place of x, where length is in the model.
-
     n_rungs : of the ladders that it was fitted on; positions are on 1..n_rungs
     discrimination : nats for each rung of difference, > 0. position_bias : nats in favour of the text asked about
     log_tie : log nu, nats; -inf for protocols without Similar
@@ -97,7 +89,6 @@ class JudgeModel:
     spread_sd : by how much the log of target_sd differs between contexts
     sharpness_told : how far texts have told sharp contexts from long ladders: 0, not at all (half each), to 1
     bias_sd : by how much the position bias differs between texts, nats; told by rungs, of ladders of three or more
-    length_effect, length_stderr : by how many rungs a text seems better if it is twice as long; None: not in the model
     rungs_rise : False where the judge sees the median ladder upside down, or its rungs as alike as by chance: positions
         by such a judge mean nothing, and fitting stopped there
     """
@@ -122,8 +113,6 @@ class JudgeModel:
     spread_sd: float = 0.0
     sharpness_told: float = 0.0
     bias_sd: float = 0.0
-    length_effect: float | None = None
-    length_stderr: float | None = None
 
     @property
     def text_sd(self) -> float:

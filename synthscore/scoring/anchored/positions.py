@@ -48,8 +48,6 @@ def positions(answers: Answers, judge: JudgeModel, prior: Prior | None = None) -
     variance = posterior.sd**2 + judge.scale_variance(posterior.mean)
     unsure = posterior.sharpness_sd[answers.target_ladder]
     variance += (unsure * (posterior.mean - (judge.n_rungs + 1) / 2)) ** 2 + (judge.bias_sd * search.lean) ** 2
-    if answers.length is not None:
-        variance = variance + (answers.length[1] * (judge.length_stderr or 0.0)) ** 2
     return replace(posterior, sd=np.sqrt(variance))
 
 
@@ -212,10 +210,6 @@ def log_odds(
     answers: Answers, judge: JudgeModel, rungs: FloatArray, targets: FloatArray, sharpness: FloatArray
 ) -> FloatArray:
     """d of each answer, nats."""
-    if judge.length_effect is not None:
-        assert answers.length is not None
-        rungs = rungs + judge.length_effect * answers.length[0]
-        targets = targets + judge.length_effect * answers.length[1]
     is_rung = answers.first < answers.n_rungs
     first = rungs[answers.ladder, np.where(is_rung, answers.first, 0)]
     if not is_rung.all():

@@ -16,9 +16,9 @@ from ...judging.asking import Inquiry, Pair, Verdicts
 from ...types import BoolArray, FloatArray, IntArray, Ladder
 from ..paper import OnLadder
 from .adaptive import Stop, ask_in_rounds
-from .model import Answers, TextLengths
+from .model import Answers
 from .scale import Scale, three_way
-from .scores import answers_of, extended, lengths
+from .scores import answers_of, extended
 
 MOST_CHARACTERS = 2**16
 """Of the texts and contexts that share their rounds, but for a context's last ones: so little that models keep what
@@ -32,7 +32,6 @@ class Group:
     members : of each target, its index in the call. ladders : by context id
     ladder_of : of each target, index in ladders, shape (n_targets,)
     pair : as in answers_of. at : of each pair, its index among all pairs of the call, shape (n_pairs,)
-    length : as in Answers, rungs and targets; or None
     """
 
     n_rungs: int
@@ -41,13 +40,11 @@ class Group:
     ladder_of: IntArray
     pair: IntArray
     at: IntArray
-    length: TextLengths | None
 
     def answers(self, verdicts: Verdicts) -> Answers:
         """verdicts : of all pairs of the call"""
         by_order = verdicts.by_order[:, self.at]
-        texts = list(self.ladders.values()), self.ladder_of, self.pair
-        return answers_of(*texts, by_order, verdicts.protocol, self.length)
+        return answers_of(list(self.ladders.values()), self.ladder_of, self.pair, by_order, verdicts.protocol)
 
 
 def grouped(
@@ -56,8 +53,6 @@ def grouped(
     attribute: str,
     scales: Mapping[int, Scale],
     both_orders: bool,
-    *,
-    with_length: bool,
 ) -> list[Group]:
     """The texts by the length of their ladder.
 
@@ -83,10 +78,15 @@ def grouped(
                 at.append(len(pairs))
                 pair.append((places[name], one.level - 1, other.level - 1))
                 pairs.append(Pair(ladder.context, attribute, one.text, other.text))
-        numbers = np.array(of, dtype=np.int64), np.array(pair, dtype=np.int64).reshape(-1, 3)
-        written = [texts[index].target.text for index in members]
-        length = lengths(list(ladders.values()), written, numbers[0]) if with_length else None
-        groups.append(Group(n, members, ladders, *numbers, np.array(at, dtype=np.int64), length))
+        group = Group(
+            n_rungs=n,
+            members=members,
+            ladders=ladders,
+            ladder_of=np.array(of, dtype=np.int64),
+            pair=np.array(pair, dtype=np.int64).reshape(-1, 3),
+            at=np.array(at, dtype=np.int64),
+        )
+        groups.append(group)
     return groups
 
 
@@ -127,7 +127,6 @@ def ask_adaptively(
                     stop,
                     both_orders=asking.both_orders,
                     usable=rows[some] >= 0,
-                    lengths=group.length and (group.length[0][group.ladder_of[some]], group.length[1][some]),
                 )
             met |= {group.members[k]: done for k, done in zip(some.tolist(), rounds.met.tolist(), strict=True)}
             if progress and (n_saved := int((rounds.n_full - rounds.n_asked).sum())):

@@ -21,7 +21,7 @@ from ...io.fields import parse_json
 from ...io.write import write_whole
 from ...signature import Signature, text_hash
 from ...types import FloatArray, IntArray
-from .model import Answers, JudgeModel, Posterior, Prior, TextLengths
+from .model import Answers, JudgeModel, Posterior, Prior
 from .positions import positions
 
 FORMAT = 1
@@ -102,13 +102,11 @@ class Scale:
         level: IntArray,
         swapped: npt.NDArray[np.bool_],
         verdicts: FloatArray,
-        lengths: TextLengths | None = None,
     ) -> Posterior:
         """Where targets stand, each by its own answers alone; one row an answer. Posterior.rungs is of each target's
         ladder.
 
-        contexts : id of each target's context. lengths : of each target's rungs, and of the targets, as in Answers;
-            where length is in the judge's model
+        contexts : id of each target's context
         target : place in `contexts`. level : 1..N. swapped : as in Verdict
         verdicts : shape (n_answers, 3); better, worse, similar, of the target, which sum to 1 (`three_way`); one that
             was never given is left out
@@ -131,7 +129,6 @@ class Scale:
             second=level - 1,
             sign=np.where(swapped, -1.0, 1.0),
             probs=_summing_to_1(verdicts),
-            length=lengths,
         )
         return positions(answers, self.judge, self.prior(contexts))
 
@@ -193,7 +190,7 @@ class Scales(tuple[Scale, ...]):
             content = parse_json(Path(path).read_text(encoding="utf-8"))
             if content["format"] != FORMAT:
                 raise InputError(f"{path} is a scale of format {content['format']!r}, expected {FORMAT}. Fit it anew")
-            made = cls(_scale(values) for values in content["scales"])
+            made = cls(_scale(values, path) for values in content["scales"])
             _json([scale._plain() for scale in made]).encode()  # NaN and half a surrogate pair are ValueErrors
             return made
         except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
@@ -224,7 +221,8 @@ def _summing_to_1(verdicts: FloatArray) -> FloatArray:
     return probs
 
 
-def _scale(values: Mapping[str, object]) -> Scale:
+def _scale(values: Mapping[str, object], path: str | os.PathLike[str]) -> Scale:
+    """path : that the values were read from. raises : InputError, ValueError, and its like, for what cannot be used"""
     of = dict(values)
     ladders = {
         name: Anchors(
@@ -232,7 +230,19 @@ def _scale(values: Mapping[str, object]) -> Scale:
         )
         for name, each in of["ladders"].items()  # type: ignore[attr-defined]
     }
-    judge = JudgeModel.of(of["judge"])  # type: ignore[arg-type]
+    judge_values = dict(of["judge"])  # type: ignore[call-overload]
+    length_effect = judge_values.pop("length_effect", None)  # of scales that were kept while there was such a thing
+    judge_values.pop("length_stderr", None)
+    if length_effect is not None:
+        raise InputError(
+            f"the scale {of['task']}/{of['attribute']} of {path} was fitted with the effect of length taken out "
+            f"({length_effect} rungs for a text twice as long), expected one that was fitted without: length is no "
+            "longer taken out of scores. Fit the scale anew (--save-scale)",
+            field="length_effect",
+            value=length_effect,
+            source=str(path),
+        )
+    judge = JudgeModel.of(judge_values)
     for name, each in ladders.items():
         np.linalg.cholesky(each.cov)  # raises
         fits = each.mean.shape == (judge.n_rungs,) and len(each.cov) == judge.n_rungs

@@ -16,7 +16,7 @@ from ...signature import Signature
 from ...types import FloatArray, IntArray, Ladder
 from .drift import Watch
 from .fit import fit
-from .model import Answers, Posterior, TextLengths
+from .model import Answers, Posterior
 from .positions import positions
 from .scale import Anchors, Scale, three_way
 
@@ -32,22 +32,28 @@ def answers_of(
     pair: IntArray,
     by_order: FloatArray,
     protocol: str,
-    lengths: TextLengths | None = None,
 ) -> Answers:
     """Those that were given about pairs of texts, on ladders of one length; what failed is missing.
 
     ladder_of : of each target, index in ladders, shape (n_targets,)
     pair : shape (n_pairs, 3); ladder, the text asked about, the rung it was compared with, numbered as in Answers
     by_order : shape (n_orders, n_pairs, 3), as in Verdicts; NaN where there is no answer. protocol : that it came by
-    lengths : as Answers.length
     """
     n_orders, n_pairs = by_order.shape[:2]
     probs = by_order.reshape(-1, 3)
     known = ~np.isnan(probs).any(axis=1)
     ladder, first, second = np.tile(pair, (n_orders, 1))[known].T
     sign = np.repeat([1.0, -1.0][:n_orders], n_pairs)[known]
-    texts = (len(ladders), ladders[0].n_rungs, ladder_of)
-    return Answers(*texts, ladder, first, second, sign, three_way(probs[known], protocol), lengths)
+    return Answers(
+        n_ladders=len(ladders),
+        n_rungs=ladders[0].n_rungs,
+        target_ladder=ladder_of,
+        ladder=ladder,
+        first=first,
+        second=second,
+        sign=sign,
+        probs=three_way(probs[known], protocol),
+    )
 
 
 def fitted(
@@ -67,8 +73,7 @@ def extended(answers: Answers, ladders: Mapping[str, Ladder], scale: Scale) -> S
     if not lacking:
         return scale
     none = np.zeros(0, dtype=np.int64)
-    length = answers.length and (answers.length[0], np.zeros(0))
-    rungs = replace(answers.take(answers.first < answers.n_rungs), target_ladder=none, length=length)
+    rungs = replace(answers.take(answers.first < answers.n_rungs), target_ladder=none)
     found = positions(rungs, scale.judge)
     if unsettled := [contexts[k] for k in lacking if not found.settled[k]]:
         warnings.warn(
@@ -95,21 +100,4 @@ def placed(answers: Answers, ladders: Mapping[str, Ladder], scale: Scale) -> tup
     own = answers.take(answers.first >= n)
     names = list(ladders)
     contexts = [names[index] for index in answers.target_ladder.tolist()]
-    lengths = own.length and (own.length[0][answers.target_ladder], own.length[1])
-    return scale, scale.place(contexts, own.first - n, own.second + 1, own.sign < 0, own.probs, lengths)
-
-
-def lengths(ladders: Sequence[Ladder], targets: Sequence[str], ladder: IntArray) -> TextLengths:
-    """As Answers.length. ladder : of each target, place in ladders"""
-    rungs = np.zeros((len(ladders), ladders[0].n_rungs))
-    middle = np.zeros(len(ladders))
-    for place, each in enumerate(ladders):
-        usable = [rung.level - 1 for rung in each.usable]
-        own = np.log2([_words(rung.text) for rung in each.usable])
-        middle[place] = own.mean()
-        rungs[place, usable] = own - middle[place]
-    return rungs, np.log2([_words(text) for text in targets]) - middle[ladder]
-
-
-def _words(text: str) -> int:
-    return len(text.split())  # of a text that is not empty: at least 1
+    return scale, scale.place(contexts, own.first - n, own.second + 1, own.sign < 0, own.probs)
