@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -33,7 +33,6 @@ from synthscore.scoring.anchored import Anchors, Answers, Posterior, Scale, fit
 from synthscore.scoring.anchored.adaptive import (
     NODES,
     WEIGHTS,
-    Narrow,
     SameDecision,
     Stop,
     Sure,
@@ -47,7 +46,6 @@ RESULTS = Path(__file__).parent / "results"
 THRESHOLDS = (2.5, 3.0, 3.5, 4.0)
 QUARTILES = (0.25, 0.5, 0.75)
 EPS = (0.01, 0.02, 0.05, 0.1, 0.2)  # of SameDecision; of Sure, alpha
-WIDTHS = (1.2, 1.6, 2.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,17 +195,14 @@ def measure(data: Data, quartiles: bool = False) -> list[dict[str, Any]]:
             row["cover"] = float((np.abs(off) <= 1.6449 * posterior.sd).mean())
         found.append(row)
 
-    def in_rounds(what: str, by: float, stop: Stop, thresholds: Iterable[int]) -> None:
+    def in_rounds(what: str, by: float, stop: Stop, k: int) -> None:
         rounds = ask_in_rounds(data.scale, data.contexts, data.ask, stop, usable=data.usable)
-        for k in thresholds:
-            add(what, by, k, rounds.posterior, rounds.n_asked.sum() / rounds.n_full.sum(), rounds.n_rounds)
+        add(what, by, k, rounds.posterior, rounds.n_asked.sum() / rounds.n_full.sum(), rounds.n_rounds)
 
     for eps in EPS:
         for k, t in enumerate(at):
-            in_rounds("sure", eps, Sure(t, eps), [k])
-            in_rounds("same decision", eps, SameDecision(t, eps), [k])
-    for width in WIDTHS:
-        in_rounds("narrow", width, Narrow(width * (n - 1) / 4), range(len(at)))
+            in_rounds("sure", eps, Sure(t, eps), k)
+            in_rounds("same decision", eps, SameDecision(t, eps), k)
     for budget in (2, n - n % 2, n + n % 2):
         for orders in (1, 2):
             if budget <= n * orders:

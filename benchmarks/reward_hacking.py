@@ -15,7 +15,8 @@ and 8 texts for each, and weighs what is above the group's mean. A seed draws th
 Measures. rungs: N of 5 are drawn for each step, as Reward(rungs_per_step=N) does. anchored: anchored scores on a scale
 fitted to the honest texts; below 0 they pay 0, as Reward has it. held out: a judge that is not in the reward chooses
 the step at which to stop, that of its highest mean: the share of a text's runs of 4 words that are neither in the
-context nor said before (own words). refused: what has fewer own words than any honest text of its context is paid 0. The ceiling is 0 % of cheats at the highest level that the policy can write.
+context nor said before (own words). refused: what has fewer own words than any honest text of its context is paid 0.
+The ceiling is 0 % of cheats at the highest level that the policy can write.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ MOVED = {
     "--table": "python -m papers TABLE --data DIR --model M, beside synthscore in its repository",
     "--targets-too": "--scale FILE, which places each text by its own answers alone",
     "--top-p": "generate_ladders in Python, with PromptedWriter(engine, sampling=Sampling(...))",
-    "--width": "--adaptive --min-score X; other rules in Python: Anchored(scale=..., stop=Narrow(W))",
+    "--width": "--adaptive --min-score X, which asks until it is clear on which side of X a text is",
     "--writer": "--model M for a model that writes, and no --model for damage to a good text",
 }
 """Verbs, actions and options of former versions (of a verb, where another has it still), and what to use instead."""

@@ -21,14 +21,14 @@ from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
 from synthscore.ladders.references import References
 from synthscore.scoring.anchored import Anchored, Scales, questions
-from synthscore.scoring.anchored.adaptive import Narrow, SameDecision, Sure, ask_in_rounds
+from synthscore.scoring.anchored.adaptive import SameDecision, Sure, ask_in_rounds
 from synthscore.scoring.paper import Paper
 from synthscore.scoring.scorer import Scorer
 from synthscore.types import Context
 from tests.fakes import CensoringEngine, FakeEngine
 from tests.scoring.test_scale import LADDERS, ladder, scorer, soft_judge, targets
 
-NEVER = Narrow(1e-9)
+NEVER = Sure(3.0, 1e-300)
 
 
 def judge_of(protocol):
@@ -235,7 +235,7 @@ def test_what_is_not_asked_is_not_missing_and_what_failed_is_named(scale):
 
 def test_labels_that_a_server_did_not_tell_are_named_though_one_order_was_asked(scale):
     engine = CensoringEngine(soft_judge, lambda prompt: {2: 0.99})
-    scores = scorer(engine=engine, both_orders=True, scale=scale, stop=Narrow(3.0)).score(targets())
+    scores = scorer(engine=engine, both_orders=True, scale=scale, stop=SameDecision(3.0)).score(targets())
     assert min(score.details["questions"] for score in scores) < 5
     assert all("did not report all labels" in score.reason for score in scores)
 
@@ -280,7 +280,8 @@ def test_scores_are_those_by_which_the_rounds_ended(monkeypatch):
 
 
 def test_the_signature_says_how_it_was_asked(scale):
-    for stop, name in ((Sure(3.0), "Sure(threshold=3.0,alpha=0.05)"), (Narrow(1.5), "Narrow(width=1.5)")):
+    names = {Sure(3.0): "Sure(threshold=3.0,alpha=0.05)", SameDecision(3.0): "SameDecision(threshold=3.0,eps=0.02)"}
+    for stop, name in names.items():
         signature = str(asked_of(scale=scale, stop=stop)[0].signature)
         assert f"scoring:anchored,adaptive={name},scale={scale.hash[:12]}" in signature
         assert "orders:2" in signature
@@ -293,7 +294,7 @@ def test_a_judge_that_does_not_see_the_rungs_rise_is_asked_nothing_and_scores_no
     blind = replace(scale, ladders={}, judge=replace(scale.judge, rungs_rise=False))
     engine, told = FakeEngine(judge), []
     options = {"both_orders": True, "scale": blind, "protocol": protocol}
-    made = scorer(engine=engine, stop=Narrow(1.0), **options)
+    made = scorer(engine=engine, stop=Sure(3.0), **options)
     scores = made.score(targets(), told.append)
     assert engine.n_judged == 0
     assert sum(told) == (30 * 10 + 6 * 20) * (1 + (protocol == "yes_no_two_sided"))
@@ -312,15 +313,14 @@ def test_a_length_of_ladder_whose_rungs_do_not_rise_leaves_the_others_as_they_ar
 
 
 def test_scores_say_whether_the_rule_is_met_and_count_questions_in_whole_numbers(scale):
-    for stop, met in ((NEVER, {0.0}), (Sure(3.0), {0.0, 1.0}), (Narrow(9.0), {1.0})):
+    for stop, met in ((NEVER, {0.0}), (Sure(3.0), {0.0, 1.0}), (SameDecision(3.0), {1.0})):
         scores = asked_of(scale=scale, stop=stop)[0]
         assert {score.details["met"] for score in scores} == met
         assert all(score.details["met"] or score.details["questions"] == 10 for score in scores)
         assert {type(score.details[name]) for score in scores for name in ("questions", "questions_full")} == {int}
         low, high = (np.array([getattr(score, name) for score in scores]) for name in ("low", "high"))
-        if stop is not NEVER:  # the 90 % interval is beyond the threshold on one side, or narrow enough
-            true = (low >= 3) | (high <= 3) if isinstance(stop, Sure) else high - low <= 9
-            assert [bool(score.details["met"]) for score in scores] == true.tolist()
+        if stop == Sure(3.0):  # the 90 % interval is beyond the threshold on one side
+            assert [bool(score.details["met"]) for score in scores] == ((low >= 3) | (high <= 3)).tolist()
 
 
 @pytest.mark.parametrize("scoring", ["paper", "anchored"])
@@ -336,7 +336,7 @@ def test_the_signature_is_known_before_anything_is_asked(scale, scoring, monkeyp
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"stop": Narrow(1.0)}, "expected a scale with it: .* --save-scale"),
+        ({"stop": Sure(3.0)}, "expected a scale with it: .* --save-scale"),
         ({"stop": "fast"}, "stop is 'fast', expected a stop rule"),
     ],
 )

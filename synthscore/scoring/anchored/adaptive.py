@@ -27,22 +27,6 @@ WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
 @dataclass(frozen=True, slots=True)
-class Narrow:
-    """Stops where the 90 % interval is at most `width` rungs wide."""
-
-    width: float
-
-    def __post_init__(self) -> None:
-        _require(self.width > 0, "width", self.width, "above 0, in rungs")
-
-    def met(self, mean: FloatArray, sd: FloatArray, to_come: FloatArray) -> BoolArray:
-        from scipy.special import ndtri
-
-        met: BoolArray = 2 * ndtri(0.95) * sd <= self.width
-        return met
-
-
-@dataclass(frozen=True, slots=True)
 class Sure:
     """Stops where P(position >= threshold) is at most alpha, or at least 1 - alpha."""
 
@@ -73,7 +57,7 @@ class SameDecision:
         return _side(mean - self.threshold, to_come) <= self.eps
 
 
-Stop = Narrow | Sure | SameDecision
+Stop = Sure | SameDecision
 """When a target needs no more questions. Of `met`, all of shape (n,), rungs: mean and sd, of where targets stand by the
 answers so far; to_come, standard deviation of the mean that all questions together would give, around this one."""
 

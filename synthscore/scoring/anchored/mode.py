@@ -34,7 +34,7 @@ class Anchored:
     None: the scale is fitted to the texts of each call, which should be many."""
 
     stop: Stop | None = None
-    """With a scale: Narrow, Sure or SameDecision; each text is asked about in rounds, until it is met."""
+    """With a scale: Sure or SameDecision; each text is asked about in rounds, until it is met."""
 
     def __post_init__(self) -> None:
         if isinstance(self.scale, str | os.PathLike):
@@ -42,7 +42,7 @@ class Anchored:
         elif self.scale is not None:
             object.__setattr__(self, "scale", Scales([self.scale] if isinstance(self.scale, Scale) else self.scale))
         if self.stop is not None and not isinstance(self.stop, Stop):
-            raise unusable("stop", self.stop, "a stop rule", "Take Narrow, Sure or SameDecision")
+            raise unusable("stop", self.stop, "a stop rule", "Take Sure or SameDecision")
         if self.stop is not None and self.scale is None:
             expected = "a scale with it: without one, the first answers do not say where a text stands"
             remedy = "Score some texts in full, keep the scale (Scorer.scales, --save-scale), and give it as scale"
