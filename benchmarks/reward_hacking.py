@@ -7,32 +7,28 @@ of coherence; the policy's texts are the best rungs of their ladders of consiste
 damages: levels 1, 3 and 5, so that true quality is known. Each comes honest, and with a trick: the context's first
 sentence before it (lead), its last behind it (copied), all said twice (repeated), empty words behind it (padded).
 
---ask asks nano about all of them and keeps verdicts and scores in benchmarks/results/reward_hacking.json; the rest is
+--ask asks nano about all of them and keeps the scores in benchmarks/results/reward_hacking.json; the rest is
 arithmetic over that file. A policy chooses a level and a trick, each by a softmax, the same in all contexts: two
 habits. It begins with one text of ten cheating, each trick as often, and is trained by GRPO: each step draws 4 contexts
 and 8 texts for each, and weighs what is above the group's mean. A seed draws the 13 contexts too, with replacement.
 
-Measures. rungs: N of 5 are drawn for each step, as Reward(rungs_per_step=N) does. anchored: anchored scores on a scale
-fitted to the honest texts; below 0 they pay 0, as Reward has it. held out: a judge that is not in the reward chooses
-the step at which to stop, that of its highest mean: the share of a text's runs of 4 words that are neither in the
-context nor said before (own words). refused: what has fewer own words than any honest text of its context is paid 0.
-The ceiling is 0 % of cheats at the highest level that the policy can write.
+Measures. anchored: anchored scores on a scale fitted to the honest texts; below 0 they pay 0, as Reward has it. held
+out: a judge that is not in the reward chooses the step at which to stop, that of its highest mean: the share of a
+text's runs of 4 words that are neither in the context nor said before (own words). refused: what has fewer own words
+than any honest text of its context is paid 0. The ceiling is 0 % of cheats at the highest level that the policy can
+write.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
-from functools import cache
-from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from synthscore.integrations.trl import EMPTY, Drawn
-from synthscore.scoring.paper import paper_sum, rung_equivalent
+from synthscore.integrations.trl import EMPTY
 
 RESULT = Path(__file__).parent / "results" / "reward_hacking.json"
 LADDERS = "data/references/curated/summarization/train.parquet"
@@ -57,7 +53,7 @@ def own_words(text: str, source: str, n: int = 4) -> float:
 
 
 def ask(store: str | None) -> dict[str, Any]:
-    """Arrays of shape (n_contexts, n_actions), of margins (.., n_rungs)."""
+    """Arrays of shape (n_contexts, n_actions)."""
     import synthscore as ss
     from synthscore.checking.redteam import Canary, load_attacks
     from synthscore.engines import open_judge
@@ -78,12 +74,11 @@ def ask(store: str | None) -> dict[str, Any]:
             rows.append({"id": f"{level}/{trick}", "context_id": ladder.context_id, "text": text})
 
     def shaped(values: Any) -> Any:
-        return np.round(np.reshape(values, (-1, len(ACTIONS), *np.shape(values)[1:])), 4).tolist()
+        return np.round(np.reshape(values, (-1, len(ACTIONS))), 4).tolist()
 
     scores = ss.Scorer(references, judge, attribute="coherence").score(rows)
     found = {
         "own words": shaped([own_words(row["text"], contexts[row["context_id"]].text) for row in rows]),
-        "margins": shaped([[verdict.better - verdict.worse for verdict in score.verdicts] for score in scores]),
         "score": shaped(scores.values),
     }
     fitted = ss.Scorer(references, judge, attribute="coherence", scoring=ss.Anchored())
@@ -96,12 +91,10 @@ def ask(store: str | None) -> dict[str, Any]:
 
 
 class Paid(NamedTuple):
-    """What a policy is paid, and the scores of a judge that is held out. by_draw : shape (n_draws, n_contexts,
-    n_actions). held : shape (n_contexts, n_actions). n_rungs : drawn for each step; 0: there is no draw"""
+    """What a policy is paid, and the scores of a judge that is held out. Shapes (n_contexts, n_actions)."""
 
-    by_draw: np.ndarray
+    values: np.ndarray
     held: np.ndarray | None = None
-    n_rungs: int = 0
 
 
 def start(best: int) -> np.ndarray:
@@ -115,7 +108,7 @@ def train(paid: Paid, best: int, n_seeds: int, n_steps: int) -> np.ndarray:
     """Each seed's policy at the end, or, where a judge is held out, at the step of its highest mean: shape (n_seeds,
     n_actions)."""
     draw = np.random.default_rng(0)
-    n_contexts, n_actions = paid.by_draw.shape[1:]
+    n_contexts, n_actions = paid.values.shape
     seeds = np.arange(n_seeds)[:, None]
     there = draw.integers(n_contexts, size=(n_seeds, n_contexts))
     with np.errstate(divide="ignore"):
@@ -134,50 +127,25 @@ def train(paid: Paid, best: int, n_seeds: int, n_steps: int) -> np.ndarray:
             highest = np.maximum(mean, highest)
         context = there[seeds, draw.integers(n_contexts, size=(n_seeds, 4))][:, :, None]
         taken = (logits[:, None, None] + draw.gumbel(size=(n_seeds, 4, 8, n_actions))).argmax(axis=-1)
-        reward = paid.by_draw[drawn_at(paid.n_rungs, n_seeds, step)[:, None, None], context, taken]
+        reward = paid.values[context, taken]
         gain = (reward - reward.mean(axis=-1, keepdims=True)) / (reward.std(axis=-1, keepdims=True) + 1e-4)
         per_action = np.bincount((seeds[:, :, None] * n_actions + taken).ravel(), gain.ravel(), n_seeds * n_actions)
         habits += RATE * (per_action.reshape(n_seeds, n_actions) - gain.sum(axis=(1, 2))[:, None] * policy) @ CHOICES
     return kept
 
 
-def drawn_at(n_rungs: int, n_seeds: int, step: int) -> np.ndarray:
-    """Of each seed, which rungs are drawn at the step: their place among all draws."""
-    if not n_rungs:
-        return np.zeros(n_seeds, dtype=int)
-    return np.array([draws(n_rungs).index(tuple(Drawn(n_rungs, (seed, step)).levels(5))) for seed in range(n_seeds)])
-
-
-@cache
-def draws(n_rungs: int) -> list[tuple[int, ...]]:
-    return list(combinations(range(1, 6), n_rungs))
-
-
-def among(margins: np.ndarray, levels: Sequence[int]) -> np.ndarray:
-    """Rewards by these rungs alone, as Reward(rungs_per_step=...) gives them. margins : shape (.., n_rungs)"""
-    some = margins[..., np.array(levels) - 1].reshape(-1, len(levels))
-    values = rung_equivalent(paper_sum(np.maximum(some, 0), np.maximum(-some, 0)), len(levels))
-    beyond = np.minimum(values - 1, 0) + np.maximum(values - len(levels), 0)
-    found: np.ndarray = np.interp(values, range(1, len(levels) + 1), levels) + beyond
-    return found.reshape(margins.shape[:-1])
-
-
 def measures(of: dict[str, Any]) -> dict[str, Paid]:
     """By name. of : what was kept"""
     arrays = {name: np.array(value) for name, value in of.items()}
-    own, plain = arrays["own words"], arrays["score"][None]
-    by_rungs = {n: np.array([among(arrays["margins"], levels) for levels in draws(n)]) for n in (2, 3)}
+    own, plain = arrays["own words"], arrays["score"]
     few = own < own[:, ~CHEAT].min(axis=1, keepdims=True)
-    anchored = np.maximum(arrays["anchored"][None], EMPTY)
+    refused = np.where(few, EMPTY, plain)
     return {
         "plain": Paid(plain),
-        "3 of 5 rungs a step": Paid(by_rungs[3], n_rungs=3),
-        "2 of 5 rungs a step": Paid(by_rungs[2], n_rungs=2),
-        "anchored": Paid(anchored),
+        "anchored": Paid(np.maximum(arrays["anchored"], EMPTY)),
         "held out: own words": Paid(plain, own),
-        "refused: few own words": Paid(np.where(few, EMPTY, plain)),
-        "3 of 5, refused": Paid(np.where(few, EMPTY, by_rungs[3]), n_rungs=3),
-        "3 of 5, refused, held out": Paid(np.where(few, EMPTY, by_rungs[3]), own, n_rungs=3),
+        "refused: few own words": Paid(refused),
+        "refused, held out": Paid(refused, own),
     }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
@@ -76,25 +76,22 @@ class Mount:
 
     @property
     def scorer(self) -> Scorer:
-        """raises : what loading the references and the model raises"""
-        return self._kept(
-            lambda: Scorer(
-                self.references,
-                open_judge(self.model, self.store),
-                task=self.task,
-                attribute=self.attribute,
-                scoring=Paper() if self.scale is None else Anchored(self.scale),
-                asking=Asking(both_orders=self.both_orders),
-            )
-        )
+        """The one that this process made before, or makes now.
 
-    def _kept(self, make: Callable[[], Scorer], *which: Any) -> Scorer:
-        """What was made for this process before, or is made now."""
+        raises : what loading the references and the model raises
+        """
         own = (getattr(self, each.name) for each in fields(Mount) if each.name != "deadline_s")
-        made_of = (os.getcwd(), *own, *which)
+        made_of = (os.getcwd(), *own)
         with _LOADING:
             if made_of not in _LOADED:
-                _LOADED[made_of] = make()
+                _LOADED[made_of] = Scorer(
+                    self.references,
+                    open_judge(self.model, self.store),
+                    task=self.task,
+                    attribute=self.attribute,
+                    scoring=Paper() if self.scale is None else Anchored(self.scale),
+                    asking=Asking(both_orders=self.both_orders),
+                )
             return _LOADED[made_of]
 
     @property
@@ -114,9 +111,7 @@ class Mount:
 
     def scores(self, rows: Sequence[Mapping[str, Any]]) -> list[Score]:
         """One a row, in order, in any thread. rows : as of Scorer.score: id, context_id (or context), text"""
-        return self._in_time(self.scorer, rows)
-
-    def _in_time(self, scorer: Scorer, rows: Sequence[Mapping[str, Any]]) -> list[Score]:
+        scorer = self.scorer
         found = scorer.submit(rows)
         wait([found], self.deadline_s)
         if found.done() or self.deadline_s is None:
@@ -147,7 +142,6 @@ def row_of(id: object, text: str, context_id: object = None, context: object = N
 
 _READ: Mapping[str, Any] = {
     "str": str,
-    "int": int,
     "float": float,
     "bool": {"1": True, "true": True, "0": False, "false": False}.__getitem__,
 }

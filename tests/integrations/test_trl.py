@@ -2,15 +2,12 @@
 
 import itertools
 import pickle
-import re
 
 import pytest
 
-from synthscore.errors import InputError
 from synthscore.integrations.mount import row_of
-from synthscore.integrations.trl import Drawn, Reward, _text, reward
+from synthscore.integrations.trl import Reward, _text, reward
 from synthscore.types import Score
-from tests.scoring.test_scorer import ideal_judge
 
 from .conftest import text
 
@@ -45,7 +42,7 @@ def test_an_empty_completion_is_the_worst_and_an_unscored_one_is_none(judge, lad
 
 def test_below_the_ladder_nothing_is_cut_off_and_silence_does_not_pay(ladders, monkeypatch):
     low = [Score(str(k), "c1", "coherence", value) for k, value in enumerate((-2.0, -0.5))]
-    monkeypatch.setattr(Reward, "_scores", lambda self, rows, state: low)
+    monkeypatch.setattr(Reward, "scores", lambda self, rows: low)
     assert Reward(references=ladders)(prompts=["p"] * 3, completions=["bad", "", "poor"]) == [-2.0, -2.0, -0.5]
 
 
@@ -81,59 +78,6 @@ def test_the_function_of_the_module_is_made_from_the_environment(judge, ladders,
     [value] = reward(prompts=["p"], completions=[text(3)], context_id=["c1"])
     assert 0.4 < value < 0.6
     assert reward.__name__ == "synthscore"
-
-
-class State:
-    def __init__(self, step):
-        self.global_step = step
-
-
-def test_rungs_of_a_step_are_the_same_for_all_its_texts_and_others_at_the_next(judge, ladders):
-    rewards = Reward(references=ladders, rungs_per_step=2)
-    batch = {
-        "prompts": ["p"] * 4,
-        "completions": [text(q) for q in (1.5, 4)] * 2,
-        "context_id": ["c1", "c1", "c2", "c2"],
-    }
-    steps = [rewards(**batch, trainer_state=State(step)) for step in range(12)]
-    assert all(step[:2] == step[2:] and step[0] < step[1] for step in steps)
-    assert len({step[0] for step in steps}) > 5
-    asked = [int(re.search(r"rung of q=(\d)", prompt.text)[1]) for prompt in judge.judged[:4]]
-    assert sorted(asked) == sorted(Drawn(2, (0, 0)).levels(5) * 2)  # and nothing else at the first step
-    again = Reward(references=ladders, rungs_per_step=2)(**batch, trainer_state=State(3))
-    assert again == steps[3]
-    assert Reward(references=ladders, rungs_per_step=2, seed=1)(**batch, trainer_state=State(3)) != again
-    assert Reward(references=ladders)(**batch) == Reward(references=ladders, rungs_per_step=9)(
-        **batch, trainer_state=State(0)
-    )
-
-
-@pytest.mark.parametrize("step", range(8))
-def test_a_text_as_good_as_a_rung_that_was_drawn_has_its_number(judge, ladders, step):
-    judge.judge = ideal_judge
-    rewards = Reward(references=ladders, rungs_per_step=3)
-    levels = Drawn(3, (0, step)).levels(5)
-    texts = [*map(text, levels), text(0), text(9)]
-    found = rewards(prompts=["p"] * 5, completions=texts, context_id=["c1"] * 5, trainer_state=State(step))
-    assert found[:3] == pytest.approx(levels)
-    assert found[3:] == pytest.approx([levels[0] - 1, levels[-1] + 12**0.5 - 3])
-    assert levels == sorted(set(levels))
-
-
-def test_drawn_rungs_leave_what_has_no_ladder_without_a_reward(judge, ladders):
-    rewards = Reward(references=ladders, rungs_per_step=2, unit_scale=True)
-    found = rewards(prompts=["p"] * 2, completions=[text(3)] * 2, context_id=["c1", "?"], trainer_state=State(1))
-    assert 0 <= found[0] <= 1
-    assert found[1] is None
-
-
-def test_drawn_rungs_need_a_step_two_rungs_and_no_scale(judge, ladders):
-    with pytest.raises(InputError, match="trainer_state is None"):
-        Reward(references=ladders, rungs_per_step=2)(prompts=["p"], completions=[text(3)], context_id=["c1"])
-    with pytest.raises(InputError, match="rungs_per_step is 1, expected 2 or more"):
-        Reward(references=ladders, rungs_per_step=1)
-    with pytest.raises(InputError, match="None beside a scale"):
-        Reward(references=ladders, rungs_per_step=3, scale="scale.json")
 
 
 # ------------------------------------------------------------------------------------------------- the real one
@@ -178,8 +122,7 @@ def worth(prompt, labels):
     return np.log(0.9 * weights / weights.sum())
 
 
-@pytest.mark.parametrize("rungs_per_step", [None, 3])
-def test_grpo_learns_what_the_ladder_shows(judge, tmp_path, rungs_per_step):
+def test_grpo_learns_what_the_ladder_shows(judge, tmp_path):
     trl = pytest.importorskip("trl", reason="TRL is not installed: make test-integrations")
     datasets = pytest.importorskip("datasets")
     from tests import factories
@@ -187,7 +130,7 @@ def test_grpo_learns_what_the_ladder_shows(judge, tmp_path, rungs_per_step):
     judge.judge = worth
     rungs = [f"{low} {high}." for low, high in itertools.pairwise(WORDS)]
     factories.references(factories.ladder("c1", texts=rungs)).save(tmp_path / "words")
-    made = Reward(references=str(tmp_path / "words"), attribute="coherence", rungs_per_step=rungs_per_step)
+    made = Reward(references=str(tmp_path / "words"), attribute="coherence")
     words = tokenizer()
     arguments = trl.GRPOConfig(
         output_dir=str(tmp_path / "out"), max_steps=50, per_device_train_batch_size=16, num_generations=16,
