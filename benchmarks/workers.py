@@ -7,7 +7,7 @@
 
 A unit is a shard: `synthscore filter --shard i/n --model recorded:answers.sqlite`, in its worker's own process. Prints
 the seconds from start to end, the processors' seconds of the units and of all processes (which other work on the
-machine does not change much), the largest memory of a worker, and whether the merged file is that of other runs in the
+machine does not change much), the largest memory of a worker, and whether the parts hold the lines of other runs in the
 folder. --kill : after so many seconds one worker of Ray dies, whose unit Ray starts again; or all of datatrove's
 processes, and the same executor is run again.
 
@@ -128,10 +128,10 @@ def main() -> None:
     parser.add_argument("--kill", type=float)
     parser.add_argument("--datatrove", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    from benchmarks.shard_kills import make, sorted_lines
+
     folder, n = Path(args.folder).resolve(), args.workers
     if args.make:
-        from benchmarks.shard_kills import make
-
         make(folder, args.rows, args.rows // 100)
         return
     if args.datatrove:
@@ -147,11 +147,10 @@ def main() -> None:
         f"{sum(each['cpu'] for each in units):.1f} s, all {total:.1f} s: {n_rows / total:,.0f} rows a second of one; "
         f"largest worker {max(each['mb'] for each in units):.0f} MB"
     )
-    parts = [f"part-{i}-of-{n}.jsonl" for i in range(1, n + 1)]
-    command = [sys.executable, "-m", "synthscore", "merge", *parts, "-o", f"merged-{args.by}-{n}.jsonl", "--quiet"]
-    subprocess.run(command, cwd=folder, check=True)
-    bodies = [path.read_bytes() for path in folder.glob("merged-*.jsonl")]
-    print(f"merged files in the folder: {len(bodies)}, different ones: {len(set(bodies))}")
+    joined = sorted_lines(*(folder / f"part-{i}-of-{n}.jsonl" for i in range(1, n + 1)))
+    (folder / f"joined-{args.by}-{n}.jsonl").write_bytes(b"".join(line + b"\n" for line in joined))
+    bodies = [path.read_bytes() for path in folder.glob("joined-*.jsonl")]
+    print(f"joined files in the folder: {len(bodies)}, different ones: {len(set(bodies))}")
 
 
 if __name__ == "__main__":

@@ -56,7 +56,6 @@ VERBS = {
     "compare": "Texts compared with each other by a judge -> comparisons.",
     "rank": "Texts compared with each other -> an order.",
     "evaluate": "Scores or methods -> how far they agree with people.",
-    "merge": "Files or folders of all shards -> one.",
     "export": "Texts -> tasks for people to rate.",
     "drift": "Scores -> are judge and texts what they were?",
     "report": "Results -> one HTML page to look at.",

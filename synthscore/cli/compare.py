@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from cyclopts import Parameter
 
 from ..ranking import ComparisonSets, Selection
-from ..ranking.sets import JUDGE
-from ..signature import Signature
 from .exits import ERROR, INCOMPLETE, OK, UsageError, usage
 from .messages import Messages
-from .options import Answering, Attributes, DryRun, Input, Judges, Limit, OneShard, RowsIn, RowsOut, Seed, Whole, shared
+from .options import Answering, Attributes, DryRun, Input, Judges, Limit, OneShard, RowsIn, RowsOut, Seed, Whole
 from .talk import counted, reasons
 
 
@@ -46,11 +43,9 @@ class Judging(Answering):
         seed: int,
         input: Input,
         messages: Messages,
-        only: Callable[[str], bool] | None = None,
     ) -> tuple[ComparisonSets, list[str]]:
         """The answers of one or more judges about the candidates of a file; and in words, what was asked, or would be.
 
-        only : of a context's id, whether it is wanted; called for each context in order, and that for each judge
         raises : UsageError for options that contradict each other
         """
         from ..ranking import compare
@@ -72,7 +67,7 @@ class Judging(Answering):
                     selection=selection,
                     contexts=self.contexts,
                     limit=self.limit,
-                    only=only,
+                    only=self.shard.owns if self.shard else None,
                     asking=asking,
                     encoding=input.encoding,
                     fields=input.fields,
@@ -118,28 +113,15 @@ def compare(
     weight, signature: what `synthscore rank --comparisons` takes. The exit code is
     3 where a row could not be read, or a question was not answered.
     """
-    portion = shared(judging.shard, *([] if judging.dry_run else [output]))
-    at: dict[str, int] = {}
-
-    def ours(context_id: str) -> bool:
-        at.setdefault(context_id, len(at))
-        return portion is None or portion.takes(context_id)
-
-    sets, lines = judging.ask(candidates, judge, seed, input, messages, ours)
+    sets, lines = judging.ask(candidates, judge, seed, input, messages)
     if judging.dry_run:
         print(*lines, sep="\n")
         return OK
     sets.save(output)
-    if portion:
-        rows = [dict(zip(sets.by, group, strict=True)) for group, calls in sets.sets.items() for _ in range(len(calls))]
-        judges = dict(zip(judge.models, range(len(judge.models)), strict=True))
-        places = [judges.get(row.get(JUDGE, ""), 0) * len(at) + at[row["context_id"]] for row in rows]
-        made_by = Signature.of(judges=judge.models, of=str(judging.attribute), limit=judging.limit)
-        portion.record(output, made_by, places, {calls.signature for calls in sets.sets.values()})
     if sets.left_out:
         lines += ["left out:", *reasons(each.reason for each in sets.left_out)]
     messages.note(*lines, signature=str(sets.signature))
-    if not sets.sets and not portion:
+    if not sets.sets and not judging.shard:
         messages.warn("nothing could be compared")
         return ERROR
     return OK if sets.complete else INCOMPLETE

@@ -10,7 +10,7 @@ from ..judging.asking import Asking
 from ..signature import Signature
 from .exits import ERROR, INCOMPLETE, OK, UsageError, usage
 from .messages import Messages
-from .options import AskingOptions, DryRun, Input, Judges, MoreRows, On, OneShard, RowsIn, RowsOut, shared
+from .options import AskingOptions, DryRun, Input, Judges, MoreRows, On, OneShard, RowsIn, RowsOut
 from .scoring import Scoring, asked_line, tell_drift
 
 if TYPE_CHECKING:
@@ -77,7 +77,6 @@ def filter(
     ladders = References.load(on.references, revision=on.revision)
     if len(on.attribute or ()) > 1:
         raise UsageError(f"filter decides by one attribute, and {on.attribute} are named. Say which with one -a")
-    portion = shared(shard, *(path for path in (output, dropped, unsure) if path and not dry_run))
     how: dict[str, Any] = {"task": on.task, "attribute": on.attribute[0] if on.attribute else None, "scoring": mode}
     named = {"kept": output, "dropped": dropped, "unsure": unsure}
     paths: dict[str, Any] = {name: path for name, path in named.items() if path}
@@ -100,7 +99,7 @@ def filter(
             rule,
             asking=asking,
             progress=progress,
-            shard=portion.shard if portion else None,
+            shard=shard,
             **how,
             **({} if dry_run else paths),
             **reading,

@@ -19,7 +19,7 @@ from ..signature import Signature
 from ..types import Ladder, Task
 from .exits import ERROR, INCOMPLETE, OK, UsageError
 from .messages import Messages
-from .options import Count, DryRun, Input, Limit, OneShard, Opening, Output, Positive, RowsIn, Whole, given, shared
+from .options import Count, DryRun, Input, Limit, OneShard, Opening, Output, Positive, RowsIn, Whole, given
 from .talk import counted, reasons
 
 if TYPE_CHECKING:
@@ -111,8 +111,7 @@ def generate(
     if not found:
         raise InputError(f"{contexts} holds no context that ladders could be written for", source=contexts)
     found = of_some_contexts(found, lambda context: context.id, limit)
-    portion = shared(shard, *([] if dry_run else [output]))
-    ours = [context for context in found if portion.takes(context.id)] if portion else found
+    ours = [context for context in found if shard.owns(context.id)] if shard else found
     n_rungs = len(ours) * len(names) * writing.rungs
     with ExitStack() as stack:
         writer: Writer = DegradedWriter(seed=writing.seed, lenders=found)  # so that rungs do not depend on the shard
@@ -132,9 +131,6 @@ def generate(
             print(*engine.cost, sep="\n")
             return OK
     total = References(tuple(ladders)).save(path, merge=True)
-    if portion:
-        made_by = signature.with_(task=kind.name, attributes=names, limit=limit, **vars(writing))
-        portion.record(output, made_by, range(len(ladders)))
     rungs = [rung for ladder in ladders for rung in ladder.rungs]
     failed = [rung.reason for rung in rungs if rung.status == "failed"]
     n_written, n_asked = len(rungs) - len(failed), sum(rung.provenance.get("attempt", 0) for rung in rungs)

@@ -12,9 +12,9 @@ from cyclopts import Parameter, Token
 from cyclopts.validators import Number
 
 from ..errors import InputError
-from ..io.shards import Portion, Shard
+from ..io.shards import Shard
 from ..judging.asking import Asking, ProtocolName
-from .exits import UsageError, usage
+from .exits import UsageError
 from .messages import Messages, Watched
 
 JUDGE = "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, or recorded:STORE"
@@ -38,6 +38,10 @@ def _rows_file(_: Any, text: str | None) -> None:
             require_format(text)
         except InputError as error:  # of ours; cyclopts knows a ValueError
             raise ValueError(str(error)) from error
+
+
+def _shard(_: Any, tokens: Sequence[Token]) -> Shard:
+    return Shard.parse(tokens[0].value)
 
 
 def _whole(_: Any, tokens: Sequence[Token]) -> int:
@@ -81,20 +85,15 @@ Limit = Annotated[
 
 
 OneShard = Annotated[
-    str | None,
+    Shard | None,
     Parameter(
-        help="i/n: only the rows of contexts that a hash gives to shard i of n; synthscore merge puts the files of all "
-        "together (docs/machines.md)",
+        converter=_shard,
+        accepts_keys=False,
+        n_tokens=1,
+        help="i/n: only the contexts that a hash of their ids gives to shard i of n, one for each of n machines "
+        "(docs/machines.md)",
     ),
 ]
-
-
-def shared(shard: str | None, *paths: str) -> Portion | None:
-    """raises : UsageError for what is no shard, and for an output that a shard cannot be written to"""
-    if shard is None:
-        return None
-    with usage():
-        return Portion(Shard.parse(shard), *paths)
 
 
 Source = Annotated[str, Parameter(help="references folder, or id of a hub dataset")]

@@ -104,7 +104,7 @@ def rank(
     elif judging.shard:
         raise UsageError(
             "--shard shares out what a judge is asked, and an order is signed with all comparisons. Take synthscore "
-            "compare --shard, synthscore merge, and synthscore rank --comparisons"
+            "compare --shard i/n for each shard, join the rows with cat, and take synthscore rank --comparisons"
         )
     elif candidates is None:
         raise UsageError("there is nothing to rank. Name a file of candidates, or one with --comparisons")

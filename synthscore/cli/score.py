@@ -14,7 +14,7 @@ from ..signature import Signature
 from .exits import ERROR, INCOMPLETE, OK, UsageError
 from .jury import disagreement_lines, jury_lines
 from .messages import Messages
-from .options import AskingOptions, DryRun, Input, Judges, Limit, On, OneShard, RowsIn, RowsOut, shared
+from .options import AskingOptions, DryRun, Input, Judges, Limit, On, OneShard, RowsIn, RowsOut
 from .scoring import Scoring, asked_line, judge_lines, tell_drift
 from .talk import reasons
 
@@ -66,7 +66,6 @@ def score(
         verdicts: also write a column verdicts: of every rung and order asked, [level, swapped, better, worse, similar]
         min_score: with --adaptive: the threshold
     """
-    from ..io.fields import row_number
     from ..io.scores import score_row
     from ..io.write import write_rows
     from ..ladders.references import References
@@ -79,8 +78,8 @@ def score(
 
     if min_score is not None and not scoring.adaptive:
         raise UsageError("--min-score changes nothing without --adaptive. Leave it out, or add that")
-    if to and (verdicts or shard):
-        raise UsageError(f"--verdicts and --shard are for rows of our own, and --to {to} writes others. Leave that out")
+    if to and verdicts:
+        raise UsageError(f"--verdicts is for rows of our own, and --to {to} writes others. Leave one of them out")
     several = len(judge.models) > 1
     if several and verdicts:
         raise UsageError("--verdicts are of one judge. Leave them out, or name one --model")
@@ -89,13 +88,12 @@ def score(
     held_attributes(ladders, on.task, on.attribute)
     if min_score is not None:
         check_on_scale(min_score, max(ladder.n_rungs for ladder in ladders), scoring.scoring)
-    portion = shared(shard, *([] if dry_run else [output]))
-    only = portion.takes if portion else None
     rows: Any = targets
     if from_:
         from ..integrations.formats import read_form
 
         rows = list(read_form(targets, from_, input.encoding))
+    only = shard.owns if shard else None
     items = read_items(rows, encoding=input.encoding, fields=input.fields, limit=limit, only=only)
     if not items and not shard:
         messages.warn(f"{targets} holds no rows")
@@ -118,9 +116,6 @@ def score(
 
         made = scores_to(made, to)
     write_rows(made, output)
-    if portion:
-        places = [row_number(item.row) for item, row in zip(items, scored.rows, strict=True) for _ in row]
-        portion.record(output, engine.signature.with_(verdicts=verdicts, limit=limit), places, scored.used)
     if warning := leaning(score for score, _ in scored):
         messages.warn(warning)
     watches = [Watch.scale(scale) for scale in scored.scales] if scoring.scale else []

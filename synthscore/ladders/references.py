@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -20,7 +20,6 @@ from typing import Any
 
 from ..errors import LadderError, ReferencesError, require_kind
 from ..io.fields import parse_json, shorten
-from ..io.shards import read_parts
 from ..io.write import replacing, write_whole
 from ..judging.tasks import load_task
 from ..signature import text_hash
@@ -203,19 +202,6 @@ class References:
         counts = {"hash": self.hash, "n_ladders": len(self), "n_rows": len(rows)}
         signed = {"sha256": {DATA: file_sha256(path / DATA)}}
         _write_manifest(path, {"format": FORMAT, **about, **counts, **signed})
-
-
-def merge_ladders(folders: Sequence[str], out: str | os.PathLike[str]) -> References:
-    """Folders that the shards of a run wrote -> one, as one machine would have written it; all that it then holds.
-
-    raises : InputError as io.shards.read_parts, also for a folder that holds other ladders too; ReferencesError
-    """
-    ladders: list[Ladder] = []
-    for part in read_parts(folders):
-        loaded = References.load(part.path)
-        part.require(len(loaded))
-        ladders += loaded
-    return References(tuple(ladders)).save(out, merge=True)
 
 
 def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:

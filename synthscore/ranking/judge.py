@@ -57,8 +57,8 @@ def compare(
 
     candidates : rows with context_id, text, and context unless `contexts` holds them; maybe id and system
     judge : an engine, or the name of a model (open_judge: behind the default store)
-    limit : only candidates of so many contexts (io.contexts.some_contexts). only : of a context's id, whether it is
-        wanted; called for each of these contexts, in order
+    limit : only candidates of so many contexts (io.contexts.some_contexts)
+    only : whether a context, by its id, is wanted
     task : one of synthscore.task_names(), or a folder with a task.toml. attribute : one of its, or several
     warns : SynthscoreWarning for a row of `contexts` that holds none
     raises : TaskError, TemplateError, LabelError, EngineError; InputError for a source that cannot be read at all

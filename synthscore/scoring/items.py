@@ -70,7 +70,7 @@ def read_items(
 ) -> list[Item]:
     """Of every row, or those of some contexts (of_some_contexts); a second of one id (and attribute) is no target.
 
-    only : of a row's context_of, whether it is wanted; called for each of these rows in order
+    only : whether the rows of a context, by its id as `context_of` reads it, are wanted
     """
     items: list[Item] = []
     rows: dict[tuple[str, str], int] = {}

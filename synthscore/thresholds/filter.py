@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import os
 import warnings
-from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,9 +19,9 @@ import numpy as np
 from ..engine import Engine, Progress
 from ..engines import open_judge
 from ..errors import InputError, Reasons, SynthscoreWarning
-from ..io.fields import Row, row_number
+from ..io.fields import Row
 from ..io.files import RowBatch, Source, read_batches
-from ..io.shards import Portion, Shard
+from ..io.shards import Shard
 from ..io.write import Outputs, json_line, require_apart, require_format, sorted_into
 from ..judging.asking import Asking
 from ..ladders.references import References
@@ -75,7 +74,6 @@ class Filtered:
     signatures : of what was compared. scales : that scores are on
     counts : what was asked, and the statuses of the scores
     drifts : what has changed since the certificate, or the scale, was made
-    places : of a shard, where in the source the rows of each file come from
     kept, dropped, unsure : the rows, where no file was named for any of them; those that are not kept have a column
         synthscore: score, stderr, low, high, decision, why, status, reason
     """
@@ -89,7 +87,6 @@ class Filtered:
     signatures: dict[Signature, None] = field(default_factory=dict)
     scales: Sequence[Scale] = ()
     drifts: Sequence[Drift] = ()
-    places: dict[str, array[int]] = field(default_factory=dict)
     kept: list[Mapping[str, Any]] = field(default_factory=list)
     dropped: list[Mapping[str, Any]] = field(default_factory=list)
     unsure: list[Mapping[str, Any]] = field(default_factory=list)
@@ -146,8 +143,8 @@ def filter(
     task, attribute : on what the texts are judged; may be left out where the references, or the rows, say it
     kept, dropped, unsure : files; where none is named, the rows are in what is returned. Without one for the unsure,
         they go with the dropped
-    fields : our name -> the rows' own column. shard : only the rows of its contexts; its files, which then are .jsonl,
-        are put together by io.shards.merge_rows. progress : called with numbers of questions that were answered
+    fields : our name -> the rows' own column. shard : only the rows of its contexts
+    progress : called with numbers of questions that were answered
     raises : InputError, also for a threshold off the scale; LadderError; CertificateError for other scores than were
         certified, before anything is asked where their signature is known by then: not of scales fitted to these rows
     """
@@ -161,14 +158,13 @@ def filter(
     require_apart(paths, {"rows": os.fspath(rows)} if isinstance(rows, str | os.PathLike) else {})
     check(references, rule, task=task, attribute=attribute, scoring=scoring, paths=paths)
     alone = isinstance(scoring, Paper) or scoring.scale is not None
-    found = Filtered(places={name: array("q") for name in paths} if shard else {})
+    found = Filtered()
     watches: dict[object, Watch] = {"": rule.watch} if isinstance(rule, Certificate) else {}
     judges = judge if isinstance(judge, Mapping) else {"": open_judge(judge)}
     if len(judges) > 1:
         require_anchored(scoring)
     if shard:
         require_alone(scoring)
-    portion = Portion(shard, *paths.values()) if shard else None
     with sorted_into(paths) as outputs:
         scorers = {
             name: RowScorer(
@@ -183,7 +179,7 @@ def filter(
             for name, each in judges.items()
         }
         batches = read_batches(rows, BATCH, encoding=encoding)
-        batches = _ours(batches, portion, fields) if portion else batches
+        batches = _ours(batches, shard, fields) if shard else batches
         for group in ([batch] for batch in batches) if alone else [list(batches)]:
             read = [row for batch in group for row in batch.rows]
             items = [read_item(row, fields) for row in read]
@@ -203,11 +199,6 @@ def filter(
             each = iter(decided)
             for batch in group:
                 _sort(batch, list(itertools.islice(each, len(batch.rows))), outputs, found)
-    if portion:
-        first = next(iter(judges.values())).signature
-        for name, path in paths.items():
-            made_by = first.with_(rule=rule.words, rows=name, apart="unsure" in paths)
-            portion.record(path, made_by, found.places[name], found.signatures)
     found.drifts = [watch.drift() for watch in watches.values()]
     return found
 
@@ -255,10 +246,10 @@ def check(
     check_on_scale(rule.threshold, sizes[-1], "anchored" if anchored else "paper")
 
 
-def _ours(batches: Iterator[RowBatch], portion: Portion, fields: Mapping[str, str] | None) -> Iterator[RowBatch]:
+def _ours(batches: Iterator[RowBatch], shard: Shard, fields: Mapping[str, str] | None) -> Iterator[RowBatch]:
     """The rows that are the shard's, again in batches; without their tables."""
     read = ((row, batch.lines[index : index + 1]) for batch in batches for index, row in enumerate(batch.rows))
-    ours = ((row, line) for row, line in read if portion.takes(context_of(row, fields)))
+    ours = ((row, line) for row, line in read if shard.owns(context_of(row, fields)))
     while some := list(itertools.islice(ours, BATCH)):
         yield RowBatch([row for row, _ in some], [each for _, line in some for each in line])
 
@@ -270,8 +261,6 @@ def _sort(batch: RowBatch, decided: Sequence[Decided], outputs: Outputs, found: 
         which = {"dropped", "unsure"} if name == "dropped" and paths and "unsure" not in paths else {name}
         chosen = [index for index, each in enumerate(decided) if each.decision in which]
         about = [] if name == "kept" else [decided[index].about for index in chosen]
-        if name in found.places:
-            found.places[name].extend(row_number(batch.rows[index]) for index in chosen)
         if paths and batch.table is not None and paths[name].lower().endswith(".parquet"):
             table = batch.table.take(np.array(chosen, dtype=np.int64))
             outputs.write_table(name, table if name == "kept" else _mark(table, about))

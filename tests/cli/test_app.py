@@ -93,7 +93,7 @@ def test_no_command_shows_the_help(capsys):
 def test_the_verbs_are_those_that_were_promised():
     assert {*COMMANDS, "filter"} == {
         *("calibrate", "compare", "demo", "doctor", "evaluate", "filter", "generate", "rank", "report"),
-        *("drift", "export", "merge", "redteam", "schema", "score", "verify"),
+        *("drift", "export", "redteam", "schema", "score", "verify"),
         *(f"references {action}" for action in ("check", "import", "list", "repair", "show")),
         *(f"store {action}" for action in ("info", "merge", "salvage", "show")),
     }

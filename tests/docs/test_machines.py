@@ -20,7 +20,8 @@ def test_a_job_file_runs_a_command_that_there_is(path):
     verb, given, _ = build_app().parse_args(words, exit_on_error=False, print_error=False)
     assert (verb.__name__, str(given.arguments["shard"])) == ("filter", "17/64")
     outputs = [given.arguments[name] for name in ("output", "dropped")]
-    assert re.findall(r'-e "(.*?)" \]', text)[0].replace("$i", "17") == f"{outputs[-1]}.shard"
+    [done] = re.findall(r"^ *(\[ -e .*) && exit 0", text, re.MULTILINE)
+    assert re.findall(r'-e "(.*?)" \]', done.replace("$i", "17")) == outputs
 
 
 def test_there_are_a_job_for_slurm_and_one_for_kubernetes():
