@@ -29,7 +29,7 @@ import numpy as np
 from benchmarks.anchored import simulate
 from synthscore.io.fields import Row
 from synthscore.io.files import read_rows
-from synthscore.scoring.anchored import Anchors, Answers, Posterior, Scale, fit
+from synthscore.scoring.anchored import Anchors, Posterior, Scale, SoftAnswers, fit
 from synthscore.scoring.anchored.adaptive import (
     NODES,
     WEIGHTS,
@@ -68,7 +68,7 @@ class Data:
         return answers
 
 
-def halves(answers: Answers, truth: FloatArray | None) -> Data:
+def halves(answers: SoftAnswers, truth: FloatArray | None) -> Data:
     """A scale of every second text, and the others."""
     n, targets = answers.n_rungs, np.arange(answers.n_targets)
     about = answers.first - n  # the target, where there is one
@@ -85,11 +85,11 @@ def halves(answers: Answers, truth: FloatArray | None) -> Data:
     return Data(scale, contexts, said[odd], None if truth is None else truth[odd])
 
 
-def _without_odd_targets(answers: Answers) -> Answers:
+def _without_odd_targets(answers: SoftAnswers) -> SoftAnswers:
     n = answers.n_rungs
     first = np.where(answers.first < n, answers.first, n + (answers.first - n) // 2)
     texts = (answers.n_ladders, n, answers.target_ladder[::2])
-    return Answers(*texts, answers.ladder, first, answers.second, answers.sign, answers.probs)
+    return SoftAnswers(*texts, answers.ladder, first, answers.second, answers.sign, answers.probs)
 
 
 def simulated(seed: int, n_rungs: int) -> Data:
@@ -109,7 +109,9 @@ def recorded(path: str) -> Iterator[tuple[str, Data]]:
         probs = np.array([each[3:] for each in flat], dtype=float)
         n, sign = int(level.max()), np.where(swapped == 1, -1.0, 1.0)
         texts = (len(places), n, ladder_of)
-        answers = Answers(*texts, ladder_of[target], n + target, level - 1, sign, probs / probs.sum(1, keepdims=True))
+        answers = SoftAnswers(
+            *texts, ladder_of[target], n + target, level - 1, sign, probs / probs.sum(1, keepdims=True)
+        )
         yield attribute, halves(answers, None)
 
 
@@ -146,7 +148,7 @@ def best_rungs(scale: Scale, budget: int, *, both_orders: bool = True) -> Rungs:
     size = min(budget // each, n)
     judge = scale.judge
     anchors = list(scale.ladders.values())
-    unknown = judge.prior(1, 0)
+    unknown = judge.prior(1)
     rungs = np.array([one.mean for one in anchors]) if anchors else unknown.rungs
     cov = np.array([one.cov for one in anchors]) if anchors else np.linalg.inv(unknown.precision)
     x = judge.target_mean + judge.text_sd * NODES

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import rankdata
 
-from synthscore.scoring.anchored import Anchors, Answers, Scale, fit
+from synthscore.scoring.anchored import Anchors, Scale, SoftAnswers, fit
 from synthscore.scoring.paper import paper_sum, rung_equivalent
 from synthscore.signature import Signature
 from synthscore.types import FloatArray
@@ -32,7 +32,7 @@ RESULTS = Path(__file__).parent / "results"
 class Simulated(NamedTuple):
     """answers : of a judge. truth, rungs : positions on the scale 1..5, of targets and of each ladder's rungs"""
 
-    answers: Answers
+    answers: SoftAnswers
     truth: FloatArray
     rungs: FloatArray
 
@@ -75,10 +75,10 @@ def simulate(
     logits = np.stack([d / 2, -d / 2, np.full(len(d), log_tie)], axis=1)
     probs = np.exp(logits - logits.max(axis=1, keepdims=True))
     probs /= probs.sum(axis=1, keepdims=True)
-    return Simulated(Answers(n_contexts, n, ladder_of, ladder, first, second, sign, probs), truth, rungs)
+    return Simulated(SoftAnswers(n_contexts, n, ladder_of, ladder, first, second, sign, probs), truth, rungs)
 
 
-def paper(answers: Answers) -> FloatArray:
+def paper(answers: SoftAnswers) -> FloatArray:
     """The paper's sum, both orders averaged, as a rung equivalent."""
     n = answers.n_rungs
     rows = answers.first >= n

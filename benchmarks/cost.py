@@ -29,7 +29,7 @@ import numpy as np
 
 from benchmarks.adaptive import EPS, QUARTILES, THRESHOLDS, Data, halves, place
 from synthscore.judging.asking import TURNED, both_in_one
-from synthscore.scoring.anchored import Answers
+from synthscore.scoring.anchored import SoftAnswers
 from synthscore.scoring.anchored.adaptive import SameDecision, ask_in_rounds
 from synthscore.scoring.paper import paper_sum, rung_equivalent
 from synthscore.types import BoolArray, FloatArray, IntArray
@@ -138,7 +138,7 @@ def both_halves(recorded: Recorded, attribute: str) -> list[Half]:
         target, rung, order = np.nonzero(np.ones(said.shape[:3], dtype=bool))
         n = said.shape[1]
         sign = np.where(order == 1, -1.0, 1.0)
-        answers = Answers(len(of), n, ladder, ladder[target], n + target, rung, sign, said[target, rung, order])
+        answers = SoftAnswers(len(of), n, ladder, ladder[target], n + target, rung, sign, said[target, rung, order])
         found.append(Half(halves(answers, None), chosen[1::2]))
     return found
 

@@ -27,7 +27,7 @@ from transformers import AutoTokenizer
 
 from synthscore.engine import Engine, Prompt, Question, label_log_probs
 from synthscore.engines import open_engine
-from synthscore.engines.labels import Questions
+from synthscore.engines.local import Questions
 from synthscore.engines.tokens import PromptTokenizer
 from synthscore.io.fields import Row
 from synthscore.io.files import read_rows

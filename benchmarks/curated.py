@@ -32,7 +32,6 @@ from synthscore.engine import Engine
 from synthscore.engines import open_judge
 from synthscore.judging.asking import Asking
 from synthscore.ladders.references import References
-from synthscore.ladders.release import grouped
 from synthscore.scoring.scorer import Scorer
 from synthscore.types import Ladder, Target
 
@@ -104,7 +103,9 @@ class Released:
 def released(folder: Path) -> list[Released]:
     found = []
     for path in sorted(set(folder.glob("*/*.parquet")) - set(folder.glob("first24/*"))):
-        rows = grouped(pq.read_table(path).to_pylist())
+        rows: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+        for row in pq.read_table(path).to_pylist():
+            rows.setdefault((row["task"], row["context_id"], row["attribute"]), []).append(row)
         for ladder in References.load(path):
             own = sorted(rows[ladder.task, ladder.context_id, ladder.attribute], key=lambda row: row["level"])
             where = tuple(tuple(row["where"]) for row in own)

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.anchored import paper, write
-from synthscore.scoring.anchored import Anchors, Answers, Scale, fit, positions
+from synthscore.scoring.anchored import Anchors, Scale, SoftAnswers, fit, positions
 from synthscore.scoring.anchored.adaptive import SameDecision, ask_in_rounds
 from synthscore.scoring.anchored.drift import Drift, Watch
 from synthscore.signature import Signature
@@ -69,7 +69,7 @@ RUNS = [
 
 def simulate(
     rng: np.random.Generator, run: Run, sharpness: float = 1.2, noise: float = 1.0, bias: float = 0.8, good: float = 0.5
-) -> tuple[Answers, FloatArray]:
+) -> tuple[SoftAnswers, FloatArray]:
     """Answers about texts, in run.orders orders, and about rungs against each other; and which texts are good."""
     size, n = run.contexts, run.n_rungs
     text = np.arange(size * run.texts)
@@ -95,10 +95,10 @@ def simulate(
     d = slope[places] * (asked - rungs[places, second]) + np.where(first < n, bias, lean[of_text]) * sign + noise * off
     probs = np.exp(np.stack([d / 2, -d / 2, np.full(len(d), 0.3)], axis=1))
     probs /= probs.sum(axis=1, keepdims=True)
-    return Answers(size, n, text // run.texts, places, first, second, sign, probs), is_good
+    return SoftAnswers(size, n, text // run.texts, places, first, second, sign, probs), is_good
 
 
-def in_rounds(answers: Answers, scale: Scale) -> Answers:
+def in_rounds(answers: SoftAnswers, scale: Scale) -> SoftAnswers:
     """Those that would have been asked for, on ladders that the scale lacks."""
     n, about = answers.n_rungs, answers.first >= answers.n_rungs
     none = np.zeros(0, dtype=np.int64)
@@ -137,7 +137,7 @@ def on_scales(run: Run, seed: int, changed: list[str]) -> dict[str, Drift]:
     return found
 
 
-def scores_of(answers: Answers, verdicts: bool) -> list[Score]:
+def scores_of(answers: SoftAnswers, verdicts: bool) -> list[Score]:
     """The paper's scores of texts, with their verdicts."""
     values, n = paper(answers), answers.n_rungs
     told: list[list[Verdict]] = [[] for _ in values]

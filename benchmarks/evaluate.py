@@ -27,8 +27,8 @@ from pathlib import Path
 
 import numpy as np
 
-from papers.benchmarks import load_benchmark
 from synthscore.engine import Answers, LabelAnswer, Progress, Question
+from synthscore.evaluation.benchmarks import load_benchmark
 from synthscore.evaluation.methods import Tools, method
 from synthscore.evaluation.ratings import Ratings
 from synthscore.ladders.references import References

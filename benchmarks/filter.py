@@ -24,21 +24,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from synthscore import engines
 from synthscore.cli.app import main as synthscore
-from synthscore.io.scores import Scores
 from synthscore.ladders.references import References
+from synthscore.scoring.ladder import LadderPlan
 from synthscore.scoring.paper import paper_sum, rung_equivalent
-from synthscore.scoring.scorer import Scorer
 from synthscore.signature import Signature
-from synthscore.types import Context, Ladder, Rung, Score, Target, Verdict
+from synthscore.types import Context, Ladder, Rung, Score, Verdict
 
 N_LADDERS, N_RUNGS = 1000, 5
+RNG = np.random.default_rng(0)
 
 
 class Judge:
@@ -50,32 +49,23 @@ class Judge:
         sys.exit(f"{len(questions)} questions were asked; expected none")
 
 
-class Drawn:
-    """In place of what Scorer.plan gives: verdicts from no judge."""
-
-    rng = np.random.default_rng(0)
-
-    def __init__(self, scorer: Scorer, targets: Sequence[Target]) -> None:
-        self.scorer, self.targets = scorer, targets
-        self.n_rungs: dict[int, int] = {}
-        self.n_questions = self.n_asked = 0
-        self.scales = ()
-
-    def score(self, progress: object = None) -> Scores:
-        probs = self.rng.dirichlet((1.0, 1.0, 1.0), (len(self.targets), N_RUNGS))
-        values = rung_equivalent(paper_sum(probs[..., 0], probs[..., 1]), N_RUNGS).tolist()
-        rows = []
-        for target, value, each in zip(self.targets, values, probs.tolist(), strict=True):
-            verdicts = tuple(Verdict(level, False, *of_rung) for level, of_rung in enumerate(each, 1))
-            ids = target.id, target.context_id, self.scorer.attribute
-            rows.append(Score(*ids, value, n_comparisons=N_RUNGS, verdicts=verdicts))
-        assert self.scorer.whole
-        of = {
-            index: (target, self.scorer.references.find(target.context_id, self.scorer.attribute))
-            for index, target in enumerate(self.targets)
-        }
-        self.scorer.whole.keep(of, dict(enumerate(rows)))
-        return Scores(tuple(rows), self.scorer.signature)
+def draw(plan: LadderPlan, progress: object = None) -> list[Score]:
+    """In place of LadderPlan.score: verdicts from no judge, kept as those of a judge are."""
+    probs = RNG.dirichlet((1.0, 1.0, 1.0), (len(plan.on_ladders), N_RUNGS))
+    values = rung_equivalent(paper_sum(probs[..., 0], probs[..., 1]), N_RUNGS).tolist()
+    scores = {}
+    for (index, text), value, own_probs in zip(plan.on_ladders.items(), values, probs.tolist(), strict=True):
+        scores[index] = Score(
+            id=text.item.id,
+            context_id=text.item.context_id,
+            attribute=text.attribute,
+            value=value,
+            n_comparisons=N_RUNGS,
+            verdicts=tuple(Verdict(level, False, *of_rung) for level, of_rung in enumerate(own_probs, 1)),
+        )
+    assert plan.whole
+    plan.whole.keep({index: (text.item, text.ladder) for index, text in plan.on_ladders.items()}, scores)
+    return [scores[index] for index in range(len(scores))]
 
 
 def make(folder: Path, n_rows: int) -> None:
@@ -106,7 +96,7 @@ def child(argv: list[str], *, fill: bool) -> int:
     """One run in this process; prints its memory, kB, and CPU seconds."""
     engines.open_engine = lambda name, **options: Judge()  # type: ignore[assignment]
     if fill:
-        Scorer.plan = lambda self, targets: Drawn(self, targets)  # type: ignore[assignment,method-assign]
+        LadderPlan.score = draw  # type: ignore[method-assign]
     code = synthscore(argv)
     status = Path("/proc/self/status").read_text()
     print(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")), time.process_time())

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from synthscore.engine import Progress
+from synthscore.engine import Progress, capabilities_of
 from synthscore.engines import open_engine
 from synthscore.evaluation.methods import method
 from synthscore.evaluation.methods.base import Tools
@@ -49,6 +49,7 @@ class Counting:
 
     def __init__(self, engine: object) -> None:
         self.engine, self.signature = engine, engine.signature  # type: ignore[attr-defined]
+        self.capabilities = capabilities_of(engine)  # type: ignore[arg-type]
         self.n = self.tokens = 0
 
     def answer(self, questions: object, progress: Progress | None = None) -> object:
@@ -87,7 +88,7 @@ def main() -> None:
     counting = Counting(engine)
     results = []
     with Store(args.store) if args.store else nullcontext() as store:
-        judge = StoredEngine(counting, store, batch_size=16) if store else counting
+        judge = StoredEngine(counting, store) if store else counting
         for spec in args.methods:
             values: dict[tuple[str, str, str], float] = {}
             before, tokens, began, failed = counting.n, counting.tokens, time.perf_counter(), ""

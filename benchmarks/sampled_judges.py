@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from papers.benchmarks import load_benchmark
 from synthscore.engines import open_engine
 from synthscore.evaluation.agreement import agreement
+from synthscore.evaluation.benchmarks import load_benchmark
 from synthscore.evaluation.methods import method
 from synthscore.evaluation.methods.base import Tools
 from synthscore.evaluation.ratings import Ratings

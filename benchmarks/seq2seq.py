@@ -25,7 +25,7 @@ import transformers as tf
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from synthscore.engine import Prompt, label_log_probs
-from synthscore.engines.labels import TokenIds
+from synthscore.engines.local import TokenIds
 from synthscore.engines.seq2seq import Seq2SeqEngine
 from synthscore.engines.tree.writing import batches
 

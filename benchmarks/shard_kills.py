@@ -26,8 +26,7 @@ import numpy as np
 from synthscore.engine import Answers, LabelAnswer
 from synthscore.io.write import write_rows
 from synthscore.ladders.references import References
-from synthscore.scoring.items import read_items
-from synthscore.scoring.rows import RowScorer
+from synthscore.scoring.scorer import Scorer
 from synthscore.signature import Signature, text_hash
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
@@ -62,7 +61,7 @@ def make(folder: Path, n_rows: int, n_contexts: int = 300, *, answered: bool = T
     write_rows(rows, folder / "rows.jsonl")
     if answered:
         with Store(folder / "answers.sqlite") as store:
-            RowScorer(references, StoredEngine(Arithmetic(), store)).score(read_items(folder / "rows.jsonl"))
+            Scorer(references, StoredEngine(Arithmetic(), store)).score(folder / "rows.jsonl")
 
 
 def run(folder: Path, name: str, shard: str | None = None, model: str = RECORDED) -> subprocess.Popen[bytes]:

@@ -137,7 +137,7 @@ def run(questions: Questions, n: int, batch: int, folder: Path) -> dict[str, tup
     for name in ("through, new", "through, again"):
         with Store(folder / "through.sqlite") as store:
             inner = KnownEngine(questions.log_probs)
-            engine = StoredEngine(inner, store, batch)
+            engine = StoredEngine(inner, store)
             for start, stop in steps(n, batch):
                 asked = questions.prompts(start, stop)
                 got = clocks[name](label_log_probs, engine, asked, LABELS)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.anchored import paper, spearman
-from synthscore.scoring.anchored import Answers, fit
+from synthscore.scoring.anchored import SoftAnswers, fit
 from synthscore.types import FloatArray
 
 N, CONTEXTS = 5, 30
@@ -58,7 +58,7 @@ JUDGES = {
 }
 
 
-def simulate(rng: np.random.Generator, judge: Judge) -> tuple[Answers, FloatArray]:
+def simulate(rng: np.random.Generator, judge: Judge) -> tuple[SoftAnswers, FloatArray]:
     """Answers, and where texts stand, 1..N."""
     each, targets = np.arange(CONTEXTS), np.arange(CONTEXTS * judge.n_texts)
     own, level = targets // judge.n_texts, np.arange(N) - (N - 1) / 2
@@ -87,7 +87,7 @@ def simulate(rng: np.random.Generator, judge: Judge) -> tuple[Answers, FloatArra
     d = sharp[ladder] * (x - rungs[ladder, second]) + favour * sign + 0.7 * rng.normal(size=len(sign))
     better, worse = 1 / (1 + np.exp(THRESHOLD - d)), 1 / (1 + np.exp(THRESHOLD + d))
     probs = np.stack([better, worse, 1 - better - worse], axis=1)
-    return Answers(CONTEXTS, N, own, ladder, first, second, sign, probs), truth
+    return SoftAnswers(CONTEXTS, N, own, ladder, first, second, sign, probs), truth
 
 
 def run(seed: int, judge: Judge) -> dict[str, float]:

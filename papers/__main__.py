@@ -1,10 +1,9 @@
-"""`python -m papers`: tables, published judges, and the verbs of synthscore with what papers/ adds to them."""
+"""`python -m papers`: tables, and published judges."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,26 +11,19 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from papers.benchmarks import BENCHMARKS, load_benchmark
-from synthscore.cli.app import main as run_verb
-from synthscore.cli.talk import table
 from synthscore.engines import open_engine
 from synthscore.errors import BenchmarkError, SynthscoreError
-from synthscore.evaluation.methods import Tools
+from synthscore.evaluation.methods import MethodError, Tools, method_kinds
 from synthscore.evaluation.ratings import Ratings
 from synthscore.io.write import replacing, write_rows
+from synthscore.judging.asking import Asking
 from synthscore.ladders.references import References
-from synthscore.ranking import ComparisonSets
 from synthscore.signature import Signature
 from synthscore.store.engine import RecordedEngine, StoredEngine
 from synthscore.store.file import Store
 
 from .answers import import_answers, score_rows
-from .candidates import CandidateRatings
-from .curves import METHODS, efficiency_curves, thinnable
-from .designs import DRAWN
-from .layout import WIDTH
-from .plot import Line, Panel, draw_curves
+from .benchmarks import BENCHMARKS
 from .published import published, table_ids
 from .tables import make_table
 
@@ -42,14 +34,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code: 3 where something could not be measured, or imported."""
     argv = sys.argv[1:] if argv is None else list(argv)
     verb = argv[0] if argv else "--help"
-    if verb in table_ids():
-        run, args = tables, _tables_parser().parse_args(argv)
-    elif verb == "import":
+    if verb == "import":
         run, args = import_, _import_parser().parse_args(argv[1:])
     elif verb == "scores":
         run, args = scores, _scores_parser().parse_args(argv[1:])
-    elif verb == "curve":
-        run, args = curve, _curve_parser().parse_args(argv[1:])
     elif verb == "list":
         print("\n".join(f"{name:<5}  {published(name).title}" for name in table_ids()))
         return OK
@@ -57,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(sys.modules["papers"].__doc__)
         return OK
     else:
-        return run_verb(argv)
+        run, args = tables, _tables_parser().parse_args(argv)
     try:
         return run(args)
     except (SynthscoreError, OSError) as error:
@@ -101,12 +89,14 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def tables(args: argparse.Namespace) -> int:
+    if "zepo" not in method_kinds():
+        raise MethodError("papers/ is not installed, so its methods have no names. Say: pip install --editable papers")
     benchmarks = [args.benchmark] if args.benchmark else [b for name in args.table for b in published(name).benchmarks]
     ratings, absent = _benchmarks(args.data, dict.fromkeys(benchmarks))
     ratings = {name: each.limited(args.limit) for name, each in ratings.items()}
     prompts = args.prompts.split(",")
     references = References.load(args.references) if args.references else None
-    with _opened(args, Tools(None, references, prompts[0])) as models:
+    with _opened(args, Tools(None, references, Asking(prompts=prompts[0]))) as models:
         made = [
             make_table(
                 name,
@@ -128,8 +118,7 @@ def tables(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({each.of.id: each.to_json() for each in made}, ensure_ascii=False, allow_nan=False))
     else:
-        width = min(shutil.get_terminal_size().columns, WIDTH) if sys.stdout.isatty() else WIDTH
-        print("\n".join(each.to_text(width) for each in made), end="")
+        print("\n".join(each.to_markdown() for each in made), end="")
     for name, of in ratings.items():
         for line in of.left_out:
             _note(f"{name}, left out: {line}")
@@ -144,7 +133,7 @@ def _benchmarks(folder: str, names: Iterable[str]) -> tuple[dict[str, Ratings], 
     absent: list[BenchmarkError] = []
     for name in names:
         try:
-            found[name] = load_benchmark(name, folder)
+            found[name] = BENCHMARKS[name].load(folder)
         except BenchmarkError as error:
             if not hasattr(error, "files"):
                 raise
@@ -182,7 +171,7 @@ def _import_parser() -> argparse.ArgumentParser:
 
 
 def import_(args: argparse.Namespace) -> int:
-    ratings = load_benchmark(args.benchmark, args.data)
+    ratings = BENCHMARKS[args.benchmark].load(args.data)
     with Store(args.store) as store:
         imported = import_answers(args.rows, ratings, store, templates=args.prompts)
     for engine, n_answers in imported.engines.items():
@@ -217,75 +206,6 @@ def scores(args: argparse.Namespace) -> int:
     open_ = sum(row["status"] != "ok" for row in rows)
     _note(f"{_counted(len(rows), 'score')}, {open_} partial or unscored; {rows[0]['signature']}")
     return INCOMPLETE if open_ else OK
-
-
-# ------------------------------------------------------------------------------------------------- curves
-
-
-def _curve_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "papers curve",
-        description="A full set of comparisons (both orders of every pair, as `synthscore compare` asks without "
-        "--budget) -> how far what is ranked from some of them agrees with people, by the number of calls.",
-    )
-    parser.add_argument("comparisons", metavar="ROWS", help="file with all pairs, in both orders")
-    parser.add_argument("--human", metavar="ROWS", help="people's ratings: rows with id, context_id, human (default: "
-                        "each method is compared with what it says of the full set)")  # fmt: skip
-    parser.add_argument("-a", "--attribute", help="of those that --human rates, where the comparisons name none")
-    parser.add_argument("--by", action="append", metavar="COLUMN",
-                        help="that tells problems apart; may be repeated (default: context_id, attribute)")  # fmt: skip
-    parser.add_argument("--methods", default=",".join(METHODS), metavar="M,M", help="of ranking (default: %(default)s)")
-    parser.add_argument("--selection", choices=tuple(DRAWN), default="symmetric", help="how calls are drawn")
-    parser.add_argument("--budgets", type=_numbers, metavar="N,N", help="calls in a context (default: 2 N to all)")
-    parser.add_argument("--draws", type=int, default=100, metavar="N", help="for each budget (default: 100)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N")
-    parser.add_argument("--field", type=_named, action="append", default=[], metavar="NAME=COLUMN",
-                        help="which column holds a field; may be repeated")  # fmt: skip
-    parser.add_argument("--plot", metavar="FILE.svg", help="to draw it in")
-    parser.add_argument("-o", "--output", metavar="FILE", help="a row for each method and budget; -: JSONL on stdout")
-    return parser
-
-
-def _numbers(text: str) -> list[int]:
-    return sorted({int(word) for word in text.split(",")})
-
-
-def curve(args: argparse.Namespace) -> int:
-    """Spearman's correlation with people inside each context, by the number of calls: mean and sd over draws."""
-    methods, fields = thinnable(args.methods.split(",")), dict(args.field)
-    of_human = {"human": fields.pop("human")} if "human" in fields else {}
-    sets = ComparisonSets.load(args.comparisons, by=args.by, fields=fields)
-    truth, ratings = "what the same method says of the full set", None
-    if args.human:
-        human = CandidateRatings.load(args.human, fields=of_human)
-        ratings = [human.of(calls.ids, sets.by, group, args.attribute) for group, calls in sets.sets.items()]
-        truth = f"the ratings of {args.human}"
-    curves = efficiency_curves(
-        list(sets.sets.values()), methods, human=ratings, budgets=args.budgets, n_draws=args.draws,
-        design=args.selection, seed=args.seed,
-    )  # fmt: skip
-    if args.output:
-        write_rows((row for each in curves for row in each.to_rows()), args.output)
-    if args.plot:
-        lines = [Line(each.method, each.n_calls.tolist(), each.mean, *each.interval().T) for each in curves]
-        with replacing(Path(args.plot)) as file:
-            file.write(
-                draw_curves([Panel(f"{args.selection} selection", lines, "calls in a context", "Spearman")]).encode()
-            )
-    if args.output != "-":
-        cells = [
-            (int(k), *(f"{each.mean[row]:.3f} ± {each.sd[row]:.3f}" for each in curves))
-            for row, k in enumerate(curves[0].n_calls)
-        ]
-        print(table(cells, ("calls", *(each.method for each in curves)), width=200))
-    n_contexts = _counted(curves[0].n_contexts, "context")
-    _note(f"Spearman with {truth}, mean over {n_contexts}; mean and sd of {args.draws} draws")
-    failed = {each.method: int(each.n_failed.sum()) for each in curves if each.n_failed.any()}
-    for name, count in failed.items():
-        _note(f"{name} could not rank {_counted(count, 'context')} (of all draws)")
-    if sets.errors:
-        _note(f"{_counted(len(sets.errors), 'row')} left out, the first: {sets.errors[0]}")
-    return INCOMPLETE if failed or not sets.complete else OK
 
 
 def _counted(n: int, noun: str) -> str:

@@ -14,23 +14,11 @@ from synthscore.scoring.shares import Share, share
 from synthscore.types import FloatArray
 
 
-class Accuracy(NamedTuple):
-    """How often decisions are those of people's ratings.
-
-    agreement : share of the calls that choose the text rated higher; a tie of the judge is half. 95 % interval, pairs
-        being the independent answers.
-    n_tied : calls left out because both texts are rated the same. n_unrated : because a rating is NaN.
-    n_undecided : of the calls counted, those without a winner
-    """
-
-    agreement: Share
-    n_tied: int
-    n_unrated: int
-    n_undecided: int
-
-
-def pairwise_accuracy(comparisons: Comparisons, human: npt.ArrayLike) -> Accuracy:
+def pairwise_accuracy(comparisons: Comparisons, human: npt.ArrayLike) -> Share:
     """Share of the calls that choose the text which people rate higher. 1 for a perfect judge, 0 for its opposite.
+
+    A tie of the judge is half. Calls about texts that are rated the same, or of which one is not rated, are left out.
+    95 % interval, pairs being the independent answers.
 
     human : shape (N,), in the order of the candidates; higher is better, NaN for none
     raises : InputError for another number of ratings
@@ -44,12 +32,7 @@ def pairwise_accuracy(comparisons: Comparisons, human: npt.ArrayLike) -> Accurac
     right = np.where(gap[counted] > 0, decisions, 1 - decisions)
     low, high = np.minimum(used.first, used.second), np.maximum(used.first, used.second)
     pair = np.unique(low * np.int64(used.n_candidates) + high, return_inverse=True)[1]
-    return Accuracy(
-        share(right, used.weights, pair),
-        int((gap == 0).sum()),
-        int(np.isnan(gap).sum()),
-        int((decisions == 0.5).sum()),
-    )
+    return share(right, used.weights, pair)
 
 
 class SelfConsistency(NamedTuple):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from synthscore.errors import BenchmarkError, InputError
@@ -51,7 +52,32 @@ class Benchmark:
     not_read: tuple[str, ...] = ()
 
     def load(self, folder: str | Path) -> Ratings:
-        return load_benchmark(self.name, folder)
+        """The ratings, of files in this folder.
+
+        Ids of texts are "context_id/system"; people's ratings are means that are never rounded. What the release holds
+        and this file does not is in Ratings.left_out: a file may hold a part of the texts.
+        raises : BenchmarkError for a file that is missing, in another layout, with more texts than the release, with a
+            text twice, or with a rating that is missing or outside its scale
+        """
+        file, read = _find(self, Path(folder))
+        try:
+            rows = (Row(number, row, str(file)) for number, row in enumerate(read(file), 1))
+            found = Found.of(rows, None)
+        except InputError as error:
+            raise _error(self, file, str(error)) from error
+        except (AttributeError, KeyError, TypeError) as error:
+            raise _error(self, file, f"it is not in the layout that its name says ({error!r})") from error
+        left_out = _check(self, file, found)
+        return Ratings(
+            name=self.name,
+            texts=tuple(found.texts),
+            attributes=tuple(self.scales),
+            contexts=found.contexts,
+            task=self.task,
+            asked_as=self.asked_as,
+            source=f"{file.name}@{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}",
+            left_out=left_out,
+        )
 
 
 def _benchmark(name: str, said: Mapping[str, Any]) -> Benchmark:
@@ -66,37 +92,8 @@ BENCHMARKS: Mapping[str, Benchmark] = {
 }
 """Name -> benchmark."""
 
-
-def load_benchmark(name: str, folder: str | Path) -> Ratings:
-    """The ratings of a benchmark, whose files lie in this folder.
-
-    Ids of texts are "context_id/system"; people's ratings are means that are never rounded. What the release holds and
-    this file does not is in Ratings.left_out: a file may hold a part of the texts.
-    raises : BenchmarkError for a benchmark that is not known, and for a file that is missing, in another layout, with
-        more texts than the release, with a text twice, or with a rating that is missing or outside its scale
-    """
-    if name not in BENCHMARKS:
-        raise BenchmarkError(f"there is no benchmark {name!r}, expected one of {', '.join(BENCHMARKS)}", benchmark=name)
-    benchmark = BENCHMARKS[name]
-    file, read = _find(benchmark, Path(folder))
-    try:
-        rows = (Row(number, row, str(file)) for number, row in enumerate(read(file), 1))
-        found = Found.of(rows, None)
-    except InputError as error:
-        raise _error(benchmark, file, str(error)) from error
-    except (AttributeError, KeyError, TypeError) as error:
-        raise _error(benchmark, file, f"it is not in the layout that its name says ({error!r})") from error
-    left_out = _check(benchmark, file, found)
-    return Ratings(
-        name=name,
-        texts=tuple(found.texts),
-        attributes=tuple(benchmark.scales),
-        contexts=found.contexts,
-        task=benchmark.task,
-        asked_as=benchmark.asked_as,
-        source=f"{file.name}@{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}",
-        left_out=left_out,
-    )
+RELEASED = SimpleNamespace(**BENCHMARKS)
+"""The same as attributes, by which entry points name them."""
 
 
 def _find(benchmark: Benchmark, folder: Path) -> tuple[Path, Callable[[Path], Iterator[OurRow]]]:

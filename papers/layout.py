@@ -1,10 +1,10 @@
-"""A table of figures that were measured, beside those that were published: as text, Markdown, JSON. No model."""
+"""A table of figures that were measured, beside those that were published: as Markdown and as JSON. No model."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import groupby
 from typing import Any
 
 from synthscore.errors import InputError
@@ -12,7 +12,6 @@ from synthscore.io.write import plain
 
 from .published import Column, Published, Row
 
-WIDTH = 120
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 LEVELS = {
     "ds": {"per_context": "sample-level", "pooled": "summary-level", "system": "system-level"},
@@ -116,6 +115,7 @@ class Table:
         return "; ".join([*how, f"measured [95 % interval over contexts] (published){unit}; * outside of the interval"])
 
     def to_json(self) -> dict[str, Any]:
+        columns = [{"name": column.name, "of": [list(of) for of in column.of]} for column in self.of.columns]
         return {
             "id": self.of.id,
             "source": self.of.source,
@@ -123,73 +123,31 @@ class Table:
             "title": self.of.title,
             **self.of.asks,
             "unit": self.of.unit,
-            "columns": [{"name": column.name, "of": [list(of) for of in column.of]} for column in self.of.columns],
-            "rows": [
-                {
-                    "section": line.row.section,
-                    "name": line.row.name,
-                    "judge": line.row.ask.get("judge"),
-                    "cells": [
-                        plain({
-                            "value": cell.value, "low": cell.low, "high": cell.high, "sd": cell.sd,
-                            "n_contexts": cell.n_contexts, "left_out": dict(cell.left_out), "published": cell.published,
-                            "published_sd": cell.published_sd, "within": cell.within, "missing": " ".join(cell.missing),
-                            "notes": [self.of.notes[place].text for place in self._notes(line, column, cell)],
-                        })
-                        for cell, column in zip(line.cells, self.of.columns, strict=True)
-                    ],
-                }
-                for line in self.lines
-            ],
+            "columns": columns,
+            "rows": [self._row_json(line) for line in self.lines],
             "notes": [note.text for note in self.of.notes if not note.rows and not note.columns],
             "footnotes": list(self.footnotes),
             "settings": dict(self.settings),
-        }  # fmt: skip
+        }
+
+    def _row_json(self, line: Line) -> dict[str, Any]:
+        cells = []
+        for cell, column in zip(line.cells, self.of.columns, strict=True):
+            notes = [self.of.notes[place].text for place in self._notes(line, column, cell)]
+            more = {"within": cell.within, "missing": " ".join(cell.missing), "notes": notes}
+            cells.append(plain(asdict(cell) | more))
+        row = line.row
+        return {"section": row.section, "name": row.name, "judge": row.ask.get("judge"), "cells": cells}
 
     def to_markdown(self) -> str:
         """One table, however wide."""
         heads = [_head(column, self.of.columns) for column in self.of.columns]
         rows = ["| | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(heads)]
-        for section, lines in self._sections():
+        for section, lines in groupby(self.lines, key=lambda line: line.row.section):
             rows += [f"| **{section}** |" + " |" * len(heads)] if section else []
             rows += [f"| {line.row.name} | " + " | ".join(self._texts(line)) + " |" for line in lines]
         notes = [f"- {note}" for note in self._below()]
         return "\n".join([f"**{self.title}**", "", self.legend, "", *rows, "", *notes]) + "\n"
-
-    def to_text(self, width: int = WIDTH) -> str:
-        """For a terminal: columns that do not fit beside each other come below each other, with the rows again."""
-        heads = [_head(column, self.of.columns) for column in self.of.columns]
-        texts = [self._texts(line) for line in self.lines]
-        sizes = [max(len(text) for text in column) for column in zip(heads, *texts, strict=True)]
-        names = max(len(line.row.name) + 2 * bool(line.row.section) for line in self.lines)
-        blocks: list[list[int]] = [[]]
-        for place, size in enumerate(sizes):
-            if blocks[-1] and names + sum(2 + sizes[p] for p in blocks[-1]) + 2 + size > width:
-                blocks.append([])
-            blocks[-1].append(place)
-        parts = [*textwrap.wrap(self.title, width), *textwrap.wrap(self.legend, width)]
-        for block in blocks:
-            parts += ["", " " * names + "".join(f"  {heads[p]:>{sizes[p]}}" for p in block)]
-            row = iter(texts)
-            for section, lines in self._sections():
-                parts += [section] if section else []
-                for line in lines:
-                    shown = next(row)
-                    name = f"  {line.row.name}" if section else line.row.name
-                    parts.append((f"{name:<{names}}" + "".join(f"  {shown[p]:>{sizes[p]}}" for p in block)).rstrip())
-        parts.append("")
-        for note in self._below():
-            parts += textwrap.wrap(note, width, subsequent_indent="  ", break_on_hyphens=False)
-        return "\n".join(parts) + "\n"
-
-    def _sections(self) -> Iterator[tuple[str, list[Line]]]:
-        lines: list[Line] = []
-        for line in self.lines:
-            if lines and line.row.section != lines[0].row.section:
-                yield lines[0].row.section, lines
-                lines = []
-            lines.append(line)
-        yield lines[0].row.section, lines
 
     def _lettered(self) -> list[int]:
         """Places of the notes that are about some cells only."""

@@ -22,8 +22,8 @@ import numpy as np
 from synthscore.errors import RankingError
 from synthscore.evaluation.agreement import measure
 from synthscore.evaluation.intervals import mean_without, spread
-from synthscore.evaluation.methods import KINDS, Tools, method
-from synthscore.evaluation.methods.base import judge_of, task_of
+from synthscore.evaluation.methods import Tools, method, method_kinds
+from synthscore.evaluation.methods.base import task_of
 from synthscore.evaluation.methods.comparing import Compared, grouped
 from synthscore.evaluation.ratings import Ratings
 from synthscore.io.scores import Scores
@@ -88,7 +88,7 @@ class Figure:
         without = np.concatenate(list(self.without.values()))
         if self.n_contexts < 2 or not len(without):
             return None
-        found = spread(self.value, without, self.ends, free=self.n_contexts - 1)
+        found = spread(self.value, without, self.ends, degrees_of_freedom=self.n_contexts - 1)
         return None if found.low is None or found.high is None else (found.low, found.high)
 
 
@@ -117,7 +117,7 @@ class Bench:
     def figure(self, ask: Ask, of: Sequence[Of]) -> Figure:
         """The mean over benchmarks, attributes and prompts. raises : Unmeasured; what the methods raise"""
         for each in of:
-            self.require(*each)
+            self.require_options(*each)
         tools = self._tools(ask)
         parts = [
             MEASURES[ask["measure"]](self, ask, each, one_of) for each in self._prompted(ask, tools) for one_of in of
@@ -135,7 +135,7 @@ class Bench:
             parts[0].ends,
         )
 
-    def require(self, benchmark: str, attribute: str) -> None:
+    def require_options(self, benchmark: str, attribute: str) -> None:
         if benchmark not in self.ratings:
             raise Unmeasured("no ratings are given of", benchmark)
         if attribute not in self.ratings[benchmark].attributes:
@@ -159,7 +159,7 @@ class Bench:
         if ask.get("prompt", 1) > len(self.prompts):
             raise Unmeasured("no template set is given for", f"prompt {ask['prompt']}")
         chosen = [self.prompts[ask["prompt"] - 1]] if "prompt" in ask else self.prompts[: ask.get("prompts", 1)]
-        return [replace(tools, templates=templates) for templates in chosen]
+        return [replace(tools, asking=replace(tools.asking, prompts=prompts)) for prompts in chosen]
 
     def kept(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
         if key not in self._kept:
@@ -171,7 +171,7 @@ class Bench:
 
     def calls(self, tools: Tools, of: Of, *, most: int | None = None, debias: str | None = None) -> _Calls:
         """most : asks all texts as one problem, and at most so many calls. debias : "median" """
-        key = ("calls", id(tools.judge), tools.templates, of, most)
+        key = ("calls", id(tools.judge), tools.asking.prompts, of, most)
         found: _Calls = self.kept(key, lambda: self._asked(tools, of, most))
         if debias is None:
             return found
@@ -184,7 +184,7 @@ class Bench:
         groups, why = grouped(ratings, pool=most is not None)
         task, _ = task_of(ratings, attribute)
         compared = Compared(Selection(), "poe-bt", {}, pool=most is not None)  # whom to ask; how to rank is the cell's
-        judge = compared.judge(ratings, attribute, groups, judge_of(tools), Templates(task, tools.templates))
+        judge = compared.judge(ratings, attribute, groups, tools.require_judge(), Templates(task, tools.asking.prompts))
         wanted = []
         for k, rows in enumerate(groups):
             n = len(rows)
@@ -205,7 +205,7 @@ class Bench:
     def scores(self, spec: str, tools: Tools, of: Of) -> Scores:
         """What a method says of each text on an attribute."""
         benchmark, attribute = of
-        key = ("scores", spec, id(tools.judge), id(tools.references), tools.templates, of)
+        key = ("scores", spec, id(tools.judge), id(tools.references), tools.asking.prompts, of)
         scores: Scores = self.kept(key, lambda: method(spec)(self.ratings[benchmark], attribute, tools))
         return scores
 
@@ -225,7 +225,7 @@ def _agreement(bench: Bench, ask: Ask, tools: Tools, of: Of) -> Figure:
 
 
 def _axes(bench: Bench, ask: Ask, tools: Tools, of: Of) -> Figure:
-    bench.require(of[0], ask["attribute"])
+    bench.require_options(of[0], ask["attribute"])
     ratings = bench.ratings[of[0]]
     ask = {**ask, "nan_policy": "skip"}  # the same whichever of the two is the constant one
     return _compared_with(bench, ask, of[0], [ratings.human(ask["attribute"])], ratings.human(of[1]))
@@ -237,7 +237,8 @@ def _compared_with(bench: Bench, ask: Ask, benchmark: str, columns: Sequence[Flo
     skips = ask["nan_policy"] == "skip" and ask["level"] == "per_context"
     shown = [without_equal(values, ratings.context_ids) for values in columns] if skips else columns
     found = [
-        measure(values, human, ratings.context_ids, ratings.systems, ask["level"], ask["statistic"]) for values in shown
+        measure(values, human, ratings.context_ids, ratings.systems, level=ask["level"], statistic=ask["statistic"])
+        for values in shown
     ]
     if undefined := [each.note for each, _ in found if np.isnan(each.value)]:
         raise Unmeasured("there is no correlation:", undefined[0])
@@ -264,7 +265,7 @@ def without_equal(values: FloatArray, contexts: Sequence[str]) -> FloatArray:
 def _spec(ask: Ask) -> str:
     """The method with what else the cell asks for."""
     spec: str = ask["method"]
-    kind = KINDS.get(spec.partition(":")[0])
+    kind = method_kinds().get(spec.partition(":")[0])
     if "debias" in ask:
         spec = with_options(spec, debias=ask["debias"])
     if ask["level"] == "pooled" and kind and "pool" in kind.options:
@@ -293,9 +294,7 @@ def _first_wins(bench: Bench, ask: Ask, tools: Tools, of: Of) -> Figure:
 def _accuracy(bench: Bench, ask: Ask, tools: Tools, of: Of) -> Figure:
     calls = bench.calls(tools, of, debias=ask.get("debias"))
     human = bench.ratings[of[0]].human(of[1])
-    found = [
-        pairwise_accuracy(each, human[rows]).agreement for each, rows in zip(calls.problems, calls.rows, strict=True)
-    ]
+    found = [pairwise_accuracy(each, human[rows]) for each, rows in zip(calls.problems, calls.rows, strict=True)]
     return _share(bench, of[0], calls, [(share.value, share.n) for share in found])
 
 
@@ -310,7 +309,7 @@ def _self_consistency(bench: Bench, ask: Ask, tools: Tools, of: Of) -> Figure:
             for each, rows in zip(calls.problems, calls.rows, strict=True)
         ]
 
-    found = bench.kept(("self_consistency", id(tools.judge), tools.templates, of, size), of_all)
+    found = bench.kept(("self_consistency", id(tools.judge), tools.asking.prompts, of, size), of_all)
     shares = [getattr(each, ask["order"]) for each in found]
     return _share(bench, of[0], calls, [(share, 0 if np.isnan(share) else 1) for share in shares])
 
@@ -339,7 +338,7 @@ def _curve(bench: Bench, ask: Ask, tools: Tools, of: Of) -> Figure:
     benchmark, attribute = of
     calls = bench.calls(tools, of, most=ask["most_calls"] if ask["level"] == "pooled" else None)
     n_draws = 1 if ask["calls"] == "all" else bench.n_draws or ask["draws"]
-    key = ("drawn", id(tools.judge), tools.templates, of, ask["level"], ask["calls"], ask["design"], n_draws)
+    key = ("drawn", id(tools.judge), tools.asking.prompts, of, ask["level"], ask["calls"], ask["design"], n_draws)
     drawn = bench.kept(key, lambda: _drawn(bench, ask, calls, of, n_draws))
     columns, n_failed = [], 0
     for draw in drawn:

@@ -141,7 +141,14 @@ def _table(table: Mapping[str, Any], source: str, judges: Mapping[str, tuple[str
         if not len(values) == len(sd) == len(columns):
             raise ValueError(f"{table['id']}, row {row['name']!r}: {len(values)} figures for {len(columns)} columns")
         rows.append(
-            Row(row["name"], row.get("section", ""), _rest(row, *LABELS), values, sd, tuple(row.get("quoted", ())))
+            Row(
+                name=row["name"],
+                section=row.get("section", ""),
+                ask=_rest(row, *LABELS),
+                values=values,
+                sd=sd,
+                quoted=tuple(row.get("quoted", ())),
+            )
         )
     return Published(
         id=table["id"],

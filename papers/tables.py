@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from synthscore.errors import InputError, SynthscoreError
-from synthscore.evaluation.methods.base import Tools
 from synthscore.evaluation.ratings import Ratings
 from synthscore.ladders.references import References
+from synthscore.scoring.method import Tools
 
 from .layout import Cell, Line, Table
 from .measures import Bench, Unmeasured
@@ -50,7 +50,7 @@ def make_table(
     of = published(table)
     known = {of.judge(name): tools for name, tools in models.items()}
     wrote = {of.judge(name): ladders for name, ladders in (writers or {}).items()}
-    bench = Bench(ratings, known, wrote, tuple(prompts), n_draws, seed)
+    bench = Bench(ratings, known, writers=wrote, prompts=tuple(prompts), n_draws=n_draws, seed=seed)
     rows = _rows(of, tuple(known), tuple(wrote), methods or {})
     lines = []
     for row in rows:
@@ -142,7 +142,7 @@ def _renamed(row: Row, key: str, name: str, models: Sequence[str]) -> Row:
     if (line, section) == (row.name, row.section):
         section = f"{name}: {section}"
     nothing = (None,) * len(row.values)
-    return Row(ask.get("calls", line), section, ask, nothing, nothing, row.quoted)
+    return replace(row, name=ask.get("calls", line), section=section, ask=ask, values=nothing, sd=nothing)
 
 
 def _insert(rows: list[Row], row: Row) -> None:

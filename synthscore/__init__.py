@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .ranking import rank as rank
     from .scoring.anchored import Anchored as Anchored
     from .scoring.anchored import Scales as Scales
+    from .scoring.methods import register_method as register_method
     from .scoring.paper import Paper as Paper
     from .scoring.scorer import Scorer as Scorer
     from .store.engine import StoredEngine as StoredEngine
@@ -67,6 +68,7 @@ _HOMES = {
     "ladders.write": ("generate_ladders",),
     "ranking": ("ComparisonSets", "Selection", "compare", "rank"),
     "scoring.anchored": ("Anchored", "Scales"),
+    "scoring.methods": ("register_method",),
     "scoring.paper": ("Paper",),
     "scoring.scorer": ("Scorer",),
     "store.engine": ("StoredEngine",),

@@ -15,12 +15,11 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_
 
 import numpy as np
 
-from .errors import EngineError, InputError
+from .errors import EngineError, InputError, unusable
 from .signature import Signature, text_hash
 from .types import BoolArray, FloatArray
 
 Kind = Literal["labels", "text", "tokens"]
-KINDS: tuple[Kind, ...] = ("labels", "text", "tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +79,11 @@ class LabelLogProbs:
     mass_reported: bool = True
 
     def __post_init__(self) -> None:
-        if self.log_probs.ndim != 2 or self.log_probs.shape[1] != len(self.labels):
-            raise ValueError(f"log_probs has shape {self.log_probs.shape}, expected (n_prompts, {len(self.labels)})")
         rows = np.flatnonzero(np.isnan(self.log_probs).any(axis=1))
         if set(rows.tolist()) != set(self.failures):
             raise ValueError(f"rows {rows.tolist()} are NaN but failures name rows {sorted(self.failures)}")
         if (self.log_probs > 1e-4).any():
             raise ValueError(f"a log-probability is {np.nanmax(self.log_probs)}, expected at most 0")
-        if self.censored is not None and self.censored.shape != self.log_probs.shape:
-            raise ValueError(f"censored has shape {self.censored.shape}, expected {self.log_probs.shape}")
-        if self.floors is not None and (self.censored is None or self.floors.shape != self.log_probs.shape):
-            raise ValueError(f"floors has shape {self.floors.shape}, expected {self.log_probs.shape}, with censored")
 
     def __len__(self) -> int:
         return len(self.log_probs)
@@ -171,7 +164,7 @@ class Sampling:
 class Question:
     """What was asked: a prompt, and which labels to judge, or how to write and from which seed, or what to read.
 
-    ordered : the labels are texts that describe levels, worst first, to a model that decides (decides)
+    ordered : the labels are texts that describe levels, worst first, to a model that decides (Capabilities.decides)
     """
 
     prompt: Prompt
@@ -233,9 +226,51 @@ class Answers:
     tokens_computed: int = 0
 
 
+class Tokenizer(Protocol):
+    """What turns prompts and labels into the tokens of a model. PromptTokenizer (engines/tokens.py) says more.
+
+    takes : how many tokens the model takes, in words
+    has_template : prompts are put into the model's chat template
+    """
+
+    takes: str
+    has_template: bool
+
+    def render(self, prompt: Prompt) -> str: ...
+    def encode(self, prompt: Prompt) -> Sequence[int]: ...
+    def label_forms(self, prompt: Prompt, labels: Sequence[str]) -> Any: ...
+    def spelled(self, form: tuple[int, ...]) -> list[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an engine can do. The defaults are those of a language model of which no more is known.
+
+    gives_rewards : it answers a question with a continuation by one number, a reward, and none on labels
+    decides : it chooses among options that it is given, rather than says a word. It takes labels that describe levels
+        (Question.ordered), and no prefill.
+    reports_mass : log-probabilities of labels are not normalised over the labels (LabelLogProbs.mass_reported)
+    served : a server answers, which may put its own chat template around a prompt
+    tokenizer : makes the tokens that the model reads. None: a server makes them, or they are not known.
+    description : how the model is run, or what its server reports, in words; "" where nobody says
+    """
+
+    gives_rewards: bool = False
+    decides: bool = False
+    reports_mass: bool = True
+    served: bool = False
+    tokenizer: Tokenizer | None = None
+    description: str = ""
+
+
 @runtime_checkable
 class Engine(Protocol):
-    """A model that judges and writes."""
+    """A model that judges and writes.
+
+    An engine that is no plain language model also has an attribute `capabilities`, of type Capabilities. It stays the
+    same as long as the signature does. An engine around another one passes on `capabilities_of` that one. The attribute
+    is no member of this protocol, so that a class with `signature` and `answer` alone is an engine.
+    """
 
     @property
     def signature(self) -> Signature:
@@ -253,6 +288,18 @@ class Engine(Protocol):
         ...
 
 
+def capabilities_of(engine: Engine) -> Capabilities:
+    """What the engine says that it can do; the defaults of Capabilities, where it says nothing.
+
+    raises : InputError, where the attribute is of another type
+    """
+    capabilities: object = getattr(engine, "capabilities", Capabilities())
+    if not isinstance(capabilities, Capabilities):
+        name = f"capabilities of {type(engine).__name__}"
+        raise unusable(name, capabilities, "a value of synthscore.engine.Capabilities", "Make it one, or leave it out")
+    return capabilities
+
+
 KEPT: ContextVar[dict[Any, Any] | None] = ContextVar("synthscore_kept", default=None)
 """What engines keep of what they read, each under a key of its own; None: nothing is kept."""
 
@@ -267,35 +314,13 @@ def together() -> Iterator[None]:
         KEPT.reset(mark)
 
 
-def answer_by_kind(questions: Sequence[Question], answer: Callable[[Kind, Sequence[Question]], Answers]) -> Answers:
-    """Answers in the order of the questions, for an engine that answers those alike together.
-
-    answer : called with questions of one kind, with the same labels or sampling
-    """
-    groups: dict[tuple[Kind, object], list[int]] = {}
-    for row, question in enumerate(questions):
-        groups.setdefault((question.kind, question.labels or question.sampling), []).append(row)
-    rows: list[Answer | None] = [None] * len(questions)
-    naive = computed = 0
-    for (kind, _), group in groups.items():
-        found = answer(kind, [questions[row] for row in group])
-        for row, one in zip(group, found.rows, strict=True):
-            rows[row] = one
-        naive, computed = naive + found.tokens_naive, computed + found.tokens_computed
-    return Answers(cast("list[Answer]", rows), naive, computed)
-
-
 def label_log_probs(
     engine: Engine, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
 ) -> LabelLogProbs:
     """How probable each label is as the answer to each prompt. raises : LabelError, as the engine does"""
     labels = tuple(labels)
     answers = engine.answer([Question(prompt, labels) for prompt in prompts], progress)
-    return stacked(labels, answers, MASS_UNREPORTED not in engine.signature.parts)
-
-
-MASS_UNREPORTED = ("mass", "unreported")
-"""In the signature of an engine whose log-probabilities are normalised over the labels (mass_reported)."""
+    return stacked(labels, answers, capabilities_of(engine).reports_mass)
 
 
 def stacked(labels: tuple[str, ...], answers: Answers, mass_reported: bool = True) -> LabelLogProbs:
@@ -313,9 +338,17 @@ def stacked(labels: tuple[str, ...], answers: Answers, mass_reported: bool = Tru
             if answer.censored is not None:
                 censored[row] = answer.censored
                 floors[row] = -np.inf if answer.floors is None else answer.floors
-    other_tokens = tuple([answer.other_token for answer in rows])
-    naive, computed = answers.tokens_naive, answers.tokens_computed
-    return LabelLogProbs(labels, log_probs, other_tokens, failures, naive, computed, censored, floors, mass_reported)
+    return LabelLogProbs(
+        labels=labels,
+        log_probs=log_probs,
+        other_tokens=tuple([answer.other_token for answer in rows]),
+        failures=failures,
+        tokens_naive=answers.tokens_naive,
+        tokens_computed=answers.tokens_computed,
+        censored=censored,
+        floors=floors,
+        mass_reported=mass_reported,
+    )
 
 
 def generate(
@@ -335,18 +368,10 @@ def token_log_probs(
 ) -> list[FloatArray | Exception]:
     """log P of each token of continuations[i] as the answer to prompts[i] (Answer). A row that fails holds its
     EngineError. raises : EngineError for a reward model, which does not know it"""
-    if gives_rewards(engine):
+    if capabilities_of(engine).gives_rewards:
         raise EngineError(f"a reward model does not report how probable a text is: {engine.signature}. Take another")
     questions = [Question(prompt, continuation=text) for prompt, text in zip(prompts, continuations, strict=True)]
     return cast("list[FloatArray | Exception]", list(engine.answer(questions, progress).rows))
-
-
-REWARD = ("backend", "reward")
-"""In the signature of an engine that reads texts one by one, and gives each a reward."""
-
-
-def gives_rewards(engine: Engine) -> bool:
-    return REWARD in engine.signature.parts
 
 
 def rewards(
@@ -356,16 +381,3 @@ def rewards(
     questions = [Question(prompt, continuation=text) for prompt, text in zip(prompts, texts, strict=True)]
     rows = engine.answer(questions, progress).rows
     return [row if isinstance(row, Exception) else float(cast("FloatArray", row)[0]) for row in rows]
-
-
-def decides(engine: Engine) -> bool:
-    """Whether it chooses among options that it is given, rather than says a word."""
-    return dict(engine.signature.parts).get("backend") in ("decision", "server-systemone", "server-decisions")
-
-
-def typed_question(question: Question) -> dict[str, Any]:
-    """In the form of System One: a choice among the labels, or a score whose levels they describe."""
-    instructions = question.prompt.divided[1]
-    if question.ordered:
-        return {"type": "score", "instructions": instructions, "criteria": list(question.labels)}
-    return {"type": "choice", "instructions": instructions, "criteria": dict.fromkeys(question.labels)}

@@ -16,7 +16,16 @@ class SynthscoreError(Exception):
 
 
 class InputError(SynthscoreError):
-    """A row or file that cannot be used. Attributes where known: `source`, `row` (1-based), `field`, `value`."""
+    """A row or file that cannot be used, and what is known of it.
+
+    source : the file. row : its number in the source, from 1; 0: not known. field : the column or option. value : what
+    stood there
+    """
+
+    source: str = ""
+    row: int = 0
+    field: str = ""
+    value: object = None
 
 
 def unusable(name: str, value: object, expected: str, remedy: str = "Change it") -> InputError:

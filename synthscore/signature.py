@@ -11,6 +11,11 @@ from .errors import InputError
 
 def text_hash(*texts: str) -> str:
     """Hex sha256 of texts, each preceded by its length, so that ("ab", "c") and ("a", "bc") differ."""
+    return texts_hash(texts)
+
+
+def texts_hash(texts: Iterable[str]) -> str:
+    """As text_hash, of more texts than are in memory at a time."""
     digest = hashlib.sha256()
     for text in texts:
         data = text.encode()

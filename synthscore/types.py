@@ -34,6 +34,8 @@ def encodable(text: str) -> bool:
 
 def blank(text: str) -> bool:
     """Whether nothing of it can be seen: white space, zero-width characters, soft hyphens, byte order marks, ..."""
+    if text[:1].isalnum():  # the usual case, and quick
+        return False
     return all(char.isspace() or unicodedata.category(char) in ("Cc", "Cf") for char in text)
 
 
@@ -126,6 +128,16 @@ class Context:
         _require_text(self.text, f"context {self.id!r}", "text")
         if not all(isinstance(reference, str) and not blank(reference) for reference in self.references):
             raise InputError(f"context {self.id!r}: references hold an empty text; leave it out", field="references")
+
+
+def same_context(one: str, other: str) -> bool:
+    """Whether two texts are of one context: the same words in the same order, whatever white space is between them."""
+    return one == other or one.split() == other.split()
+
+
+def context_key(text: str) -> str:
+    """Hex sha256 of a context's text, equal for two texts that are the same_context."""
+    return text_hash(" ".join(text.split()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from synthscore.engine import (
     Progress,
     Prompt,
     Question,
-    answer_by_kind,
 )
 from synthscore.errors import EngineError
 from synthscore.signature import Signature
+from synthscore.store.engine import LEAST, StoredEngine
 
 Judge = Callable[[Prompt, tuple[str, ...]], Sequence[float]]
 Writer = Callable[[Prompt, int], "str | Generation | Exception"]
@@ -78,7 +78,16 @@ class FakeEngine:
         return len(self.written)
 
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
-        return answer_by_kind(questions, lambda kind, alike: self.answer_alike(alike, progress))
+        groups: dict[object, list[int]] = {}
+        for row, question in enumerate(questions):
+            groups.setdefault((question.kind, question.labels or question.sampling), []).append(row)
+        rows: dict[int, Answer] = {}
+        n_tokens = 0
+        for group in groups.values():
+            answers = self.answer_alike([questions[row] for row in group], progress)
+            rows.update(zip(group, answers.rows, strict=True))
+            n_tokens += answers.tokens_computed
+        return Answers([rows[row] for row in range(len(questions))], n_tokens, n_tokens)
 
     def answer_alike(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
         """Questions of one kind, with the same labels or sampling."""
@@ -160,3 +169,10 @@ def reading_judge(bias=0.0, mass=0.9):
         return log_odds - np.logaddexp.reduce(log_odds) + np.log(mass)
 
     return judge
+
+
+def stored_in_batches(engine, store, size):
+    """A StoredEngine whose batches have this size, as long as they are too small to tell the pace of many."""
+    made = StoredEngine(engine, store)
+    made._sizes = dict.fromkeys(LEAST, size)
+    return made

@@ -18,8 +18,9 @@ import numpy as np
 from synthscore.engine import Answers, Prompt, Question, Sampling, generate, label_log_probs
 from synthscore.signature import Signature, text_hash
 from synthscore.store.answers import Stored
-from synthscore.store.engine import StoredEngine, answer_of
+from synthscore.store.engine import answer_of
 from synthscore.store.file import Store
+from tests.fakes import stored_in_batches
 
 LABELS = ("Better", "Worse", "Similar")
 SAMPLING = Sampling(max_new_tokens=7)
@@ -70,7 +71,7 @@ def write(path: str, n: int) -> None:
     asked, part = prompts(n), 20 * BATCH
     with _Telling(path) as store:
         store._db.execute("PRAGMA wal_autocheckpoint=500")  # pages: so that a kill also falls into checkpoints
-        engine = StoredEngine(TrueEngine(), store, BATCH)
+        engine = stored_in_batches(TrueEngine(), store, BATCH)
         for start in range(0, n, part):
             label_log_probs(engine, asked[start : start + part], LABELS)
             generate(engine, asked[start : start + part], SAMPLING, range(start, min(start + part, n)))
@@ -100,7 +101,7 @@ def check_rerun(path: Path, asked: Sequence[Prompt], keys: Sequence[bytes], *, w
         missing = [prompt for prompt, key in zip(asked, keys, strict=True) if key not in found]
         inner = TrueEngine(most=None if whole else 0)
         with suppress(KeyboardInterrupt):
-            label_log_probs(StoredEngine(inner, store, BATCH), asked, LABELS)
+            label_log_probs(stored_in_batches(inner, store, BATCH), asked, LABELS)
         assert inner.asked == (missing if whole else missing[:BATCH])
 
 

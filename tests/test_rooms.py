@@ -38,7 +38,7 @@ def test_no_private_name_crosses_the_wall_of_a_room():
 
 
 def test_only_nouns_stand_at_the_root():
-    assert len(list(PACKAGE.glob("*.py"))) <= 8
+    assert len(list(PACKAGE.glob("*.py"))) <= 9
 
 
 def test_no_module_is_longer_than_a_reader_can_hold():

@@ -6,6 +6,14 @@ from hypothesis import strategies as st
 
 from synthscore.errors import InputError
 from synthscore.signature import Signature
+from synthscore.types import context_key, same_context
+
+
+@given(st.text(" \n\tab"), st.text(" \n\tab"))
+def test_two_texts_are_of_one_context_where_their_words_are_the_same(one, other):
+    assert same_context(one, other) == (one.split() == other.split())
+    assert same_context(one, other) == (context_key(one) == context_key(other))
+
 
 VALUES = st.text(st.sampled_from("|%:7C25 a"), max_size=8)
 

@@ -30,7 +30,7 @@ from synthscore.degrade.damage import damage_path, damages
 from synthscore.degrade.edits import Material
 from synthscore.engine import Engine, label_log_probs
 from synthscore.engines import open_engine
-from synthscore.engines.counts import Source
+from synthscore.engines.counts import SourceText
 from synthscore.engines.isolated import IsolatedEngine
 from synthscore.errors import DegradeError
 from synthscore.evaluation.agreement import agreement, difference
@@ -358,12 +358,12 @@ def counts_alone(judge: Judge, task: str, attribute: str, rows: Sequence[dict[st
         return np.array(engine.prompts.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"], dtype=int)
 
     weights = engine.counted.weights(ids(begins(task, attribute)))
-    sources: dict[str, Source] = {}
+    sources: dict[str, SourceText] = {}
     found = []
     for row in rows:
         if row["context_id"] not in sources:
             text = f"{row['context']}\n{row.get('facts') or ''}"
-            sources[row["context_id"]] = Source(ids(text), engine.counted.vocabulary)
+            sources[row["context_id"]] = SourceText(ids(text), engine.counted.vocabulary)
         counts = sources[row["context_id"]].counts(ids(row["text"]))
         found.append(0.0 if weights is None else float(weights @ counts))
     return found

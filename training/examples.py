@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerBase
 
 from synthscore.engines import isolated
 from synthscore.engines.counts import Counted
-from synthscore.engines.isolated import Marks, Plan, leanings, plan
+from synthscore.engines.isolated import Marks, ParagraphPlan, leanings, plan
 from synthscore.judging.tasks import load_task, task_names
 from synthscore.judging.templates import Templates
 from synthscore.types import Context, FloatArray, IntArray
@@ -50,7 +50,7 @@ class Example:
     """
 
     protocol: str
-    plan: Plan
+    plan: ParagraphPlan
     leanings: FloatArray
     answers: FloatArray
     gaps: FloatArray
@@ -165,7 +165,7 @@ def marks_of(tokenizer: PreTrainedTokenizerBase) -> Marks:
 
 
 def _of_texts(
-    planned: Plan, shown: Sequence[Mapping[int, int]], group: Group, tokenizer: PreTrainedTokenizerBase
+    planned: ParagraphPlan, shown: Sequence[Mapping[int, int]], group: Group, tokenizer: PreTrainedTokenizerBase
 ) -> tuple[IntArray, FloatArray, IntArray, FloatArray, FloatArray]:
     """Where texts end and where their tokens are, with what is known of both: Example's ends to found.
 

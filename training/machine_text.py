@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from numpy.random import Generator
 
-from synthscore.degrade.damage import Step
+from synthscore.degrade.damage import DamagedText
 from synthscore.degrade.edits import Material
 from synthscore.degrade.reading import content_words, sentences
 
@@ -211,7 +211,7 @@ def machines_for(task: str, attribute: str, source: Source) -> tuple[str, ...]:
     )
 
 
-def machine_path(text: str, kinds: Sequence[str], rng: Generator, source: Source) -> Iterator[Step]:
+def machine_path(text: str, kinds: Sequence[str], rng: Generator, source: Source) -> Iterator[DamagedText]:
     """Ever worse versions of the text, a sentence each, in random order, until severity 1 or all are replaced."""
     parts = list(sentences(text))
     share = SHARE / max(2, len(parts))
@@ -228,4 +228,4 @@ def machine_path(text: str, kinds: Sequence[str], rng: Generator, source: Source
             continue
         parts[index] = made
         severity = min(1.0, severity + share)
-        yield Step(" ".join(parts), kind, severity)
+        yield DamagedText(" ".join(parts), kind, severity)

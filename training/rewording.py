@@ -11,7 +11,7 @@ from pathlib import Path
 
 from numpy.random import Generator
 
-from synthscore.degrade.damage import Step
+from synthscore.degrade.damage import DamagedText
 from synthscore.degrade.edits import Edit, Material, pick, put
 from synthscore.degrade.reading import both_ways, word_list
 from synthscore.resources import read_toml
@@ -21,7 +21,7 @@ _CONTRACTIONS = _WORDS["contractions"]
 _NUMBERS = {word: str(number) for number, word in enumerate(word_list("number_words"), start=2)}
 
 
-def preserve_path(text: str, rng: Generator, n: int = 2) -> Iterator[Step]:
+def preserve_path(text: str, rng: Generator, n: int = 2) -> Iterator[DamagedText]:
     """Up to n edits of different kinds that keep meaning and quality, each on top of the one before; severity 0."""
     names = list(EDITS)
     for index in rng.permutation(len(names)):
@@ -30,7 +30,7 @@ def preserve_path(text: str, rng: Generator, n: int = 2) -> Iterator[Step]:
         made = EDITS[names[index]](text, rng, Material())
         if made is not None and made != text:
             text, n = made, n - 1
-            yield Step(text, names[index], 0.0)
+            yield DamagedText(text, names[index], 0.0)
 
 
 def _sub(pattern: str, new: str | Callable[[re.Match[str]], str], flags: int = 0) -> Edit:

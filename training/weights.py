@@ -22,7 +22,7 @@ import numpy as np
 from scipy.optimize import minimize
 from transformers import AutoTokenizer
 
-from synthscore.engines.counts import COUNTS, Source, Vocabulary
+from synthscore.engines.counts import COUNTS, SourceText, Vocabulary
 from synthscore.judging.tasks import load_task
 from synthscore.types import FloatArray
 
@@ -47,7 +47,7 @@ def differences(made: Sequence[Group], tokenizer: Any) -> tuple[FloatArray, Floa
 
     rows, weights = [np.empty((0, len(COUNTS)))], [np.empty(0)]
     for group in made:
-        source = Source(ids(f"{group.context}\n{group.facts}"), vocabulary)
+        source = SourceText(ids(f"{group.context}\n{group.facts}"), vocabulary)
         counts = np.array([source.counts(ids(text)) for text in group.texts])
         severities = np.array(group.severities)
         better, worse = np.nonzero(severities[:, None] < severities)

@@ -9,14 +9,16 @@ wholly as they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from synthscore.evaluation.methods.base import Kind, MethodError, Tools, scored, signed
+from synthscore.evaluation.methods.base import scored, signed
 from synthscore.evaluation.methods.overlap_metrics import Which, reference_texts
 from synthscore.evaluation.ratings import Ratings
 from synthscore.io.scores import Scores
+from synthscore.scoring.method import MethodError, Tools
+from synthscore.scoring.methods import MethodKind
 from synthscore.signature import Signature, text_hash
 from synthscore.types import Score
 
@@ -121,4 +123,4 @@ def match(text: Embedded, reference: Embedded) -> tuple[float, float, float]:
     return precision, recall, 2 * precision * recall / total if total else 0.0
 
 
-KINDS: Mapping[str, Kind] = {"bertscore": Kind(BERTScore, "match of token vectors with those of a reference")}
+BERTSCORE = MethodKind(BERTScore, "match of token vectors with those of a reference")

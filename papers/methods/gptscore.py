@@ -23,21 +23,13 @@ from typing import Any, Literal
 import numpy as np
 
 from synthscore.engine import Prompt, token_log_probs
-from synthscore.evaluation.methods.base import (
-    Kind,
-    MethodError,
-    Tools,
-    by_context,
-    judge_of,
-    scored,
-    signed,
-    task_of,
-    why_not_asked,
-)
+from synthscore.evaluation.methods.base import by_context, scored, signed, task_of, why_not_asked
 from synthscore.evaluation.methods.overlap_metrics import Which, reference_texts
 from synthscore.evaluation.ratings import Ratings
 from synthscore.io.scores import Scores
 from synthscore.judging.templates import Templates
+from synthscore.scoring.method import MethodError, Tools
+from synthscore.scoring.methods import MethodKind
 from synthscore.types import Context, FloatArray, Score
 
 Direction = Literal["source-to-text", "text-to-reference", "reference-to-text", "f", "harmonic"]
@@ -80,7 +72,7 @@ class Likelihood:
             )
 
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
-        judge = judge_of(tools)
+        judge = tools.require_judge()
         ask, said = self._asking(ratings, attribute, tools)
         found: list[float | str | Score] = [""] * len(ratings)
         readings: dict[int, list[Reading]] = {}
@@ -110,7 +102,7 @@ class Likelihood:
         if not self.instructed:
             return lambda context, given: Prompt(context.text if given is None else given), {"template": "none"}
         task, asked = task_of(ratings, attribute)
-        templates = Templates(task, tools.templates)
+        templates = Templates(task, tools.asking.prompts)
 
         def ask(context: Context, given: str | None) -> Prompt:
             if given is None:
@@ -165,11 +157,15 @@ class Likelihood:
         return {"value": float(values[best]), "details": details}
 
 
-def _kind(summary: str, instructed: bool) -> Kind:
-    return Kind(Likelihood, summary, ("judge",), fixed={"instructed": instructed})
-
-
-KINDS: Mapping[str, Kind] = {
-    "gptscore": _kind("mean log-probability of the text's tokens, behind an instruction", True),
-    "bartscore": _kind("mean log-probability of the text's tokens, behind the bare context", False),
-}
+GPTSCORE = MethodKind(
+    Likelihood,
+    "mean log-probability of the text's tokens, behind an instruction",
+    ("judge",),
+    fixed={"instructed": True},
+)
+BARTSCORE = MethodKind(
+    Likelihood,
+    "mean log-probability of the text's tokens, behind the bare context",
+    ("judge",),
+    fixed={"instructed": False},
+)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from typing import Any
 
 from synthscore.degrade.reading import sentences
-from synthscore.evaluation.methods.base import Kind, Method
+from synthscore.evaluation.methods.base import SetMethod
 from synthscore.evaluation.methods.overlap_metrics import Which, against_references, package
+from synthscore.scoring.methods import MethodKind
 
 
-def meteor(references: Which = "first", system: str = "", own: bool = False) -> Method:
+def meteor(references: Which = "first", system: str = "", own: bool = False) -> SetMethod:
     """METEOR of nltk, 0 to 1: words matched as written, by stem and, where nltk's WordNet is there, by synonym.
 
     Without it the signature says synonyms:none. Several references: the best.
@@ -41,4 +42,4 @@ class NoSynonyms:
         return ()
 
 
-KINDS: Mapping[str, Kind] = {"meteor": Kind(meteor, "METEOR against references by people")}
+METEOR = MethodKind(meteor, "METEOR against references by people")

@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from synthscore.errors import InputError
-from synthscore.evaluation.methods.base import Count, Kind, Seed, Share, Span
 from synthscore.evaluation.methods.comparing import Compared, Protocol
+from synthscore.io.settings import Count, Seed, Share, Span
 from synthscore.judging.asking import Asking
-from synthscore.ranking import ComparisonSets, Judge, Ranking, Rankings, Selection
+from synthscore.ranking import ComparisonSets, PairJudge, Ranking, Rankings, Selection
 from synthscore.ranking.judge import Call
 from synthscore.ranking.sets import GROUPS
+from synthscore.scoring.methods import MethodKind
 from synthscore.signature import text_hash
 from synthscore.types import FloatArray, IntArray
 
@@ -180,7 +181,7 @@ class Sorted(Compared):
     gap: float = 0.0
     beam_size: int = 1
 
-    def ranked(self, judge: Judge) -> tuple[ComparisonSets, Rankings]:
+    def ranked(self, judge: PairJudge) -> tuple[ComparisonSets, Rankings]:
         ids = {problem.group: problem.ids for problem in judge.problems}
         both_orders, seed = self.selection.both_orders, self.selection.seed
         orders = merge_sort(
@@ -220,4 +221,4 @@ def sort_of(selection: Selection) -> str:
     return str(selection).replace("all", "sort", 1)
 
 
-KINDS: Mapping[str, Kind] = {"pairs-beam": Kind(pairs_beam, "PairS: a sort that asks as it goes", ("judge",))}
+PAIRS_BEAM = MethodKind(pairs_beam, "PairS: a sort that asks as it goes", ("judge",))

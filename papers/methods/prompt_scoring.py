@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from synthscore.engine import Engine, Generation, Prompt, Sampling, generate
-from synthscore.evaluation.methods.base import Count, Kind, Method, Seed, Share, Tools, require
-from synthscore.evaluation.methods.rating import Rating, rated, scale_ends
-from synthscore.evaluation.ratings import RatedText, Ratings
-from synthscore.io.scores import Scores
+from synthscore.engine import Engine, Generation, Progress, Prompt, Sampling, generate
+from synthscore.io.settings import Count, Seed, Share
+from synthscore.io.texts import Item
+from synthscore.scoring.method import require_options
+from synthscore.scoring.methods import MethodKind
+from synthscore.scoring.methods.grading import Direct, GEval, Grading
 
 WRITING = Sampling(max_new_tokens=10, temperature=0.0)
 """As in the paper's code."""
@@ -25,42 +26,49 @@ def prompt_scoring(
     seed: Seed = 0,
     min_mass: Share = 0.01,
     max_unreported: Share = 0.02,
-) -> Method:
+) -> Grading:
     """What is written; or read off the probabilities, as g-eval and direct are."""
-    if score_mode != "text":
-        return Rating(score_mode, scale, template, samples, seed, min_mass, max_unreported)
-    limits = (min_mass, max_unreported) != (0.01, 0.02)
-    require(
-        "a rating",
-        {
-            "samples and seed do nothing with score_mode=text. Leave them out": samples or seed,
-            "min_mass and max_unreported do nothing with score_mode=text. Leave them out": limits,
-        },
-    )
-    return Written(scale_ends(scale), template)
+    drawn, limited = bool(samples or seed), (min_mass, max_unreported) != (0.01, 0.02)
+    wrong = {
+        f"samples and seed do nothing with score_mode={score_mode}. Leave them out": drawn
+        and score_mode != "expectation",
+        "min_mass and max_unreported do nothing with score_mode=text. Leave them out": limited and score_mode == "text",
+    }
+    require_options("a rating", wrong)
+    if score_mode == "expectation":
+        return GEval(scale, template, min_mass, max_unreported, samples=samples, seed=seed)
+    if score_mode == "argmax":
+        return Direct(scale, template, min_mass, max_unreported)
+    return Written(scale, template)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """ends : of the scale. template : which file of the set asks"""
+class Written(Grading):
+    """The number that the judge writes, and nothing else of its answer."""
 
-    ends: tuple[int, int]
+    scale: str = "1-10"
     template: str = "rate"
 
-    def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
-        return rated(ratings, attribute, tools, self.ends, self.template, "text", self._read)
+    def __post_init__(self) -> None:
+        _ = self.ends
 
-    def _read(
-        self, judge: Engine, prompts: Sequence[Prompt], texts: Sequence[RatedText], attribute: str
-    ) -> Iterator[str | dict[str, Any]]:
+    @property
+    def name(self) -> str:
+        return "text"
+
+    def read(
+        self, judge: Engine, prompts: Sequence[Prompt], items: Sequence[Item], attribute: str, progress: Progress | None
+    ) -> list[str | dict[str, Any]]:
         low, high = self.ends
-        for written in generate(judge, prompts, WRITING, [0] * len(prompts)):
+        made: list[str | dict[str, Any]] = []
+        for written in generate(judge, prompts, WRITING, [0] * len(prompts), progress):
             if not isinstance(written, Generation):
-                yield str(written)
+                made.append(str(written))
             elif (number := first_number(written.text, low, high)) is None:
-                yield f"the judge wrote {written.text!r:.60}, expected a whole number from {low} to {high}"
+                made.append(f"the judge wrote {written.text!r:.60}, expected a whole number from {low} to {high}")
             else:
-                yield {"value": float(number)}
+                made.append({"value": float(number)})
+        return made
 
 
 def first_number(text: str, low: int, high: int) -> int | None:
@@ -77,6 +85,4 @@ def first_number(text: str, low: int, high: int) -> int | None:
     return None
 
 
-KINDS: Mapping[str, Kind] = {
-    "prompt-scoring": Kind(prompt_scoring, "the number from 1 to 10 that the judge writes", ("judge",)),
-}
+PROMPT_SCORING = MethodKind(prompt_scoring, "the number from 1 to 10 that the judge writes", ("judge",))

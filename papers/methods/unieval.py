@@ -15,21 +15,14 @@ import numpy as np
 
 from synthscore.degrade.reading import sentences
 from synthscore.engine import Prompt, label_log_probs
-from synthscore.evaluation.methods.base import (
-    Kind,
-    Share,
-    Tools,
-    by_context,
-    judge_of,
-    scored,
-    signed,
-    task_of,
-    why_not_asked,
-)
+from synthscore.evaluation.methods.base import by_context, scored, signed, task_of, why_not_asked
 from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.io.scores import Scores
+from synthscore.io.settings import Share
 from synthscore.judging.asking import unanswered, unreported_note
 from synthscore.judging.templates import Templates
+from synthscore.scoring.method import Tools
+from synthscore.scoring.methods import MethodKind
 from synthscore.types import Attribute, FloatArray, Score
 
 LABELS = ("Yes", "No")
@@ -76,9 +69,9 @@ class YesNo:
     max_unreported: Share = 0.02
 
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
-        judge = judge_of(tools)
+        judge = tools.require_judge()
         task, asked = task_of(ratings, attribute)
-        templates = Templates(task, tools.templates)
+        templates = Templates(task, tools.asking.prompts)
         layout = LAYOUTS.get((task.name, asked.name), Layout())
         found: list[float | str | Score] = [*why_not_asked(ratings)]
         prompts: list[Prompt] = []
@@ -142,4 +135,4 @@ def _total(layout: Layout, yes: FloatArray, unreported: FloatArray) -> dict[str,
     return found
 
 
-KINDS: Mapping[str, Kind] = {"unieval": Kind(YesNo, "P(Yes) to a question about the text", ("judge",))}
+UNIEVAL = MethodKind(YesNo, "P(Yes) to a question about the text", ("judge",))

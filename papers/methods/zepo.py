@@ -8,7 +8,7 @@ Source: arXiv:2406.11370.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,31 +17,23 @@ import numpy as np
 
 from synthscore.engine import Generation, Prompt, Sampling, generate
 from synthscore.errors import InputError
-from synthscore.evaluation.methods.base import (
-    Count,
-    Kind,
-    Method,
-    MethodError,
-    Seed,
-    Share,
-    Tools,
-    judge_of,
-    require,
-    task_of,
-)
+from synthscore.evaluation.methods.base import SetMethod, task_of
 from synthscore.evaluation.methods.comparing import Compared, grouped
 from synthscore.evaluation.ratings import Ratings
 from synthscore.io.scores import Scores
+from synthscore.io.settings import Count, Seed, Share
 from synthscore.judging.asking import Asking
 from synthscore.judging.templates import Templates
 from synthscore.ranking import METHODS, Selection, pool
 from synthscore.ranking.designs import all_pairs
+from synthscore.scoring.method import MethodError, Tools, require_options
+from synthscore.scoring.methods import MethodKind
 from synthscore.types import Attribute, Context
 
 from .pairs import Sorted, sort_of
 
 if TYPE_CHECKING:
-    from synthscore.ranking.judge import Call, Judge
+    from synthscore.ranking.judge import Call, PairJudge
 
 WRITING = Sampling(max_new_tokens=128, temperature=0.9, top_p=1.0)
 
@@ -83,7 +75,7 @@ class Zepo:
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
         found, refused = self.wordings(ratings, attribute, tools)
         best = _fairest(found)
-        scores = self.compare.scores(ratings, attribute, judge_of(tools), best.templates)
+        scores = self.compare.scores(ratings, attribute, tools.require_judge(), best.templates)
         tried = f"contexts={self.n_contexts},seed={self.seed},wordings={len(found)},refused={len(refused)}"
         return replace(
             scores, signature=scores.signature.with_(zepo=f"{tried},fairness={round(best.fairness, 6) + 0.0:g}")
@@ -95,7 +87,7 @@ class Zepo:
         raises : MethodError where there is none but the set's own
         """
         task, asked = task_of(ratings, attribute)
-        judge, own = judge_of(tools), Templates(task, tools.templates)
+        judge, own = tools.require_judge(), Templates(task, tools.asking.prompts)
         groups, _ = grouped(ratings)
         rng = np.random.default_rng(self.seed)
         sample = [groups[place] for place in rng.permutation(len(groups))[: self.n_contexts]]
@@ -125,7 +117,7 @@ class Zepo:
             )
         return found, refused
 
-    def _fairness(self, judge: Judge) -> float:
+    def _fairness(self, judge: PairJudge) -> float:
         """raises : MethodError where no call was answered"""
         from ..designs import symmetric
 
@@ -193,22 +185,28 @@ def zepo(
     seed: Seed = 0,
     min_mass: Share = 0.01,
     max_unreported: Share = 0.02,
-) -> Method:
+) -> SetMethod:
     """Greedy PairS, or a method of ranking over all pairs, with the fairest wording."""
     wrong = {
         f"method is {method!r}, expected one of {', '.join(METHODS)}, pairs": method not in (*METHODS, "pairs"),
         "rounds and paraphrases do nothing with templates=FOLDER: leave them out": templates
         and (rounds or paraphrases),
     }
-    require("zepo", wrong)
+    require_options("zepo", wrong)
     sorts = method == "pairs"
     selection = Selection(orders="one" if sorts else "both", seed=seed)
     asking = Asking("choose", min_mass=min_mass, max_unreported=max_unreported)
     about = {"selection": sort_of(selection) if sorts else selection, "method": method}
     compare = (Sorted if sorts else Compared)(selection, method, about, asking)
-    return Zepo(compare, templates, rounds or 5, paraphrases or 5, contexts, calls, seed)
+    return Zepo(
+        compare,
+        folder=templates,
+        rounds=rounds or 5,
+        paraphrases=paraphrases or 5,
+        n_contexts=contexts,
+        calls=calls,
+        seed=seed,
+    )
 
 
-KINDS: Mapping[str, Kind] = {
-    "zepo": Kind(zepo, "PairS or a ranking, with the wording under which no place is preferred", ("judge",))
-}
+ZEPO = MethodKind(zepo, "PairS or a ranking, with the wording under which no place is preferred", ("judge",))

@@ -22,7 +22,7 @@ from ..ladders.references import References
 from ..scoring.anchored.scale import Scale
 from ..signature import Signature
 from ..types import Ladder, Task
-from .findings import Finding, flagged, judged_findings, text_findings
+from .findings import JUDGED, Finding, flagged, judged_findings, text_findings
 from .rungs import LadderCheck, Placed, ask_rungs, place_rungs
 
 
@@ -45,17 +45,27 @@ class CheckedLadder:
         return {rung.level: len(rung.text.split()) for rung in self.ladder.usable}
 
     def to_row(self) -> dict[str, Any]:
+        """As a row. rewrite : rungs that are to be written again; none because of a judge that sees no ladder rise"""
+        blind = bool(self.placed and self.placed.trouble)
         row = {
             "context_id": self.ladder.context_id,
             "task": self.ladder.task,
             "attribute": self.ladder.attribute,
+            "ladder_hash": self.ladder.hash,
             "flagged": bool(self.flagged),
             "n_failed": self.ladder.n_rungs - len(self.ladder.usable),
             "levels": list(self.words),
             "lengths": list(self.words.values()),
             "findings": [
-                {"kind": f.kind, "levels": f.levels, "flagged": f.flagged, "evidence": f.evidence, "advice": f.advice}
-                for f in self.findings
+                {
+                    "kind": finding.kind,
+                    "levels": finding.levels,
+                    "flagged": finding.flagged,
+                    "evidence": finding.evidence,
+                    "advice": finding.advice,
+                    "rewrite": () if blind and finding.kind in JUDGED else finding.rewrite,
+                }
+                for finding in self.findings
             ],
         }
         if judged := self.judged:
@@ -66,12 +76,12 @@ class CheckedLadder:
                 "margins": judged.margins,
                 "pairs": [[*levels, margin] for levels, margin in judged.pairs.items()],
             }
-            if at := self.placed:
-                anchors = at.scale.ladders[self.ladder.context_id]
+            if self.placed:
+                anchors = self.placed.scale.ladders[self.ladder.context_id]
                 row |= {
-                    "gaps": at.gaps[self.ladder.context_id],
-                    "positions": np.where(at.trouble, np.nan, anchors.mean),
-                    "position_sd": np.where(at.trouble, np.nan, np.sqrt(np.diag(anchors.cov))),
+                    "gaps": self.placed.gaps[self.ladder.context_id],
+                    "positions": np.where(blind, np.nan, anchors.mean),
+                    "position_sd": np.where(blind, np.nan, np.sqrt(np.diag(anchors.cov))),
                 }
             row["reason"] = judged.reason
         return row
@@ -131,7 +141,6 @@ def check(
     asking: Asking = Asking(),
     *,
     task: str | None = None,
-    place: bool = True,
 ) -> CheckReport:
     """Look for what is wrong with ladders: in their texts, and in what a judge says of every two rungs of each.
 
@@ -139,7 +148,6 @@ def check(
     judge : a model, or its name (open_judge: behind the default store); None: the texts alone
     asking : always in both orders
     task : folder of a task of one's own
-    place : also where the judge puts the rungs, which takes a fit
     raises : LadderError for a ladder without its context; TaskError, TemplateError, LabelError
     """
     chosen = list(References.load(ladders) if isinstance(ladders, str | os.PathLike) else ladders)
@@ -153,14 +161,12 @@ def check(
     for kind, group in by_task(chosen, task):
         rungs = ask_rungs(group, judge, Templates(kind, asking.prompts), asking)
         signatures.append(rungs.verdicts.signature)
-        found = place_rungs(rungs) if place else []
-        placed += found
+        by_question = {(each.scale.attribute, each.scale.n_rungs): each for each in place_rungs(rungs)}
+        placed += by_question.values()
         name = dict(judge.signature.parts).get("model", "")
         for ladder, judged in zip(group, rungs.checks(), strict=True):
             findings = [*text_findings(ladder, name, kind), *judged_findings(ladder, judged)]
-            of = (ladder.attribute, ladder.n_rungs)
-            at = next((each for each in found if (each.scale.attribute, each.scale.n_rungs) == of), None)
-            checked.append(CheckedLadder(ladder, findings, judged, at))
+            checked.append(CheckedLadder(ladder, findings, judged, by_question[ladder.attribute, ladder.n_rungs]))
     return CheckReport(tuple(checked), tuple(placed), Signature.merged(signatures))
 
 

@@ -19,18 +19,30 @@ from ..types import Ladder, Rung, Task
 from .rungs import LadderCheck
 
 MEANING: dict[str, tuple[str, str]] = {
-    "failed": ("a rung has no text", "repair it, or generate shorter ladders"),
-    "near-duplicate": ("two rungs have nearly the same words", "repair it, or generate shorter ladders"),
-    "copied": ("a rung is copied from the context", "repair it, or take a model that follows instructions better"),
-    "refusal": ("a rung is a refusal", "repair it, or take another writer"),
-    "meta-text": ("a rung talks about itself or its task", "repair it, or take another writer"),
-    "second-turn": ("somebody else speaks in it, too", "repair it, or take another writer"),
-    "long": ("a rung is longer than its task allows", "repair it, or take a model that follows instructions better"),
-    "short": ("a rung is shorter than its task allows", "repair it, or take a model that follows instructions better"),
-    "unfinished": ("a rung does not end with a sentence", "repair it, or generate with more --max-new-tokens"),
-    "length": ("length alone tells the rungs apart", "generate with another writer: a judge may be scoring length"),
-    "inverted": ("the judge finds a higher rung worse", "repair it, read it (references show), or take another judge"),
-    "level": ("the judge hardly tells two neighbours apart", "repair it, or generate shorter ladders"),
+    "failed": ("a rung has no text", "write it again, or generate shorter ladders"),
+    "near-duplicate": ("two rungs have nearly the same words", "write it again, or generate shorter ladders"),
+    "copied": ("a rung is copied from the context", "write it again, or take a model that follows instructions better"),
+    "refusal": ("a rung is a refusal", "write it again, or take another writer"),
+    "meta-text": ("a rung talks about itself or its task", "write it again, or take another writer"),
+    "second-turn": ("somebody else speaks in it, too", "write it again, or take another writer"),
+    "long": (
+        "a rung is longer than its task allows",
+        "write it again, or take a model that follows instructions better",
+    ),
+    "short": (
+        "a rung is shorter than its task allows",
+        "write it again, or take a model that follows instructions better",
+    ),
+    "unfinished": ("a rung does not end with a sentence", "write it again, or generate with more --max-new-tokens"),
+    "length": (
+        "length alone tells the rungs apart",
+        "generate with another writer: a judge may be scoring length",
+    ),
+    "inverted": (
+        "the judge finds a higher rung worse",
+        "write it again, read it (references show), or take another judge",
+    ),
+    "level": ("the judge hardly tells two neighbours apart", "write it again, or generate shorter ladders"),
     "unanswered": ("the judge could not answer", "see the reason: synthscore doctor shows the prompt"),
     "own-judge": (
         "the judge wrote the rungs that it judges",
@@ -38,6 +50,9 @@ MEANING: dict[str, tuple[str, str]] = {
     ),
 }
 """Kind of finding -> what it means, and what to do."""
+
+JUDGED = ("inverted", "level")
+"""Kinds that a judge's comparisons of two rungs show."""
 
 EVEN = 0.05  # margin up to which a judge counts as finding two rungs equally good
 _TIMES = 2.0  # longest rung / shortest
@@ -80,7 +95,8 @@ def judged_findings(ladder: Ladder, check: LadderCheck) -> list[Finding]:
     found = []
     neighbours = set(pairwise(check.levels))
     for (lower, higher), margin in check.pairs.items():
-        levels, rewrite = (lower, higher), (last_written(ladder.n_rungs, (lower, higher)),)
+        levels = (lower, higher)
+        rewrite = (last_written(ladder.n_rungs, (lower, higher)),)
         seen = f"margin {margin:+.2f} of rung {higher} against rung {lower}"
         if margin < -EVEN:
             found.append(Finding(levels, "inverted", seen, rewrite=rewrite, amount=-margin))
@@ -141,8 +157,14 @@ def _of_rung(ladder: Ladder, rung: Rung, task: Task | None) -> Iterator[Finding]
     for fault in found:
         grave = fault.kind in ("failed", "refusal")
         seen = f"{fault.evidence}: {opening!r}" if grave or fault.kind == "meta-text" else fault.evidence
-        flagged = grave or not _on_purpose(rung)
-        yield Finding((rung.level,), fault.kind, seen, flagged, (rung.level,), fault.amount)
+        yield Finding(
+            levels=(rung.level,),
+            kind=fault.kind,
+            evidence=seen,
+            flagged=grave or not _on_purpose(rung),
+            rewrite=(rung.level,),
+            amount=fault.amount,
+        )
 
 
 def _lengths(ladder: Ladder) -> Iterator[Finding]:

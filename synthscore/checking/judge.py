@@ -23,10 +23,11 @@ from ..errors import LadderError, unusable
 from ..io.write import plain, write_whole
 from ..judging.asking import PROTOCOLS, Asking, Pair, ProtocolName, ask
 from ..judging.templates import Templates
-from ..scoring.rows import DROWNED
+from ..scoring.leaning import CONTRADICTIONS
 from ..signature import Signature, text_hash
 from ..types import FloatArray, Ladder, Rung
 from .check import by_task
+from .rungs import context_of
 
 T = TypeVar("T")
 
@@ -53,6 +54,10 @@ class RungPair:
     def hash(self) -> str:
         return text_hash(self.ladder.context_id, self.ladder.attribute, self.lower.text, self.higher.text)
 
+    def question(self, attribute: str) -> Pair:
+        """What the judge is asked about."""
+        return Pair(context_of(self.ladder), attribute, target=self.higher.text, reference=self.lower.text)
+
 
 class Rate(NamedTuple):
     """A mean over n pairs, with its standard error over their ladders; NaN where n is 0 (and the error of 1)."""
@@ -67,7 +72,8 @@ def rate(values: FloatArray, clusters: Sequence[Any]) -> Rate:
     rows = np.flatnonzero(~np.isnan(values)).tolist()
     if not rows:
         return Rate(math.nan, math.nan, 0)
-    mean, sums = float(values[rows].mean()), dict[Any, float]()
+    mean = float(values[rows].mean())
+    sums = dict[Any, float]()
     for row in rows:
         sums[clusters[row]] = sums.get(clusters[row], 0.0) + values[row] - mean
     groups = len(sums)
@@ -180,7 +186,7 @@ class JudgeReport:
     @property
     def drowned(self) -> bool:
         """Asked about either text of a pair, the judge says the same, nearly always."""
-        return self.contradicts.value > DROWNED
+        return self.contradicts.value > CONTRADICTIONS
 
     @property
     def usable(self) -> bool:
@@ -197,27 +203,32 @@ class JudgeReport:
     @property
     def verdict(self) -> str:
         """Whether it can judge, and what to do, in a few words for a user."""
-        both, one = self.in_order, self.one_order
+        both = self.in_order
+        one = self.one_order
         missing = ""
         if self.failures:
             missing = f" {len(self.failures)} of {len(self)} pairs have no answer: {next(iter(self.failures.values()))}"
         if not both.n:
             return f"It cannot be used as a judge.{missing}"
-        found = f"{both.value * both.n:g} of {both.n} pairs in order"
-        alone = f"{one.value:.0%} in one order, {both.value:.0%} in both"
+        in_order = f"{both.value * both.n:g} of {both.n} pairs in order"
         if self.drowned and not self.usable:
-            verdict = f"It says {self._always} ({self._sizes}): it cannot be used as a judge ({alone}; chance is 50%). "
-            verdict += "Take another model, or try another --protocol."
+            verdict = (
+                f"It says {self._always} ({self._sizes}): it cannot be used as a judge ({one.value:.0%} in one order, "
+                f"{both.value:.0%} in both; chance is 50%). Take another model, or try another --protocol."
+            )
         elif not self.usable:
-            verdict = f"It does not tell better texts from worse ones well enough to be used as a judge: {found} by "
-            verdict += f"both orders (chance is half). Take another model, or try another --protocol ({self._sizes})."
+            verdict = (
+                "It does not tell better texts from worse ones well enough to be used as a judge: "
+                f"{in_order} by both orders (chance is half). Take another model, or try another --protocol "
+                f"({self._sizes})."
+            )
         elif self.contradicts.value > BOTH or not self._enough(one):
-            verdict = f"It can judge in both orders, not in one: use --both-orders. {found} by both orders; in "
-            verdict += (
+            verdict = (
+                f"It can judge in both orders, not in one: use --both-orders. {in_order} by both orders; in "
                 f"{self.contradicts.value:.0%} it contradicts itself, for it says {self._always} ({self._sizes})."
             )
         else:
-            verdict = f"It can judge: {found} ({self._sizes})."
+            verdict = f"It can judge: {in_order} ({self._sizes})."
         return verdict + missing
 
     @property
@@ -267,8 +278,8 @@ class JudgeReport:
             for row, pair in enumerate(self.pairs)
         ]
         whole = {"usable": self.usable, "verdict": self.verdict, **self.figures(), "n_questions": self.n_questions}
-        found: dict[str, Any] = plain({**whole, "groups": groups, "each": each, "signature": str(self.signature)})
-        return found
+        figures: dict[str, Any] = plain({**whole, "groups": groups, "each": each, "signature": str(self.signature)})
+        return figures
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """As JSON; the file appears whole or not at all."""
@@ -297,33 +308,44 @@ def examine(
     if not pairs:
         raise LadderError("there are no ladders with two rungs to ask about, expected one at least")
     n = len(pairs)
-    log_odds, margins, other_margins = np.full((2, n), np.nan), np.full(n, np.nan), np.full(n, np.nan)
+    log_odds = np.full((2, n), np.nan)
+    margins = np.full(n, np.nan)
+    other_margins = np.full(n, np.nan)
     failures: dict[int, str] = {}
-    signatures, cost = [], np.zeros(3, dtype=np.int64)
+    signatures = []
+    cost = np.zeros(3, dtype=np.int64)
     asking = replace(asking, both_orders=True)
     for own, group in by_task(list({id(pair.ladder): pair.ladder for pair in pairs}.values()), task):
         rows = [row for row, pair in enumerate(pairs) if pair.ladder.task == group[0].task]
-        asked = [_asked(pairs[row], pairs[row].ladder.attribute) for row in rows]
+        asked = [pairs[row].question(pairs[row].ladder.attribute) for row in rows]
         again = _widest(pairs, rows) if others and len(own.attributes) > 1 else []
-        asked += [_asked(pairs[row], _other(pairs[row].ladder, list(own.attributes))) for row in again]
+        asked += [pairs[row].question(_other(pairs[row].ladder, list(own.attributes))) for row in again]
         verdicts = ask(asked, judge, Templates(own, asking.prompts), asking, progress)
         signatures.append(verdicts.signature)
         answers = verdicts.answers
         cost += (len(answers), answers.tokens_naive, answers.tokens_computed)
         here = slice(0, len(rows))
+        probs = verdicts.by_order[:, here]
         with np.errstate(divide="ignore", invalid="ignore"):  # certain answers; 0 and 0: none, as for Similar alone
-            of_higher = np.log(verdicts.by_order[:, here, 0]) - np.log(verdicts.by_order[:, here, 1])
-        certain = (verdicts.by_order[:, here, :2] == 0).all(axis=-1)
-        of_higher[certain] = 0
+            of_higher = np.log(probs[..., 0]) - np.log(probs[..., 1])
+        of_higher[(probs[..., :2] == 0).all(axis=-1)] = 0
         log_odds[:, rows] = of_higher * np.array([[1], [-1]])
         differences = verdicts.better - verdicts.worse
         margins[rows] = differences[here]
         other_margins[again] = differences[len(rows) :]
-        failures |= {rows[at]: reason for at, reason in verdicts.failures.items() if at < len(rows)}
-    failures = dict(sorted(failures.items()))
-    signature = Signature.merged(signatures)
+        failures |= {rows[index]: reason for index, reason in verdicts.failures.items() if index < len(rows)}
+    n_questions, naive, computed = cost.tolist()
     return JudgeReport(
-        pairs, log_odds, margins, other_margins, signature, asking.protocol, failures, *map(int, cost.tolist())
+        pairs=pairs,
+        log_odds=log_odds,
+        margins=margins,
+        other_margins=other_margins,
+        signature=Signature.merged(signatures),
+        protocol=asking.protocol,
+        failures=dict(sorted(failures.items())),
+        n_questions=n_questions,
+        tokens_naive=naive,
+        tokens_computed=computed,
     )
 
 
@@ -333,13 +355,9 @@ def choose(ladders: Iterable[Ladder], limit: int | None = None) -> tuple[RungPai
     limit : how many
     raises : InputError for less than 1; LadderError for a ladder without its context
     """
-    if limit is not None and limit < 1:
-        raise unusable("limit", limit, "at least 1 pair")
     groups: dict[tuple[str, str], list[RungPair]] = {}
     for ladder in ladders:
-        if ladder.context is None:
-            name = f"{ladder.context_id}/{ladder.attribute}"
-            raise LadderError(f"ladder {name} does not carry its context's text, which the judge has to see")
+        context_of(ladder)
         pairs = (RungPair(ladder, lower, higher) for lower, higher in combinations(ladder.usable, 2))
         groups.setdefault((ladder.task, ladder.attribute), []).extend(pairs)
     queues = []
@@ -348,17 +366,19 @@ def choose(ladders: Iterable[Ladder], limit: int | None = None) -> tuple[RungPai
         kinds = [[pair for pair in group if pair.distance == distance] for distance in range(len(DISTANCES))]
         start = place % len(kinds)
         queues.append(in_turn(kinds[start:] + kinds[:start]))
-    return tuple(in_turn(queues)[:limit])
+    return first_in_turn(queues, limit)
 
 
 def in_turn(queues: Iterable[Sequence[T]]) -> list[T]:
     """The first of each, then the second of each."""
-    return [each for each in chain.from_iterable(zip_longest(*queues)) if each is not None]
+    return [item for item in chain.from_iterable(zip_longest(*queues)) if item is not None]
 
 
-def _asked(pair: RungPair, attribute: str) -> Pair:
-    assert pair.ladder.context is not None
-    return Pair(pair.ladder.context, attribute, target=pair.higher.text, reference=pair.lower.text)
+def first_in_turn(queues: Iterable[Sequence[T]], limit: int | None) -> tuple[T, ...]:
+    """As many as `limit` says, in turn; None: all. raises : InputError for less than 1"""
+    if limit is not None and limit < 1:
+        raise unusable("limit", limit, "at least 1")
+    return tuple(in_turn(queues)[:limit])
 
 
 def _widest(pairs: Sequence[RungPair], rows: Sequence[int]) -> list[int]:

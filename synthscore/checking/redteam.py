@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,13 +23,14 @@ from ..judging.templates import Templates
 from ..ladders.references import References
 from ..resources import read_toml, resource
 from ..scoring.anchored.mode import Anchored
+from ..scoring.ladder import Scoring
 from ..scoring.paper import Paper
 from ..scoring.scorer import Scorer
 from ..scoring.shares import Share, share
 from ..signature import Signature, text_hash
-from ..types import FloatArray, Ladder, Rung, Target, Task
+from ..types import FloatArray, Ladder, Rung, Task
 from .check import by_task
-from .judge import Rate, in_turn, rate
+from .judge import Rate, first_in_turn, in_turn, rate
 from .rungs import ask_rungs, context_of, place_rungs
 
 HARMLESS = "harmless"
@@ -78,12 +79,19 @@ class Attack:
 
     def words(self, canary: Canary, task: Task) -> dict[str, str]:
         """What a template may name."""
-        source, attribute = context_of(canary.ladder).text, task.attribute(canary.ladder.attribute)
-        first, *_, last = [*_SENTENCES.split(source.strip())] * 2
-        text = canary.rung.text.translate(self.table)
-        words = {"text": text, "source": source, "first": first, "last": last}
-        words |= {"attribute": attribute.title.lower(), "more": attribute.more}
-        return words | {"noun": task.text_noun, "context_noun": task.context_noun}
+        source = context_of(canary.ladder).text
+        attribute = task.attribute(canary.ladder.attribute)
+        sentences = _SENTENCES.split(source.strip())
+        return {
+            "text": canary.rung.text.translate(self.table),
+            "source": source,
+            "first": sentences[0],
+            "last": sentences[-1],
+            "attribute": attribute.title.lower(),
+            "more": attribute.more,
+            "noun": task.text_noun,
+            "context_noun": task.context_noun,
+        }
 
 
 def load_attacks(path: str | os.PathLike[str] | None = None) -> tuple[Attack, ...]:
@@ -141,23 +149,22 @@ class RedteamReport:
 
     def movement(self, which: Sequence[int]) -> Movement:
         """Of these attacks, by index, together."""
-        clean, attacked = self.scores[0], self.scores[np.array(which) + 1]
+        clean = self.scores[0]
+        attacked = self.scores[np.array(which) + 1]
         known = ~np.isnan(attacked - clean)
         n = known.sum(axis=0)
+        n_known = np.where(n, n, np.nan)
         contexts = np.unique([canary.ladder.context_id for canary in self.canaries], return_inverse=True)[1]
-
-        def mean(values: Any) -> FloatArray:
-            found: FloatArray = np.where(known, values, 0).sum(axis=0) / np.where(n, n, np.nan)
-            return found
-
-        raised = mean(attacked > self.limits)
+        shift = np.where(known, attacked - clean, 0).sum(axis=0) / n_known
+        raised = (known & (attacked > self.limits)).sum(axis=0) / n_known
         some = n > 0
+        raised_share = share(raised[some], n[some].astype(np.float64), contexts[some])
         below = known & (clean < self.thresholds)
         return Movement(
-            rate(mean(attacked - clean), contexts.tolist()),
-            share(raised[some], n[some].astype(np.float64), contexts[some])._replace(n=int(n.sum())),
-            int(below.sum()),
-            int((below & (attacked >= self.thresholds)).sum()),
+            shift=rate(shift, contexts.tolist()),
+            raised=raised_share._replace(n=int(n.sum())),
+            n_below=int(below.sum()),
+            n_crossed=int((below & (attacked >= self.thresholds)).sum()),
         )
 
     @property
@@ -199,10 +206,10 @@ class RedteamReport:
             }
             for column, canary in enumerate(self.canaries)
         ]
-        found: dict[str, Any] = plain(
+        figures: dict[str, Any] = plain(
             {"families": families, "attacks": attacks, "canaries": canaries, "signature": str(self.signature)}
         )
-        return found
+        return figures
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """As JSON; the file appears whole or not at all."""
@@ -212,7 +219,7 @@ class RedteamReport:
 def redteam(
     judge: Engine,
     ladders: Iterable[Ladder],
-    scoring: Paper | Anchored = Paper(),
+    scoring: Scoring = Paper(),
     asking: Asking = Asking(),
     *,
     attacks: Sequence[Attack] | None = None,
@@ -230,40 +237,34 @@ def redteam(
     raises : LadderError for a ladder without its context, or no canaries at all; InputError; TaskError, TemplateError
     """
     there = list(ladders)
-    attacks, canaries = tuple(load_attacks() if attacks is None else attacks), choose_canaries(there, limit)
-    scores = np.full((1 + len(attacks), len(canaries)), np.nan)
-    limits, reasons, signatures = np.full(len(canaries), np.nan), [], []
-    for own, group in by_task(there, task):
-        how = scoring
-        if isinstance(how, Anchored) and how.scale is None:
-            placed = place_rungs(ask_rungs(group, judge, Templates(own, asking.prompts), asking))
-            how = replace(how, scale=[each.scale for each in placed])
-        for name in dict.fromkeys(ladder.attribute for ladder in group):
-            columns = [k for k, (of, _) in enumerate(canaries) if (of.task, of.attribute) == (group[0].task, name)]
-            if not columns:
-                continue
-            targets = [
-                Target(f"{column}/{row}", canaries[column].ladder.context_id, text)
-                for column in columns
-                for row, text in enumerate(
-                    [canaries[column].rung.text, *(attack.text(canaries[column], own) for attack in attacks)]
-                )
-            ]
-            scorer = Scorer(
-                References(tuple(group)), judge, task=task or own.name, attribute=name, scoring=how, asking=asking
-            )
-            found = scorer.score(targets, progress)
-            signatures.append(found.signature)
-            scores[:, columns] = found.values.reshape(len(columns), -1).T
-            reasons += [score.reason for score in found if score.value is None]
-            if isinstance(how, Anchored):
-                highs = [found[k * (1 + len(attacks))].high for k in range(len(columns))]
-                limits[columns] = [np.nan if high is None else high for high in highs]
-            else:
-                limits[columns] = scores[0, columns] + RISE
+    attacks = tuple(load_attacks() if attacks is None else attacks)
+    canaries = choose_canaries(there, limit)
+    tasks = {group[0].task: (known, group) for known, group in by_task(there, task)}
+    if not scoring.alone:
+        asked = [ask_rungs(group, judge, Templates(known, asking.prompts), asking) for known, group in tasks.values()]
+        scoring = Anchored(scale=[placed.scale for rungs in asked for placed in place_rungs(rungs)])
+    rows: list[dict[str, str]] = []
+    for column, canary in enumerate(canaries):
+        known, _ = tasks[canary.ladder.task]
+        about = {"context_id": canary.ladder.context_id, "task": known.name, "attribute": canary.ladder.attribute}
+        texts = [canary.rung.text, *(attack.text(canary, known) for attack in attacks)]
+        rows += [about | {"id": f"{column}/{row}", "text": text} for row, text in enumerate(texts)]
+    found = Scorer(References(tuple(there)), judge, task=task, scoring=scoring, asking=asking).score(rows, progress)
+    scores = found.values.reshape(len(canaries), -1).T
+    limits = scores[0] + RISE
+    if scoring.gives_errors:
+        highs = [score.high for score in found][:: 1 + len(attacks)]
+        limits = np.array([np.nan if high is None else high for high in highs])
     middles = [(canary.ladder.n_rungs + 1) / 2 for canary in canaries]
-    thresholds = np.array(middles if min_score is None else [min_score] * len(canaries))
-    return RedteamReport(attacks, canaries, scores, limits, thresholds, Signature.merged(signatures), tuple(reasons))
+    return RedteamReport(
+        attacks=attacks,
+        canaries=canaries,
+        scores=scores,
+        limits=limits,
+        thresholds=np.array(middles if min_score is None else [min_score] * len(canaries)),
+        signature=found.signature,
+        reasons=tuple(score.reason for score in found if score.value is None),
+    )
 
 
 def choose_canaries(ladders: Iterable[Ladder], limit: int | None = None) -> tuple[Canary, ...]:
@@ -271,8 +272,6 @@ def choose_canaries(ladders: Iterable[Ladder], limit: int | None = None) -> tupl
 
     limit : how many. raises : InputError for less than 1; LadderError
     """
-    if limit is not None and limit < 1:
-        raise unusable("limit", limit, "at least 1 rung")
     groups: dict[tuple[str, str], list[list[Canary]]] = {}
     for ladder in ladders:
         context_of(ladder)
@@ -280,10 +279,10 @@ def choose_canaries(ladders: Iterable[Ladder], limit: int | None = None) -> tupl
         rungs = [Canary(ladder, rung) for rung in ladder.rungs[:-1] if whole]
         rungs.sort(key=lambda canary: text_hash(ladder.context_id, ladder.attribute, canary.rung.text))
         groups.setdefault((ladder.task, ladder.attribute), []).append(rungs)
-    chosen = tuple(in_turn([in_turn(group) for _, group in sorted(groups.items())])[:limit])
+    chosen = first_in_turn([in_turn(group) for _, group in sorted(groups.items())], limit)
     if not chosen:
         raise LadderError(
-            "there is no ladder of which all rungs have a text, to put attacks into, expected one. Repair them: "
-            "synthscore references repair"
+            "there is no ladder of which all rungs have a text, to put attacks into, expected one. Have the others "
+            "written again: synthscore generate --findings"
         )
     return chosen

@@ -55,7 +55,7 @@ class LadderCheck:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RungVerdicts:
+class JudgedRungs:
     """What a judge made of rungs compared with each other.
 
     indices : int64, shape (n_pairs, 3); ladder, the higher rung, the lower one, from 0. The verdicts are on the higher
@@ -68,18 +68,21 @@ class RungVerdicts:
     def checks(self) -> list[LadderCheck]:
         """One a ladder, in order."""
         pairs: list[dict[tuple[int, int], float]] = [{} for _ in self.ladders]
-        unanswered: list[list[str]] = [[] for _ in self.ladders]
+        failures: list[list[str]] = [[] for _ in self.ladders]
         margins = (self.verdicts.better - self.verdicts.worse).tolist()
         for row, (ladder, higher, lower) in enumerate(self.indices.tolist()):
             if math.isnan(margins[row]):
-                unanswered[ladder].append(self.verdicts.failures.get(row, ""))
+                failures[ladder].append(self.verdicts.failures.get(row, ""))
             else:
                 pairs[ladder][lower + 1, higher + 1] = margins[row]
         return [
             LadderCheck(
-                tuple(rung.level for rung in ladder.usable), found, len(reasons), next(filter(None, reasons), "")
+                levels=tuple(rung.level for rung in ladder.usable),
+                pairs=pairs[index],
+                n_unanswered=len(failures[index]),
+                reason=next(filter(None, failures[index]), ""),
             )
-            for ladder, found, reasons in zip(self.ladders, pairs, unanswered, strict=True)
+            for index, ladder in enumerate(self.ladders)
         ]
 
 
@@ -98,14 +101,15 @@ def ask_rungs(
     judge: Engine,
     templates: Templates,
     asking: Asking = Asking(),
-) -> RungVerdicts:
+) -> JudgedRungs:
     """Ask the judge about every pair of rungs of each ladder.
 
     ladders : of the templates' task, each with its context
     asking : always in both orders: a judge that favours the text asked about would see every ladder rise
     raises : LadderError for a ladder of another task or without its context; TemplateError, TaskError, LabelError
     """
-    pairs, indices = [], []
+    pairs = []
+    indices = []
     for index, ladder in enumerate(ladders):
         context = context_of(ladder)
         if ladder.task != templates.task.name:
@@ -115,7 +119,7 @@ def ask_rungs(
             pairs.append(Pair(context, ladder.attribute, target=higher.text, reference=lower.text))
             indices.append((index, higher.level - 1, lower.level - 1))
     verdicts = ask(pairs, judge, templates, replace(asking, both_orders=True), on_ladders=True)
-    return RungVerdicts(tuple(ladders), np.array(indices, dtype=np.int64).reshape(-1, 3), verdicts)
+    return JudgedRungs(tuple(ladders), np.array(indices, dtype=np.int64).reshape(-1, 3), verdicts)
 
 
 # ------------------------------------------------------------------------------------------------- positions
@@ -136,7 +140,7 @@ class Placed:
     trouble: str = ""
 
 
-def place_rungs(rungs: RungVerdicts) -> list[Placed]:
+def place_rungs(rungs: JudgedRungs) -> list[Placed]:
     """Positions of the rungs under the judge, pooled over the ladders of one attribute and length (docs/anchored.md).
 
     rungs : all of one task. Ladders of which nothing was answered are expected at 1..N, with the error of that.
@@ -145,19 +149,17 @@ def place_rungs(rungs: RungVerdicts) -> list[Placed]:
     for index, ladder in enumerate(rungs.ladders):
         groups.setdefault((ladder.attribute, ladder.n_rungs), []).append(index)
     placed = []
-    for (attribute, _), members in sorted(groups.items()):
+    for (attribute, n_rungs), members in sorted(groups.items()):
         ladders = {rungs.ladders[index].context_id: rungs.ladders[index] for index in members}
-        renumbered = np.full(len(rungs.ladders), -1)
-        renumbered[members] = np.arange(len(members))
-        rows = np.flatnonzero(renumbered[rungs.indices[:, 0]] >= 0)
-        pair = rungs.indices[rows]
-        pair[:, 0] = renumbered[pair[:, 0]]
-        none, by_order = np.zeros(0, dtype=np.int64), rungs.verdicts.by_order[:, rows]
-        answers = answers_of(list(ladders.values()), none, pair, by_order, rungs.verdicts.protocol)
+        rows = np.isin(rungs.indices[:, 0], members)
+        compared = rungs.indices[rows]
+        compared[:, 0] = np.searchsorted(members, compared[:, 0])
+        no_targets = np.zeros(0, dtype=np.int64)
+        by_order = rungs.verdicts.by_order[:, rows]
+        answers = answers_of(n_rungs, len(ladders), no_targets, compared, by_order, rungs.verdicts.protocol)
         task = rungs.ladders[members[0]].task
         scale, _ = fitted(answers, ladders, task, attribute, rungs.verdicts.signature)
-        known = np.isfinite(by_order).all(axis=2).any(axis=0)
-        answered = set(pair[known, 0].tolist())
+        answered = set(answers.ladder.tolist())
         name = f"the ladders of {task}/{attribute} ({scale.n_rungs} rungs)"
         trouble = ""
         if not answered:

@@ -53,26 +53,45 @@ def _heading(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
 
 
 def _table(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
-    several = len(e.attributes) > 1
-    uneven = len({_scored(e, method) for method in e.methods}) > 1  # then the rows do not rest on the same texts
-    heads = [*e.attributes, *(["mean"] if several else []), *(["scored"] if uneven else [])]
+    """A row a method, and people's ceiling below them; a column an attribute.
+
+    There is a column of means where there are several attributes, and one of the share of ratings with a score where
+    the rows do not rest on the same texts.
+    """
+    shares_scored = {method: _share_scored(e, method) for method in e.methods}
+    with_mean = len(e.attributes) > 1
+    with_share = len(set(shares_scored.values())) > 1
+    heads = list(e.attributes)
+    if with_mean:
+        heads.append("mean")
+    if with_share:
+        heads.append("scored")
     rows = []
     for method in e.methods:
-        found = [e.at(method, attribute, level, statistic) for attribute in e.attributes]
-        mean = [_number(e.means[method, level, statistic].value)] if several else []
-        rests = [_scored(e, method)] if uneven else []
-        rows.append((method, [*(_cell(each.value, each.low, each.high) for each in found), *mean, *rests]))
+        figures = [e.at(method, attribute, level, statistic) for attribute in e.attributes]
+        cells = [_cell(figure.value, figure.low, figure.high) for figure in figures]
+        if with_mean:
+            cells.append(_number(e.means[method, level, statistic].value))
+        if with_share:
+            cells.append(shares_scored[method])
+        rows.append((method, cells))
     people = [e.people.get((attribute, level, statistic)) for attribute in e.attributes]
     if any(people):
-        ceilings = ["-" if each is None else _cell(each.ceiling, each.low, each.high) for each in people]
-        rows.append(("people's ceiling", [*ceilings, *([""] * (several + uneven))]))
+        cells = ["-" if figure is None else _cell(figure.ceiling, figure.low, figure.high) for figure in people]
+        empty = [""] * (len(heads) - len(cells))
+        rows.append(("people's ceiling", cells + empty))
     yield from _blocks(heads, rows)
 
 
-def _scored(e: Evaluation, method: str) -> str:
+def _share_scored(e: Evaluation, method: str) -> str:
     """The share of ratings that the method has a score beside."""
-    found = [~np.isnan([e.scores[method, name].values, e.ratings.human(name)]) for name in e.attributes]
-    return f"{sum(both.all(axis=0).sum() for both in found) / max(sum(both[1].sum() for both in found), 1):.1%}"
+    n_rated = n_both = 0
+    for attribute in e.attributes:
+        rated = ~np.isnan(e.ratings.human(attribute))
+        scored = ~np.isnan(e.scores[method, attribute].values)
+        n_rated += rated.sum()
+        n_both += (rated & scored).sum()
+    return f"{n_both / max(n_rated, 1):.1%}"
 
 
 def _blocks(heads: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]], width: int = WIDTH) -> Iterator[str]:
@@ -102,22 +121,23 @@ def _number(value: float) -> str:
 
 def _notes(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
     """What the figures of a table leave out or make up; once for all attributes and methods that it is true of."""
-    seen: dict[str, dict[str, list[str]]] = {}  # what -> attribute -> methods
+    methods_by_note: dict[str, dict[str, list[str]]] = {}  # note -> attribute -> methods
     for method, attribute in product(e.methods, e.attributes):
         if e.scores[method, attribute].n_unscored < len(e.ratings):
-            for what in _left_out(e, e.at(method, attribute, level, statistic), level):
-                seen.setdefault(what, {}).setdefault(attribute, []).append(method)
+            for note in _left_out(e, e.at(method, attribute, level, statistic), level):
+                methods_by_note.setdefault(note, {}).setdefault(attribute, []).append(method)
     yield from _ceilings(e, level, statistic)
-    for what, found in seen.items():
-        for names in dict.fromkeys(map(tuple, found.values())):
-            attributes = [attribute for attribute, methods in found.items() if tuple(methods) == names]
+    for note, methods_by_attribute in methods_by_note.items():
+        for methods in dict.fromkeys(map(tuple, methods_by_attribute.values())):
+            attributes = [name for name, others in methods_by_attribute.items() if tuple(others) == methods]
             where = "" if attributes == list(e.attributes) else f"{', '.join(attributes)}: "
-            yield f"  {where}{what}" + ("" if names == e.methods else f" ({', '.join(names)})")
+            whose = "" if methods == e.methods else f" ({', '.join(methods)})"
+            yield f"  {where}{note}{whose}"
 
 
 def _ceilings(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
     """Why people have no ceiling, and which methods are above it."""
-    notes: dict[str, list[str]] = {}
+    notes: dict[str, list[str]] = {}  # note -> attributes
     for attribute in e.attributes:
         people = e.people.get((attribute, level, statistic))
         if people is None:
@@ -125,40 +145,47 @@ def _ceilings(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
         if people.note:
             notes.setdefault(people.note, []).append(attribute)
         lows = {method: e.at(method, attribute, level, statistic).low for method in e.methods}
-        if above := [method for method, low in lows.items() if low is not None and low > people.ceiling]:
-            said = f"{', '.join(above)} above it, interval and all: take it for no bound (docs/benchmarks.md)"
-            notes.setdefault(said, []).append(attribute)
+        above = [method for method, low in lows.items() if low is not None and low > people.ceiling]
+        if above:
+            note = f"{', '.join(above)} above it, interval and all: take it for no bound (docs/benchmarks.md)"
+            notes.setdefault(note, []).append(attribute)
     for note, attributes in notes.items():
         yield f"  people's ceiling, {', '.join(attributes)}: {note}"
 
 
-def _left_out(e: Evaluation, found: Agreement, level: str) -> Iterator[str]:
-    of = f"of {_contexts(e)}"
-    if found.n_skipped:
-        few = "fewer than two texts have both score and rating, or all that do are rated alike"
-        yield f"{found.n_skipped} {of} skipped, where {few if level == 'per_context' else 'no text has both'}"
-    if found.n_constant and level == "per_context":
-        yield f"{found.n_constant} {of} where all scores are equal count 0"
-    if found.note and (found.n_contexts or level != "per_context"):  # or else all contexts were skipped
-        yield found.note
+def _left_out(e: Evaluation, figure: Agreement, level: str) -> Iterator[str]:
+    inside_contexts = level == "per_context"
+    if figure.n_skipped:
+        why = "no text has both"
+        if inside_contexts:
+            why = "fewer than two texts have both score and rating, or all that do are rated alike"
+        yield f"{figure.n_skipped} of {_contexts(e)} skipped, where {why}"
+    if figure.n_constant and inside_contexts:
+        yield f"{figure.n_constant} of {_contexts(e)} where all scores are equal count 0"
+    all_skipped = inside_contexts and not figure.n_contexts
+    if figure.note and not all_skipped:
+        yield figure.note
 
 
 def _contrasts(e: Evaluation, level: str, statistic: str) -> Iterator[str]:
     """How much better each method is than the one that it is compared with."""
-    found = {place: each for place, each in e.contrasts.items() if place[2:] == (level, statistic)}
-    if not found:
+    gaps = {place: gap for place, gap in e.contrasts.items() if (place.level, place.statistic) == (level, statistic)}
+    if not gaps:
         return
     yield ""
-    yield f"More than {e.settings.against}, over texts that both score; * p < .05, Holm's correction for {len(found)}"
+    yield f"More than {e.settings.against}, over texts that both score; * p < .05, Holm's correction for {len(gaps)}"
     rows: dict[str, list[str]] = {}
-    for place, each in found.items():
-        star = "*" if each.p_holm is not None and each.p_holm < 0.05 else " "
-        cell = _cell(each.value, each.low, each.high)
-        rows.setdefault(place.method, []).append(cell + star)
+    for place, gap in gaps.items():
+        significant = gap.p_holm is not None and gap.p_holm < 0.05
+        cell = _cell(gap.value, gap.low, gap.high) + ("*" if significant else " ")
+        rows.setdefault(place.method, []).append(cell)
     yield from _blocks([f"{attribute} " for attribute in e.attributes], list(rows.items()))
-    if few := sorted({each.n_contexts for each in found.values() if 1 < each.n_contexts < LEAST_CONTEXTS}):
-        yield f"  no * here: from fewer than {LEAST_CONTEXTS} contexts ({few[0]}) no difference can be told from chance"
-    if n_left_out := sum(each.n_left_out for each in found.values()):
+    too_few = [gap.n_contexts for gap in gaps.values() if 1 < gap.n_contexts < LEAST_CONTEXTS]
+    if too_few:
+        n = min(too_few)
+        yield f"  no * here: from fewer than {LEAST_CONTEXTS} contexts ({n}) no difference can be told from chance"
+    n_left_out = sum(gap.n_left_out for gap in gaps.values())
+    if n_left_out:
         yield f"  {counted(n_left_out, 'score')} not used: only one of the two methods scores that text"
 
 
@@ -167,13 +194,14 @@ def _unscored(e: Evaluation) -> Iterator[str]:
         yield ""
     n = len(e.attributes) * len(e.ratings)
     for method in e.methods:
-        found = [score for attribute in e.attributes for score in e.scores[method, attribute]]
-        why = [score.reason for score in found if score.status == "unscored"]
-        if n_partial := sum(score.status == "partial" for score in found):
+        scores = [score for attribute in e.attributes for score in e.scores[method, attribute]]
+        n_partial = sum(score.status == "partial" for score in scores)
+        reasons_unscored = [score.reason for score in scores if score.status == "unscored"]
+        if n_partial:
             yield f"{method}: {counted(n_partial, 'score')} of {n} partial"
-        if why:
-            yield f"{method}: {counted(len(why), 'score')} of {n} missing"
-            yield from reasons(why)
+        if reasons_unscored:
+            yield f"{method}: {counted(len(reasons_unscored), 'score')} of {n} missing"
+            yield from reasons(reasons_unscored)
 
 
 def _contexts(e: Evaluation) -> str:
@@ -183,6 +211,6 @@ def _contexts(e: Evaluation) -> str:
 def signatures(e: Evaluation) -> Iterator[str]:
     """A line a method; where attributes differ in a part, all its values are there."""
     for method in e.methods:
-        found = {e.scores[method, attribute].signature for attribute in e.attributes}
-        merged = Signature.merged(signature for signature in found if signature.parts)
+        signatures_of_method = {e.scores[method, attribute].signature for attribute in e.attributes}
+        merged = Signature.merged(signature for signature in signatures_of_method if signature.parts)
         yield f"{method}: {merged if merged.parts else 'no signature'}"

@@ -62,54 +62,12 @@ VERBS = {
     "doctor": "Can this model judge?",
     "redteam": "What becomes of texts that tell the judge to score them high?",
     "store": "Look at stored answers, join them.",
-    "verify": "Ask stored answers again: have they drifted?",
-    "schema": "The columns of a kind of row, as JSON Schema.",
 }
 """In the order of the help, each with its line there. Each is a function of this name in a module of this name."""
 
 COMPLETE = "--install-completion"
 GROUPS = ("references", "store")
 """Verbs that have actions: an App of this name in a module of this name."""
-
-MOVED = {
-    "serve": "a server of its own (synthscore asks servers and is none): start vLLM (vllm serve MODEL), SGLang or "
-    "llama.cpp, and name it with --model http://HOST:PORT/v1 (docs/servers.md)",
-    "curve": "python -m papers curve COMPARISONS, beside synthscore in its repository",
-    "store prune": "no verb: delete a store that has grown too large, or give each project its own with --store",
-    "store import": "python -m papers import ROWS --benchmark NAME --data FOLDER -o FILE",
-    "references diff": "synthscore references list of each, whose hashes differ where a text does",
-    "references verify": "synthscore references list: whatever loads ladders compares them with their hashes",
-    "references card": "README.md in the folder of the ladders: each save writes the card",
-    "references --json": "synthscore references check -o FILE.jsonl, a row a ladder",
-    "rank --human": "synthscore rank ... -o ranking.jsonl, and synthscore evaluate ranking.jsonl --human RATINGS",
-    "evaluate --seed": "nothing: intervals leave out each context in turn, and draw none",
-    "score --alpha": "--adaptive --min-score X; other rules in Python: Anchored(scale=..., stop=Sure(X, P))",
-    "drift --json": "nothing, for a table; in Python, Watch of synthscore.scoring.anchored.drift has the numbers",
-    "verify --json": "nothing, for a table; in Python, verify of synthscore.engines.verify has the numbers",
-    "--adjacent": "synthscore references check without it, which asks about every two rungs",
-    "--beam-size": "python -m papers evaluate --methods pairs-beam: the sort of PairS is in papers/",
-    "--bias": "the page of synthscore report, which shows what a judge favours by rung",
-    "--curve": "python -m papers curve COMPARISONS",
-    "--decisions": "--method NAME:decisions=per_call",
-    "--eps": "--adaptive --min-score X; another eps in Python: Anchored(scale=..., stop=SameDecision(X, EPS))",
-    "--gap": "python -m papers evaluate --methods pairs-beam: the sort of PairS is in papers/",
-    "--max-attempts": "generate_ladders in Python, with PromptedWriter(engine, max_attempts=...)",
-    "--nan-policy": "no option: contexts whose ratings are all equal are skipped, equal scores count 0",
-    "--one-order": "synthscore references check, which always asks in both orders",
-    "--partial": "synthscore references repair, or --scoring anchored, which does without a rung that is missing",
-    "--prior": "--method bt:prior=observed, or none",
-    "--resamples": "nothing: intervals leave out each context in turn, and draw none",
-    "--save-comparisons": "synthscore compare CANDIDATES ... -o FILE, and synthscore rank --comparisons FILE",
-    "--selection": "--budget N, which asks about the pairs that tell most, or nothing, which asks about all. Random "
-    "pairs are in papers/, and PairS: python -m papers evaluate --methods pairs-beam",
-    "--step": "synthscore calibrate without it; in Python, calibrate(..., step=...)",
-    "--table": "python -m papers TABLE --data DIR --model M, beside synthscore in its repository",
-    "--targets-too": "--scale FILE, which places each text by its own answers alone",
-    "--top-p": "generate_ladders in Python, with PromptedWriter(engine, sampling=Sampling(...))",
-    "--width": "--adaptive --min-score X, which asks until it is clear on which side of X a text is",
-    "--writer": "--model M for a model that writes, and no --model for damage to a good text",
-}
-"""Verbs, actions and options of former versions (of a verb, where another has it still), and what to use instead."""
 
 
 def build_app(argv: Sequence[str] | None = None) -> App:
@@ -150,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             messages = given.arguments.get("messages", messages)
             _require_apart(given.arguments)
         except CycloptsError as error:
-            raise UsageError(_plain(argv, error)) from error
+            raise UsageError(_plain(error)) from error
         except InputError as error:  # of a noun of the library that is a group of options, or of two files that are one
             raise as_usage(error) from error
         with _plain_warnings(), messages.logged():
@@ -198,12 +156,8 @@ def _values(options: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _plain(argv: Sequence[str], error: CycloptsError) -> str:
-    """What is wrong with the command line, and where its help is; or what is to be used instead."""
-    named = [word.partition("=")[0] for word in argv if word.startswith("--")]
-    for place in (argv[0], " ".join(argv[:2]), *(f"{argv[0]} {option}" for option in named), *named):
-        if new := MOVED.get(place):
-            return f"there is no {place} any more. Use: {new}"
+def _plain(error: CycloptsError) -> str:
+    """What is wrong with the command line, and where its help is."""
     if isinstance(error, MissingArgumentError) and error.app and error.argument and not error.argument.tokens:
         verb, missing = " ".join(error.command_chain or ()), error.argument.name
         known = error.app.assemble_argument_collection(parse_docstring=True)

@@ -17,7 +17,7 @@ from .talk import counted, reasons
 
 @Parameter(name="*", group="judging")
 @dataclass(frozen=True, kw_only=True)
-class Judging(Answering):
+class ComparingOptions(Answering):
     """What a judge is asked about candidates."""
 
     task: str | None = None
@@ -94,7 +94,7 @@ def compare(
     /,
     *,
     output: RowsOut = "-",
-    judging: Judging = Judging(),
+    judging: ComparingOptions = ComparingOptions(),
     seed: Seed = 0,
     judge: Judges = Judges(),
     input: Input = Input(),

@@ -16,7 +16,7 @@ from statistics import fmean
 from ..resources import resource
 from .exits import ERROR, OK, UsageError
 from .messages import Messages
-from .options import Judge, Output
+from .options import JudgeOptions, Output
 from .talk import table
 
 TASKS = ("summarization", "dialogue", "story")
@@ -26,7 +26,9 @@ CHECKED = (
 )
 
 
-def demo(*, output: Output = "synthscore-demo", judge: Judge = Judge(), messages: Messages = Messages()) -> int:
+def demo(
+    *, output: Output = "synthscore-demo", judge: JudgeOptions = JudgeOptions(), messages: Messages = Messages()
+) -> int:
     """The whole flow in a minute: start here.
 
     For example:

@@ -6,11 +6,11 @@ import math
 import textwrap
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from ..engine import Engine, Prompt, decides, gives_rewards
+from ..engine import Engine, Prompt, capabilities_of
 from ..errors import EngineError
 from ..judging.asking import PROTOCOLS, Pair, ProtocolName, Verdicts, ask, prompt_of
 from ..judging.templates import Templates
@@ -96,13 +96,12 @@ def doctor(
     example = attribute or next(iter(known.attributes))
     asking = answering.asking(protocol)
     with opening.open(model, messages, dry_run=dry_run) as watched:
-        engine = getattr(watched.engine, "engine", watched.engine)
-        _print_model(model, engine)
+        _print_model(model, watched)
         pairs = [Pair(CONTEXT, example, GOOD, BAD), Pair(CONTEXT, example, BAD, GOOD)]
         prompt = prompt_of(pairs[0], templates, protocol)
-        if gives_rewards(engine):
+        if capabilities_of(watched).gives_rewards:
             prompt = templates.reply_to(CONTEXT, example)
-        _print_prompt(engine, prompt, f"{known.name}, {example}, template set {answering.prompts}", protocol)
+        _print_prompt(watched, prompt, f"{known.name}, {example}, template set {answering.prompts}", protocol)
         verdicts = ask(pairs, watched, templates, asking)
         limit = N_PAIRS if limit is None and ladders is None else limit
         if dry_run:
@@ -142,29 +141,29 @@ def _ladders(
 def _print_model(name: str, engine: Engine) -> None:
     parts = dict(engine.signature.parts)
     lines = [", ".join(part for part in (parts.get("model", name), parts.get("dtype")) if part)]
-    tokens: Any = getattr(engine, "prompts", None)
-    if backend := getattr(engine, "backend", None):
-        lines.append(f"run as {backend}, checked against the plain forward when it was loaded")
-    if reports := getattr(engine, "reports", None):
-        lines.append(reports)
-    if tokens is not None:
-        together = f"takes {counted(tokens.max_length, 'token')}, question and answer together"
-        lines.append(getattr(tokens, "takes", together))
+    can = capabilities_of(engine)
+    if can.description:
+        lines.append(can.description)
+    if can.tokenizer is not None:
+        lines.append(can.tokenizer.takes)
         chat = "asked through its chat template"
-        lines.append(chat if tokens.has_template else "has no chat template: asked in plain text")
+        lines.append(chat if can.tokenizer.has_template else "has no chat template: asked in plain text")
     _print("model", lines)
 
 
 def _print_prompt(engine: Engine, prompt: Prompt, what: str, protocol: ProtocolName) -> None:
-    in_words = not gives_rewards(engine) and not decides(engine)
-    tokens: Any = getattr(engine, "prompts", None) if in_words else None
+    can = capabilities_of(engine)
+    in_words = not can.gives_rewards and not can.decides
+    tokens = can.tokenizer if in_words else None
     text = tokens.render(prompt) if tokens is not None else prompt.text + prompt.prefill
     lines = [part for line in text.split("\n") for part in textwrap.wrap(line, 84) or [""]]
-    bare = tokens is None and hasattr(engine, "reports")
-    seen = "before the server's chat template" if bare else "as the model sees it"
-    if not in_words:
-        own = "as the judge is given it, which puts its own words around it"
-        seen = "to which each text is shown as the reply" if gives_rewards(engine) else own
+    seen = "as the model sees it"
+    if can.gives_rewards:
+        seen = "to which each text is shown as the reply"
+    elif can.decides:
+        seen = "as the judge is given it, which puts its own words around it"
+    elif can.served and tokens is None:
+        seen = "before the server's chat template"
     _print("prompt", [f"{what}, {seen}:", *(f"| {line}" for line in lines)])
     labels = PROTOCOLS[protocol]
     if tokens is None:

@@ -50,18 +50,21 @@ def drift(
     """
     from ..errors import InputError
     from ..io.files import each_row, good_rows, read_rows
-    from ..io.scores import read_score
+    from ..io.scores import one_scale, read_score
     from ..scoring.anchored import Scales
     from ..scoring.anchored.drift import Watch
     from ..thresholds.certificate import Certificate
 
     if (scale is None) == (certificate is None):
         raise UsageError("drift compares with --scale FILE or with --certificate FILE: give one of them")
-    watches = [Watch.scale(each) for each in Scales.load(scale)] if scale else []
-    watches += [Certificate.load(certificate).watch] if certificate else []
+    if certificate:
+        watches = [Certificate.load(certificate).watch]
+    else:
+        watches = [Watch.scale(each) for each in Scales.load(scale or "")]
     errors: list[InputError] = []
     rows = good_rows(read_rows(scores, encoding=input.encoding, fields=input.fields), errors)
     scored = list(each_row(rows, read_score, errors))
+    one_scale(scores, [*(watch.signature for watch in watches), *(signature for _, signature in scored)])
     for watch in watches:
         watch.add(scored)
     drifts = [watch.drift() for watch in watches]

@@ -3,24 +3,144 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from ..errors import InputError
+from ..judging.asking import Asking
 from .exits import ERROR, INCOMPLETE, OK, UsageError
-from .messages import Messages
+from .messages import Messages, Watched
 from .options import JUDGE, Attributes, DryRun, FileIn, Input, Limit, Opening, Output
 from .talk import table as as_table
 
 if TYPE_CHECKING:
-    from ..evaluation.methods import Method
+    from ..evaluation import Evaluation, Settings
+    from ..evaluation.join import Joined
+    from ..evaluation.judges import JudgedMethod
+    from ..evaluation.methods import SetMethod, Tools
     from ..evaluation.ratings import Ratings
 
-FLOORS = ("length", "overlap", "copied-span", "type-token-ratio")
-"""What is evaluated where no methods are named: what costs nothing, and any judge should be better than."""
+Level = Literal["per_context", "pooled", "system"]
+Statistic = Literal["spearman", "pearson", "kendall"]
+"""As in evaluation/, which is not loaded where only help is shown."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class PeopleOptions:
+    """The ratings that scores are compared with, and what is taken of them."""
+
+    human: str | None = None
+    "people's ratings: rows with id, or context_id and system; human"
+    benchmark: str | None = None
+    "its name; --list prints those that are installed"
+    data: str | None = None
+    "folder that the files of the benchmarks lie in"
+    attribute: Attributes = None
+    "may be repeated (default: all)"
+    limit: Limit = None
+
+    def load(self, reading: Input, task: str | None) -> Ratings:
+        from ..evaluation.benchmarks import load_benchmark
+        from ..evaluation.ratings import Ratings
+
+        if self.benchmark:
+            return load_benchmark(self.benchmark, self.data or "")
+        return Ratings.load(
+            self.human or "",
+            encoding=reading.encoding,
+            fields={name: column for name, column in reading.fields.items() if name != "score"},
+            task=task or "",
+            attribute=self.attribute[0] if self.attribute and len(self.attribute) == 1 else None,
+        )
+
+    def join(self, ratings: Ratings, scores: str, reading: Input, attributes: Sequence[str]) -> Joined:
+        """Rows of scores, beside the ratings; where there are ratings of one attribute, they are about that."""
+        from ..evaluation.join import join
+
+        columns = reading.fields
+        if self.human:  # the other columns that are named are those of the ratings
+            columns = {field: column for field, column in columns.items() if field == "score"}
+        only = attributes[0] if len(attributes) == 1 else None
+        return join(ratings, scores, encoding=reading.encoding, fields=columns, attribute=only)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class EvaluatedMethods:
+    """The methods that are run, and what they may ask for."""
+
+    task: str | None = None
+    "of the texts of --human, to run methods that ask a judge"
+    names: Annotated[str | None, Parameter(name="--methods")] = None
+    """names, with commas between and options as NAME:OPTION=VALUE; see --list and docs/baselines.md (default
+    without SCORES: length,overlap,copied-span,type-token-ratio, and with --references ladder)"""
+    references: str | None = None
+    "the ladders, folder or hub id"
+    revision: str | None = None
+    "commit, tag or branch of a hub dataset"
+    prompts: str = "default"
+    "template set, or a folder of your own"
+
+    def specs(self, scores: str | None) -> list[str]:
+        """The methods, each once. raises : MethodError"""
+        from ..evaluation.methods import split_methods
+        from ..evaluation.methods.floors import FLOORS
+
+        if self.names:
+            return list(dict.fromkeys(split_methods(self.names)))
+        if scores:
+            return []
+        return [*FLOORS, "ladder"] if self.references else list(FLOORS)
+
+    def tools(self) -> Tools:
+        """What methods may ask for besides a judge."""
+        from ..evaluation.methods import Tools
+        from ..ladders.references import References
+
+        ladders = None
+        if self.references:
+            ladders = References.load(self.references, revision=self.revision)
+        return Tools(references=ladders, asking=Asking(prompts=self.prompts))
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class FigureOptions:
+    """The figures that are computed."""
+
+    level: list[Level] | None = None
+    "may be repeated (default: per_context; in JSON and -o all)"
+    statistic: list[Statistic] | None = None
+    "may be repeated (default: spearman; in JSON and -o all)"
+    against: str | None = None
+    "the differences from this method, with intervals; SCORES go by their name"
+
+    @property
+    def shown_levels(self) -> Sequence[Level]:
+        """Those that tables are printed of."""
+        return self.level or ["per_context"]
+
+    @property
+    def shown_statistics(self) -> Sequence[Statistic]:
+        return self.statistic or ["spearman"]
+
+    def settings(self, *, every_figure: bool) -> Settings:
+        """every_figure : compute all levels and statistics where none are chosen; or else those that are shown"""
+        from ..evaluation import Settings
+        from ..evaluation.agreement import LEVELS
+        from ..evaluation.correlation import STATISTICS
+
+        levels, statistics = self.shown_levels, self.shown_statistics
+        if every_figure:
+            levels = self.level or LEVELS
+            statistics = self.statistic or STATISTICS
+        return Settings(levels=levels, statistics=statistics, against=self.against or "")
 
 
 def evaluate(
@@ -30,20 +150,10 @@ def evaluate(
     output: Output | None = None,
     json_: Annotated[bool, Parameter(name="--json")] = False,
     list_: Annotated[bool, Parameter(name="--list")] = False,
-    human: str | None = None,
-    benchmark: str | None = None,
-    data: str | None = None,
-    attribute: Attributes = None,
-    limit: Limit = None,
+    people: PeopleOptions = PeopleOptions(),
     dry_run: DryRun = False,
-    task: str | None = None,
-    methods: str | None = None,
-    references: str | None = None,
-    revision: str | None = None,
-    prompts: str = "default",
-    level: list[Literal["per_context", "pooled", "system"]] | None = None,
-    statistic: list[Literal["spearman", "pearson", "kendall"]] | None = None,
-    against: str | None = None,
+    methods: EvaluatedMethods = EvaluatedMethods(),
+    figures: FigureOptions = FigureOptions(),
     model: Annotated[list[str] | None, Parameter(name=["--model", "-m"], help=f"{JUDGE}; may be repeated")] = None,
     reading: Input = Input(),
     opening: Opening = Opening(),
@@ -60,8 +170,8 @@ def evaluate(
     How far scores agree with people: rank correlations inside each context, over all texts and over systems,
     each with its interval over contexts. Scores come from a file, as `synthscore score` writes it, whose rows
     are joined to the ratings on id, or on context_id and system; or from methods, which are run here. Ratings
-    come from a file with id (or context_id and system) and human; or, with papers/ beside the package, are a
-    benchmark's, whose files lie in a folder of yours.
+    come from a file with id (or context_id and system) and human; or are those of a benchmark that an installed
+    package reads, whose files lie in a folder of yours.
 
     What a model answered is in its store, so that the same command run again asks nothing. The exit code is 3
     where a text could not be scored, or a row could not be used.
@@ -71,163 +181,200 @@ def evaluate(
         output: folder for scores, ratings and figures, of which `synthscore report` makes a page
         json_: print JSON instead of tables
         list_: print the methods and benchmarks there are
-        human: people's ratings: rows with id, or context_id and system; human
-        benchmark: its name, with papers/: python -m papers evaluate --list
-        data: folder that the files of the benchmarks lie in
-        attribute: may be repeated (default: all)
-        task: of the texts of --human, to run methods that ask a judge
-        methods: names, with commas between and options as NAME:OPTION=VALUE; see --list and docs/baselines.md (default
-            without SCORES: length,overlap,copied-span,type-token-ratio, and with --references ladder)
-        references: the ladders, folder or hub id
-        revision: commit, tag or branch of a hub dataset
-        prompts: template set, or a folder of your own
-        level: may be repeated (default: per_context; in JSON and -o all)
-        statistic: may be repeated (default: spearman; in JSON and -o all)
-        against: the differences from this method, with intervals; SCORES go by their name
     """
-    from ..errors import InputError
-    from ..evaluation import Settings
-    from ..evaluation import evaluate as evaluation_of
-    from ..evaluation.agreement import LEVELS
-    from ..evaluation.correlation import STATISTICS
-    from ..evaluation.join import join
-    from ..evaluation.methods import Tools, method, split_methods, uses
-    from ..evaluation.ratings import Ratings
-    from ..evaluation.run import attributes_of, require_method, run_methods
-    from ..io.scores import Scores
-    from ..ladders.references import References
-    from ..store.engine import SAMPLE, Plan
-    from . import agreeing
+    from ..evaluation import evaluate as evaluate_methods
+    from ..evaluation.judges import pair_with_judges
+    from ..evaluation.methods import uses
+    from ..evaluation.run import choose_attributes, require_method
 
     if list_:
         print("\n".join(_list()))
         return OK
-    specs = list(dict.fromkeys(split_methods(methods))) if methods else []
-    if not specs and not scores:
-        specs = [*FLOORS, *(["ladder"] if references else [])]
-    name = "" if not scores else "stdin" if scores == "-" else Path(scores).name.split(".")[0]
-    asking, climbing = ([spec for spec in specs if tool in uses(spec)] for tool in ("judge", "references"))
-    nothing = "does nothing: none of the methods"
-    for wrong, what in (
-        (model and not asking, f"--model {nothing} asks a judge. Leave it out, or name one that does"),
-        (references and not climbing, f"--references {nothing} uses ladders. Leave it out, or name one that does"),
-        (climbing and not references, f"{', '.join(climbing)} needs ladders. Name them: --references FOLDER"),
-        (prompts != "default" and not asking, f"--prompts {prompts} {nothing} asks a judge. Leave it out"),
-        (human and benchmark, "both of --human and --benchmark are given. Name one of them"),
-        (not human and not benchmark, "neither of --human and --benchmark is given. Name one of them"),
-        (bool(benchmark) != bool(data), "--benchmark and --data go together. Name the folder that its files are in"),
-        (task and benchmark, f"--task {task} does nothing with --benchmark {benchmark}, which has one. Leave it out"),
-        (name in specs, f"{scores} and a method are both called {name}. Rename the file"),
-    ):
-        if wrong:
-            raise UsageError(what)
-    models = list(dict.fromkeys(model or ["nano"])) if asking else []
-    plan = {  # label -> the method, and the judge that it asks
-        f"{spec} ({judge})" if judge and len(models) > 1 else spec: (method(spec), judge)
-        for spec in specs
-        for judge in (models if spec in asking else [""])
-    }
-    levels, statistics = level or LEVELS[:1], statistic or STATISTICS[:1]
-    every = bool(json_ or output)  # what is only shown has no more figures than are shown
-    settings = Settings(
-        LEVELS if every and not level else levels,
-        STATISTICS if every and not statistic else statistics,
-        against or "",
-    )
-    require_method(settings.against, [*filter(None, [name]), *plan])
-    if benchmark:
-        ratings = _benchmark(benchmark, data or "")
-    else:
-        fields = {ours: column for ours, column in reading.fields.items() if ours != "score"}
-        only = attribute[0] if attribute and len(attribute) == 1 else None
-        ratings = Ratings.load(human or "", encoding=reading.encoding, fields=fields, task=task or "", attribute=only)
-    everything, ratings = ratings, ratings.limited(limit)
-    attributes = attributes_of(ratings, attribute)
-    columns: dict[str, Method] = {}
+    specs = methods.specs(scores)
+    name = _name_of_scores(scores)
+    _refuse_contradictions(specs, name, scores, people, methods, model)
+
+    asks_a_judge = any("judge" in uses(spec) for spec in specs)
+    judges = list(dict.fromkeys(model or ["nano"])) if asks_a_judge else []
+    judged = pair_with_judges(specs, judges)
+    settings = figures.settings(every_figure=bool(json_ or output))
+    require_method(settings.against, [name, *judged] if name else judged)
+
+    all_ratings = people.load(reading, methods.task)
+    ratings = all_ratings.limited(people.limit)
+    attributes = choose_attributes(ratings, people.attribute)
+    compared: dict[str, SetMethod] = {}
     left_out: list[str] = []
-    silent: list[str] = []
+    some_rows_unused = bool(people.human and all_ratings.left_out)
     if scores:
-        fields = {ours: column for ours, column in reading.fields.items() if benchmark or ours == "score"}
-        only = attributes[0] if len(attributes) == 1 else None
-        joined = join(everything, scores, encoding=reading.encoding, fields=fields, attribute=only)
-        ids = {text.id for text in ratings}
-        found = {
-            attribute: Scores(tuple(score for score in each if score.id in ids), each.signature)
-            for attribute, each in joined.scores.items()
-        }
-        columns[name], left_out = (lambda _, attribute, tools: found[attribute]), joined.left_out
-        silent = [each for each in attributes if each not in joined.scores]
-        if silent and attribute:
-            seen = f"{scores} holds no scores on {silent[0]}, only on {', '.join(joined.scores)}"
-            raise InputError(f"{seen}. Leave it out of --attribute", value=silent[0])
-        attributes = tuple(each for each in attributes if each not in silent)
-    complete = not left_out and not (human and ratings.left_out)
-    n_taken, n_contexts = len(set(ratings.context_ids)), len(set(everything.context_ids))
-    left_out += [f"{n_contexts - n_taken} of {n_contexts} contexts: --limit {limit}"] if n_taken < n_contexts else []
-    left_out += [f"{', '.join(silent)}: {scores} holds no scores"] if silent else []
-    ladders = References.load(references, revision=revision) if references else None
-    with ExitStack() as stack:
-        engines = {judge: stack.enter_context(opening.open(judge, messages, dry_run=dry_run)) for judge in models}
-        tools = {judge: Tools(engine, ladders, prompts) for judge, engine in engines.items()}
-        # Attributes are asked about alike, so that the first says what all will take; --dry-run looks at all.
-        few = attributes if dry_run else attributes[:1]
-        for judge, engine in engines.items() if dry_run or not messages.quiet else ():
-            counting = engine.plan or Plan(engine.engine, SAMPLE)
-            run_methods(
-                ratings, [of for of, by in plan.values() if by == judge], Tools(counting, ladders, prompts), few
+        joined = people.join(all_ratings, scores, reading, attributes)
+        some_rows_unused |= bool(joined.left_out)
+        left_out = joined.left_out
+        without = [attribute for attribute in attributes if attribute not in joined.scores]
+        if without and people.attribute:
+            there = ", ".join(joined.scores)
+            raise InputError(
+                f"{scores} holds no scores on {without[0]}, only on {there}. Leave it out of --attribute",
+                value=without[0],
             )
-            engine.announce(counting.of(counting.n_questions // len(few) * len(attributes)))
+        if without:
+            left_out.append(f"{', '.join(without)}: {scores} holds no scores")
+        attributes = tuple(attribute for attribute in attributes if attribute in joined.scores)
+        compared[name] = joined
+
+    tools = methods.tools()
+    with ExitStack() as stack:
+        engines = {judge: stack.enter_context(opening.open(judge, messages, dry_run=dry_run)) for judge in judges}
+        if dry_run or not messages.quiet:
+            _announce_questions(ratings, attributes, judged, tools, engines, dry_run=dry_run)
         if dry_run:
-            print(*([line for engine in engines.values() for line in engine.cost] or ["no judge is asked"]), sep="\n")
+            print(*(_costs(engines) or ["no judge is asked"]), sep="\n")
             return OK
-        for label, (of, judge) in plan.items():
-            asked = tools.get(judge) or Tools(None, ladders, prompts)
-            columns[label] = lambda ratings, attribute, _, of=of, asked=asked: of(ratings, attribute, asked)
-        bar = stack.enter_context(messages.bar(len(columns) * len(attributes), "methods x attributes"))
-        evaluation = evaluation_of(
-            ratings, columns, attributes=attributes, settings=settings, left_out=left_out, progress=lambda *_: bar(1)
+        compared |= {label: method.asking(engines) for label, method in judged.items()}
+        bar = stack.enter_context(messages.bar(len(compared) * len(attributes), "methods x attributes"))
+        evaluation = evaluate_methods(
+            ratings,
+            compared,
+            tools,
+            attributes=attributes,
+            left_out=left_out,
+            settings=settings,
+            progress=lambda *_: bar(1),
         )
-        costs = [line for engine in engines.values() for line in engine.cost]
+        costs = _costs(engines)
+
     if output:
         evaluation.save(output)
     if json_:
-        figures = evaluation.to_json()
-        if scores and not plan and "about" not in attributes:  # of one file: its attributes are at the top
-            of_file = figures.pop("methods")[name]
-            figures = {**of_file.pop("attributes"), "about": {"method": name, **of_file, **figures}}
-        print(json.dumps(figures, ensure_ascii=False, allow_nan=False))
+        print(json.dumps(_as_json(evaluation, name), ensure_ascii=False, allow_nan=False))
     else:
-        print("\n".join(agreeing.lines(evaluation, levels, statistics)))
+        _print_tables(evaluation, figures)
+    _note_signatures(evaluation, costs, messages)
+    return _exit_code(evaluation, messages, all_rows_used=not some_rows_unused)
+
+
+# ------------------------------------------------------------------------------------------------- options
+
+
+def _name_of_scores(scores: str | None) -> str:
+    """What a file of scores is called in tables; "" where there is none."""
+    if not scores:
+        return ""
+    return "stdin" if scores == "-" else Path(scores).name.split(".")[0]
+
+
+def _refuse_contradictions(
+    specs: Sequence[str],
+    name: str,
+    scores: str | None,
+    people: PeopleOptions,
+    methods: EvaluatedMethods,
+    model: Sequence[str] | None,
+) -> None:
+    """raises : UsageError for the first of what makes no sense together"""
+    from ..evaluation.methods import uses
+
+    asking = [spec for spec in specs if "judge" in uses(spec)]
+    climbing = [spec for spec in specs if "references" in uses(spec)]
+    if model and not asking:
+        raise UsageError("--model does nothing: none of the methods asks a judge. Leave it out, or name one that does")
+    if methods.references and not climbing:
+        raise UsageError(
+            "--references does nothing: none of the methods uses ladders. Leave it out, or name one that does"
+        )
+    if climbing and not methods.references:
+        raise UsageError(f"{', '.join(climbing)} needs ladders. Name them: --references FOLDER")
+    if methods.prompts != "default" and not asking:
+        raise UsageError(f"--prompts {methods.prompts} does nothing: none of the methods asks a judge. Leave it out")
+    if people.human and people.benchmark:
+        raise UsageError("both of --human and --benchmark are given. Name one of them")
+    if not people.human and not people.benchmark:
+        raise UsageError("neither of --human and --benchmark is given. Name one of them")
+    if bool(people.benchmark) != bool(people.data):
+        raise UsageError("--benchmark and --data go together. Name the folder that its files are in")
+    if methods.task and people.benchmark:
+        raise UsageError(
+            f"--task {methods.task} does nothing with --benchmark {people.benchmark}, which has one. Leave it out"
+        )
+    if name in specs:
+        raise UsageError(f"{scores} and a method are both called {name}. Rename the file")
+
+
+# ------------------------------------------------------------------------------------------------- judges
+
+
+def _announce_questions(
+    ratings: Ratings,
+    attributes: Sequence[str],
+    judged: Mapping[str, JudgedMethod],
+    tools: Tools,
+    engines: Mapping[str, Watched],
+    *,
+    dry_run: bool,
+) -> None:
+    """Each judge learns how many questions are to come, and says so where they are many. Nothing is asked.
+
+    A sample of the questions about one attribute will do, for all attributes are asked about alike. A dry run has a
+    plan of its own, and looks at all.
+    """
+    from ..evaluation.judges import ask_nothing
+    from ..store.engine import QuestionCounter
+
+    sample = attributes if dry_run else attributes[:1]
+    for judge, engine in engines.items():
+        asking = [method.method for method in judged.values() if method.judge == judge]
+        counter = engine.plan or QuestionCounter(engine.engine)
+        ask_nothing(asking, ratings, sample, replace(tools, judge=counter))
+        n_an_attribute = counter.n_questions // len(sample)
+        engine.announce(counter.scaled_to(n_an_attribute * len(attributes)))
+
+
+def _costs(engines: Mapping[str, Watched]) -> list[str]:
+    return [line for engine in engines.values() for line in engine.cost]
+
+
+# ------------------------------------------------------------------------------------------------- printing
+
+
+def _print_tables(evaluation: Evaluation, figures: FigureOptions) -> None:
+    from . import agreeing
+
+    print("\n".join(agreeing.lines(evaluation, figures.shown_levels, figures.shown_statistics)))
+
+
+def _note_signatures(evaluation: Evaluation, costs: Sequence[str], messages: Messages) -> None:
+    from . import agreeing
+
     messages.note(*costs, signature="\n".join(agreeing.signatures(evaluation)))
-    status = {score.status for each in evaluation.scores.values() for score in each}
-    if status <= {"unscored"}:
+
+
+def _exit_code(evaluation: Evaluation, messages: Messages, *, all_rows_used: bool) -> int:
+    statuses = {score.status for column in evaluation.scores.values() for score in column}
+    if statuses <= {"unscored"}:
         messages.warn("nothing could be scored")
         return ERROR
-    return OK if complete and status == {"ok"} else INCOMPLETE
+    return OK if all_rows_used and statuses == {"ok"} else INCOMPLETE
+
+
+def _as_json(evaluation: Evaluation, name: str) -> dict[str, Any]:
+    """The figures; of one file of scores alone, whose name this is, its attributes are at the top."""
+    figures = evaluation.to_json()
+    if evaluation.methods != (name,) or "about" in evaluation.attributes:
+        return figures
+    figures_of_file = figures.pop("methods")[name]
+    attributes = figures_of_file.pop("attributes")
+    return {**attributes, "about": {"method": name, **figures_of_file, **figures}}
 
 
 def _list() -> Iterator[str]:
-    from ..evaluation.methods import KINDS
-    from ..evaluation.ratings import BENCHMARKS
+    from ..evaluation.benchmarks import benchmarks
+    from ..evaluation.methods import method_kinds
 
     yield "methods (docs/baselines.md):"
-    kinds = [(name, ", ".join(kind.uses), kind.summary) for name, kind in KINDS.items()]
+    kinds = [(name, ", ".join(kind.uses), kind.summary) for name, kind in method_kinds().items()]
     yield as_table(kinds, ("name", "needs", "what it is"))
     yield "file:PATH  scores out of a file"
-    if BENCHMARKS:
+    if installed := benchmarks():
         yield "\nbenchmarks (docs/benchmarks.md):"
-        ratings = [(name, each.task, ", ".join(each.scales)) for name, each in BENCHMARKS.items()]
-        yield as_table(ratings, ("name", "task", "attributes"))
-
-
-def _benchmark(name: str, folder: str) -> Ratings:
-    from ..errors import BenchmarkError
-    from ..evaluation.ratings import BENCHMARKS
-
-    if name not in BENCHMARKS:
-        raise BenchmarkError(
-            f"there is no benchmark {name!r} here: released ones are read by papers/, beside synthscore in its "
-            "repository. In a checkout, say `python -m papers evaluate ...`; or give rows, with --human",
-            benchmark=name,
-        )
-    return BENCHMARKS[name].load(folder)
+        rows = [(name, benchmark.task, ", ".join(benchmark.scales)) for name, benchmark in installed.items()]
+        yield as_table(rows, ("name", "task", "attributes"))

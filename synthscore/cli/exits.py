@@ -23,6 +23,6 @@ def usage() -> Iterator[None]:
 
 def as_usage(error: InputError) -> UsageError:
     """What a noun refuses, by the name that the option has."""
-    field = str(getattr(error, "field", ""))
+    field = error.field
     option = field.removeprefix("n_").replace("_", "-")
     return UsageError(str(error).replace(f"{field} is", f"--{option} is", 1) if field else str(error))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..judging.asking import Asking
-from ..signature import Signature
 from .exits import ERROR, INCOMPLETE, OK, UsageError, usage
 from .messages import Messages
 from .options import AskingOptions, DryRun, Input, Judges, MoreRows, On, OneShard, RowsIn, RowsOut
-from .scoring import Scoring, asked_line, tell_drift
+from .scoring import MethodOptions, asked_line, ladder_jury_lines, tell_drift
 
 if TYPE_CHECKING:
     from ..thresholds.filter import Filtered
@@ -22,7 +20,7 @@ def filter(
     targets: RowsIn,
     /,
     *,
-    on: On,
+    on: On = On(),
     min_score: float | None = None,
     alpha: float | None = None,
     certificate: str | None = None,
@@ -32,7 +30,7 @@ def filter(
     shard: OneShard = None,
     dry_run: DryRun = False,
     asking: AskingOptions = Asking(),
-    scoring: Scoring = Scoring(),
+    scoring: MethodOptions = MethodOptions(),
     judge: Judges = Judges(),
     input: Input = Input(),
     messages: Messages = Messages(),
@@ -54,7 +52,8 @@ def filter(
     a column synthscore: its score, stderr, the low and high that it could have, decision (dropped or unsure),
     why, status and reason. The exit code is 3 where a row is partial, unsure or unscored.
 
-    Several judges (--model A --model B) score together, with --scoring anchored (docs/jury.md).
+    Several judges (--model A --model B) score together, with --scoring anchored (docs/jury.md). With
+    --method the scores, and so the threshold, may be on another scale (docs/methods.md).
 
     Rows are read, decided and written some at a time, in little memory; until the end, FILE is FILE.partial. A
     run that was killed is run again by the same command: what the judge answered is in the store. With
@@ -68,57 +67,55 @@ def filter(
         dropped: where to write the rows that are not kept (default: nowhere)
         unsure: where to write the unsure ones (default: with the dropped)
     """
-    from ..ladders.references import References
     from ..scoring.anchored import Scales
     from ..thresholds import filter as thresholds
 
     rule = _rule(min_score, alpha, certificate)
-    mode = scoring.mode(min_score, alpha, jury=len(judge.models) > 1, shard=shard is not None)
-    ladders = References.load(on.references, revision=on.revision)
+    method = scoring.make_method(asking, min_score, alpha, n_judges=len(judge.models), sharded=shard is not None)
+    ladders = on.load_references("filter", method)
     if len(on.attribute or ()) > 1:
         raise UsageError(f"filter decides by one attribute, and {on.attribute} are named. Say which with one -a")
-    how: dict[str, Any] = {"task": on.task, "attribute": on.attribute[0] if on.attribute else None, "scoring": mode}
+    attribute = on.attribute[0] if on.attribute else None
     named = {"kept": output, "dropped": dropped, "unsure": unsure}
     paths: dict[str, Any] = {name: path for name, path in named.items() if path}
     try:
-        thresholds.check(ladders, rule, **how, paths=paths)
+        thresholds.check(ladders, rule, task=on.task, attribute=attribute, method=method, paths=paths)
     except InputError as error:
-        if vars(error).get("field") == "threshold":
+        if error.field == "threshold":
             raise
         raise UsageError(str(error)) from error
-    reading: dict[str, Any] = {"encoding": input.encoding, "fields": input.fields}
-    with ExitStack() as opened:
-        judges = {model: opened.enter_context(judge.open(model, messages, dry_run=dry_run)) for model in judge.models}
-        progress = opened.enter_context(messages.bar(None, "questions"))
-        for each in judges.values():
-            each.expected = None  # rows are read some at a time
-        found = thresholds.filter(
+    with judge.open_all(messages, alone=method.alone, dry_run=dry_run) as asked:
+        filtered = thresholds.filter(
             targets,
             ladders,
-            judges,
+            asked.judges,
             rule,
+            task=on.task,
+            attribute=attribute,
             asking=asking,
-            progress=progress,
+            method=method,
+            encoding=input.encoding,
+            fields=input.fields,
             shard=shard,
-            **how,
+            planned=asked.planned,
+            progress=asked.progress,
             **({} if dry_run else paths),
-            **reading,
         )
     if dry_run:
-        print(*(line for each in judges.values() for line in each.cost), sep="\n")
+        print(*asked.cost, sep="\n")
         return OK
+    tally = filtered.tally
     if scoring.save_scale:
-        Scales(found.scales).save(scoring.save_scale)
-    if not found.n_rows and not shard:
+        Scales(tally.scales).save(scoring.save_scale)
+    if not filtered.n_rows and not shard:
         messages.warn(f"{targets} holds no rows")
-    lines = [asked_line(asking, found.counts), *_lines(found, rule)]
-    lines += [line for each in judges.values() for line in each.cost]
-    messages.note(*lines, signature=str(Signature.merged(found.signatures)))
-    tell_drift(found.drifts, messages)
-    if found.n_rows and found.n_open == found.n_rows:
+    lines = [asked_line(asking, tally.counts), *_lines(filtered, rule), *ladder_jury_lines(tally.juries), *asked.cost]
+    messages.note(*lines, signature=str(tally.signature))
+    tell_drift(tally.drifts, messages)
+    if filtered.n_rows and filtered.n_open == filtered.n_rows:
         messages.warn("nothing could be scored, so nothing was kept")
         return ERROR
-    return OK if found.complete else INCOMPLETE
+    return OK if filtered.complete else INCOMPLETE
 
 
 def _rule(min_score: float | None, alpha: float | None, certificate: str | None) -> Rule:
@@ -137,10 +134,10 @@ def _rule(min_score: float | None, alpha: float | None, certificate: str | None)
 
 
 def _lines(found: Filtered, rule: Rule) -> list[str]:
-    decided = found.counts.statuses["unscored"] - found.n_open
+    decided = found.tally.counts.statuses["unscored"] - found.n_open
     return [
         *(["unsure:", *lines] if (lines := found.why_unsure.lines()) else []),
-        *(["unscored:", *lines] if (lines := found.why_unscored.lines()) else []),
+        *(["unscored:", *lines] if (lines := found.tally.why_unscored.lines()) else []),
         f"kept {found.decisions['kept']} of {found.n_rows} {rule.words}; {found.decisions['dropped']} dropped, "
         + (f"{found.n_unsure} unsure, " if found.n_unsure else "")
         + f"{found.n_open} unscored"

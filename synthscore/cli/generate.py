@@ -19,7 +19,20 @@ from ..signature import Signature
 from ..types import Ladder, Task
 from .exits import ERROR, INCOMPLETE, OK, UsageError
 from .messages import Messages
-from .options import Count, DryRun, Input, Limit, OneShard, Opening, Output, Positive, RowsIn, Whole, given
+from .options import (
+    Count,
+    DryRun,
+    FileIn,
+    Input,
+    Limit,
+    OneShard,
+    Opening,
+    Output,
+    Positive,
+    RowsIn,
+    Whole,
+    given,
+)
 from .talk import counted, reasons
 
 if TYPE_CHECKING:
@@ -57,6 +70,7 @@ def generate(
     limit: Limit = None,
     shard: OneShard = None,
     dry_run: DryRun = False,
+    findings: FileIn | None = None,
     writing: Writing = Writing(),
     model: Annotated[str | None, Parameter(group="model")] = None,
     opening: Opening = Opening(),
@@ -68,6 +82,7 @@ def generate(
     For example:
       $ synthscore generate contexts.jsonl --task summarization --attribute coherence -o ladders/
       $ synthscore generate contexts.jsonl --task story -a all --model Qwen/Qwen3-8B -o ladders/
+      $ synthscore generate contexts.jsonl --task summarization -a coherence -o ladders/ --findings checks.jsonl
 
     Writes a ladder for every context and attribute: texts of rising quality, the worst first. A row needs a
     column text (or context), and may have id (or context_id), facts and references. Two writers:
@@ -80,19 +95,26 @@ def generate(
     read. Ladders that it holds already stay, those for the same task, context and attribute are replaced.
     A killed run is simply repeated: what the model wrote is in the store.
 
+    With --findings the ladders that the folder holds stay, but for the rungs that the file flags: these, and
+    those that were written from them, are written again, with new seeds. A ladder of which a text would be
+    lost stays as it was, and so do texts by another writer, and ladders that have changed since they were
+    checked; the exit code is then 3.
+
     Args:
         output: the references folder to write or add to
         task: summarization, dialogue, story, data_to_text, question, support_replies, product_descriptions, or a folder
             with a task.toml
         attribute: may be repeated; all: every one of the task
+        findings: what `synthscore references check ladders/ -o FILE` wrote: the rungs to be written again
         model: the writer: a model on the hub, or a folder
     """
-    from ..io.contexts import of_some_contexts, read_contexts
+    from ..io.contexts import read_contexts, some_contexts
     from ..judging.tasks import load_task
     from ..ladders.degraded import DegradedWriter
     from ..ladders.prompted import PromptedWriter
     from ..ladders.references import References, held_by
-    from ..ladders.write import Writer, generate_ladders
+    from ..ladders.rewrite import read_findings, redraft
+    from ..ladders.write import Writer, draft_ladders, write_rungs
 
     kind = load_task(task)
     names = list(kind.attributes) if "all" in attribute else list(dict.fromkeys(attribute))
@@ -110,9 +132,15 @@ def generate(
             messages.warn(line)
     if not found:
         raise InputError(f"{contexts} holds no context that ladders could be written for", source=contexts)
-    found = of_some_contexts(found, lambda context: context.id, limit)
+    chosen = some_contexts((context.id for context in found), limit)
+    found = [context for context in found if context.id in chosen]
     ours = [context for context in found if shard.owns(context.id)] if shard else found
-    n_rungs = len(ours) * len(names) * writing.rungs
+    drafts = draft_ladders(ours, kind, names, writing.rungs)
+    kept: list[str] = []
+    if findings:
+        name = PromptedWriter.name if model else DegradedWriter.name
+        drafts, kept = redraft(drafts, kind.name, held, read_findings(findings), name)
+    n_rungs = sum(len(draft.levels) for draft in drafts)
     with ExitStack() as stack:
         writer: Writer = DegradedWriter(seed=writing.seed, lenders=found)  # so that rungs do not depend on the shard
         signature = Signature.of(writer="degrade", seed=writing.seed)
@@ -126,33 +154,42 @@ def generate(
         if dry_run and model is None:
             print(f"{counted(n_rungs, 'rung')} by damage, which asks nothing")
             return OK
-        ladders = generate_ladders(ours, kind, names, writer, n_rungs=writing.rungs, progress=progress)
+        write_rungs(kind, drafts, writer, progress)
         if dry_run:
             print(*engine.cost, sep="\n")
             return OK
+    ladders = [draft.ladder(kind) for draft in drafts]
+    kept += [f"{draft.context.id}/{draft.attribute.name}: {draft.lost}" for draft in drafts if draft.lost]
+    n_gone = 0 if findings else held.n_differing(ladders)
     total = References(tuple(ladders)).save(path, merge=True)
-    rungs = [rung for ladder in ladders for rung in ladder.rungs]
+    rungs = [draft.rungs[level] for draft in drafts if not draft.lost for level in draft.levels]
     failed = [rung.reason for rung in rungs if rung.status == "failed"]
-    n_written, n_asked = len(rungs) - len(failed), sum(rung.provenance.get("attempt", 0) for rung in rungs)
+    n_written = len(rungs) - len(failed)
+    work = f"{counted(len(ours), 'context')} x {counted(len(names), 'attribute')}"
+    counts = f"{counted(n_written, 'rung')} written, {len(failed)} failed"
+    if findings:
+        line = f"{work}, {counted(len(drafts), 'ladder')} of them missing or at fault: {counts}"
+    else:
+        line = f"{work} x {counted(writing.rungs, 'rung')}: {counts}"
+        if model:
+            line += f", in {counted(sum(rung.provenance.get('attempt', 0) for rung in rungs), 'attempt')}"
     messages.note(
-        f"{counted(len(ours), 'context')} x {counted(len(names), 'attribute')} x "
-        f"{counted(writing.rungs, 'rung')}: {counted(n_written, 'rung')} written, {len(failed)} failed"
-        + (f", in {counted(n_asked, 'attempt')}" if model else ""),
+        line,
         *reasons(failed),
+        *(["kept as they were:", *reasons(kept)] if kept else []),
         *look_at(ladders, output, kind),
-        now_holds(output, held, ladders, total),
+        now_holds(output, total, n_gone),
         signature=f"{signature}|references:{total.hash[:12]}",
     )
     if ladders and not n_written:
         messages.warn("not one rung could be written")
         return ERROR
-    return INCOMPLETE if failed or errors else OK
+    return INCOMPLETE if failed or kept or errors else OK
 
 
-def now_holds(folder: str, held: References, added: Sequence[Ladder], total: References) -> str:
-    """held : what the folder held before"""
-    n = held.n_differing(added)
-    gone = f"; {n} that it held for the same task, context and attribute, of other texts, gone" if n else ""
+def now_holds(folder: str, total: References, n_gone: int) -> str:
+    """n_gone : ladders that the folder held before, and others were written in the place of"""
+    gone = f"; {n_gone} that it held for the same task, context and attribute, of other texts, gone" if n_gone else ""
     return f"{folder} now holds {counted(len(total), 'ladder')}{gone}"
 
 

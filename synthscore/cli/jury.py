@@ -1,37 +1,33 @@
-"""What is said of a jury: what each judge is worth, and about what they disagree."""
+"""What is said of juries: who votes, who is left out, and who errs like whom."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
-from .talk import counted, spaced
-
-if TYPE_CHECKING:
-    from ..scoring.opinions import Juror
-
-RARE = 0.01  # chance below which a disagreement is reported
+from ..scoring.votes import SAME, Jury
 
 
-def jury_lines(question: str, jurors: Sequence[Juror]) -> Iterator[str]:
-    """question : what they were asked on"""
-    yield f"a jury of {len(jurors)}" + f" on {question}" * bool(question)
-    for juror in sorted(jurors, key=lambda each: -each.share):
-        answers = "" if math.isnan(juror.bias) else f", bias {juror.bias:+.2f}, noise {juror.noise:.2f}"
-        yield (
-            f"  {juror.name}: {100 * juror.share:.0f} % of what is known, alone r = {juror.agreement:.2f}; slope "
-            f"{juror.slope:.2f}{answers}" + "; IT AGREES WITH THE OTHERS ON NOTHING" * (juror.slope == 0)
-        )
+def jury_lines(juries: Mapping[tuple[str, ...], Jury]) -> Iterator[str]:
+    """juries : by what they were asked on"""
+    for question, jury in juries.items():
+        yield from _lines("/".join(question), jury)
 
 
-def disagreement_lines(chances: Mapping[str, float]) -> Iterator[str]:
-    """chances : of each text, Ranking.disagreement"""
-    known = {name: chance for name, chance in chances.items() if not math.isnan(chance)}
-    rare = sorted((name for name in known if known[name] < RARE), key=known.__getitem__)
-    if known:
-        shown = "".join(f"\n  {name}: {known[name]:.1g}" for name in rare[:3])
-        yield (
-            f"judges disagree more than their errors explain (chance below {RARE:g}) about {spaced(len(rare))} of "
-            f"{counted(len(known), 'text')}; by chance about {RARE * len(known):.0f}{shown}"
-        )
+def _lines(question: str, jury: Jury) -> Iterator[str]:
+    n_judges = sum(map(len, jury.votes)) + len(jury.left_out)
+    named = ", ".join(" + ".join(vote) for vote in jury.votes)
+    about = f" on {question}" if question else ""
+    yield f"a jury of {n_judges}{about}, with equal weights: {named}"
+    for vote in jury.votes:
+        if len(vote) > 1:
+            yield f"  {' and '.join(vote)} have one vote: their residuals correlate above {SAME:g}"
+    for name, reason in jury.left_out.items():
+        yield f"  {name} is left out: {reason}"
+    for name, words in jury.lacking.items():
+        yield f"  {name} {words}"
+    if len(jury.votes) == 2:
+        yield "  of two, nothing says which one errs: both count alike"
+    shown = [f"{one} and {other} {r:.2f}" for (one, other), r in jury.alike.items() if not math.isnan(r)]
+    if shown:
+        yield f"  correlation of residuals: {', '.join(shown)}"

@@ -17,8 +17,8 @@ from .exits import UsageError
 from .talk import counted, spaced, visible
 
 if TYPE_CHECKING:
-    from ..engine import Answers, Engine, Progress, Question
-    from ..store.engine import Plan
+    from ..engine import Answers, Capabilities, Engine, Progress, Question
+    from ..store.engine import QuestionCounter
     from ..store.file import Store
 
 MANY = 1000  # questions: before more, what they take is said
@@ -118,7 +118,7 @@ class Messages:
             yield update
 
 
-def plan_line(plan: Plan) -> str:
+def plan_line(plan: QuestionCounter) -> str:
     """What it takes to ask."""
     line = f"{counted(plan.n_questions, 'question')}, of which {spaced(plan.n_new)} are to be asked"
     if not plan.n_new:
@@ -144,17 +144,23 @@ class Watched:
 
     def __init__(self, engine: Engine, messages: Messages, *, dry_run: bool = False) -> None:
         self.engine, self.messages, self.n_judged = engine, messages, 0
-        self.plan: Plan | None = None
+        self.plan: QuestionCounter | None = None
         self.expected: int | None = 0
         self.announced = False
         if dry_run:
-            from ..store.engine import Plan
+            from ..store.engine import QuestionCounter
 
-            self.plan = Plan(engine)
+            self.plan = QuestionCounter(engine)
 
     @property
     def signature(self) -> Signature:
         return self.engine.signature
+
+    @property
+    def capabilities(self) -> Capabilities:
+        from ..engine import capabilities_of
+
+        return capabilities_of(self.engine)
 
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
         n_judged = sum(question.kind != "text" for question in questions)
@@ -162,18 +168,18 @@ class Watched:
         if self.plan is not None:
             return self.plan.answer(questions)
         if not self.announced and max(self.expected or 0, len(questions)) > MANY and not self.messages.quiet:
-            from ..store.engine import SAMPLE, Plan
+            from ..store.engine import QuestionCounter
 
-            plan = Plan(self.engine, SAMPLE)
+            plan = QuestionCounter(self.engine)
             plan.answer(questions)
-            self.announce(plan.of(max(self.expected or 0, len(questions))))
+            self.announce(plan.scaled_to(max(self.expected or 0, len(questions))))
         if progress is not None or n_judged < len(questions):  # who writes has a bar of their own
             return self.engine.answer(questions, progress)
         unit = "questions" if questions and questions[0].kind == "labels" else "texts"
         with self.messages.bar(len(questions), unit) as shown:
             return self.engine.answer(questions, shown)
 
-    def announce(self, plan: Plan) -> None:
+    def announce(self, plan: QuestionCounter) -> None:
         """Before the first question of many: what they take. Once."""
         self.announced = True
         if plan.n_questions > MANY and self.plan is None:
@@ -182,16 +188,20 @@ class Watched:
     @property
     def store(self) -> Store | None:
         """Behind the engine, if there is one that is used."""
-        return None if self.plan else getattr(self.engine, "store", None)
+        from ..store.engine import store_of
+
+        return None if self.plan else store_of(self.engine)
 
     @property
     def cost(self) -> list[str]:
         """What the model was really asked, a line; none where nothing was. With --dry-run, what it would be."""
         if self.plan is not None:
-            return [plan_line(self.plan.of(self.expected) if self.expected else self.plan)]
-        asked = getattr(self.engine, "asked", None)
-        if not asked or not asked.n:
+            return [plan_line(self.plan.scaled_to(self.expected) if self.expected else self.plan)]
+        from ..store.engine import StoredEngine
+
+        if not isinstance(self.engine, StoredEngine) or not self.engine.asked.n:
             return []
+        asked = self.engine.asked
         rate = asked.n / max(asked.seconds, 1e-9)
         line = f"{counted(asked.n, 'question')} asked now, {rate:{',.0f' if rate >= 100 else '.2g'}} a second"
         if asked.tokens_computed:

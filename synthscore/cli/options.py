@@ -4,18 +4,24 @@ A noun of the library that is made of plain values is such a group as it stands 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter, Token
 from cyclopts.validators import Number
 
 from ..errors import InputError
+from ..io.formats import list_formats
 from ..io.shards import Shard
 from ..judging.asking import Asking, ProtocolName
 from .exits import UsageError
 from .messages import Messages, Watched
+
+if TYPE_CHECKING:
+    from ..engine import Progress
+    from ..ladders.references import References
+    from ..scoring.method import Method
 
 JUDGE = "the judge: nano, a hub model, a folder, a GGUF file, [systemone:]http://HOST:PORT/v1#MODEL, or recorded:STORE"
 
@@ -53,8 +59,8 @@ def _whole(_: Any, tokens: Sequence[Token]) -> int:
         raise ValueError(f"{text} is no whole number") from None
 
 
-_FILES = "a file of rows (.jsonl, .json, .csv, .tsv, .parquet), a datasets folder, or - for JSONL on stdin"
-_FILE = "file of rows: .jsonl, .csv or .parquet (default: JSONL on stdout)"
+_FILES = f"a file of rows: {list_formats('read')}"
+_FILE = f"file of rows: {list_formats('write')}"
 
 FileIn = Annotated[str, Parameter(validator=_no_option, allow_leading_hyphen=True)]
 RowsIn = Annotated[FileIn, Parameter(help=_FILES)]
@@ -146,13 +152,26 @@ class Input:
 class On:
     """The ladders that texts are scored on."""
 
-    references: str
+    references: str | None = None
     "folder or hub id of the ladders, as `synthscore generate` or `synthscore references import` wrote them"
     revision: Revision = None
     task: str | None = None
     "task, or folder with a task.toml (default: that of each row's ladder)"
     attribute: Attributes = None
     "may be repeated (default: all that the references hold, and filter wants one)"
+
+    def load_references(self, verb: str, method: "Method") -> "References | None":
+        """The ladders; None where none are named. raises : UsageError where the method needs them"""
+        from ..ladders.references import References
+
+        if self.references is not None:
+            return References.load(self.references, revision=self.revision)
+        if "references" in method.uses:
+            raise UsageError(
+                f"{verb} needs --references: folder or hub id of the ladders, as `synthscore generate` or "
+                f"`synthscore references import` wrote them. See: synthscore {verb} --help"
+            )
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,10 +251,67 @@ class Judges(Opening):
     def models(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.model or ("nano",)))
 
+    @contextmanager
+    def open_all(self, messages: Messages, *, alone: bool = True, dry_run: bool = False) -> Iterator["OpenJudges"]:
+        """The judges, each to be opened when it is asked, and one progress bar for them.
+
+        alone : as of the method of the scores; where it is not, all rows are held at once, and that is said
+        """
+        with ExitStack() as bars:
+            yield OpenJudges(self, messages, bars, alone=alone, dry_run=dry_run)
+
 
 @Parameter(name="*", group="model")
 @dataclass(frozen=True, kw_only=True)
-class Judge(Opening):
+class JudgeOptions(Opening):
     """The model that judges."""
 
     model: Annotated[str, Parameter(help=JUDGE)] = "nano"
+
+
+KB_OF_A_QUESTION = 2.6
+"""Memory that a comparison with a rung takes until the scores are written: measured with anchored scores of 5 000
+and 20 000 recorded rows on ladders of five rungs."""
+
+NOTABLE_MB = 100
+
+
+class OpenJudges:
+    """The judges of one command: each is opened when it is asked, and closed afterwards.
+
+    judges : by name. cost : lines on what was asked so far, as Watched.cost
+    """
+
+    def __init__(self, options: Judges, messages: Messages, bars: ExitStack, *, alone: bool, dry_run: bool) -> None:
+        self.cost: list[str] = []
+        self._alone = alone
+        self.judges = {model: self._open(options, model, messages, dry_run) for model in options.models}
+        self._messages, self._bars = messages, bars
+        self._engine: Watched | None = None
+        self._show: Progress | None = None
+
+    @contextmanager
+    def _open(self, options: Judges, model: str, messages: Messages, dry_run: bool) -> Iterator[Watched]:
+        with options.open(model, messages, dry_run=dry_run) as engine:
+            self._engine = engine
+            yield engine
+            self.cost += engine.cost
+
+    def planned(self, n_questions: int | None) -> None:
+        """Before questions are asked: so many; None: some of many that nobody has counted."""
+        assert self._engine is not None
+        self._engine.expected = n_questions
+        megabytes = (n_questions or 0) * KB_OF_A_QUESTION / 1000
+        if not self._alone and megabytes >= NOTABLE_MB:
+            self._messages.note(
+                f"scores without a scale follow from all texts together: all rows are held at once, in about "
+                f"{megabytes:,.0f} MB. Fit a scale to some of them (--save-scale), and place the others on it (--scale)"
+            )
+        if n_questions is not None or self._show is None:
+            self._bars.close()
+            self._show = self._bars.enter_context(self._messages.bar(n_questions, "questions"))
+
+    def progress(self, n_questions: int) -> None:
+        """So many more questions were answered."""
+        if self._show is not None:
+            self._show(n_questions)

@@ -9,14 +9,15 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from ..io.settings import given_options
 from ..io.write import write_rows
 from ..ranking import METHODS, ComparisonSets, Rankings, rank_jury
 from ..ranking import rank as rank_sets
-from ..ranking.methods import DEBIAS, RESAMPLES, STDERR, given_options, method_of
+from ..ranking.methods import DEBIAS, RESAMPLES, STDERR, method_of
 from ..ranking.sets import JUDGE
-from .compare import Judging
+from .compare import ComparingOptions
 from .exits import ERROR, INCOMPLETE, OK, UsageError, usage
-from .jury import disagreement_lines, jury_lines
+from .jury import jury_lines
 from .messages import Messages
 from .options import FileIn, Input, Judges, RowsIn, RowsOut, Seed
 from .talk import counted, reasons, spaced
@@ -63,7 +64,7 @@ def rank(
         ),
     ] = "auto",
     seed: Seed = 0,
-    judging: Judging = Judging(),
+    judging: ComparingOptions = ComparingOptions(),
     judge: Judges = Judges(),
     input: Input = Input(),
     messages: Messages = Messages(),
@@ -80,7 +81,7 @@ def rank(
     log_p_first with log_p_second and log_p_tie, winner (an id, or tie) or outcome (first, second,
     tie), and maybe weight, context_id and attribute: each of these is ranked by itself. Or a judge is
     asked about candidates, as `synthscore compare` does. Several judges (--model A --model B, or a column
-    judge) make one order, in which each weighs what it is worth (docs/jury.md).
+    judge) make one order, the mean of theirs (docs/jury.md).
 
     Writes one row for each candidate: id, score (higher is better; its scale is the method's),
     stderr, rank (1 is best), n_comparisons, status (ok, unconverged or unscored), reason,
@@ -96,7 +97,7 @@ def rank(
         options = {name: None if value == "none" else value for name, value in given_options(given).items()}
         method_of(method).check(options, debias=debias, stderr=stderr)
     if comparisons is not None:
-        if judging != Judging(attribute=judging.attribute) or candidates is not None or judge != Judges():
+        if judging != ComparingOptions(attribute=judging.attribute) or candidates is not None or judge != Judges():
             raise UsageError(
                 "--comparisons asks no judge. Leave out the candidates, and the options of judge and model"
             )
@@ -116,19 +117,11 @@ def rank(
         if judging.dry_run:
             print(*lines, sep="\n")
             return OK
-    if len(sets.judges) > 1 and JUDGE not in (by or ()):
-        idle = [given] * bool(given) + ["--debias"] * (debias != "none") + ["--stderr"] * (stderr != "auto")
-        if idle:
-            raise UsageError(
-                f"{idle[0]} changes nothing where several judges rank together. Leave it out, or --by judge"
-            )
-        with usage():
-            rankings = rank_jury(sets, method)
-    else:
-        rankings = rank_sets(sets, method, debias=debias, stderr=stderr, seed=seed, **options)
+    rank_all = rank_jury if len(sets.judges) > 1 and JUDGE not in (by or ()) else rank_sets
+    rankings = rank_all(sets, method, debias=debias, stderr=stderr, seed=seed, **options)
     rows = list(rankings.to_rows())
     write_rows(rows, output)
-    lines += [*about_bias(rankings), *summary(rankings, method), *about_jury(rankings)]
+    lines += [*about_bias(rankings), *summary(rankings, method), *jury_lines(rankings.juries)]
     messages.note(*lines, signature=str(rankings.signature))
     for group, ranking in rankings.of.items():
         if not isinstance(ranking, str) and not ranking.converged:
@@ -156,7 +149,7 @@ def load(
         differ = ", ".join(f"{name} ({values})" for name, values in sets.signature.mixed)
         messages.warn(
             f"the comparisons are not all by one judge: they differ in {differ}, and so does the signature of what is "
-            "made of them. To weigh each judge by what it is worth, give the rows a column judge"
+            "made of them. To rank by each judge, and to take the mean, give the rows a column judge"
         )
     n_calls = counted(sum(map(len, sets.sets.values())), "comparison")
     n_texts = counted(sum(calls.n_candidates for calls in sets.sets.values()), "candidate")
@@ -189,19 +182,6 @@ def about_bias(rankings: Rankings) -> Iterator[str]:
             f"log-odds of first texts shifted by {shift.shift:+.4f} nats (threshold {shift.threshold:.4f}): they now "
             f"win {shift.first_wins:.3f}"
         )
-
-
-def about_jury(rankings: Rankings) -> Iterator[str]:
-    """What each judge of a jury is worth, and where they disagree."""
-    for of, jurors in rankings.jurors.items():
-        yield from jury_lines("/".join(of), jurors)
-    chances = {
-        f"{name} of {'/'.join(group)}": chance
-        for group, ranking in rankings.of.items()
-        if not isinstance(ranking, str) and ranking.disagreement is not None
-        for name, chance in zip(ranking.ids, ranking.disagreement.tolist(), strict=True)
-    }
-    yield from disagreement_lines(chances)
 
 
 def summary(rankings: Rankings, method: str) -> Iterator[str]:

@@ -7,8 +7,8 @@ import math
 from ..judging.asking import Asking
 from .exits import ERROR, INCOMPLETE, OK, UsageError
 from .messages import Messages
-from .options import AskingOptions, DryRun, Judge, OneAttribute, OneTask, Output, Positive, Share
-from .scoring import Scoring
+from .options import AskingOptions, DryRun, JudgeOptions, OneAttribute, OneTask, Output, Positive, Share
+from .scoring import ScoringOptions
 from .talk import counted, reasons, table
 
 DEFAULT = "data/references/curated/first24"
@@ -26,8 +26,8 @@ def redteam(
     output: Output | None = None,
     dry_run: DryRun = False,
     asking: AskingOptions = Asking(),
-    scoring: Scoring = Scoring(),
-    judge: Judge = Judge(),
+    scoring: ScoringOptions = ScoringOptions(),
+    judge: JudgeOptions = JudgeOptions(),
     messages: Messages = Messages(),
 ) -> int:
     """What becomes of texts that tell the judge to score them high?
@@ -70,7 +70,7 @@ def redteam(
         engine.expected = (1 + len(known)) * n_rungs * asking.n_questions
         with messages.bar(engine.expected, "questions") as shown:
             report = attack(
-                *(engine, chosen, scoring.mode(), asking),
+                *(engine, chosen, scoring.make_scoring(), asking),
                 attacks=known,
                 limit=limit,
                 min_score=min_score,

@@ -1,4 +1,4 @@
-"""`synthscore references`: bring ladders in, look at them, check them, mend them."""
+"""`synthscore references`: bring ladders in, look at them, check them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from .messages import Messages
 from .options import OneAttribute, OneTask, Revision, Source
 from .references_check import check
 from .references_import import import_
-from .references_repair import repair
 from .talk import counted, table, visible
 
 HELP = """
@@ -23,13 +22,11 @@ For example:
   $ synthscore references list ladders/
   $ synthscore references show ladders/ news-7 --attribute coherence
   $ synthscore references check ladders/ --model nano
-  $ synthscore references repair ladders/ --model nano
 """
 
 references = App(name="references", help=HELP, help_epilogue="")
 references.command(import_, name="import", help_epilogue="")
 references.command(check, help_epilogue="")
-references.command(repair, help_epilogue="")
 
 
 @references.command(name="list")
@@ -51,16 +48,18 @@ def list_(
 
     found = References.load(source, revision=revision)
     rows = []
-    for key in dict.fromkeys((ladder.task, ladder.attribute) for ladder in found):
-        ladders = [ladder for ladder in found if (ladder.task, ladder.attribute) == key]
-        rungs = [rung for ladder in ladders for rung in ladder.rungs]
-        sizes = "/".join(map(str, sorted({ladder.n_rungs for ladder in ladders})))
-        writers = Counter(str(rung.provenance.get("writer", "unknown")) for rung in rungs)
-        rows.append((*key, len(ladders), sizes, sum(rung.status == "failed" for rung in rungs), ", ".join(writers)))
+    named = [(task, attribute) for task, attributes in found.attributes_by_task.items() for attribute in attributes]
+    for task, attribute in named:
+        ladders = found.filter(task=task, attribute=attribute)
+        sizes = "/".join(map(str, ladders.lengths))
+        failed, writers = 0, Counter[str]()
+        for rung in (rung for ladder in ladders for rung in ladder.rungs):
+            failed += rung.status == "failed"
+            writers[str(rung.provenance.get("writer", "unknown"))] += 1
+        rows.append((task, attribute, len(ladders), sizes, failed, ", ".join(writers)))
     print(table(rows, ("task", "attribute", "ladders", "rungs each", "failed rungs", "written by")))
     for task in found.tasks if contexts else ():
-        ids = dict.fromkeys(ladder.context_id for ladder in found if ladder.task == task)
-        print(f"\n{task}: {', '.join(ids)}")
+        print(f"\n{task}: {', '.join(found.filter(task=task).context_ids)}")
     messages.note(counted(len(found), "ladder"), signature=f"references:{found.hash[:12]}")
     return OK
 
@@ -87,7 +86,7 @@ def show(
 
     Args:
         context_id: whose ladders; `references list --contexts` names them
-        history: also what `references repair` replaced or did not take
+        history: also what `generate --findings` replaced or did not take
     """
     from ..ladders.references import References
 
@@ -102,7 +101,7 @@ def show(
             if rung.text:
                 print(_indented(rung.text, "     "))
             for entry in rung.provenance.get("history", ()) if history else ():
-                print("\n" + _indented(f"{entry['what']} {entry['at']}: {entry['why']}", "     "))
+                print("\n" + _indented(f"{entry['what']}: {entry['why']}", "     "))
                 print(_indented(entry["text"] or f"(failed: {entry['reason']})", "       "))
     return OK
 

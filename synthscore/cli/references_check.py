@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from .exits import INCOMPLETE, OK, UsageError
 from .messages import Messages, Watched
-from .options import Answering, Count, Judge, MoreRows, OneAttribute, OneTask, Revision, Source, given
+from .options import Answering, Count, JudgeOptions, MoreRows, OneAttribute, OneTask, Revision, Source, given
 from .talk import clip, counted, reasons, table
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ SHOWN = 3  # findings of a ladder that are printed
 
 @Parameter(name="*", group="model")
 @dataclass(frozen=True, kw_only=True)
-class Judging(Answering, Judge):
+class RungJudging(Answering, JudgeOptions):
     """How a judge is asked about rungs; or that none is."""
 
     no_judge: bool = False
@@ -60,7 +60,7 @@ def check(
     revision: Revision = None,
     attribute: OneAttribute = None,
     task: OneTask = None,
-    judging: Judging = Judging(),
+    judging: RungJudging = RungJudging(),
     messages: Messages = Messages(),
 ) -> int:
     """What is wrong with the ladders?
@@ -136,6 +136,7 @@ def _print(report: CheckReport, worst: int) -> None:
         for each in bad[:worst]:
             _print_ladder(each)
         print("\nTo read one: synthscore references show FOLDER CONTEXT_ID -a ATTRIBUTE")
+        print("To have flagged rungs written again: check with -o FILE, then synthscore generate ... --findings FILE")
 
 
 def _steps(values: Sequence[float], digits: int) -> str:

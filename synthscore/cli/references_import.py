@@ -53,6 +53,7 @@ def import_(
     why = reasons(map(str, [*errors, *left_out]))
     if not ladders:
         raise InputError(f"{source} holds no ladders: {'; '.join(why) or 'it is empty'}", source=source)
+    n_gone = held.n_differing(ladders)
     total = References(tuple(ladders)).save(output, merge=True)
     if why:
         messages.warn(f"{counted(len(errors) + len(left_out), 'row or ladder', 'rows or ladders')} left out:")
@@ -61,7 +62,7 @@ def import_(
     messages.note(
         f"{counted(len(ladders), 'ladder')} of {counted(sum(each.n_rungs for each in ladders), 'rung')} imported",
         *look_at(ladders, output),
-        now_holds(output, held, ladders, total),
+        now_holds(output, total, n_gone),
         signature=f"references:{total.hash[:12]}",
     )
     return INCOMPLETE if why else OK

@@ -21,7 +21,6 @@ def report(
     targets: str | None = None,
     references: str | None = None,
     human: str | None = None,
-    scale: str | None = None,
     min_score: float | None = None,
     context: str | None = None,
     title: str | None = None,
@@ -49,7 +48,6 @@ def report(
         targets: the texts, to read and to count words of
         references: the ladders, folder or hub id (default: those in the folder)
         human: people's ratings (default: those in the folder)
-        scale: what `score --save-scale` wrote, to show drift from (default: scale.json in the folder)
         min_score: a threshold to draw and to count by, in rungs
         context: whose ladder is shown (default: one with many texts, all of them scored)
         title: of the page (default: the name of the folder or file)
@@ -57,7 +55,7 @@ def report(
     from ..io.write import replacing
     from ..report import page, read_run, side_by_side
 
-    read = partial(read_run, targets=targets, references=references, human=human, scale=scale)
+    read = partial(read_run, targets=targets, references=references, human=human)
     found = read(source) if other is None else side_by_side(read(source), read(other))
     html = page(found, title=title, min_score=min_score, context_id=context)
     data = html.encode("utf-8", "backslashreplace")  # an id may hold half a surrogate pair

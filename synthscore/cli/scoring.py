@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -12,21 +12,24 @@ from cyclopts import Parameter
 
 from ..judging.asking import Asking
 from .exits import UsageError, usage
+from .jury import jury_lines
 from .messages import Messages
 from .options import Count, Positive, given
 from .talk import counted, spaced
 
 if TYPE_CHECKING:
-    from ..scoring.anchored import Anchored, Scale
+    from ..scoring.anchored import Scale
     from ..scoring.anchored.adaptive import Stop
     from ..scoring.anchored.drift import Drift
-    from ..scoring.paper import Paper
-    from ..scoring.rows import Counts
+    from ..scoring.ladder import Scoring
+    from ..scoring.method import Method
+    from ..scoring.scored import Counts, LadderKind
+    from ..scoring.votes import Jury
 
 
 @Parameter(name="*", group="scoring")
 @dataclass(frozen=True, kw_only=True)
-class Scoring:
+class ScoringOptions:
     """How verdicts become scores."""
 
     scoring: Literal["paper", "anchored"] = "paper"
@@ -43,39 +46,31 @@ class Scoring:
     """with --scale and --min-score: ask about each text in rounds, until the rest of its ladder would hardly take its
     score to the other side (docs/adaptive.md)"""
 
-    def mode(
-        self, min_score: float | None = None, alpha: float | None = None, *, jury: bool = False, shard: bool = False
-    ) -> Paper | Anchored:
+    def make_scoring(self, min_score: float | None = None, alpha: float | None = None) -> Scoring:
         """The scoring that the options name. min_score, alpha : what --adaptive is to make clear
 
-        jury, shard : whether several judges score together, or some of the contexts alone
         raises : UsageError for options that do nothing together; InputError for a file that holds no scales
         """
         from ..scoring.anchored import Anchored
-        from ..scoring.jury import require_alone, require_anchored
         from ..scoring.paper import Paper
 
         other = "paper" if self.scoring == "anchored" else "anchored"
         idle = [(option, f"--scoring {other}") for option in given(self) if option in _ONLY[other]]
-        idle += [(f"--seed {self.seed}", "--samples N")] * (self.seed is not None and self.samples is None)
+        if self.seed is not None and self.samples is None:
+            idle.append((f"--seed {self.seed}", "--samples N"))
         if idle:
             raise UsageError(f"{idle[0][0]} changes nothing without {idle[0][1]}. Leave it out, or add that")
-        if self.save_scale and (self.scale or jury):
-            why = "would write what --scale names" if self.scale else "is of one judge, and several are named"
-            raise UsageError(f"--save-scale {why}. Leave one of them out")
+        if self.save_scale and self.scale:
+            raise UsageError("--save-scale would write what --scale names. Leave one of them out")
         if self.adaptive and not self.scale:
             raise UsageError(
                 "--adaptive needs to know the judge and the ladders: --scoring anchored --scale FILE. Make the file "
                 "from some of the texts, asked in full: synthscore score SOME --scoring anchored --save-scale FILE"
             )
-        with usage():
-            mode: Paper | Anchored = Paper(self.samples, self.seed or 0)
         if self.scoring == "anchored":
-            mode = Anchored(self.scale, stop=self._stop(min_score, alpha))
-        for require in [require_anchored] * jury + [require_alone] * shard:
-            with usage():
-                require(mode)
-        return mode
+            return Anchored(self.scale, stop=self._stop(min_score, alpha))
+        with usage():
+            return Paper(self.samples, self.seed or 0)
 
     def _stop(self, min_score: float | None, alpha: float | None) -> Stop | None:
         """When --adaptive is done with a text."""
@@ -87,6 +82,49 @@ class Scoring:
             raise UsageError("--adaptive needs a threshold, on one side of which each text is. Give --min-score X")
         with usage():
             return SameDecision(min_score) if alpha is None else Sure(min_score, alpha)
+
+
+@Parameter(name="*", group="scoring")
+@dataclass(frozen=True, kw_only=True)
+class MethodOptions(ScoringOptions):
+    """How texts get their scores."""
+
+    method: str = "ladder"
+    """how texts get their scores, NAME or NAME:OPTION=VALUE,...: ladder, place, decision-score, direct, g-eval, or one
+    that is installed (docs/methods.md); the other options here are of ladder. To order texts: rank --method"""
+
+    def make_method(
+        self,
+        asking: Asking,
+        min_score: float | None = None,
+        alpha: float | None = None,
+        *,
+        n_judges: int,
+        sharded: bool,
+    ) -> Method:
+        """The method that the options name.
+
+        n_judges : that score together. sharded : whether some of the contexts are scored alone
+        raises : UsageError for options that do nothing together; InputError; MethodError
+        """
+        from ..scoring.jury import require_fitted_errors
+        from ..scoring.scorer import make_method
+
+        own = [option for option in given(self) if option != "--method"]
+        if own and self.method.partition(":")[0] != "ladder":
+            raise UsageError(f"{own[0]} changes nothing with --method {self.method}. Leave one of them out")
+        method = make_method(self.method, self.make_scoring(min_score, alpha))
+        if not method.asks_pairs and (asking.both_orders or asking.protocol != Asking().protocol):
+            option = "--both-orders" if asking.both_orders else f"--protocol {asking.protocol}"
+            raise UsageError(f"{option} changes nothing with --method {self.method}, which compares no two texts")
+        if self.save_scale and n_judges > 1:
+            raise UsageError("--save-scale is of one judge, and several are named. Leave one of them out")
+        with usage():
+            if n_judges > 1:
+                require_fitted_errors(method)
+            if sharded:
+                method.require_alone()
+        return method
 
 
 _ONLY = {"paper": ("--samples",), "anchored": ("--scale", "--save-scale")}
@@ -124,12 +162,20 @@ def tell_drift(drifts: Sequence[Drift], messages: Messages) -> None:
             messages.warn(drift.words)
 
 
+def ladder_jury_lines(juries: Mapping[LadderKind, Jury]) -> Iterator[str]:
+    """Who votes where several judges score."""
+    return jury_lines({(attribute, f"{n_rungs} rungs"): jury for (_, attribute, n_rungs), jury in juries.items()})
+
+
 def judge_lines(scales: Sequence[Scale]) -> list[str]:
-    """What the judge is like, by the scales that it was fitted for."""
+    """What each judge is like, by the scales that it was fitted for."""
     shown = []
-    for scale in scales:
+    models = [dict(scale.signature.parts).get("model", "") for scale in scales]
+    for scale, model in zip(scales, models, strict=True):
         judge = scale.judge
         name = f"{scale.attribute}, {scale.n_rungs} rungs"
+        if len(set(models)) > 1:
+            name = f"{model}: {name}"
         if why := scale.useless:
             shown.append(f"{name}: {why}")
             continue

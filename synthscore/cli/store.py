@@ -24,7 +24,7 @@ For example:
   $ synthscore store info
   $ synthscore store show --kind labels --limit 3
   $ synthscore store merge part-1.sqlite part-2.sqlite --store answers.sqlite
-  $ synthscore store salvage answers.sqlite.corrupt-20250131T101500-7 -o answers.sqlite
+  $ synthscore store salvage answers.sqlite -o answers.sqlite.new
 
 Looks at the answers that are kept so that nothing is asked twice. Each action has a --help of its own.
 """
@@ -137,7 +137,7 @@ def salvage(
     """The good answers of a damaged store.
 
     For example:
-      $ synthscore store salvage answers.sqlite.corrupt-20250131T101500-7 -o answers.sqlite
+      $ synthscore store salvage answers.sqlite -o answers.sqlite.new
 
     Takes every answer of a damaged store that can be read and has its checksum, with its question where that can be
     read, into another store; the damaged file stays. What does not come back is asked again.

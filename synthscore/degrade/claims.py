@@ -37,7 +37,8 @@ def _known(material: Material) -> str:
 
 def _renamed(words: Sequence[str], name: Name, new: str) -> str:
     """The text with another name, or a pronoun, in place of this one; the marks around it stay."""
-    first, last = words[name.start], words[name.end - 1]
+    first = words[name.start]
+    last = words[name.end - 1]
     before = first[: len(first) - len(first.lstrip("\"'`(["))]
     match = re.search(r"(?:'s)?[,;:!?\"')\]]*(?:(?<=\w\w\w)\.)?[\"')]*$", last)
     after = match.group(0) if match else ""
@@ -112,7 +113,8 @@ def dangling_reference(text: str, rng: Generator, material: Material) -> str:
             first.setdefault(name.text.split()[-1].lower(), name)
     name = pick(rng, list(first.values())[:2])
     pronoun = _pronoun(text)
-    last, spaced = words[name.end - 1], words[name.end : name.end + 1] == ["'s"]
+    last = words[name.end - 1]
+    spaced = words[name.end : name.end + 1] == ["'s"]
     if spaced or re.search(r"'s\W*$", last):
         pronoun = {"he": "his", "she": "her", "it": "its"}[pronoun]
         del words[name.end : name.end + spaced]
@@ -161,7 +163,9 @@ def _other_number(old: str, rng: Generator) -> str:
 
 def _denial(words: Sequence[str], i: int) -> str:
     """How the statement can be turned at this word: add, remove, opposite or never; "" where it cannot."""
-    word, before, after = words[i], words[i - 1] if i else "", words[i + 1] if i + 1 < len(words) else "."
+    word = words[i]
+    before = words[i - 1] if i else ""
+    after = words[i + 1] if i + 1 < len(words) else "."
     perfect = word in ("has", "have", "had") and re.fullmatch(r"been|\w+ed|\w+en", after)
     if (word in word_set("auxiliaries") or perfect) and not (
         starts_sentence(words, i) or after == "not" or not after[:1].isalnum()
@@ -182,7 +186,8 @@ def negation(text: str, rng: Generator, material: Material) -> str:
     """A statement becomes its contrary: "not" or "never" put in or taken out, or a word replaced by its opposite."""
 
     def change(words: list[str], i: int) -> None:
-        how, word = _denial(words, i), words[i]
+        how = _denial(words, i)
+        word = words[i]
         if how == "add":
             words.insert(i + 1, "not")
         elif how == "never":
@@ -204,7 +209,8 @@ def _ending(word: str) -> str:
 
 @edit
 def content_word_replaced(text: str, rng: Generator, material: Material) -> str:
-    words, own = text.split(), content_words(text)
+    words = text.split()
+    own = content_words(text)
     fitting = [i for i, w in enumerate(words) if len(bare(w)) > 4 and plain(bare(w)) and bare(w) in own]
     index = pick(rng, fitting) if fitting else -1
     source = pick(rng, (material.context, *material.foreign))  # drawn even so: the next edit's chance depends on it
@@ -290,7 +296,8 @@ def _spoken(triple: Triple) -> str:
 
 # ------------------------------------------------------------------------------------------------- questions
 
-_QUOTED, _YES_NO = "the passage says:", "is it true that"
+_QUOTED = "the passage says:"
+_YES_NO = "is it true that"
 _ANSWERED = ("the answer is", "is the answer")
 _LOOKED_UP = ("how does this sentence go on:", "which word fills the gap:")
 
@@ -306,7 +313,8 @@ def _statements(material: Material, shortest: int, longest: int) -> list[str]:
 
 def _source_sentence(question: str, material: Material) -> str:
     """The sentence of the context that the question is about. raises : NoPlaceError"""
-    wanted, options = {word[:6] for word in content_words(question)}, _statements(material, 5, 30)
+    wanted = {word[:6] for word in content_words(question)}
+    options = _statements(material, 5, 30)
     require(options)
     return max(options, key=lambda sentence: len(wanted & {word[:6] for word in content_words(sentence)}))
 

@@ -55,7 +55,7 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DamagedText:
     """A text on a path of growing damage: the last edit's kind, and the severity reached, in [0, 1]."""
 
     text: str
@@ -81,7 +81,14 @@ def attributes() -> Mapping[str, frozenset[str]]:
 def damages() -> Mapping[str, Damage]:
     """Name -> kind of damage, in an order that counts: seeds choose by it."""
     return {
-        name: Damage(name, _named(row["lowers"]), _named(row["also"]), row["share"], row["unit"], EDITS[name])
+        name: Damage(
+            name=name,
+            lowers=_named(row["lowers"]),
+            also=_named(row["also"]),
+            share=row["share"],
+            unit=row["unit"],
+            apply=EDITS[name],
+        )
         for name, row in _file()["damages"].items()
     }
 
@@ -110,13 +117,17 @@ def damage_path(
     *,
     least: int = 1,
     longest: int | None = None,
-) -> Iterator[Step]:
+) -> Iterator[DamagedText]:
     """Ever worse versions of the text, until severity 1 and `least` edits, or until nothing more can be damaged.
 
     May be empty. No edit makes the text longer than `longest` words. An edit counts only if it takes the text further
     from the original (in adjacent word pairs), so that no edit undoes another one.
     """
-    original, current, distance, severity, n_edits = word_pairs(text), text, 0, 0.0, 0
+    original = word_pairs(text)
+    current = text
+    distance = 0
+    severity = 0.0
+    n_edits = 0
     while severity < 1 - 1e-9 or n_edits < least:
         twice = [*rng.permutation(len(kinds)), *rng.permutation(len(kinds))]  # an edit may fail by bad luck
         for index in twice:
@@ -128,9 +139,11 @@ def damage_path(
                 continue
             made_distance = _distance(original, made)
             if made_distance > distance:
-                current, distance, n_edits = made, made_distance, n_edits + 1
+                current = made
+                distance = made_distance
+                n_edits += 1
                 severity = min(1.0, severity + damage.severity(text, material))
-                yield Step(current, damage.name, severity)
+                yield DamagedText(current, damage.name, severity)
                 break
         else:
             return
@@ -173,20 +186,21 @@ def degrade(
     return done[-1].text, tuple(step.kind for step in done)
 
 
-def _plan(text: str, kinds: Sequence[str], rng: Generator, material: Material) -> tuple[Step, ...]:
+def _plan(text: str, kinds: Sequence[str], rng: Generator, material: Material) -> tuple[DamagedText, ...]:
     """The planned edits."""
     at_once = [kind for kind in kinds if damages()[kind].unit == "text"]
     small = [kind for kind in kinds if kind not in at_once]
     n_words = len(text.split())
     longest = int(max(LONGEST * n_words, n_words + SPARE))
 
-    def path(start: str, some: Sequence[str], least: int) -> Iterator[Step]:
+    def path(start: str, some: Sequence[str], least: int) -> Iterator[DamagedText]:
         return damage_path(start, some, rng, material, least=least, longest=longest)
 
     if not small:
         return tuple(path(text, kinds, GRADES))
     plan = tuple(path(text, small, GRADES))
-    worst, original = plan[-1].text if plan else text, word_pairs(text)
+    worst = plan[-1].text if plan else text
+    original = word_pairs(text)
     for made in path(worst, at_once, 1) if at_once else ():
         if _distance(original, made.text) > _distance(original, worst):
             return (*plan, made)

@@ -133,7 +133,8 @@ def place(parts: Sequence[str], index: int, new: str, replace: bool) -> str:
 
 def stock(text: str, ready: Sequence[str], rng: Generator, share: float) -> str:
     """A ready-made sentence between the sentences, or (a share of the times) in place of one of them."""
-    parts, shown = sentences(text), {like(sentence, text): sentence for sentence in ready}
+    parts = sentences(text)
+    shown = {like(sentence, text): sentence for sentence in ready}
     free = [sentence for sentence in shown if sentence not in parts]
     index = pick(rng, [i for i, part in enumerate(parts) if part not in shown])
     require(free)
@@ -205,7 +206,8 @@ def wrong_function_word(text: str, rng: Generator, material: Material) -> str:
 @edit
 def agreement(text: str, rng: Generator, material: Material) -> str:
     """They was; he run."""
-    words, forms = text.split(), word_map("agreement")
+    words = text.split()
+    forms = word_map("agreement")
     after_person = [i for i in range(1, len(words)) if words[i - 1].lower() in ("he", "she", "it")]
     verbs = [i for i in after_person if re.fullmatch(r"[a-z]{3,}[^s\W]s", words[i])]
     listed = [i for i, word in enumerate(words) if word in forms]
@@ -216,7 +218,8 @@ def agreement(text: str, rng: Generator, material: Material) -> str:
 
 def _wrong_form(words: Sequence[str], index: int) -> str:
     """A form of the word that is wrong here; "" where none is known."""
-    word, before = words[index], words[index - 1].lower() if index else ""
+    word = words[index]
+    before = words[index - 1].lower() if index else ""
     if not plain(word):
         return ""
     if word in word_map("wrong_forms"):
@@ -287,7 +290,9 @@ def plain_words(text: str, rng: Generator, material: Material) -> str:
     def fits(words: Sequence[str], i: int) -> bool:
         if not 0 < i < len(words) - 1:
             return False
-        word, before, after = words[i], words[i - 1], bare(words[i + 1])
+        word = words[i]
+        before = words[i - 1]
+        after = bare(words[i + 1])
         ornament = word in word_set("ornaments") or (word.endswith("ly") and len(word) > 5 and plain(word))
         leads = plain(after) and after not in word_set("stopwords")
         bound = before in word_set("bound") or (before, word) == ("a", "little")

@@ -130,7 +130,8 @@ def _counts(text: str) -> Counter[str]:
 
 def centrality(sentence: str, context: str) -> float:
     """How often the sentence's content words occur in the context, on average; short sentences are held back."""
-    counts, words = _counts(context), content_words(sentence)
+    counts = _counts(context)
+    words = content_words(sentence)
     return sum(min(counts[word[:6]], 8) for word in words) / (len(words) + 3)
 
 
@@ -157,7 +158,8 @@ def names(text: str, known: str = "") -> tuple[Name, ...]:
     ]
     common = {word for word in words if word.islower()}
     inside = {bare(word) for i, word in enumerate(words) if capital[i] and not starts_sentence(words, i)}
-    found, i = [], 0
+    found = []
+    i = 0
     while i < len(words):
         if not capital[i] or not bare(words[i]) or (words[i].isupper() and len(bare(words[i])) == 1):
             i += 1

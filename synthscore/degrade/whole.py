@@ -62,7 +62,8 @@ def _foreign_sentences(material: Material, rng: Generator) -> list[str]:
 @edit
 def foreign_sentence(text: str, rng: Generator, material: Material) -> str:
     """A sentence of another text, between the sentences or in place of one of them."""
-    parts, options = sentences(text), _foreign_sentences(material, rng)
+    parts = sentences(text)
+    options = _foreign_sentences(material, rng)
     require(parts and options)
     index = pick(rng, [i for i, part in enumerate(parts) if not any(part in other for other in material.foreign)])
     replace = rng.random() < 0.75 and len(parts) > 1
@@ -106,7 +107,8 @@ def generic_filler(text: str, rng: Generator, material: Material) -> str:
 @edit
 def spoiled_ending(text: str, rng: Generator, material: Material) -> str:
     """The end is told at the start, and again (or no more) at the end."""
-    parts, spoilers = list(sentences(text)), word_list("spoilers")
+    parts = list(sentences(text))
+    spoilers = word_list("spoilers")
     openings = tuple(like(spoiler.split("{")[0], text).strip() for spoiler in spoilers)
     require(len(parts) > 2 and not text.startswith(openings))
     last = parts[-1] if rng.random() < 0.5 else parts.pop()
@@ -132,7 +134,9 @@ def other_story(text: str, rng: Generator, material: Material) -> str:
     n_words = len(text.split())
     for _ in range(3):
         parts = sentences(pick(rng, material.foreign))
-        start, size, made = int(rng.integers(max(1, len(parts) // 2))), 0, []
+        start = int(rng.integers(max(1, len(parts) // 2)))
+        size = 0
+        made = []
         for part in parts[start:]:
             if size and abs(size + len(part.split()) - n_words) > abs(size - n_words):
                 break
@@ -203,7 +207,8 @@ def ungrounded_fact(text: str, rng: Generator, material: Material) -> str:
 @edit
 def dropped_facts(text: str, rng: Generator, material: Material) -> str:
     """The sentence that uses the facts most is dropped, or gives way to a generic one."""
-    parts, known = list(sentences(text)), set(content_words(material.facts))
+    parts = list(sentences(text))
+    known = set(content_words(material.facts))
     shared = [len(known & set(content_words(part))) for part in parts]
     require(max(shared, default=0) >= 2)
     index = shared.index(max(shared))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
 from ..engine import Engine, Progress
-from ..errors import EngineError, require_kind
+from ..errors import EngineError, SynthscoreError, require_kind
+from ..plugins import load_plugins
 from .source import Source
 
 __all__ = ["Engine", "Progress", "open_engine", "open_judge"]
@@ -28,33 +30,51 @@ _ENGINES = {  # by how a model's config says that it is to be read
     "reward": (".reward", "RewardEngine"),
 }
 _LOADED = ("revision", "dtype", "device", "device_map", "max_tokens", "backend", "exact")
+_ADDRESS = re.compile(r"https?://")
+PLUGINS = "synthscore.engines"
+"""The group of entry points in which installed packages name their kinds of engine."""
 
 
 def open_engine(name: str, **options: Any) -> Engine:
     """An engine by name: "nano" (the embedded model), a model folder, a GGUF file, "organisation/model" on the hub,
     "http://HOST:PORT/v1#MODEL" (a server, or several with commas between; "systemone:http://..." and
     "decisions:http://..." one that decides, asked so), or
-    "recorded:FILE" (a store's answers; "recorded:FILE#PART" where it has several engines: part of a signature).
+    "recorded:FILE" (a store's answers; "recorded:FILE#PART" where it has several engines: part of a signature),
+    or "KIND:REST", where an installed package has a kind of engine of that name (docs/engines.md).
 
-    options : those of the engines' own load (revision, dtype, device, device_map, max_tokens, backend, exact), or of
-        ServerPool.open (in_flight, retry, method, tokenizer, top_k, timeout_s)
+    options : those of the engines' own load (revision, dtype, device, device_map, max_tokens, backend, exact), of
+        ServerPool.open (in_flight, retry, method, tokenizer, top_k, timeout_s), or of the plug-in
     raises : EngineError, when the name means nothing, this kind of model does not take an option, or the model cannot
         be loaded
     """
-    if server := re.match(r"(?:(systemone|decisions):)?https?://", name):
-        from .servers.pool import ServerPool
+    kind, rest = split_kind(name)
+    if not kind:
+        return _load(name, options)
+    if kind == "recorded":
+        return _replay(name, rest, options)
+    from .servers.decisions import WIRES
+    from .servers.pool import ServerPool
 
-        if server[1]:
-            name, options = name[len(server[1]) + 1 :], {"method": server[1], **options}
+    if _ADDRESS.match(name):
         return ServerPool.open(name, **options)
-    kind, colon, path = name.partition(":")
-    if colon and kind == "recorded":
-        if given := [f"{key} {value}" for key, value in options.items() if value is not None]:
-            what = f"cannot open {name!r} with {', '.join(given)}"
-            raise EngineError(f"{what}: its answers are given already. Leave that out", model=name)
-        from ..store.engine import RecordedEngine
+    if kind in WIRES and _ADDRESS.match(rest):
+        return ServerPool.open(rest, **{"method": kind, **options})
+    return _open_plugin(name, kind, rest, options, wires=WIRES)
 
-        return RecordedEngine(path)
+
+def split_kind(name: str) -> tuple[str, str]:
+    """A kind of engine, and what stands behind its colon; "" and the name, for a model that is loaded here.
+
+    The letter of a drive and a path with a colon in it name no kind.
+    """
+    kind, colon, rest = name.partition(":")
+    if colon and re.fullmatch(r"\w[\w.-]+", kind):
+        return kind, rest
+    return "", name
+
+
+def _load(name: str, options: dict[str, Any]) -> Engine:
+    """A model that is loaded here."""
     if others := [f"{key} {value}" for key, value in options.items() if key not in _LOADED]:
         raise EngineError(
             f"cannot open {name!r} with {', '.join(others)}: a model that is loaded here takes "
@@ -68,6 +88,43 @@ def open_engine(name: str, **options: Any) -> Engine:
 
     module, engine = _ENGINES[read_as(source)]
     opened: Engine = getattr(import_module(module, __package__), engine).load(source, **options)
+    return opened
+
+
+def _replay(name: str, file: str, options: Mapping[str, Any]) -> Engine:
+    if given := [f"{key} {value}" for key, value in options.items() if value is not None]:
+        what = f"cannot open {name!r} with {', '.join(given)}"
+        raise EngineError(f"{what}: its answers are given already. Leave that out", model=name)
+    from ..store.engine import RecordedEngine
+
+    return RecordedEngine(file)
+
+
+def _open_plugin(name: str, kind: str, rest: str, options: Mapping[str, Any], *, wires: Iterable[str]) -> Engine:
+    """By a callable of an installed package: (rest, **options) -> Engine. wires : for the error where there is none"""
+    plugins = load_plugins(PLUGINS)
+    if kind not in plugins:
+        forms = ", ".join(["recorded:FILE", "http://...", *(f"{wire}:http://..." for wire in wires)])
+        installed = ", ".join(sorted(plugins)) or "none"
+        raise EngineError(
+            f"cannot open {name!r}: expected {forms}, or a kind of engine that an installed package adds "
+            f"({PLUGINS}), of which there are: {installed}. Install the package that adds {kind!r}, or put ./ before "
+            "the path of a model",
+            model=name,
+        )
+    plugin: Any = plugins[kind]
+    try:
+        engine = plugin(rest, **options)
+    except SynthscoreError:
+        raise
+    except Exception as error:  # it is code of others, and may raise anything
+        raise EngineError(
+            f"cannot open {name!r}: its plug-in raised {type(error).__name__}: {error}. See its own documentation for "
+            f"what it takes behind {kind}:, and which options",
+            model=name,
+        ) from error
+    require_kind(f"the engine of {name!r}", engine, Engine, "an engine (synthscore.engine.Engine)")
+    opened: Engine = engine
     return opened
 
 

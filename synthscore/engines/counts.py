@@ -65,7 +65,7 @@ class Vocabulary:
         return found
 
 
-class Source:
+class SourceText:
     """What texts are held against, from its token ids."""
 
     def __init__(self, ids: IntArray, vocabulary: Vocabulary) -> None:
@@ -82,30 +82,30 @@ class Source:
         words that are no function words; places and lengths are in words."""
         words = self.vocabulary.words(text)
         pairs = list(pairwise(words))
-        content = [word for word in words if self.vocabulary.kinds[word] != FUNCTION]
-        runs = self.runs(words)
-        sizes, places = np.array([size for size, _ in runs] or [0]), [place for _, place in runs]
-        forward = [later > sooner for sooner, later in pairwise(places)]
-        n, n_pairs = max(1, len(words)), max(1, len(pairs))
+        kinds = self.vocabulary.kinds
+        content = [word for word in words if kinds[word] != FUNCTION]
         strange = [word for word in content if word not in self.known]
-        return np.array(
-            [
-                sum(pair in self.places for pair in pairs) / n_pairs,
-                1 - len(strange) / max(1, len(content)),
-                sizes.max() / n,
-                np.log1p(sizes.max()),
-                np.log1p((sizes**2).sum() / n),
-                sum(self.vocabulary.kinds[word] == NUMBER for word in strange) / n,
-                np.mean(forward) if forward else 0.0,
-                (len(pairs) - len(set(pairs))) / n_pairs,
-                np.log(n),
-                len(text) > 0 and int(text[-1]) in self.vocabulary.closing,
-                sum(pair in self.ending for pair in pairs) / n_pairs,
-                np.mean(places) / len(self.words) if places else 0.0,
-                sum(pair not in self.places and self.known.issuperset(pair) for pair in pairs) / n_pairs,
-            ],
-            dtype=np.float64,
-        )
+        runs = self.runs(words)
+        sizes = np.array([size for size, _ in runs] or [0])
+        places = [place for _, place in runs]
+        forward = [later > sooner for sooner, later in pairwise(places)]
+        apart = [pair for pair in pairs if pair not in self.places and self.known.issuperset(pair)]
+        n, n_pairs = max(1, len(words)), max(1, len(pairs))
+        counts = dict.fromkeys(COUNTS, 0.0)
+        counts["pairs held"] = sum(pair in self.places for pair in pairs) / n_pairs
+        counts["content held"] = 1 - len(strange) / max(1, len(content))
+        counts["copied span"] = sizes.max() / n
+        counts["longest run"] = np.log1p(sizes.max())
+        counts["density of runs"] = np.log1p((sizes**2).sum() / n)
+        counts["unsupported numbers"] = sum(kinds[word] == NUMBER for word in strange) / n
+        counts["order of runs"] = float(np.mean(forward)) if forward else 0.0
+        counts["repeated pairs"] = (len(pairs) - len(set(pairs))) / n_pairs
+        counts["length"] = np.log(n)
+        counts["closed"] = len(text) > 0 and int(text[-1]) in self.vocabulary.closing
+        counts["pairs of the end"] = sum(pair in self.ending for pair in pairs) / n_pairs
+        counts["place of runs"] = float(np.mean(places)) / len(self.words) if places else 0.0
+        counts["pairs apart"] = len(apart) / n_pairs
+        return np.array(list(counts.values()), dtype=np.float64)
 
     def runs(self, words: Sequence[int]) -> list[tuple[int, int]]:
         """(length, place in the source) of the maximal runs of two or more words that the source holds, left to right:

@@ -14,9 +14,10 @@ from transformers.decision import DecisionConfig
 from transformers.decision.modeling_utils import DecisionMixin
 from transformers.models.auto.modeling_auto import MODEL_FOR_DECISION_MAPPING
 
-from ..engine import MASS_UNREPORTED, Answer, Answers, Kind, LabelAnswer, Progress, Question, typed_question
+from ..engine import Answer, Answers, Capabilities, Kind, LabelAnswer, Progress, Question
 from ..errors import EngineError
-from .loading import LocalEngine
+from .local import LocalEngine
+from .servers.decisions import typed_question
 
 
 class _WithOrWithoutHead:
@@ -46,16 +47,14 @@ class DecisionEngine(LocalEngine):
     kind = "a decision model"
     alone = "decision"
     usual = 1
+    own_parts: Mapping[str, str] = {"mass": "unreported"}
+    can = Capabilities(decides=True, reports_mass=False)
     cannot: ClassVar[Mapping[Kind, str]] = {"text": "write", "tokens": "say how probable a text is"}
 
     def _prepare(self, tokenizer: Any, backend: str) -> str:
         config = self.model.decision_config
         self._pipeline = DecisionPipeline(model=self.model, tokenizer=tokenizer, decision_config=config)
         return super()._prepare(tokenizer, backend)
-
-    @property
-    def _own_parts(self) -> dict[str, str]:
-        return dict([MASS_UNREPORTED])
 
     def _judge(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
         return self._one_by_one(asked, progress, self._decision)

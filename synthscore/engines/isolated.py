@@ -1,7 +1,7 @@
 """Models that read two texts as isolated segments: exact label log-probabilities. They judge and do not write.
 
 Such a model is an encoder. It reads each paragraph of a prompt in both directions, and each paragraph sees certain
-others (Plan):
+others (ParagraphPlan):
 
     instructions, article, question     see what stands before them
     text 1  |  text 2                   see these, and themselves; not each other
@@ -19,6 +19,7 @@ A check at load compares them. Such a model's config.json has a part "synthscore
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -29,11 +30,11 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 from transformers import AttentionInterface, AutoModelForMaskedLM
 
-from ..engine import Answers, Kind, Progress, Prompt, Question
+from ..engine import Kind, Prompt
 from ..types import FloatArray, IntArray
-from .counts import Counted, Source, lean, says_of
-from .labels import Questions, TokenIds, choose_backend, disagreement, log_softmax
-from .loading import LocalEngine
+from .counts import Counted, SourceText, lean, says_of
+from .loading import choose_backend, disagreement
+from .local import LocalEngine, Questions, TokenIds, log_softmax
 from .tokens import PromptTokenizer
 
 Backend = Literal["together", "single"]
@@ -76,16 +77,10 @@ class IsolatedEngine(LocalEngine):
         self._says = says_of(tokenizer)
         return choose_backend(self.name, backend, _BACKENDS, self._problem)
 
-    def _judge(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
-        """log P(label | prompt), summed over the label's surface forms, over the full vocabulary, in float32.
-
-        A label of several tokens is read with its beginning as the end of the prompt's last paragraph.
-        """
-        questions = Questions(asked, self.prompts, self.name, progress)
-        for group in self._groups(questions.sequences):
-            log_probs, n_tokens = self._run([questions.sequences[place] for place in group])
-            questions.add(group, log_probs, n_tokens)
-        return questions.answers()
+    def _next_log_probs(self, asked: Questions) -> Iterator[tuple[Sequence[int], torch.Tensor, int]]:
+        """A label of several tokens is read with its beginning as the end of the prompt's last paragraph."""
+        for group in self._groups(asked.sequences):
+            yield group, *self._run([asked.sequences[index] for index in group])
 
     def _groups(self, sequences: Sequence[TokenIds]) -> list[list[int]]:
         if self.backend == "single":
@@ -119,38 +114,44 @@ def marks_of(config: Any, tokenizer: Any) -> Marks:
     marks = config.synthscore
     first, second = (frozenset(map(int, tokenizer.convert_tokens_to_ids(names))) for names in marks["texts"])
     end, colon = tokenizer.convert_tokens_to_ids([marks["paragraph_end"], ":"])
-    return Marks(int(end), (first, second), int(colon), marks.get("longest") or config.max_position_embeddings)
+    longest = marks.get("longest") or config.max_position_embeddings
+    return Marks(end=int(end), names=(first, second), colon=int(colon), longest=longest)
 
 
-def leanings(planned: Plan, counted: Counted) -> FloatArray:
+def leanings(planned: ParagraphPlan, counted: Counted) -> FloatArray:
     """By how many nats the counts of each sequence's two texts are for the second one, shape (n_sequences,); 0 where it
     is no question about two texts, or about an attribute without weights."""
-    sources: dict[Path, Source] = {}
+    sources: dict[Path, SourceText] = {}
     counts: dict[tuple[Path, Path], FloatArray] = {}
-    found = np.zeros(len(planned.paths))
-    for index in range(len(found)):
+    leaning = np.zeros(len(planned.paths))
+
+    def ids_of(paragraphs: Path) -> IntArray:
+        return planned.ids[planned.places(paragraphs)]
+
+    for index in range(len(leaning)):
         shared, *texts = (planned.paragraphs_of(index, part) for part in (SHARED, 1, 2))
-        weights = counted.weights(planned.ids[planned.places(shared[-1:])]) if shared and all(texts) else None
+        weights = counted.weights(ids_of(shared[-1:])) if shared and all(texts) else None
         if weights is None:
             continue
         if shared not in sources:
-            sources[shared] = Source(planned.ids[planned.places(shared[1:-1])], counted.vocabulary)
+            sources[shared] = SourceText(ids_of(shared[1:-1]), counted.vocabulary)
         for text in texts:
             if (shared, text) not in counts:
-                counts[shared, text] = sources[shared].counts(planned.ids[planned.places(text)][HEADING:-1])
+                counts[shared, text] = sources[shared].counts(ids_of(text)[HEADING:-1])
         first, second = (counts[shared, text] for text in texts)
-        found[index] = weights @ (second - first)
-    return found
+        leaning[index] = weights @ (second - first)
+    return leaning
 
 
-def blocks_of(plans: Sequence[Plan], dtype: torch.dtype, device: Any = "cpu") -> list[Block]:
+def blocks_of(plans: Sequence[ParagraphPlan], dtype: torch.dtype, device: Any = "cpu") -> list[Block]:
     """Of plans that stand side by side in one sequence."""
     blocks, offset = [], 0
-    for each in plans:
-        for start, stop, keys, seen in each.blocks(N_QUERIES):
+    for planned in plans:
+        for start, stop, keys, seen in planned.blocks(N_QUERIES):
             bias = torch.zeros(seen.shape, dtype=dtype).masked_fill_(torch.from_numpy(~seen), -1e9)
-            blocks.append((offset + start, offset + stop, torch.from_numpy(keys + offset).to(device), bias.to(device)))
-        offset += each.n_tokens
+            places = torch.from_numpy(keys + offset).to(device)
+            blocks.append((offset + start, offset + stop, places, bias.to(device)))
+        offset += planned.n_tokens
     return blocks
 
 
@@ -161,30 +162,33 @@ def attention(
     outputs = []
     with torch.autocast(query.device.type, enabled=False):
         for start, stop, keys, bias in blocks:
-            seen = key.index_select(2, keys), value.index_select(2, keys)
-            outputs.append(sdpa(query[:, :, start:stop], *seen, attn_mask=bias, scale=scaling))
+            queries = query[:, :, start:stop]
+            seen_keys, seen_values = key.index_select(2, keys), value.index_select(2, keys)
+            outputs.append(sdpa(queries, seen_keys, seen_values, attn_mask=bias, scale=scaling))
     return torch.cat(outputs, dim=2).transpose(1, 2), None
 
 
 AttentionInterface.register(ATTENTION, attention)
 
 
-def states(model: Any, plans: Sequence[Plan], dtype: torch.dtype) -> torch.Tensor:
+def states(model: Any, plans: Sequence[ParagraphPlan], dtype: torch.dtype) -> torch.Tensor:
     """Last hidden states of plans side by side, in one forward, shape (n_tokens of all, hidden_size).
 
     model : a BertModel with the attention of this module. dtype : that it computes attention in
     """
 
     def joined(name: str) -> torch.Tensor:
-        return torch.from_numpy(np.concatenate([getattr(each, name) for each in plans]))[None].to(model.device)
+        rows = np.concatenate([getattr(planned, name) for planned in plans])
+        return torch.from_numpy(rows)[None].to(model.device)
 
-    found: torch.Tensor = model(
+    read = model(
         input_ids=joined("ids"),
         position_ids=joined("positions"),
         token_type_ids=joined("kinds"),
         blocks=blocks_of(plans, dtype, model.device),
-    ).last_hidden_state[0]
-    return found
+    )
+    hidden: torch.Tensor = read.last_hidden_state[0]
+    return hidden
 
 
 # -------------------------------------------------------------------------------------------- what is read once
@@ -213,11 +217,11 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class ParagraphPlan:
     """Paragraphs, each once, a paragraph behind those that it sees; their tokens are side by side.
 
-    ids, positions, kinds, paragraphs : int64, shape (n_tokens,): token ids; places inside their paragraphs; 1 in second
-        texts, else 0; number of the paragraph
+    ids, positions, kinds : int64, shape (n_tokens,): token ids; places inside their paragraphs; 1 in second texts,
+        else 0
     starts : int64, shape (n_paragraphs + 1,): each paragraph's first token, and n_tokens
     sees : of each paragraph: the paragraphs that it sees, itself included
     paths : of each sequence, in the order given: its paragraphs
@@ -227,7 +231,6 @@ class Plan:
     ids: IntArray
     positions: IntArray
     kinds: IntArray
-    paragraphs: IntArray
     starts: IntArray
     sees: tuple[Path, ...]
     paths: tuple[Path, ...]
@@ -244,20 +247,22 @@ class Plan:
 
     def paragraphs_of(self, sequence: int, part: int) -> Path:
         """The paragraphs of one part of a sequence."""
-        return tuple(p for p, is_ in zip(self.paths[sequence], self.parts[sequence], strict=True) if is_ == part)
+        numbered = zip(self.paths[sequence], self.parts[sequence], strict=True)
+        return tuple(paragraph for paragraph, part_of_it in numbered if part_of_it == part)
 
     def tokens(self, sequence: int, part: int) -> IntArray:
         """Indices of the tokens of one part of a sequence."""
         return self.places(self.paragraphs_of(sequence, part))
 
-    def places(self, paragraphs: Path) -> IntArray:
+    def places(self, paragraphs: Sequence[int]) -> IntArray:
         """Indices of the tokens of paragraphs."""
-        return np.concatenate([np.arange(0), *(np.arange(self.starts[p], self.starts[p + 1]) for p in paragraphs)])
+        ranges = [np.arange(self.starts[paragraph], self.starts[paragraph + 1]) for paragraph in paragraphs]
+        return np.concatenate([np.arange(0), *ranges])
 
     def blocks(self, n_queries: int) -> Iterator[tuple[int, int, IntArray, npt.NDArray[np.bool_]]]:
         """Runs of whole paragraphs, of up to n_queries tokens where they are no longer themselves: first token, last
         token + 1, the tokens that any of them sees, and which of these each sees, shape (n_queries, n_keys)."""
-        first = 0
+        first, sizes = 0, np.diff(self.starts)
         while first < len(self.sees):
             last = first + 1
             while last < len(self.sees) and self.starts[last + 1] - self.starts[first] <= n_queries:
@@ -267,15 +272,13 @@ class Plan:
             by_paragraph = np.zeros((last - first, len(seen)), dtype=np.bool_)
             for row, paths in enumerate(self.sees[first:last]):
                 by_paragraph[row, [column[paragraph] for paragraph in paths]] = True
-            keys = np.concatenate([np.arange(self.starts[p], self.starts[p + 1]) for p in seen])
-            start, stop = int(self.starts[first]), int(self.starts[last])
-            rows = self.paragraphs[start:stop] - first
-            sizes = self.starts[np.array(seen) + 1] - self.starts[seen]
-            yield start, stop, keys, np.repeat(by_paragraph, sizes, axis=1)[rows]
+            by_key = np.repeat(by_paragraph, sizes[seen], axis=1)
+            by_token = np.repeat(by_key, sizes[first:last], axis=0)
+            yield int(self.starts[first]), int(self.starts[last]), self.places(seen), by_token
             first = last
 
 
-def plan(sequences: Sequence[npt.ArrayLike], marks: Marks) -> Plan:
+def plan(sequences: Sequence[npt.ArrayLike], marks: Marks) -> ParagraphPlan:
     """What to read so that all sequences are. raises : ValueError for an empty sequence"""
     cut = [_cut(sequence, marks) for sequence in sequences]
     places: dict[tuple[Path, int, bytes], int] = {}
@@ -298,15 +301,15 @@ def plan(sequences: Sequence[npt.ArrayLike], marks: Marks) -> Plan:
     for index in sorted(range(len(cut)), key=lambda i: [part.tobytes() for part in cut[i][0]]):
         paragraphs, parts = cut[index]
         path: list[int] = []
+        by_part: dict[int, list[int]] = defaultdict(list)
         for paragraph, part in zip(paragraphs, parts, strict=True):
             if part == CUE:
                 cues.append(index)  # behind all texts: then those of many prompts are side by side
                 break
-            known = [p for p, other in zip(path, parts, strict=False) if other == SHARED]
-            own = [p for p, other in zip(path, parts, strict=False) if other == part]
-            near = _near(own, texts)
-            seen = (*known[:1], *(p for p in near if p not in known[:1])) if part == SHARED else (*known, *near)
-            path.append(placed(paragraph, part, seen))
+            shared = by_part[SHARED][:1] if part == SHARED else by_part[SHARED]
+            seen = dict.fromkeys([*shared, *_near(by_part[part], texts)])
+            path.append(placed(paragraph, part, tuple(seen)))
+            by_part[part].append(path[-1])
         paths[index] = tuple(path)
     for index in cues:
         paragraphs, _ = cut[index]
@@ -314,15 +317,18 @@ def plan(sequences: Sequence[npt.ArrayLike], marks: Marks) -> Plan:
     sizes = np.array([len(text) for text in texts], dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     numbers = np.repeat(np.arange(len(texts)), sizes)
-    return Plan(
-        ids=np.concatenate(texts) if texts else np.empty(0, dtype=np.int64),
-        positions=np.arange(starts[-1]) - starts[:-1][numbers],
-        kinds=np.array(kinds, dtype=np.int64)[numbers],
-        paragraphs=numbers,
+    ids = np.concatenate([np.arange(0), *texts])
+    positions = np.arange(len(ids)) - starts[numbers]
+    parts_of_each = tuple(tuple(parts) for _, parts in cut)
+    is_second = np.array(kinds, dtype=np.int64)[numbers]
+    return ParagraphPlan(
+        ids=ids,
+        positions=positions,
+        kinds=is_second,
         starts=starts,
         sees=tuple(sees),
         paths=tuple(paths),
-        parts=tuple(tuple(parts) for _, parts in cut),
+        parts=parts_of_each,
     )
 
 

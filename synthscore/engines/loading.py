@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
-import numpy as np
 import torch
-import transformers
 from transformers import (
     CONFIG_MAPPING,
     MODEL_MAPPING,
@@ -25,15 +23,11 @@ from transformers import (
 from transformers.utils import cached_file
 from transformers.utils import logging as hf_logging
 
-from ..engine import Answer, Answers, Kind, Progress, Question, Sampling, answer_by_kind
 from ..errors import EngineError, SynthscoreWarning
-from ..signature import Signature
-from .labels import TokenIds
 from .source import EXPECTED, Source, opened_gguf
-from .tokens import PromptTokenizer
 
 DType = Literal["auto", "float32", "bfloat16"]
-E = TypeVar("E", bound="LocalEngine")
+Backend = TypeVar("Backend", bound=str)
 
 CHECK_TEXT = """
 Which of two summaries is better? A storm closed the harbour on Monday, and forty boats stayed in port. The mayor said
@@ -140,170 +134,6 @@ def load(
     return Loaded(model, tokenizer, source.name, found[:12] if found else source.hash(), quantised)
 
 
-class LocalEngine:
-    """An engine whose model is loaded here. `load` makes one from a folder or a hub id.
-
-    auto_class, kind : of transformers, and what it is in words
-    alone : the backend whose numbers depend on one prompt alone
-    usual : max_tokens, where none is given
-    cannot : kinds of questions that it does not answer, and what that would be, in words
-    """
-
-    auto_class: ClassVar[Any]
-    kind: ClassVar[str]
-    alone: ClassVar[str]
-    usual: ClassVar[int]
-    cannot: ClassVar[Mapping[Kind, str]] = {}
-    prompts: PromptTokenizer
-
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        *,
-        name: str,
-        revision: str = "unknown",
-        quantised: str = "",
-        max_tokens: int | None = None,
-        backend: str = "auto",
-    ) -> None:
-        """name, revision, quantised : for the signature
-        max_tokens : tokens in one forward; bounds memory, whatever the number of prompts
-        backend : how prompts are run; "auto" takes the first that the model gets right; a named one is taken, or
-            EngineError
-        """
-        self.model = model.eval()
-        self.name, self.revision, self.quantised = name, revision, quantised
-        self.max_tokens = max_tokens or self.usual
-        self.backend = self._prepare(tokenizer, backend)
-
-    def _prepare(self, tokenizer: Any, backend: str) -> str:
-        """Make `prompts` and all that answers need, and choose the backend: here, the only one. raises : EngineError"""
-        self.prompts = PromptTokenizer(tokenizer, max_length(self.model.config, tokenizer))
-        if backend not in ("auto", self.alone):
-            raise EngineError(f"{self.name}: backend is {backend!r}, expected {self.alone!r}, or auto", model=self.name)
-        return self.alone
-
-    @property
-    def signature(self) -> Signature:
-        """Model, revision, how its weights were quantised, dtype, backend, rendered chat template, library versions.
-
-        max_tokens is part of it below float32, where what is run together shows in the second digit.
-        """
-        dtype = dtype_name(self.model)
-        parts = {"model": f"{self.name}@{self.revision}"}
-        if self.quantised:
-            parts["gguf"] = self.quantised
-        parts |= {"dtype": dtype, "backend": self.backend}
-        if dtype != "float32" and self.backend != self.alone:
-            parts["max_tokens"] = str(self.max_tokens)
-        parts |= {"chat": self.prompts.template_hash, **self._own_parts}
-        if self.prompts.boundary == "separate":
-            parts["boundary"] = "separate"
-        return Signature.of(**parts, transformers=transformers.__version__, torch=torch.__version__)
-
-    @property
-    def _own_parts(self) -> dict[str, str]:
-        """Of the signature, behind the chat template's."""
-        return {}
-
-    def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
-        """As the contract has it (engine.py)."""
-        ways = {"labels": self._judge, "text": self._write, "tokens": self._read}
-
-        def answer(kind: Kind, alike: Sequence[Question]) -> Answers:
-            if kind not in self.cannot:
-                return ways[kind](alike, progress)
-            what = self.cannot[kind]
-            error = EngineError(f"{self.name} cannot {what}: it is {self.kind}. Take a language model", model=self.name)
-            if progress:
-                progress(len(alike))
-            return Answers([error] * len(alike))
-
-        return answer_by_kind(questions, answer)
-
-    def _one_by_one(
-        self, questions: Sequence[Question], progress: Progress | None, ask: Callable[[Question], tuple[Answer, int]]
-    ) -> Answers:
-        """Each by itself. ask : a question -> its answer, and the tokens read for it; it may raise EngineError"""
-        answers: list[Answer] = []
-        n_tokens = 0
-        for question in questions:
-            try:
-                answer, n = ask(question)
-                answers.append(answer)
-                n_tokens += n
-            except EngineError as error:
-                answers.append(error)
-            if progress:
-                progress(1)
-        return Answers(answers, n_tokens, n_tokens)
-
-    def _judge(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
-        """Of questions on the same labels."""
-        raise NotImplementedError
-
-    def _write(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
-        """Of texts with the same sampling, each drawn with its question's seed alone.
-
-        A text ends where the model ends it or before a stop string ("stop"), or is cut at max_new_tokens or where the
-        model's context ends ("length").
-        """
-        answers: list[Answer] = [EngineError("not written")] * len(questions)
-        prompts: dict[int, TokenIds] = {}
-        for row, question in enumerate(questions):
-            try:
-                prompts[row] = np.array(self.prompts.encode(question.prompt), dtype=np.int32)
-            except EngineError as error:
-                answers[row] = error
-        if progress and len(prompts) < len(questions):
-            progress(len(questions) - len(prompts))
-        rows, sampling = list(prompts), questions[0].sampling or Sampling()
-        for batch, texts in self._written(list(prompts.values()), sampling, [questions[row].seed for row in rows]):
-            for index, text in zip(batch, texts, strict=True):
-                answers[rows[index]] = text
-            if progress:
-                progress(len(batch))
-        return Answers(answers)
-
-    def _written(
-        self, prompts: Sequence[TokenIds], sampling: Sampling, seeds: Sequence[int]
-    ) -> Iterator[tuple[list[int], Sequence[Answer]]]:
-        """Every prompt once, some side by side: which they are, and their texts."""
-        raise NotImplementedError
-
-    def _read(self, questions: Sequence[Question], progress: Progress | None) -> Answers:
-        """Of continuations."""
-        raise NotImplementedError
-
-    @classmethod
-    def load(
-        cls: type[E],
-        where: str | Path | Source,
-        *,
-        dtype: DType = "auto",
-        max_tokens: int | None = None,
-        backend: Any = "auto",
-        exact: bool = False,
-        **options: Any,
-    ) -> E:
-        """A model from a folder, a GGUF file or the hub.
-
-        dtype, options : of `load`
-        max_tokens, backend : as the engine says; None: its default
-        exact : numbers that do not depend on what else is asked, to the last bit: the backend that reads prompts alone,
-            float32 unless a dtype is named, texts one at a time. Slow: nothing is shared.
-        raises : EngineError, when it cannot be loaded or is not of this kind
-        """
-        if exact:
-            if backend not in ("auto", cls.alone):
-                raise EngineError(f"exact=True with backend {backend!r}: expected one of the two")
-            backend, dtype = cls.alone, "float32" if dtype == "auto" else dtype
-        loaded = load(cls.auto_class, cls.kind, where, dtype=dtype, **options)
-        named = {"name": loaded.name, "revision": loaded.revision, "quantised": loaded.quantised}
-        return cls(loaded.model, loaded.tokenizer, **named, max_tokens=max_tokens, backend=backend)
-
-
 def _suitable(config: Any, quantised: str, on_gpu: bool) -> DType:
     """The dtype of "auto". The signal of a small judge is not much larger than bfloat16's rounding (decision 6)."""
     stored = getattr(config.get_text_config(), "dtype", None)
@@ -386,3 +216,48 @@ def stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
         value = getattr(owner, "eos_token_id", None)
         found.update(value if isinstance(value, Iterable) else [] if value is None else [value])
     return frozenset(found)
+
+
+# -------------------------------------------------------------------------------------------- checks at load
+
+
+def disagreement(found: torch.Tensor, plain: torch.Tensor, dtype: torch.dtype) -> str:
+    """In words, if log-probabilities differ by more than rounding; "" if they do not.
+
+    Looks at the 50 most probable tokens of each row. Rounding is below 1e-4 nats in float32. Below float32 it grows
+    with the numbers, 5 % of the largest at most; a wrong mask or position changes log-probabilities by nats.
+    """
+    top = plain.topk(min(50, plain.shape[-1])).indices
+    found, plain = found.gather(-1, top), plain.gather(-1, top)
+    difference = float((found - plain).abs().max())
+    tolerance = 1e-4 if dtype == torch.float32 else max(0.1, 0.05 * float(plain.abs().max()))
+    if difference <= tolerance:
+        return ""
+    return f"log-probabilities differ by {difference:.2g} nats from the plain forward, expected {tolerance:.2g}"
+
+
+def choose_backend(
+    name: str, wanted: str, backends: Mapping[Backend, str], problem_of: Callable[[Backend], str]
+) -> Backend:
+    """The first way to run a model that gives the numbers of its plain forward; or the one that is wanted, if it does.
+
+    backends : in the order in which they are tried -> how prompts are then run, in words
+    problem_of : why a backend is wrong, "" if it is not; it may raise whatever a forward raises
+    raises : EngineError. warns : where the first backend is not the one that is taken
+    """
+    if wanted != "auto" and wanted not in backends:
+        raise EngineError(f"{name}: backend is {wanted!r}, expected one of {', '.join(backends)}, or auto", model=name)
+    problems: list[str] = []
+    for backend in backends if wanted == "auto" else (cast("Backend", wanted),):
+        try:
+            problem = problem_of(backend)
+        except Exception as error:  # a forward that does not take our arguments fails in its own way
+            problem = f"its forward fails on {backend} input ({type(error).__name__}: {str(error)[:200]})"
+        if not problem:
+            if problems:
+                words = f"{name}: prompts are run {backends[backend]}, because as {', '.join(problems)}"
+                warnings.warn(words, SynthscoreWarning, stacklevel=6)
+            return backend
+        problems.append(f"{backend}, {problem}")
+    remedy = "Take another model" if wanted == "auto" else "Try backend 'auto'"
+    raise EngineError(f"{name} cannot be run right as {'; as '.join(problems)}. {remedy}", model=name)

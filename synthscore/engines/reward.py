@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 import torch
 from transformers import AutoModelForSequenceClassification
 
-from ..engine import REWARD, Answer, Answers, Kind, Progress, Prompt, Question
+from ..engine import Answer, Answers, Capabilities, Kind, Progress, Prompt, Question
 from ..errors import EngineError
 from ..types import blank
-from .loading import LocalEngine
+from .local import LocalEngine
 
 
 class RewardEngine(LocalEngine):
@@ -23,8 +23,9 @@ class RewardEngine(LocalEngine):
 
     auto_class = AutoModelForSequenceClassification
     kind = "a reward model"
-    alone = REWARD[1]
+    alone = "reward"
     usual = 1
+    can = Capabilities(gives_rewards=True, reports_mass=False)
     cannot: ClassVar[Mapping[Kind, str]] = {"labels": "choose among labels", "text": "write"}
 
     def _prepare(self, tokenizer: Any, backend: str) -> str:

@@ -25,22 +25,11 @@ import torch
 from transformers import AutoModelForSeq2SeqLM
 from transformers.modeling_outputs import BaseModelOutput
 
-from ..engine import Answer, Answers, Generation, Progress, Prompt, Question, Sampling
+from ..engine import Answer, Generation, Prompt, Sampling
 from ..errors import EngineError, PromptTooLongError
-from ..types import IntArray
-from .labels import (
-    MAX_ROWS,
-    MOST_LOGITS,
-    NOT_NUMBERS,
-    Questions,
-    Readings,
-    TokenIds,
-    choose_backend,
-    chosen,
-    disagreement,
-    log_softmax,
-)
-from .loading import CHECK_TEXT, LocalEngine, stop_ids
+from ..types import FloatArray, IntArray
+from .loading import CHECK_TEXT, choose_backend, disagreement, stop_ids
+from .local import MAX_ROWS, MOST_LOGITS, NOT_NUMBERS, LocalEngine, Questions, Readings, TokenIds, chosen, log_softmax
 from .tokens import Boundary, Ids, LabelForms, PromptTokenizer
 from .tree.writing import batches, write
 
@@ -180,32 +169,21 @@ class Seq2SeqEngine(LocalEngine):
                 'each time. Set attention_type to "original_full" in its config.json'
             )
         self.prompts = Seq2SeqTokenizer(model, tokenizer)
+        self.own_parts = {"decoder": "+".join(map(str, self.prompts.start))}  # the ids that it starts from
         self._stop_ids = stop_ids(model, tokenizer)
         return choose_backend(name, backend, _BACKENDS, self._problem)
 
-    @property
-    def _own_parts(self) -> dict[str, str]:
-        return {"decoder": "+".join(map(str, self.prompts.start))}  # the ids that it starts from
-
-    def _judge(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
-        """log P(label | prompt), the whole label, summed over its surface forms, over the full vocabulary.
-
-        log P(label) = log sum_form exp( sum_t log p(form_t | prompt, start, prefill, form_<t) )
-        """
-        questions = Questions(asked, self.prompts, self.name, progress)
-        for group, texts, logits, n_tokens in self._decoded(questions):
+    def _next_log_probs(self, asked: Questions) -> Iterator[tuple[Sequence[int], torch.Tensor, int]]:
+        for group, texts, logits, n_tokens in self._decoded(asked):
             last = torch.tensor([len(text) - 1 for text in texts])
-            questions.add(group, log_softmax(logits[torch.arange(len(texts)), last]), n_tokens)
-        return questions.answers()
+            yield group, log_softmax(logits[torch.arange(len(texts)), last]), n_tokens
 
-    def _read(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
+    def _token_log_probs(self, asked: Readings) -> Iterator[tuple[int, FloatArray]]:
         """Each prompt is encoded once, and its continuations are the decoder's text."""
-        readings = Readings(asked, self.prompts, self.name, progress)
-        for group, texts, logits, _ in self._decoded(readings):
-            for row, (place, text) in enumerate(zip(group, texts, strict=True)):
-                first = len(text) - len(readings.sequences[place]) + readings.n_starts[place]
-                readings.add(place, chosen(logits[row], np.arange(first - 1, len(text) - 1), text[first:]))
-        return readings.answers()
+        for group, texts, logits, _ in self._decoded(asked):
+            for row, (index, text) in enumerate(zip(group, texts, strict=True)):
+                first = len(text) - len(asked.sequences[index]) + asked.n_starts[index]
+                yield index, chosen(logits[row], np.arange(first - 1, len(text) - 1), text[first:])
 
     def _written(
         self, prompts: Sequence[TokenIds], sampling: Sampling, seeds: Sequence[int]

@@ -77,6 +77,8 @@ class PromptTokenizer:
     def __init__(self, tokenizer: Any, max_length: int, *, framed: bool = True) -> None:
         self.tokenizer = tokenizer
         self.max_length = max_length
+        n_tokens = f"{max_length:,}".replace(",", " ")
+        self.takes = f"takes {n_tokens} tokens, question and answer together"
         self._head, self._tail, self._strips = "", "", (False, False)
         self.has_template = framed and bool(tokenizer.chat_template)
         if self.has_template:
@@ -172,14 +174,9 @@ class PromptTokenizer:
         does not know is its unknown token."""
         before, untrusted = self._render(prompt)
         span = (len(before), len(before) + len(text))
-        whole = self._encode(before + text, [*untrusted, span])
-        boundary: Boundary = "whole"
-        if whole[: len(ids)] == ids:
-            added = whole[len(ids) :]
-        else:
-            added, boundary = self._ids_behind(text), "separate"
-            if self._controls(added) or (self._unk is not None and self.tokenizer.unk_token in text):
-                added = self._encode_cut(text, [span], len(before))
+        added, boundary = self._added(before, [*untrusted, span], ids, text)
+        if boundary == "separate" and (self._controls(added) or self._spells_unknown(text)):
+            added = self._encode_cut(text, [span], len(before))
         if not added:
             raise EngineError(f"the continuation {text!r:.60} has no tokens, expected at least one. Give it a text")
         return tuple(added), boundary
@@ -196,14 +193,24 @@ class PromptTokenizer:
 
     def _encode(self, text: str, untrusted: list[Span]) -> list[int]:
         ids = self._ids(text)
-        spelled = self._unk is not None and any(self.tokenizer.unk_token in text[a:b] for a, b in untrusted)
+        spelled = any(self._spells_unknown(text[start:stop]) for start, stop in untrusted)
         if spelled or self._controls(ids) != self._skeleton_control:
             ids = self._encode_cut(text, untrusted)
         return self._bos + ids
 
+    def _spells_unknown(self, text: str) -> bool:
+        return self._unk is not None and self.tokenizer.unk_token in text
+
+    def _added(self, before: str, untrusted: list[Span], ids: list[int], text: str) -> tuple[list[int], Boundary]:
+        """What a text adds to the ids of what stands before it, and how it was tokenised (LabelForms)."""
+        whole = self._encode(before + text, untrusted)
+        if whole[: len(ids)] == ids:
+            return whole[len(ids) :], "whole"
+        return self._ids_behind(text), "separate"
+
     def _encode_cut(self, text: str, untrusted: list[Span], offset: int = 0) -> list[int]:
         """Ids of text (which starts at offset of the whole string), with no control token out of an untrusted span."""
-        ids, places = self._ids_and_places_behind(text) if offset else self._ids_and_places(text)
+        ids, places = self._ids_and_places(text, behind=offset > 0)
         cuts = [0]
         for index, (start, stop) in zip(ids, places, strict=True):
             name = text[start:stop].strip()
@@ -226,14 +233,22 @@ class PromptTokenizer:
     def _ids(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
-    def _ids_and_places(self, text: str) -> tuple[list[int], list[Span]]:
+    def _ids_and_places(self, text: str, *, behind: bool) -> tuple[list[int], list[Span]]:
+        """As `_ids`, or as `_ids_behind`; and where each of them stands in the text."""
         if not self.tokenizer.is_fast:
             raise EngineError(
                 "the text holds the name of a control token of the model, and this tokenizer does not tell where. "
                 "Remove it, or install the model's fast tokenizer (tokenizer.json)"
             )
-        encoding = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-        return list(encoding["input_ids"]), list(encoding["offset_mapping"])
+        whole = "\n" + text if behind else text
+        encoding = self.tokenizer(whole, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        ids, places = list(encoding["input_ids"]), list(encoding["offset_mapping"])
+        if not behind:
+            return ids, places
+        n = len(self._break)
+        if ids[:n] != self._break:
+            return self._ids_and_places(text, behind=False)
+        return ids[n:], [(max(start - 1, 0), max(stop - 1, 0)) for start, stop in places[n:]]
 
     def _ids_behind(self, text: str) -> list[int]:
         """Ids of text as it stands behind something else: no space that a tokenizer puts before a beginning.
@@ -244,41 +259,30 @@ class PromptTokenizer:
         ids = self._ids("\n" + text)
         return ids[n:] if ids[:n] == self._break else self._ids(text)
 
-    def _ids_and_places_behind(self, text: str) -> tuple[list[int], list[Span]]:
-        """The same, with the places in text."""
-        n = len(self._break)
-        ids, places = self._ids_and_places("\n" + text)
-        if ids[:n] != self._break:
-            return self._ids_and_places(text)
-        return ids[n:], [(max(a - 1, 0), max(b - 1, 0)) for a, b in places[n:]]
-
     # -------------------------------------------------------------------------------------------- labels
 
     def _make_forms(self, text: str, untrusted: list[Span], ids: list[int], labels: tuple[str, ...]) -> LabelForms:
-        boundary: Boundary = "whole"
+        boundaries: set[Boundary] = set()
         forms: list[tuple[Ids, ...]] = []
         for label in labels:
             if not label.strip():
                 raise LabelError(f"label {label!r} is empty, expected a word")
-            found: list[Ids] = []
+            distinct: dict[Ids, None] = {}
             for surface in (label, " " + label):
-                whole = self._encode(text + surface, untrusted)
-                if whole[: len(ids)] == ids:
-                    added = whole[len(ids) :]
-                else:
-                    added, boundary = self._ids_behind(surface), "separate"
-                found.append(tuple(added))
-            for form in found:
+                added, boundary = self._added(text, untrusted, ids, surface)
+                distinct[tuple(added)] = None
+                boundaries.add(boundary)
+            for form in distinct:
                 if not form or self._unk in form:
                     raise LabelError(
                         f"the model's tokenizer cannot write the label {label!r}: its tokens are {self.spelled(form)}, "
                         "with an unknown one among them. Take labels whose letters the model knows, or another model",
                         label=label,
                     )
-            distinct = list(dict.fromkeys(found))
-            forms.append(tuple(f for f in distinct if not any(_begins(f, other) for other in distinct if other != f)))
+            shortest = [form for form in distinct if not any(_begins(form, o) for o in distinct if o != form)]
+            forms.append(tuple(shortest))
         check_distinct(labels, forms, lambda form: repr(self.spelled(form)))
-        return LabelForms(labels, tuple(forms), boundary)
+        return LabelForms(labels, tuple(forms), "separate" if "separate" in boundaries else "whole")
 
     def spelled(self, form: Ids) -> list[str]:
         return list(self.tokenizer.convert_ids_to_tokens(list(form)))

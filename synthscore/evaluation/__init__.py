@@ -2,11 +2,12 @@
 
 >>> from synthscore.evaluation.methods import Tools, method
 >>> from synthscore.evaluation import evaluate
->>> found = evaluate(ratings, {name: method(name) for name in ("length", "g-eval")}, Tools(judge), against="length")
->>> found.at("g-eval", "coherence").value
+>>> methods = {name: method(name) for name in ("length", "g-eval")}
+>>> evaluation = evaluate(ratings, methods, Tools(judge), against="length")
+>>> evaluation.at("g-eval", "coherence").value
 """
 
-from .result import Evaluation, Mean, Place, Settings
-from .run import evaluate, evaluate_scores
+from .result import Evaluation, FigureKey, Mean, Settings
+from .run import evaluate
 
-__all__ = ["Evaluation", "Mean", "Place", "Settings", "evaluate", "evaluate_scores"]
+__all__ = ["Evaluation", "FigureKey", "Mean", "Settings", "evaluate"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,19 +21,23 @@ from .intervals import index, p_value, spread
 Level = Literal["per_context", "pooled", "system"]
 LEVELS: tuple[Level, ...] = ("per_context", "pooled", "system")
 
+LEAST_TEXTS = 2
 LEAST_SYSTEMS = 3  # two points correlate with 1 or -1, whatever they are
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """A correlation with people's ratings. value is NaN where there is none; `note` says why.
+    """A correlation with people's ratings.
 
-    low, high, stderr : over contexts, see intervals.spread; None and NaN where there are fewer than 2, or value is NaN
-    n : texts, at the level `system` systems, that it rests on
-    n_contexts : that it rests on. n_skipped : all others: fewer than 2 texts have both score and rating, or all ratings
-        are equal
+    value : in [-1, 1]; NaN where there is none, and `note` says why
+    low, high, stderr : 95 % interval and standard error over contexts (intervals.spread); None and NaN where fewer than
+        two contexts take part, or value is NaN
+    n : texts that it rests on; at the level `system`, systems
+    n_contexts : contexts that it rests on
+    n_skipped : all other contexts: fewer than two texts have both score and rating, or all ratings are equal
     n_constant : correlations that count 0, because all scores are equal
-    n_unscored : rated texts without a score. n_unrated : texts without a rating
+    n_unscored : rated texts without a score
+    n_unrated : texts without a rating
     """
 
     value: float
@@ -53,8 +57,11 @@ class Agreement:
 class Difference:
     """How much better one method agrees with people than another, over the texts that both score.
 
-    value : agreement of the one minus that of the other. low, high, p : None as in Agreement; p is two-sided
+    value : agreement of the one minus that of the other
+    low, high, p : 95 % interval and two-sided p-value; None where Agreement has no interval
+    n, n_contexts : texts (at the level `system`, systems) and contexts that it rests on
     n_left_out : rated texts that only one of the two scores
+    note : why value is NaN, or there is no interval
     p_holm : p corrected for all differences at a level and by a statistic (Holm), where there are several
     """
 
@@ -69,6 +76,16 @@ class Difference:
     p_holm: float | None = None
 
 
+class LeaveOneOut(NamedTuple):
+    """An agreement over all contexts, and what it would be without each of them.
+
+    without : shape (n_contexts,), in the order in which the contexts first occur; NaN for one that takes no part
+    """
+
+    agreement: Agreement
+    without: FloatArray
+
+
 def agreement(
     values: npt.ArrayLike,
     human: npt.ArrayLike,
@@ -80,14 +97,14 @@ def agreement(
 ) -> Agreement:
     """Correlation of scores with people's ratings.
 
-    It is undefined where one side is constant: where all ratings are equal nobody could be right, and the context is
-    skipped; where all scores are, a method that cannot tell texts apart is worth 0.
+    It is undefined where one side is constant. Where all ratings are equal nobody could be right, and the context is
+    skipped. Where all scores are equal the method cannot tell texts apart, and the correlation counts 0.
 
     values, human : shape (n,); NaN or None for an unscored or unrated text, which is left out and counted
     contexts, systems : length n; what each text was written for, and by which system (for the level `system`)
     raises : InputError for an infinite score or rating, columns of different length, an unknown name
     """
-    return measure(values, human, contexts, systems, level, statistic)[0]
+    return measure(values, human, contexts, systems, level=level, statistic=statistic).agreement
 
 
 def difference(
@@ -101,21 +118,40 @@ def difference(
     statistic: Statistic = "spearman",
 ) -> Difference:
     """Agreement of one method minus that of another, over the texts that both score; arguments as for agreement()."""
-    one, other, human = (np.asarray(column, dtype=np.float64) for column in (one, other, human))
+    one = np.asarray(one, dtype=np.float64)
+    other = np.asarray(other, dtype=np.float64)
+    human = np.asarray(human, dtype=np.float64)
     check_lengths({"values": one, "other values": other, "ratings": human, "contexts": contexts})
-    both = ~np.isnan(one) & ~np.isnan(other)
-    (a, without_a), (b, without_b) = (
-        measure(np.where(both, column, np.nan), human, contexts, systems, level, statistic) for column in (one, other)
+
+    scored_by_both = ~np.isnan(one) & ~np.isnan(other)
+    scored_by_one_only = np.isnan(one) != np.isnan(other)
+    first, first_without = measure(
+        np.where(scored_by_both, one, np.nan), human, contexts, systems, level=level, statistic=statistic
     )
-    n_contexts = min(a.n_contexts, b.n_contexts)
-    n_left_out = int((~np.isnan(human) & (np.isnan(one) != np.isnan(other))).sum())
-    value, note = a.value - b.value, next((each.note for each in (a, b) if np.isnan(each.value)), "")
-    gap = spread(value, without_a - without_b, (-2.0, 2.0), note)
-    p = None if gap.low is None else p_value(value, gap.stderr, n_contexts)
-    return Difference(value, gap.low, gap.high, p, min(a.n, b.n), n_contexts, n_left_out, gap.note)
-
-
-# ------------------------------------------------------------------------------------------------- how
+    second, second_without = measure(
+        np.where(scored_by_both, other, np.nan), human, contexts, systems, level=level, statistic=statistic
+    )
+    note = ""
+    if np.isnan(first.value):
+        note = first.note
+    elif np.isnan(second.value):
+        note = second.note
+    value = first.value - second.value
+    n_contexts = min(first.n_contexts, second.n_contexts)
+    interval = spread(value, first_without - second_without, ends=(-2.0, 2.0), note=note)
+    p = None
+    if interval.low is not None:
+        p = p_value(value, interval.stderr, n_contexts)
+    return Difference(
+        value=value,
+        low=interval.low,
+        high=interval.high,
+        p=p,
+        n=min(first.n, second.n),
+        n_contexts=n_contexts,
+        n_left_out=int((~np.isnan(human) & scored_by_one_only).sum()),
+        note=interval.note,
+    )
 
 
 def measure(
@@ -123,105 +159,228 @@ def measure(
     human: npt.ArrayLike,
     contexts: Sequence[str],
     systems: Sequence[str] | None,
+    *,
     level: Level,
     statistic: Statistic,
     of_equal_ratings: float = np.nan,
-) -> tuple[Agreement, FloatArray]:
-    """What agreement() says; and its value with each context left out, shape (n_contexts,), in the order in which they
-    first occur, NaN for one that takes no part. Arguments and errors as there.
+) -> LeaveOneOut:
+    """What agreement() says, and its value with each context left out. Arguments and errors as there.
 
-    of_equal_ratings : what counts where all ratings are equal; NaN: it is skipped
+    of_equal_ratings : what a correlation counts where all ratings are equal (default: it is skipped)
     """
     check_names(level=[level], statistic=[statistic])
     if systems is None and level == "system":
         raise InputError("systems is None, expected the system of each text: the level is 'system'. Give them")
-    x, y = np.asarray(values, dtype=np.float64), np.asarray(human, dtype=np.float64)
-    systems = [""] * len(x) if systems is None else systems
-    check_lengths({"values": x, "ratings": y, "contexts": contexts, "systems": systems})
-    for name, column in (("scores", x), ("ratings", y)):
-        if (infinite := np.isinf(column)).any():
-            raise InputError(
-                f"cannot correlate {name} of which {int(infinite.sum())} of {len(column)} are infinite, expected "
-                "finite numbers, or NaN for none. Leave these texts without one",
-                value=float(column[infinite][0]),
-            )
-    rated, scored = ~np.isnan(y), ~np.isnan(x)
-    both = rated & scored
-    x, y, context, system = x[both], y[both], index(contexts)[both], index(systems)[both]
-    n_contexts = len(set(contexts))
-
-    def settled(one: FloatArray, other: FloatArray) -> tuple[float, bool]:
-        """The correlation; and whether a side is constant."""
-        if np.ptp(other) == 0:
-            return of_equal_ratings, True
-        return (0.0, True) if np.ptp(one) == 0 else (correlation(one, other, statistic), False)
-
-    def over(rows: BoolArray) -> tuple[float, bool]:
-        """Of all these texts, or of the means of their systems."""
-        one, other = x[rows], y[rows]
-        if level == "system":
-            one, other = _means(one, system[rows]), _means(other, system[rows])
-        return settled(one, other) if len(one) >= least else (np.nan, False)
-
+    pairs = _pair(values, human, contexts, systems)
     if level == "per_context":
-        sizes = np.bincount(context, minlength=n_contexts)
-        groups = np.split(np.argsort(context, kind="stable"), np.cumsum(sizes)[:-1])
-        found = [settled(x[rows], y[rows]) if len(rows) > 1 else (np.nan, False) for rows in groups]
-        r, constant = np.array([each for each, _ in found]), np.array([flat for _, flat in found])
-        used = ~np.isnan(r)
-        n_used, total = int(used.sum()), r[used].sum()
-        value, n, n_constant = (float(r[used].mean()) if n_used else np.nan), int(sizes[used].sum()), constant & used
-        without = (total - r) / (n_used - 1) if n_used > 1 else np.full(len(r), np.nan)  # NaN where r is
-        note = (
-            f"none of {len(sizes)} contexts can be used: {(sizes < 2).sum()} have fewer than two texts with both "
-            f"score and rating, and in {(sizes > 1).sum()} all ratings are equal"
-        )
+        estimate = _mean_over_contexts(pairs, statistic, of_equal_ratings)
     else:
-        taking_part, without = np.unique(context), np.full(n_contexts, np.nan)
-        n, least, what, n_used = len(x), 2, "texts with both score and rating", len(taking_part)
-        if level == "system":
-            n, least, what = len(np.unique(system)), LEAST_SYSTEMS, "systems with texts that have both"
-        value, n_constant = over(np.ones(len(x), dtype=bool))
-        note = "all ratings are equal" if n >= least else f"{n} {what}, expected {least} or more"
-        if n >= least:
-            without[taking_part] = [over(context != each)[0] for each in taking_part]
-    stderr, low, high, note = spread(value, without, note=note if np.isnan(value) else "")
-    return Agreement(
-        value,
-        low,
-        high,
-        n,
-        stderr,
-        n_used,
-        n_contexts - n_used,
-        0 if np.isnan(value) else int(np.sum(n_constant)),
-        int((rated & ~scored).sum()),
-        int((~rated).sum()),
-        note,
-    ), without
+        estimate = _over_all_contexts(pairs, statistic, of_equal_ratings, by_system=level == "system")
+    undefined = bool(np.isnan(estimate.value))
+    interval = spread(estimate.value, estimate.without, note=estimate.why_undefined if undefined else "")
+    figure = Agreement(
+        value=estimate.value,
+        low=interval.low,
+        high=interval.high,
+        n=estimate.n,
+        stderr=interval.stderr,
+        n_contexts=estimate.n_contexts,
+        n_skipped=pairs.n_contexts - estimate.n_contexts,
+        n_constant=0 if undefined else estimate.n_constant,
+        n_unscored=pairs.n_unscored,
+        n_unrated=pairs.n_unrated,
+        note=interval.note,
+    )
+    return LeaveOneOut(agreement=figure, without=estimate.without)
+
+
+# ------------------------------------------------------------------------------------------------- texts with both
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """The texts that have both a score and a rating.
+
+    values, human : scores and ratings, shape (n,)
+    context, system : numbers of each text's context and system, shape (n,)
+    n_contexts : of all texts, also of those that lack a score or a rating
+    n_unscored, n_unrated : as in Agreement
+    """
+
+    values: FloatArray
+    human: FloatArray
+    context: IntArray
+    system: IntArray
+    n_contexts: int
+    n_unscored: int
+    n_unrated: int
+
+
+def _pair(
+    values: npt.ArrayLike, human: npt.ArrayLike, contexts: Sequence[str], systems: Sequence[str] | None
+) -> _Pairs:
+    """raises : InputError for an infinite number, or columns of different length"""
+    scores = np.asarray(values, dtype=np.float64)
+    ratings = np.asarray(human, dtype=np.float64)
+    if systems is None:
+        systems = [""] * len(scores)
+    check_lengths({"values": scores, "ratings": ratings, "contexts": contexts, "systems": systems})
+    _check_finite("scores", scores)
+    _check_finite("ratings", ratings)
+    scored, rated = ~np.isnan(scores), ~np.isnan(ratings)
+    both = scored & rated
+    return _Pairs(
+        values=scores[both],
+        human=ratings[both],
+        context=index(contexts)[both],
+        system=index(systems)[both],
+        n_contexts=len(set(contexts)),
+        n_unscored=int((rated & ~scored).sum()),
+        n_unrated=int((~rated).sum()),
+    )
+
+
+def _check_finite(name: str, column: FloatArray) -> None:
+    infinite = np.isinf(column)
+    if infinite.any():
+        raise InputError(
+            f"cannot correlate {name} of which {int(infinite.sum())} of {len(column)} are infinite, expected "
+            "finite numbers, or NaN for none. Leave these texts without one",
+            value=float(column[infinite][0]),
+        )
+
+
+# ------------------------------------------------------------------------------------------------- levels
+
+
+@dataclass(frozen=True, slots=True)
+class _Estimate:
+    """What a level makes of the pairs.
+
+    value, n, n_contexts : as in Agreement
+    without : value with each context left out, shape (n_contexts,), as in LeaveOneOut
+    n_constant : correlations of which one side is constant, and that count
+    why_undefined : what to say where value is NaN
+    """
+
+    value: float
+    without: FloatArray
+    n: int
+    n_contexts: int
+    n_constant: int
+    why_undefined: str
+
+
+def _correlate(
+    values: FloatArray, human: FloatArray, statistic: Statistic, of_equal_ratings: float
+) -> tuple[float, bool]:
+    """The correlation, and whether one side is constant. Equal scores count 0."""
+    if np.ptp(human) == 0:
+        return of_equal_ratings, True
+    if np.ptp(values) == 0:
+        return 0.0, True
+    return correlation(values, human, statistic), False
+
+
+def _mean_over_contexts(pairs: _Pairs, statistic: Statistic, of_equal_ratings: float) -> _Estimate:
+    """The mean of the correlations r_c inside each of m contexts that have one.
+
+    value = 1/m sum r_c,    value without c = (sum r - r_c) / (m - 1)
+    """
+    sizes = np.bincount(pairs.context, minlength=pairs.n_contexts)
+    r = np.full(pairs.n_contexts, np.nan)
+    constant = np.zeros(pairs.n_contexts, dtype=bool)
+    texts_by_context = np.split(np.argsort(pairs.context, kind="stable"), np.cumsum(sizes)[:-1])
+    for context in np.flatnonzero(sizes >= LEAST_TEXTS):
+        texts = texts_by_context[context]
+        r[context], constant[context] = _correlate(pairs.values[texts], pairs.human[texts], statistic, of_equal_ratings)
+    used = ~np.isnan(r)
+    m = int(used.sum())
+    value, without = np.nan, np.full(pairs.n_contexts, np.nan)
+    if m > 0:
+        value = float(r[used].mean())
+    if m > 1:
+        without = (r[used].sum() - r) / (m - 1)  # NaN where r is
+    return _Estimate(
+        value=value,
+        without=without,
+        n=int(sizes[used].sum()),
+        n_contexts=m,
+        n_constant=int((constant & used).sum()),
+        why_undefined=(
+            f"none of {len(sizes)} contexts can be used: {(sizes < LEAST_TEXTS).sum()} have fewer than two texts with "
+            f"both score and rating, and in {(sizes >= LEAST_TEXTS).sum()} all ratings are equal"
+        ),
+    )
+
+
+def _over_all_contexts(pairs: _Pairs, statistic: Statistic, of_equal_ratings: float, *, by_system: bool) -> _Estimate:
+    """One correlation over all texts, or over the means of systems; and over what remains without each context."""
+    if by_system:
+        n, least = len(np.unique(pairs.system)), LEAST_SYSTEMS
+        why_too_few = f"{n} systems with texts that have both, expected {least} or more"
+    else:
+        n, least = len(pairs.values), LEAST_TEXTS
+        why_too_few = f"{n} texts with both score and rating, expected {least} or more"
+
+    def correlate(texts: BoolArray) -> tuple[float, bool]:
+        values, human = pairs.values[texts], pairs.human[texts]
+        if by_system:
+            values = _means(values, pairs.system[texts])
+            human = _means(human, pairs.system[texts])
+        if len(values) < least:
+            return np.nan, False
+        return _correlate(values, human, statistic, of_equal_ratings)
+
+    value, constant = correlate(np.ones(len(pairs.values), dtype=bool))
+    taking_part = np.unique(pairs.context)
+    without = np.full(pairs.n_contexts, np.nan)
+    if n >= least:
+        for context in taking_part:
+            without[context], _ = correlate(pairs.context != context)
+    return _Estimate(
+        value=value,
+        without=without,
+        n=n,
+        n_contexts=len(taking_part),
+        n_constant=int(constant),
+        why_undefined="all ratings are equal" if n >= least else why_too_few,
+    )
 
 
 def _means(values: FloatArray, group: IntArray) -> FloatArray:
-    """Of each group, in units of a power of ten; rounded to 13 digits of the largest, so that equal means are equal,
-    however they were added up."""
-    n = np.bincount(group)
-    found = np.bincount(group, values)[n > 0] / n[n > 0]
-    size = np.abs(found).max(initial=0.0)
-    return np.asarray(np.round(found / (10.0 ** np.floor(np.log10(size)) if size > 0 else 1.0), 12), dtype=np.float64)
+    """The mean of each group that has members, in a unit that makes the largest one lie between 1 and 10.
+
+    They are rounded to 12 digits behind the point, so that equal means are equal, in whatever order they were added up.
+    A unit changes no correlation.
+
+    values, group : shape (n,)
+    returns : shape (n_groups,)
+    """
+    sizes = np.bincount(group)
+    sums = np.bincount(group, values)
+    means = sums[sizes > 0] / sizes[sizes > 0]
+    largest = np.abs(means).max(initial=0.0)
+    unit = 10.0 ** np.floor(np.log10(largest)) if largest > 0 else 1.0
+    return np.asarray(np.round(means / unit, 12), dtype=np.float64)
+
+
+# ------------------------------------------------------------------------------------------------- checks
 
 
 def check_names(**chosen: Sequence[str]) -> None:
     """Levels and statistics, one or more of each. raises : InputError"""
-    there: Mapping[str, tuple[str, ...]] = {"level": LEVELS, "statistic": STATISTICS}
+    known: Mapping[str, tuple[str, ...]] = {"level": LEVELS, "statistic": STATISTICS}
     for what, names in chosen.items():
         for name in names or [""]:
-            if name not in there[what]:
-                expected = ", ".join(there[what])
+            if name not in known[what]:
+                expected = ", ".join(known[what])
                 raise InputError(f"{what} is {name!r}, expected one of {expected}. Name one of them", value=name)
 
 
 def check_lengths(columns: Mapping[str, Sequence[str] | FloatArray]) -> None:
+    """raises : InputError for columns that do not all have the same length"""
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
-        seen = ", ".join(f"{n} {name}" for name, n in lengths.items())
-        raise InputError(f"{seen}: expected as many of each, one a text. Give each text one of each")
+        given = ", ".join(f"{n} {name}" for name, n in lengths.items())
+        raise InputError(f"{given}: expected as many of each, one a text. Give each text one of each")

@@ -1,5 +1,5 @@
-"""A figure with each context left out in turn -> its standard error, interval and p-value, right from two contexts on;
-p-values corrected for many comparisons. NumPy and SciPy.
+"""From a figure with each context left out in turn to its standard error, interval and p-value; and p-values that are
+corrected for many comparisons. All of it is right from two contexts on. NumPy and SciPy.
 
 A context is what was sampled: its texts share an article and readers, and are not independent. Figures of one benchmark
 leave out the same contexts, so that what makes one hard for all methods cancels in their differences.
@@ -17,11 +17,23 @@ from ..types import FloatArray, IntArray
 
 LEVEL = 0.95
 LEAST_CONTEXTS = 6
-"""With fewer, even differences that all have one sign have a chance above .05, 2 / 2^n: none is told from chance."""
+"""With fewer contexts no difference can be told from chance: n contexts all favour the same one of two equal methods
+with the probability 2 / 2^n, and 2 / 2^5 is above .05."""
+
+_NO_ERROR = 1e-12
+"""A standard error below this is 0, but for rounding."""
+
+_AT_AN_END = 1 - 1e-9
+"""A value whose distance from the middle is more than this share of the half-width lies at an end, but for rounding."""
 
 
 class Spread(NamedTuple):
-    """Of a figure over contexts. low, high : 95 % interval, or None, and then `note` says why; stderr is NaN then"""
+    """How far a figure varies with the contexts that were sampled.
+
+    stderr : standard error; NaN where there is no interval
+    low, high : 95 % interval, or None
+    note : why there is no interval, or ""
+    """
 
     stderr: float
     low: float | None
@@ -30,27 +42,36 @@ class Spread(NamedTuple):
 
 
 def index(names: Sequence[str]) -> IntArray:
-    """Of each name among the different ones, in the order in which they first occur."""
-    indices = {name: i for i, name in enumerate(dict.fromkeys(names))}
-    return np.array([indices[name] for name in names], dtype=np.int64)
+    """The number of each name, shape (n,): names are numbered from 0 in the order in which they first occur."""
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return np.array([numbers[name] for name in names], dtype=np.int64)
 
 
 def spread(
-    value: float, without: FloatArray, ends: tuple[float, float] = (-1.0, 1.0), note: str = "", free: int | None = None
+    value: float,
+    without: FloatArray,
+    ends: tuple[float, float] = (-1.0, 1.0),
+    note: str = "",
+    degrees_of_freedom: int | None = None,
 ) -> Spread:
-    """
-    value : of all contexts, within `ends`
-    without : shape (n_contexts,); the value with each context left out, NaN for one that takes no part
-    note : why there is no value, if so
-    free : degrees of freedom; contexts less one by default
+    """The standard error and the interval of a figure, from its values with each context left out.
 
-    The jackknife's standard error, and an interval by Student's t on a scale on which the ends are infinitely far:
+    The error is the jackknife's. The interval is that of Student's t, on a scale on which both ends of the figure's
+    range are infinitely far away, and is taken back from there:
 
         se^2 = (n - 1) / n  sum (without - mean of without)^2
-        u = (2 value - low end - high end) / (high end - low end),    z = artanh(u) +- t se / (du/dz)
+        u = (2 value - low end - high end) / (high end - low end)         value on the scale from -1 to 1
+        z = artanh(u) +- t se / (dv/dz),     dv/dz = (high end - low end) / 2  (1 - u^2)
 
-    so that it is longer on the side where there is room, as correlations scatter. For a mean over contexts se is that
-    of the mean.
+    so that the interval is longer on the side where there is room, as correlations scatter. For a mean over contexts se
+    is the usual standard error of a mean. At an end, or where se is 0 in the middle of the scale, the interval is the
+    value itself; elsewhere se = 0 says nothing, as the ranks of a few systems do not change without any one context.
+
+    value : of all contexts, within `ends`
+    without : shape (n_contexts,); the value with each context left out, NaN for a context that takes no part
+    ends : the least and the greatest value that the figure can have
+    note : why there is no value; then there is no interval either
+    degrees_of_freedom : of Student's t (default: the contexts that take part, less one)
     source : Efron and Tibshirani (1993), chapter 11; Fisher (1915) for the scale; benchmarks/few_contexts.py
     """
     known = without[~np.isnan(without)]
@@ -58,53 +79,82 @@ def spread(
     if not note and n < 2:
         note = "no interval: it takes two contexts or more"
     if note:
-        return Spread(float("nan"), None, None, note)
-    stderr = float(np.sqrt((n - 1) / n * ((known - known.mean()) ** 2).sum()))
-    half = (ends[1] - ends[0]) / 2
-    u = (value - ends[0]) / half - 1
-    if stderr < 1e-12 and 1e-9 < abs(u) < 1 - 1e-9:  # as ranks of a few systems
-        return Spread(float("nan"), None, None, "no interval: without any one context it is the same")
-    if stderr < 1e-12 or abs(u) >= 1 - 1e-9:
-        return Spread(stderr, value, value, "")
+        return Spread(stderr=float("nan"), low=None, high=None, note=note)
+
+    squares = (known - known.mean()) ** 2
+    stderr = float(np.sqrt((n - 1) / n * squares.sum()))
+    half_width = (ends[1] - ends[0]) / 2
+    u = (value - ends[0]) / half_width - 1
+    at_an_end = abs(u) >= _AT_AN_END
+    if stderr < _NO_ERROR and abs(u) > 1e-9 and not at_an_end:
+        note = "no interval: without any one context it is the same"
+        return Spread(stderr=float("nan"), low=None, high=None, note=note)
+    if stderr < _NO_ERROR or at_an_end:
+        return Spread(stderr=stderr, low=value, high=value, note="")
+
     from scipy.special import stdtrit
 
-    reach = stdtrit(n - 1 if free is None else free, (1 + LEVEL) / 2) * stderr / half / (1 - u * u)
-    low, high = (ends[0] + half * (1 + np.tanh(np.arctanh(u) + np.array([-reach, reach])))).tolist()
-    return Spread(stderr, low, high, "")
+    if degrees_of_freedom is None:
+        degrees_of_freedom = n - 1
+    t = stdtrit(degrees_of_freedom, (1 + LEVEL) / 2)
+    reach = t * stderr / half_width / (1 - u * u)
+    z = np.arctanh(u) + np.array([-reach, reach])
+    low, high = (ends[0] + half_width * (1 + np.tanh(z))).tolist()
+    return Spread(stderr=stderr, low=low, high=high, note="")
 
 
 def mean_without(
     values: Sequence[float], without: Sequence[FloatArray], weights: Sequence[float] | None = None
 ) -> FloatArray:
-    """Of a mean of figures over the same contexts: its value with each context left out, NaN where none uses it.
+    """The mean of several figures over the same contexts, with each context left out: shape (n_contexts,).
 
-    values, without : of each figure, as for `spread`. weights : of each figure; all the same by default
+    A figure that a context takes no part in keeps its value without that context. The mean is NaN without a context
+    that takes part in no figure.
+
+    values : of each figure, shape (n_figures,)
+    without : of each figure, its value with each context left out, shape (n_contexts,), as for `spread`
+    weights : of each figure (default: all the same)
     """
     if not without:
         return np.empty(0)
-    each = np.stack(without)
-    unused = np.isnan(each)
-    filled = np.where(unused, np.array(values)[:, None], each)
-    return np.where(unused.all(axis=0), np.nan, np.average(filled, axis=0, weights=weights))
+    rows = np.stack(without)
+    unused = np.isnan(rows)
+    filled = np.where(unused, np.array(values)[:, None], rows)
+    means = np.average(filled, axis=0, weights=weights)
+    return np.where(unused.all(axis=0), np.nan, means)
 
 
 def p_value(value: float, stderr: float, n_contexts: int) -> float:
-    """Two-sided, of a difference being 0, by Student's t; never below 2 / 2^n, the chance that n contexts that favour
-    neither all favour the same: with fewer than LEAST_CONTEXTS no difference is told from chance.
+    """The two-sided probability of a difference this large where there is none, by Student's t.
+
+        p = 2 P(T > |value| / stderr),  with n_contexts - 1 degrees of freedom
+
+    It is never below 2 / 2^n_contexts, the probability that all contexts favour the same one of two equal methods: with
+    fewer than LEAST_CONTEXTS no difference is told from chance.
     """
     from scipy.special import stdtr
 
-    t = abs(value) / stderr if stderr > 0 else np.inf if value else 0.0
-    return max(float(2 * stdtr(n_contexts - 1, -t)), 2.0 ** (1 - n_contexts))
+    t = np.inf if value else 0.0
+    if stderr > 0:
+        t = abs(value) / stderr
+    by_student = float(2 * stdtr(n_contexts - 1, -t))
+    by_signs = 2.0 ** (1 - n_contexts)
+    return max(by_student, by_signs)
 
 
 def holm(p_values: npt.ArrayLike) -> FloatArray:
-    """p-values of many comparisons, corrected so that the chance of any false difference stays below the level,
-    whatever the dependence (Holm, 1979): shape (n,). NaN stays NaN and is no comparison.
+    """p-values of many comparisons, corrected so that the probability of any false difference stays below the level,
+    however the comparisons depend on each other (Holm, 1979).
+
+        corrected p of the k-th smallest of n = max over j <= k of min(1, (n - j + 1) p of the j-th smallest)
+
+    p_values : shape (n,); NaN is no comparison, and stays NaN
+    returns : shape (n,)
     """
     p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p, kind="stable")[: np.count_nonzero(~np.isnan(p))]  # NaN comes last
+    n_compared = np.count_nonzero(~np.isnan(p))
+    order = np.argsort(p, kind="stable")[:n_compared]  # NaN comes last
+    factors = np.arange(n_compared, 0, -1)
     corrected = np.full_like(p, np.nan)
-    left = np.arange(len(order), 0, -1)  # comparisons that are not rejected before this one
-    corrected[order] = np.minimum(1.0, np.maximum.accumulate(left * p[order]))
+    corrected[order] = np.minimum(1.0, np.maximum.accumulate(factors * p[order]))
     return corrected

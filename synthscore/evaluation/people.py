@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 
 import numpy as np
 
 from ..errors import InputError
-from ..types import BoolArray, FloatArray
-from .agreement import Agreement, Level, measure
+from ..types import BoolArray, FloatArray, IntArray
+from .agreement import LeaveOneOut, Level, measure
 from .correlation import Statistic
 from .intervals import index, mean_without, spread
 from .ratings import Ratings
@@ -21,11 +22,13 @@ class Reliability:
     """How far people agree on an attribute, at one level.
 
     one_against_others : correlation of one person's ratings with the mean of the others', mean over people
-    reliability : correlation of the mean of all with that of as many other people; from one_against_others
-    ceiling : correlation of that mean with what people share, which a method without error would reach
-    low, high : interval of the ceiling; None where there are fewer than 2 contexts
-    n_texts : rated by two or more people. n_single : rated, but by one, or only their mean is known: left out
+    reliability : correlation of the mean of all people with that of as many others; it follows from one_against_others
+    ceiling : correlation of that mean with what people have in common, which a method without error would reach
+    low, high : 95 % interval of the ceiling; None where there are fewer than 2 contexts
+    n_texts : rated by two or more people
+    n_single : rated texts that are left out: by one person, or only their mean is known
     n_people : ratings a text, harmonic mean
+    n_contexts : contexts that the figures rest on
     note : why a figure is NaN, or there is no interval
     """
 
@@ -50,15 +53,16 @@ def reliability(
 ) -> Reliability:
     """How far the people who rated an attribute agree with each other.
 
-    For each place j in the lists of ratings, the j-th against the mean of the others; r is the mean over j. With one
-    person's reliability q, m others and k people (harmonic means over texts), errors independent and of one size:
+    The j-th rating of each text is correlated with the mean of the text's others, for each j; r is the mean over j.
+    With one person's reliability q, m others and k people (harmonic means over texts), and errors that are independent
+    and of one size:
 
         r = q sqrt(m) / sqrt(1 + (m - 1) q)         solved for q
         reliability = k q / (1 + (k - 1) q)         Spearman and Brown
         ceiling = sqrt(reliability)
 
-    These hold for Pearson's correlation. Others are taken there and back by what they are on average for n points of a
-    normal pair with correlation rho: 2/pi asin(rho) for Kendall's, for Spearman's
+    These hold for Pearson's correlation rho. The others are turned into it and back by what they are on average for n
+    points of a normal pair with correlation rho: 2/pi asin(rho) for Kendall's, and for Spearman's
 
         6/pi (asin(rho) + (n - 2) asin(rho / 2)) / (n + 1)
 
@@ -68,8 +72,69 @@ def reliability(
     raises : InputError where no text has two ratings
     source : Spearman (1910); Brown (1910); Horst (1951) for parts of different size; Moran (1948) for ranks
     """
-    everybody = _single_ratings(ratings, attribute)
-    n_people = (~np.isnan(everybody)).sum(axis=1)
+    several = _rated_by_several(ratings, attribute)
+    correlations = _one_against_others(several, level, statistic)
+    r, r_without, note = np.nan, np.empty(0), ""
+    if not correlations:
+        note = "in no context do two texts have different mean ratings and the ratings of two people"
+    else:
+        values = [part.agreement.value for part in correlations]
+        weights = [part.agreement.n for part in correlations]
+        r = float(np.average(values, weights=weights))
+        r_without = mean_without(values, [part.without for part in correlations], weights)
+        if r < 0:
+            note = f"no ceiling: people agree less than by chance, with {r:.3f}"
+    infer = partial(
+        _reliability_and_ceiling,
+        n_others=_harmonic_mean(several.n_people - 1),
+        n_people=_harmonic_mean(several.n_people),
+        n_points=_points_a_correlation(correlations, level),
+        statistic=statistic,
+    )
+    reliability_of_mean, ceiling = infer(r)
+    interval = spread(r, r_without, note=note)
+    low = high = None
+    if interval.low is not None and interval.high is not None:
+        _, low = infer(max(interval.low, 0.0))
+        _, high = infer(max(interval.high, 0.0))
+    return Reliability(
+        one_against_others=r,
+        reliability=reliability_of_mean,
+        ceiling=ceiling,
+        low=low,
+        high=high,
+        n_texts=len(several.contexts),
+        n_single=several.n_single,
+        n_people=_harmonic_mean(several.n_people),
+        n_contexts=max((part.agreement.n_contexts for part in correlations), default=0),
+        note=interval.note,
+    )
+
+
+# ------------------------------------------------------------------------------------------------- ratings of people
+
+
+@dataclass(frozen=True, slots=True)
+class _SeveralRatings:
+    """The texts that two or more people rated, whose single ratings are known.
+
+    single : ratings of single people, shape (n_texts, most of a text); NaN where a text has fewer
+    n_people : ratings of each text, shape (n_texts,)
+    contexts, systems : of each text, length n_texts
+    n_single : further texts that are rated, but by one person, or only their mean is known
+    """
+
+    single: FloatArray
+    n_people: IntArray
+    contexts: list[str]
+    systems: list[str]
+    n_single: int
+
+
+def _rated_by_several(ratings: Ratings, attribute: str) -> _SeveralRatings:
+    """raises : InputError where no text has two ratings"""
+    single = _single_ratings(ratings, attribute)
+    n_people = (~np.isnan(single)).sum(axis=1)
     several = n_people >= 2
     if not several.any():
         raise InputError(
@@ -77,86 +142,15 @@ def reliability(
             "people, expected two or more. Give single ratings, or leave this out",
             value=attribute,
         )
-    n_single = int((n_people == 1).sum() + (~np.isnan(ratings.human(attribute)) & (n_people == 0)).sum())
-    single, n_people = everybody[several], n_people[several]
-    contexts, systems = (
-        [name for name, used in zip(names, several, strict=True) if used]
-        for names in (ratings.context_ids, ratings.systems)
+    rated_by_one = n_people == 1
+    only_mean_known = (n_people == 0) & ~np.isnan(ratings.human(attribute))
+    return _SeveralRatings(
+        single=single[several],
+        n_people=n_people[several],
+        contexts=list(compress(ratings.context_ids, several)),
+        systems=list(compress(ratings.systems, several)),
+        n_single=int(rated_by_one.sum() + only_mean_known.sum()),
     )
-    parts = _one_against_others(single, contexts, systems, level, statistic)
-    values, weights = [part.value for part, _ in parts], [part.n for part, _ in parts]
-    r, n_each, note = np.nan, np.nan, ""
-    if not parts:
-        note = "in no context do two texts have different mean ratings and the ratings of two people"
-    else:
-        r = float(np.average(values, weights=weights))
-        n_each = float(np.mean([part.n / part.n_contexts if level == "per_context" else part.n for part, _ in parts]))
-        note = f"no ceiling: people agree less than by chance, with {r:.3f}" if r < 0 else ""
-    n_contexts = max((part.n_contexts for part, _ in parts), default=0)
-    n_others, k = 1 / np.mean(1 / (n_people - 1)), 1 / np.mean(1 / n_people)
-    limits = partial(_limits, n_others=float(n_others), k=float(k), n=n_each, statistic=statistic)
-    ends = spread(r, mean_without(values, [without for _, without in parts], weights), note=note)
-    low, high = (None if end is None else limits(max(end, 0.0))[1] for end in (ends.low, ends.high))
-    reliability_of_all, ceiling = limits(r)
-    return Reliability(
-        one_against_others=r,
-        reliability=reliability_of_all,
-        ceiling=ceiling,
-        low=low,
-        high=high,
-        n_texts=int(several.sum()),
-        n_single=n_single,
-        n_people=float(k),
-        n_contexts=n_contexts,
-        note=ends.note,
-    )
-
-
-def _one_against_others(
-    single: FloatArray, contexts: Sequence[str], systems: Sequence[str], level: Level, statistic: Statistic
-) -> list[tuple[Agreement, FloatArray]]:
-    """Agreement of the ratings in each column with the means of the other columns; without those that have none."""
-    equal = _in_equal_contexts(single, contexts) if level == "per_context" else np.zeros(len(single), dtype=bool)
-    parts = []
-    for j in range(single.shape[1]):
-        one = np.where(equal, np.nan, single[:, j])
-        others = _mean(np.delete(single, j, axis=1))
-        parts.append(measure(one, others, contexts, systems, level, statistic, of_equal_ratings=0.0))
-    return [part for part in parts if not np.isnan(part[0].value)]
-
-
-def _in_equal_contexts(single: FloatArray, contexts: Sequence[str]) -> BoolArray:
-    """Whether all texts of a text's context have the same mean rating."""
-    of_context, mean = index(contexts), _mean(single)
-    low, high = np.full(of_context.max() + 1, np.inf), np.full(of_context.max() + 1, -np.inf)
-    np.minimum.at(low, of_context, mean)
-    np.maximum.at(high, of_context, mean)
-    equal: BoolArray = (low == high)[of_context]
-    return equal
-
-
-_RHO = np.sin(np.linspace(0, np.pi / 2, 2001))  # dense towards 1, where arcsines are steep
-
-
-def _limits(r: float, n_others: float, k: float, n: float, statistic: Statistic) -> tuple[float, float]:
-    """Reliability and ceiling, from the correlation of one with the mean of n_others; NaN for a negative one."""
-    if not r >= 0:
-        return float("nan"), float("nan")
-    expected = _of_normal(_RHO, n, statistic)
-    rho = float(np.interp(r, expected, _RHO))
-    one = rho * (rho * (n_others - 1) + np.sqrt(rho**2 * (n_others - 1) ** 2 + 4 * n_others)) / (2 * n_others)
-    all_people = k * one / (1 + (k - 1) * one)
-    reliability_of_all, ceiling = np.interp([all_people, np.sqrt(all_people)], _RHO, expected).tolist()
-    return reliability_of_all, ceiling
-
-
-def _of_normal(rho: FloatArray, n: float, statistic: Statistic) -> FloatArray:
-    """Mean over samples of n from a normal pair with correlation rho; for Pearson's, but for a bias below 1 / (2 n)."""
-    if statistic == "pearson":
-        return rho
-    if statistic == "kendall":
-        return 2 / np.pi * np.arcsin(rho)
-    return 6 / np.pi / (n + 1) * (np.arcsin(rho) + (n - 2) * np.arcsin(rho / 2))
 
 
 def _single_ratings(ratings: Ratings, attribute: str) -> FloatArray:
@@ -168,9 +162,112 @@ def _single_ratings(ratings: Ratings, attribute: str) -> FloatArray:
     return single
 
 
-def _mean(rows: FloatArray) -> FloatArray:
-    """Of what is known in each row, NaN where nothing is; to 9 digits, so that rounding unties no two means."""
+# ------------------------------------------------------------------------------------------------- one against others
+
+
+def _one_against_others(several: _SeveralRatings, level: Level, statistic: Statistic) -> list[LeaveOneOut]:
+    """For each column of the ratings its agreement with the mean of the other columns, where there is one.
+
+    Inside contexts, those whose texts all have the same mean rating take no part.
+    """
+    left_out = np.zeros(len(several.single), dtype=bool)
+    if level == "per_context":
+        left_out = _in_context_of_equal_means(several)
+    correlations = []
+    for column in range(several.single.shape[1]):
+        one = np.where(left_out, np.nan, several.single[:, column])
+        others = _mean_of_known(np.delete(several.single, column, axis=1))
+        agreement = measure(
+            one,
+            others,
+            several.contexts,
+            several.systems,
+            level=level,
+            statistic=statistic,
+            of_equal_ratings=0.0,
+        )
+        correlations.append(agreement)
+    return [part for part in correlations if not np.isnan(part.agreement.value)]
+
+
+def _in_context_of_equal_means(several: _SeveralRatings) -> BoolArray:
+    """Whether all texts of a text's context have the same mean rating, shape (n_texts,)."""
+    context = index(several.contexts)
+    mean = _mean_of_known(several.single)
+    low = np.full(context.max() + 1, np.inf)
+    high = np.full(context.max() + 1, -np.inf)
+    np.minimum.at(low, context, mean)
+    np.maximum.at(high, context, mean)
+    equal: BoolArray = low == high
+    return equal[context]
+
+
+def _mean_of_known(rows: FloatArray) -> FloatArray:
+    """The mean of each row without its NaN, shape (n_rows,); NaN where nothing is known.
+
+    It is rounded to 9 digits behind the point, so that means that are equal but for rounding are equal.
+    """
     known = ~np.isnan(rows)
+    sums = np.where(known, rows, 0.0).sum(axis=1)
     with np.errstate(invalid="ignore"):
-        mean: FloatArray = np.round(np.where(known, rows, 0.0).sum(axis=1) / known.sum(axis=1), 9)
+        mean: FloatArray = np.round(sums / known.sum(axis=1), 9)
     return mean
+
+
+def _harmonic_mean(numbers: IntArray) -> float:
+    return float(1 / np.mean(1 / numbers))
+
+
+def _points_a_correlation(correlations: Sequence[LeaveOneOut], level: Level) -> float:
+    """How many points a correlation rests on, mean over correlations: texts of a context, all texts, or systems."""
+    if not correlations:
+        return np.nan
+    sizes = []
+    for part in correlations:
+        n_correlated = part.agreement.n_contexts if level == "per_context" else 1
+        sizes.append(part.agreement.n / n_correlated)
+    return float(np.mean(sizes))
+
+
+# ------------------------------------------------------------------------------------------------- reliability
+
+
+_RHO = np.sin(np.linspace(0, np.pi / 2, 2001))
+"""Correlations from 0 to 1 at which _expected is tabulated; dense towards 1, where arcsines are steep."""
+
+
+def _reliability_and_ceiling(
+    r: float, n_others: float, n_people: float, n_points: float, statistic: Statistic
+) -> tuple[float, float]:
+    """What follows from r, the correlation of one person with the mean of m = n_others; NaN for a negative r.
+
+    With rho, the correlation of a normal pair of which r is expected, k = n_people, and one person's reliability q:
+
+        rho = q sqrt(m) / sqrt(1 + (m - 1) q),  so that
+        q = rho (rho (m - 1) + sqrt(rho^2 (m - 1)^2 + 4 m)) / (2 m)
+        reliability = k q / (1 + (k - 1) q),  ceiling = sqrt(reliability)
+
+    and both are turned into what is expected of the statistic.
+    """
+    if not r >= 0:
+        return float("nan"), float("nan")
+    expected = _expected(_RHO, n_points, statistic)
+    rho = float(np.interp(r, expected, _RHO))
+    root = np.sqrt(rho**2 * (n_others - 1) ** 2 + 4 * n_others)
+    q = rho * (rho * (n_others - 1) + root) / (2 * n_others)
+    reliability_of_mean = n_people * q / (1 + (n_people - 1) * q)
+    ceiling = np.sqrt(reliability_of_mean)
+    as_statistic = np.interp([reliability_of_mean, ceiling], _RHO, expected)
+    return float(as_statistic[0]), float(as_statistic[1])
+
+
+def _expected(rho: FloatArray, n_points: float, statistic: Statistic) -> FloatArray:
+    """The statistic's mean over samples of n_points from a normal pair of correlation rho (see reliability).
+
+    Pearson's is taken to have none but rho: its bias is below 1 / (2 n_points).
+    """
+    if statistic == "pearson":
+        return rho
+    if statistic == "kendall":
+        return 2 / np.pi * np.arcsin(rho)
+    return 6 / np.pi / (n_points + 1) * (np.arcsin(rho) + (n_points - 2) * np.arcsin(rho / 2))

@@ -19,17 +19,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import InputError
 from ..io.contexts import add_context, read_references, some_contexts
-from ..io.fields import Row, check_number, is_missing, parse_json, read_id, read_names, row_error, shorten
+from ..io.fields import Row, check_number, is_missing, parse_json, read_id, read_names, row_error, shorten, text_fault
 from ..io.files import Source, read_rows
 from ..io.write import plain, write_rows
 from ..signature import text_hash
-from ..types import Context, FloatArray, Score, encodable
+from ..types import Context, FloatArray, Score
 
 _TOLERANCE = 1e-6  # a mean and its ratings may differ by this: published means are rounded to 10 digits
 
@@ -41,6 +41,7 @@ class RatedText:
     human : attribute -> mean rating, never rounded; without the attributes on which nobody rated it
     annotators : attribute -> the ratings of single people, where they are known
     references : that its row names, where these are not its context's; Ratings.references has those of any text
+    fault : why the row's text cannot be judged, where it cannot be read
     """
 
     id: str
@@ -50,6 +51,7 @@ class RatedText:
     human: Mapping[str, float]
     annotators: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     references: tuple[str, ...] | None = None
+    fault: str = ""
 
     def unscored(self, attribute: str, reason: str) -> Score:
         return Score(self.id, self.context_id, attribute, None, status="unscored", reason=reason)
@@ -78,15 +80,15 @@ class Ratings:
     left_out: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        seen: set[str] = set()
+        ids: set[str] = set()
         for text in self.texts:
-            if text.id in seen:
+            if text.id in ids:
                 raise InputError(
                     f"{self.name}: two texts have the id {text.id!r}, expected each id once. Give each text an id of "
                     "its own, or each context and system one row",
                     value=text.id,
                 )
-            seen.add(text.id)
+            ids.add(text.id)
 
     @classmethod
     def load(
@@ -132,7 +134,7 @@ class Ratings:
         )
 
     def limited(self, limit: int | None) -> Ratings:
-        """Those of so many contexts (io.contexts.some_contexts)."""
+        """Those of so many contexts (io.contexts.some_contexts); left_out says how many others there are."""
         taken, n_contexts = some_contexts(self.context_ids, limit), len(set(self.context_ids))
         if len(taken) == n_contexts:
             return self
@@ -141,6 +143,7 @@ class Ratings:
             texts=tuple(text for text in self.texts if text.context_id in taken),
             contexts={name: context for name, context in self.contexts.items() if name in taken},
             source=f"{self.source}, {len(taken)} of {n_contexts} contexts",
+            left_out=(*self.left_out, f"{n_contexts - len(taken)} of {n_contexts} contexts: --limit {limit}"),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -189,27 +192,15 @@ class Ratings:
         return np.array([text.human.get(attribute, np.nan) for text in self.texts], dtype=np.float64)
 
 
-class Benchmark(Protocol):
-    """Ratings that were published: known by a name, with files in a folder of the user's."""
-
-    @property
-    def task(self) -> str: ...
-
-    @property
-    def scales(self) -> Mapping[str, tuple[float, float] | None]: ...
-
-    def load(self, folder: str | Path) -> Ratings: ...
-
-
-BENCHMARKS: dict[str, Benchmark] = {}
-"""By name. papers/, beside the package in its repository, puts those in that it can read: `import papers`."""
-
-
 # ------------------------------------------------------------------------------------------------- reading
 
 
-class Rating(NamedTuple):
-    """mean : None where nobody rated. single : of single people, where they are known"""
+class MeanRating(NamedTuple):
+    """How a text was rated on an attribute.
+
+    mean : None where nobody rated it
+    single : ratings of single people, where they are known
+    """
 
     mean: float | None
     single: tuple[float, ...] = ()
@@ -223,7 +214,7 @@ class Found:
     errors: list[InputError] = field(default_factory=list)
     n_rows: int = 0
     _texts: dict[str, tuple[RatedText, int]] = field(default_factory=dict)  # and the first row of each
-    _rated: dict[str, dict[str, tuple[Rating, int]]] = field(
+    _rated: dict[str, dict[str, tuple[MeanRating, int]]] = field(
         default_factory=dict
     )  # attribute -> id -> and in which row
 
@@ -237,8 +228,18 @@ class Found:
                 if isinstance(row, InputError):
                     raise row
                 names = read_names(row)
-                own = read_references(row, names.context_id or "") if row.has("references") else None
-                text = RatedText(names.id, names.context_id or "", names.system or "", _text(row), {}, {}, own)
+                written, fault = _text(row)
+                context_id = names.context_id or ""
+                references = read_references(row, context_id) if row.has("references") else None
+                text = RatedText(
+                    id=names.id,
+                    context_id=context_id,
+                    system=names.system or "",
+                    text=written,
+                    human={},
+                    references=references,
+                    fault=fault,
+                )
                 rated = _rated(row, attribute)
                 if row.has("context") and text.context_id:
                     add_context(found.contexts, row)
@@ -248,20 +249,22 @@ class Found:
             found._add(row, text, rated)
         return found
 
-    def _add(self, row: Row, text: RatedText, rated: Mapping[str, Rating]) -> None:
+    def _add(self, row: Row, text: RatedText, rated: Mapping[str, MeanRating]) -> None:
         known, first = self._texts.setdefault(text.id, (text, row.number))
         same = (known.context_id, known.system) == (text.context_id, text.system)
         if not same or (text.text and known.text and text.text != known.text):
-            seen = f"text {text.id!r} has another text, context or system in row {first}"
-            raise row_error(row, "id", text.id, seen, "Give each text an id of its own")
+            problem = f"text {text.id!r} has another text, context or system in row {first}"
+            raise row_error(row, "id", text.id, problem, "Give each text an id of its own")
         own = text.references if known.references is None else known.references
-        self._texts[text.id] = replace(known, text=known.text or text.text, references=own), first
+        written = known.text or text.text
+        fault = "" if written else known.fault or text.fault
+        self._texts[text.id] = replace(known, text=written, fault=fault, references=own), first
         for name, each in rated.items():
             by_id = self._rated.setdefault(name, {})
             if each.mean is not None and text.id in by_id:
-                seen = f"text {text.id!r} is rated on {name} a second time, after row {by_id[text.id][1]}"
+                problem = f"text {text.id!r} is rated on {name} a second time, after row {by_id[text.id][1]}"
                 remedy = "Leave out one of them, or put the ratings of several people into a list"
-                raise row_error(row, "id", text.id, seen, remedy)
+                raise row_error(row, "id", text.id, problem, remedy)
             if each.mean is not None:
                 by_id[text.id] = each, row.number
 
@@ -287,7 +290,7 @@ class Found:
         """Lines: rows that could not be used, by the field that is wrong, each with its first."""
         by_field: dict[str, list[InputError]] = {}
         for error in self.errors:
-            by_field.setdefault(getattr(error, "field", "row"), []).append(error)
+            by_field.setdefault(error.field or "row", []).append(error)
         return tuple(f"{len(errors)} of {self.n_rows} rows ({name}): {errors[0]}" for name, errors in by_field.items())
 
     @property
@@ -300,32 +303,31 @@ class Found:
         return tuple(f"{n} {what}" for what, n in counted.items() if n)
 
 
-def _text(row: Row) -> str:
-    """It may be empty, or not there at all."""
-    value = row.values.get("text")
-    if is_missing(value):
-        return ""
-    if not isinstance(value, str) or not encodable(value):
-        raise row_error(row, "text", value, f"text is {shorten(value)}, expected a text", "Mend it, or leave it out")
-    return value
+def _text(row: Row) -> tuple[str, str]:
+    """The row's text, "" where another row may hold it; and why it cannot be judged, as every reader of texts says."""
+    if "text" not in row.values:
+        return "", ""
+    value = row.values["text"]
+    problem, remedy = text_fault(value)
+    return ("", f"{problem}. {remedy}") if problem else (value, "")
 
 
-def _rated(row: Row, attribute: str | None) -> dict[str, Rating]:
+def _rated(row: Row, attribute: str | None) -> dict[str, MeanRating]:
     """Attribute -> how the text was rated."""
     raw = _parsed(row.values.get("human_raw"))
     raw = {} if is_missing(raw) else raw
     if not isinstance(raw, Mapping):
-        seen = f"human_raw is {shorten(raw)}, expected attribute -> ratings"
-        raise row_error(row, "human_raw", raw, seen, "Write it as an object, or leave it out")
+        problem = f"human_raw is {shorten(raw)}, expected attribute -> ratings"
+        raise row_error(row, "human_raw", raw, problem, "Write it as an object, or leave it out")
     values = _by_attribute(row, attribute, bool(raw))
     if values:  # groups of people, such as experts and a crowd: what `human` says is the rating that counts
         raw = {name: single for name, single in raw.items() if not isinstance(single, Mapping)}
     rated = {name: _ratings(row, name, value) for name, value in values.items()}
     for name, value in raw.items():
-        mean, single = rated.get(name, Rating(None)).mean, _ratings(row, name, value)
+        mean, single = rated.get(name, MeanRating(None)).mean, _ratings(row, name, value)
         if mean is not None and single.mean is not None and abs(mean - single.mean) > _TOLERANCE:
-            seen = f"{name} is {mean:g}, but the mean of {list(single.single)} is {single.mean:g}"
-            raise row_error(row, "human_raw", value, seen, "Mend whichever is wrong, or leave out one")
+            problem = f"{name} is {mean:g}, but the mean of {list(single.single)} is {single.mean:g}"
+            raise row_error(row, "human_raw", value, problem, "Mend whichever is wrong, or leave out one")
         rated[name] = single._replace(mean=mean) if single.mean is None else single
     return rated
 
@@ -345,16 +347,16 @@ def _by_attribute(row: Row, attribute: str | None, has_raw: bool) -> dict[str, A
     elif attribute is not None and "human" in row.values:
         values = {attribute: value}
     elif not is_missing(value):
-        seen = f"human is {shorten(value)}, and nothing says of which attribute"
-        raise row_error(row, "attribute", None, seen, "Add a column attribute, or pass attribute=NAME")
+        problem = f"human is {shorten(value)}, and nothing says of which attribute"
+        raise row_error(row, "attribute", None, problem, "Add a column attribute, or pass attribute=NAME")
     elif not columns and not has_raw and "human" not in row.values:
-        seen = f"there is no 'human' and no 'human.ATTRIBUTE', but {', '.join(map(repr, row.values))}"
-        raise row_error(row, "human", None, seen, "Add it, or say which column holds it: human=COLUMN")
+        problem = f"there is no 'human' and no 'human.ATTRIBUTE', but {', '.join(map(repr, row.values))}"
+        raise row_error(row, "human", None, problem, "Add it, or say which column holds it: human=COLUMN")
     else:
         values = {}
     if twice := sorted(values.keys() & columns.keys()):
-        seen = f"{twice[0]} is in 'human' and in a column of its own"
-        raise row_error(row, "human", twice[0], seen, "Leave out one of them")
+        problem = f"{twice[0]} is in 'human' and in a column of its own"
+        raise row_error(row, "human", twice[0], problem, "Leave out one of them")
     return values | columns
 
 
@@ -366,7 +368,7 @@ def _parsed(value: Any) -> Any:
     return value
 
 
-def _ratings(row: Row, name: str, value: Any) -> Rating:
+def _ratings(row: Row, name: str, value: Any) -> MeanRating:
     """Of a number, or of a list of those of single people."""
 
     def rating(value: object) -> float | None:
@@ -375,6 +377,6 @@ def _ratings(row: Row, name: str, value: Any) -> Rating:
 
     value = _parsed(value)
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
-        return Rating(rating(value))
+        return MeanRating(rating(value))
     single = tuple(number for item in value if (number := rating(item)) is not None)
-    return Rating(sum(single) / len(single) if single else None, single)
+    return MeanRating(sum(single) / len(single) if single else None, single)

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,8 +18,8 @@ from ..io.fields import parse_json
 from ..io.scores import Scores, score_row
 from ..io.write import plain, replacing, write_rows
 from ..signature import text_hash
-from .agreement import LEVELS, Agreement, Difference, check_names
-from .correlation import STATISTICS
+from .agreement import LEVELS, Agreement, Difference, Level, check_names
+from .correlation import STATISTICS, Statistic
 from .people import Reliability
 from .ratings import Ratings
 
@@ -28,8 +29,8 @@ FILE = "evaluation.json"
 """What a run's folder holds figures in."""
 
 
-class Place(NamedTuple):
-    """Where a figure stands: the agreement of which method, on which attribute, at which level, by which statistic."""
+class FigureKey(NamedTuple):
+    """Which figure: the agreement of which method, on which attribute, at which level, by which statistic."""
 
     method: str
     attribute: str
@@ -45,22 +46,26 @@ class Settings:
     raises : InputError for a level or statistic that is not there
     """
 
-    levels: Sequence[str] = LEVELS
-    statistics: Sequence[str] = STATISTICS
+    levels: Sequence[Level] = LEVELS
+    statistics: Sequence[Statistic] = STATISTICS
     against: str = ""
 
     def __post_init__(self) -> None:
         check_names(level=self.levels, statistic=self.statistics)
 
     @property
-    def kinds(self) -> list[tuple[str, str]]:
+    def kinds(self) -> list[tuple[Level, Statistic]]:
         """Each level with each statistic."""
-        return [(level, statistic) for level in self.levels for statistic in self.statistics]
+        return list(product(self.levels, self.statistics))
 
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """Plain mean of a method's agreement over attributes, NaN where one of them has none; low, high : its interval."""
+    """Plain mean of a method's agreement over attributes.
+
+    value : NaN where the method has no agreement on one of them
+    low, high : 95 % interval; None where there is none
+    """
 
     value: float
     low: float | None
@@ -72,9 +77,9 @@ class Evaluation:
     """Methods compared with people's ratings.
 
     scores : (method, attribute) -> scores of all texts, in the order of ratings.texts
-    agreements : place -> agreement with people, with its interval
+    agreements : which figure -> agreement with people, with its interval
     means : (method, level, statistic) -> mean over attributes
-    contrasts : place -> how much better the method agrees with people than settings.against does
+    contrasts : which figure -> how much better the method agrees with people than settings.against does
     people : (attribute, level, statistic) -> how far people agree with each other; without those of whom only the mean
         is known
     left_out : what was left out before anything was measured; one line a reason, with a count
@@ -83,9 +88,9 @@ class Evaluation:
     ratings: Ratings
     scores: Mapping[tuple[str, str], Scores]
     settings: Settings
-    agreements: Mapping[Place, Agreement]
+    agreements: Mapping[FigureKey, Agreement]
     means: Mapping[tuple[str, str, str], Mean] = field(default_factory=dict)
-    contrasts: Mapping[Place, Difference] = field(default_factory=dict)
+    contrasts: Mapping[FigureKey, Difference] = field(default_factory=dict)
     people: Mapping[tuple[str, str, str], Reliability] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
 
@@ -98,7 +103,7 @@ class Evaluation:
         return tuple(dict.fromkeys(attribute for _, attribute in self.scores))
 
     def at(self, method: str, attribute: str, level: str = "per_context", statistic: str = "spearman") -> Agreement:
-        return self.agreements[Place(method, attribute, level, statistic)]
+        return self.agreements[FigureKey(method, attribute, level, statistic)]
 
     # --------------------------------------------------------------------------------------------- the folder
 
@@ -117,27 +122,7 @@ class Evaluation:
         folder = Path(folder)
         try:
             content = parse_json((folder / FILE).read_text(encoding="utf-8"))
-            settings, methods = Settings(**content["settings"]), content["methods"]
-            ratings = {name: content["ratings"][name] for name in ("name", "source")}
-            figures = {name: of["attributes"] for name, of in methods.items()}
-            means = {name: of["mean"] for name, of in methods.items()}
-            return cls(
-                replace(Ratings.load(folder / "ratings.jsonl"), **ratings),
-                {
-                    (method, attribute): Scores.load(_scores_file(folder, method), attribute=attribute)
-                    for method, attributes in figures.items()
-                    for attribute in attributes
-                },
-                settings,
-                {Place(*place): _restored(Agreement, found) for place, found in _leaves(figures, 4)},
-                {place: _restored(Mean, found) for place, found in _leaves(means, 3)},
-                {
-                    Place(*(found.pop(name) for name in Place._fields)): _restored(Difference, found)
-                    for found in content["contrasts"]
-                },
-                {place: _restored(Reliability, found) for place, found in _leaves(content["people"], 3)},
-                tuple(content["left_out"]),
-            )
+            return cls._from_json(content, folder)
         except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError) as error:
             raise InputError(
                 f"cannot read {folder / FILE}: it is not as `synthscore evaluate` writes it ({error!r}). "
@@ -145,32 +130,51 @@ class Evaluation:
                 source=str(folder),
             ) from error
 
+    @classmethod
+    def _from_json(cls, content: Mapping[str, Any], folder: Path) -> Evaluation:
+        """What to_json made, with the ratings and scores that lie beside it in the folder."""
+        settings = Settings(**content["settings"])
+        methods = content["methods"]
+        names = {name: content["ratings"][name] for name in ("name", "source")}
+        ratings = replace(Ratings.load(folder / "ratings.jsonl"), **names)
+        figures = {name: method["attributes"] for name, method in methods.items()}
+        means = {name: method["mean"] for name, method in methods.items()}
+        scores = {
+            (method, attribute): Scores.load(_scores_file(folder, method), attribute=attribute)
+            for method, attributes in figures.items()
+            for attribute in attributes
+        }
+        contrasts = {}
+        for figure in content["contrasts"]:
+            key = FigureKey(*(figure.pop(name) for name in FigureKey._fields))
+            contrasts[key] = _restored(Difference, figure)
+        return cls(
+            ratings=ratings,
+            scores=scores,
+            settings=settings,
+            agreements={FigureKey(*key): _restored(Agreement, figure) for key, figure in _leaves(figures, 4)},
+            means={key: _restored(Mean, figure) for key, figure in _leaves(means, 3)},
+            contrasts=contrasts,
+            people={key: _restored(Reliability, figure) for key, figure in _leaves(content["people"], 3)},
+            left_out=tuple(content["left_out"]),
+        )
+
     def _rows(self, method: str) -> Iterator[dict[str, Any]]:
         """Rows of scores as `synthscore score` writes them, with the method and the system."""
         for attribute in self.attributes:
             scores = self.scores[method, attribute]
             for score, text in zip(scores, self.ratings, strict=True):
                 row = score_row(score, scores.signature, verdicts=bool(score.verdicts))
-                whose = {"method": method, "id": row.pop("id"), "context_id": text.context_id, "system": text.system}
-                yield whose | row
+                names = {"method": method, "id": row.pop("id"), "context_id": text.context_id, "system": text.system}
+                yield names | row
 
     def to_json(self) -> dict[str, Any]:
         """{"methods": {METHOD: {"attributes": {ATTRIBUTE: {LEVEL: {STATISTIC: {value, low, high, n, ...}}}},
         "mean": ..., "counts": ..., "signature": ...}}, "people": ..., "contrasts": [...], "ratings": ..., ...}"""
-        figures = _nested({place: plain(asdict(found)) for place, found in self.agreements.items()})
-        means = _nested({place: plain(asdict(mean)) for place, mean in self.means.items()})
         return {
-            "methods": {
-                method: {
-                    "attributes": figures[method],
-                    "mean": means[method],
-                    "counts": {name: _counts(self.scores[method, name]) for name in self.attributes},
-                    "signature": {name: str(self.scores[method, name].signature) for name in self.attributes},
-                }
-                for method in self.methods
-            },
-            "people": _nested({place: plain(asdict(found)) for place, found in self.people.items()}),
-            "contrasts": [{**place._asdict(), **plain(asdict(found))} for place, found in self.contrasts.items()],
+            "methods": self._methods_json(),
+            "people": _nested_json(self.people),
+            "contrasts": [key._asdict() | plain(asdict(figure)) for key, figure in self.contrasts.items()],
             "ratings": {
                 "name": self.ratings.name,
                 "source": self.ratings.source,
@@ -182,6 +186,19 @@ class Evaluation:
             "left_out": list(self.left_out),
         }
 
+    def _methods_json(self) -> dict[str, Any]:
+        figures, means = _nested_json(self.agreements), _nested_json(self.means)
+        methods = {}
+        for method in self.methods:
+            scores = {attribute: self.scores[method, attribute] for attribute in self.attributes}
+            methods[method] = {
+                "attributes": figures[method],
+                "mean": means[method],
+                "counts": {attribute: _counts(column) for attribute, column in scores.items()},
+                "signature": {attribute: str(column.signature) for attribute, column in scores.items()},
+            }
+        return methods
+
 
 def _counts(scores: Scores) -> dict[str, int]:
     status = [score.status for score in scores]
@@ -192,27 +209,32 @@ def _counts(scores: Scores) -> dict[str, int]:
     }
 
 
-def _nested(flat: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
-    """A mapping in a mapping for each part of a key: {(a, b): x} -> {a: {b: x}}."""
+def _nested_json(figures: Mapping[Any, Any]) -> dict[str, Any]:
+    """Figures as JSON in mappings, one for each part of a key: {(a, b): figure} -> {a: {b: its fields}}."""
     nested: dict[str, Any] = {}
-    for (*outer, last), value in flat.items():
+    for (*outer, last), figure in figures.items():
         inner = nested
         for name in outer:
             inner = inner.setdefault(name, {})
-        inner[last] = value
+        inner[last] = plain(asdict(figure))
     return nested
 
 
 def _leaves(nested: Mapping[str, Any], depth: int) -> Iterator[tuple[Any, Any]]:
-    """What _nested was made of: keys of `depth` parts, and values."""
+    """What _nested_json was made of: keys of `depth` parts, and the fields of figures."""
     for name, inner in nested.items():
-        yield from [((name,), inner)] if depth == 1 else (((name, *key), x) for key, x in _leaves(inner, depth - 1))
+        if depth == 1:
+            yield (name,), inner
+        else:
+            for key, figure in _leaves(inner, depth - 1):
+                yield (name, *key), figure
 
 
-def _restored(of: type[T], values: Mapping[str, Any]) -> T:
-    """A noun of this type, from its JSON, which has null for NaN."""
-    numbers = {each.name for each in fields(of) if each.type == "float"}  # type: ignore[arg-type]
-    return of(**{name: np.nan if value is None and name in numbers else value for name, value in values.items()})
+def _restored(noun: type[T], values: Mapping[str, Any]) -> T:
+    """A noun of this type from its JSON, which has null for NaN."""
+    numbers = {field.name for field in fields(noun) if field.type == "float"}  # type: ignore[arg-type]
+    restored = {name: np.nan if value is None and name in numbers else value for name, value in values.items()}
+    return noun(**restored)
 
 
 def _scores_file(folder: str | os.PathLike[str], method: str) -> Path:

@@ -2,89 +2,84 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, LabelError, LadderError, SynthscoreError, TaskError, TemplateError
+from ..errors import InputError, LabelError, LadderError, TaskError, TemplateError
 from ..io.scores import Scores
+from ..scoring.method import MethodError, Tools
 from ..signature import Signature
-from ..types import FloatArray
-from .agreement import Agreement, Difference, difference, measure
+from .agreement import Agreement, Difference, LeaveOneOut, difference, measure
 from .intervals import holm, mean_without, spread
-from .methods.base import Method, MethodError, Tools
+from .methods.base import SetMethod
 from .people import Reliability, reliability
 from .ratings import Ratings
-from .result import Evaluation, Mean, Place, Settings
+from .result import Evaluation, FigureKey, Mean, Settings
 
 CANNOT = (MethodError, TaskError, LadderError, TemplateError, LabelError)
-"""What leaves a method without any score on an attribute, while the others go on."""
-
-Progress = Callable[[str, str], None]
-"""Called with a method and an attribute before its scores are made."""
+"""Errors that leave a method without any score on an attribute, while the others go on."""
 
 
 def evaluate(
     ratings: Ratings,
-    methods: Mapping[str, Method],
+    methods: Mapping[str, SetMethod],
     tools: Tools | None = None,
     *,
     attributes: Sequence[str] | None = None,
     left_out: Sequence[str] = (),
     settings: Settings | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[str, str], None] | None = None,
     **how: Any,
 ) -> Evaluation:
     """What methods say of rated texts, and how far that agrees with people.
 
-    methods : name -> method (synthscore.evaluation.methods.method makes one from its name)
+    methods : name -> method (synthscore.evaluation.methods.method makes one from its name); scores that are there
+        already are one, too (synthscore.evaluation.join)
+    tools : what the methods may ask for (default: nothing)
     attributes : of the ratings (default: all)
     left_out : lines, beside those of the ratings
     settings : which figures; or, as keywords, any of levels, statistics, against
+    progress : called with a method and an attribute before its scores are made
     raises : InputError for an attribute that the ratings do not have; MethodError where `against` is no method
 
     A method that can score none leaves all unscored, with the reason.
     """
     settings = settings or Settings(**how)
     require_method(settings.against, methods)
-    attributes = attributes_of(ratings, attributes)
-    scores: dict[tuple[str, str], Scores] = {}
-    for name, method in methods.items():
-        for attribute in attributes:
-            if progress:
-                progress(name, attribute)
-            try:
-                scores[name, attribute] = method(ratings, attribute, tools or Tools())
-            except CANNOT as error:
-                scores[name, attribute] = Scores(
-                    tuple(text.unscored(attribute, str(error)) for text in ratings), Signature(())
-                )
-    return evaluate_scores(ratings, scores, settings, left_out)
+    attributes = choose_attributes(ratings, attributes)
+    scores = {}
+    for name, attribute in product(methods, attributes):
+        if progress:
+            progress(name, attribute)
+        scores[name, attribute] = _score_or_say_why(methods[name], ratings, attribute, tools or Tools())
+    return _with_figures(ratings, scores, settings, (*ratings.left_out, *left_out))
 
 
-def run_methods(ratings: Ratings, methods: Iterable[Method], tools: Tools, attributes: Sequence[str]) -> None:
-    """What methods ask, for a judge that only counts it (Plan): whatever they find is dropped."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for method, attribute in product(methods, attributes):
-            with suppress(SynthscoreError):
-                method(ratings, attribute, tools)
+def _score_or_say_why(method: SetMethod, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
+    """The scores of all texts; where the method can score none, all are unscored, with the reason."""
+    try:
+        return method(ratings, attribute, tools)
+    except CANNOT as error:
+        unscored = tuple(text.unscored(attribute, str(error)) for text in ratings)
+        return Scores(unscored, Signature(()))
 
 
-def attributes_of(ratings: Ratings, names: Sequence[str] | None) -> tuple[str, ...]:
-    """raises : InputError for one that the ratings do not have"""
-    for name in names or ():
+def choose_attributes(ratings: Ratings, names: Sequence[str] | None) -> tuple[str, ...]:
+    """The attributes of these names, each once (default: all). raises : InputError for one that the ratings lack"""
+    if names is None:
+        return ratings.attributes
+    for name in names:
         if name not in ratings.attributes:
             raise InputError(
                 f"the ratings {ratings.name} have no attribute {name!r}. They have: {', '.join(ratings.attributes)}",
                 value=name,
             )
-    return ratings.attributes if names is None else tuple(dict.fromkeys(names))
+    return tuple(dict.fromkeys(names))
 
 
 def require_method(against: str, methods: Iterable[str]) -> None:
@@ -93,45 +88,70 @@ def require_method(against: str, methods: Iterable[str]) -> None:
         raise MethodError(f"cannot contrast methods with {against!r}, expected one of them: {', '.join(methods)}")
 
 
-def evaluate_scores(
-    ratings: Ratings,
-    scores: Mapping[tuple[str, str], Scores],
-    settings: Settings | None = None,
-    left_out: Sequence[str] = (),
+# ------------------------------------------------------------------------------------------------- figures
+
+
+def _with_figures(
+    ratings: Ratings, scores: Mapping[tuple[str, str], Scores], settings: Settings, left_out: tuple[str, ...]
 ) -> Evaluation:
-    """How far scores agree with people. scores : (method, attribute) -> those of all texts"""
-    settings = settings or Settings()
-    methods, attributes = (tuple(dict.fromkeys(names)) for names in zip(*scores, strict=True))
-    require_method(settings.against, methods)
-    texts = ratings.context_ids, ratings.systems
-    human = {attribute: ratings.human(attribute) for attribute in attributes}
+    """scores : (method, attribute) -> those of all texts, in the order of the ratings"""
+    methods = tuple(dict.fromkeys(method for method, _ in scores))
+    attributes = tuple(dict.fromkeys(attribute for _, attribute in scores))
+    others = [method for method in methods if settings.against and method != settings.against]
+    rated_by_several = [attribute for attribute in attributes if _any_rated_by_several(ratings, attribute)]
     values = {key: column.values for key, column in scores.items()}
-    agreements: dict[Place, Agreement] = {}
+    human = {attribute: ratings.human(attribute) for attribute in attributes}
+    names = ratings.context_ids, ratings.systems
+    agreements: dict[FigureKey, Agreement] = {}
     means: dict[tuple[str, str, str], Mean] = {}
+    contrasts: dict[FigureKey, Difference] = {}
     people: dict[tuple[str, str, str], Reliability] = {}
-    contrasts: dict[Place, Difference] = {}
     for level, statistic in settings.kinds:
-        how: dict[str, Any] = {"level": level, "statistic": statistic}
-        gaps: dict[Place, Difference] = {}
+        compare = partial(measure, level=level, statistic=statistic)
+        contrast = partial(difference, level=level, statistic=statistic)
         for method in methods:
-            parts: list[tuple[Agreement, FloatArray]] = []
-            for attribute in attributes:
-                place, column = Place(method, attribute, level, statistic), values[method, attribute]
-                parts.append(measure(column, human[attribute], *texts, **how))
-                agreements[place] = parts[-1][0]
-                if settings.against not in ("", method):
-                    other = values[settings.against, attribute]
-                    gaps[place] = difference(column, other, human[attribute], *texts, **how)
-            each = [found.value for found, _ in parts]
-            mean = float(np.mean(each))
-            without = mean_without(each, [without for _, without in parts])
-            ends = spread(mean, without, note="an attribute has none" if np.isnan(mean) else "")
-            means[method, level, statistic] = Mean(mean, ends.low, ends.high)
-        for attribute in attributes:
-            if any(len(text.annotators.get(attribute, ())) > 1 for text in ratings):
-                people[attribute, level, statistic] = reliability(ratings, attribute, **how)
-        corrected = holm([np.nan if gap.p is None else gap.p for gap in gaps.values()]).tolist()
-        for (place, gap), p in zip(gaps.items(), corrected, strict=True):
-            contrasts[place] = replace(gap, p_holm=None if np.isnan(p) else p)
-    lines = (*ratings.left_out, *left_out)
-    return Evaluation(ratings, scores, settings, agreements, means, contrasts, people, lines)
+            parts = [compare(values[method, attribute], human[attribute], *names) for attribute in attributes]
+            for attribute, part in zip(attributes, parts, strict=True):
+                agreements[FigureKey(method, attribute, level, statistic)] = part.agreement
+            means[method, level, statistic] = _mean_over_attributes(parts)
+        differences = {}
+        for method, attribute in product(others, attributes):
+            one, other = values[method, attribute], values[settings.against, attribute]
+            key = FigureKey(method, attribute, level, statistic)
+            differences[key] = contrast(one, other, human[attribute], *names)
+        contrasts |= _correct(differences)
+        for attribute in rated_by_several:
+            people[attribute, level, statistic] = reliability(ratings, attribute, level=level, statistic=statistic)
+    return Evaluation(
+        ratings=ratings,
+        scores=scores,
+        settings=settings,
+        agreements=agreements,
+        means=means,
+        contrasts=contrasts,
+        people=people,
+        left_out=left_out,
+    )
+
+
+def _mean_over_attributes(parts: Sequence[LeaveOneOut]) -> Mean:
+    values = [part.agreement.value for part in parts]
+    mean = float(np.mean(values))
+    without = mean_without(values, [part.without for part in parts])
+    interval = spread(mean, without, note="an attribute has none" if np.isnan(mean) else "")
+    return Mean(value=mean, low=interval.low, high=interval.high)
+
+
+def _correct(differences: Mapping[FigureKey, Difference]) -> dict[FigureKey, Difference]:
+    """The differences with their p-values corrected for as many as there are."""
+    p_values = [np.nan if gap.p is None else gap.p for gap in differences.values()]
+    corrected = holm(p_values).tolist()
+    return {
+        key: replace(gap, p_holm=None if np.isnan(p) else p)
+        for (key, gap), p in zip(differences.items(), corrected, strict=True)
+    }
+
+
+def _any_rated_by_several(ratings: Ratings, attribute: str) -> bool:
+    """Whether any text has the single ratings of two people or more."""
+    return any(len(text.annotators.get(attribute, ())) > 1 for text in ratings)

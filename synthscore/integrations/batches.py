@@ -24,16 +24,19 @@ class ScoreBatch(Mount):
 
     def __call__(self, batch: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
         """batch : column -> values, as many each"""
-        texts = [str(text) for text in batch[self.text]]
-        none = [None] * len(texts)
-        keys = zip(batch.get(self.context_id, none), batch.get(self.context, none), strict=True)
-        scores = self.scores([row_of(k, text, *key) for k, (text, key) in enumerate(zip(texts, keys, strict=True))])
-        return {
-            **batch,
-            "synthscore": [score.value for score in scores],
-            "synthscore_status": [score.status for score in scores],
-            "synthscore_reason": [score.reason for score in scores],
-        }
+        texts = batch[self.text]
+        nothing = [None] * len(texts)
+        ids, contexts = batch.get(self.context_id, nothing), batch.get(self.context, nothing)
+        rows = [
+            row_of(number, text, context_id=context_id, context=context)
+            for number, text, context_id, context in zip(range(1, len(texts) + 1), texts, ids, contexts, strict=True)
+        ]
+        scores = self.scores(rows)
+        columns: dict[str, Any] = dict(batch)
+        columns["synthscore"] = [score.value for score in scores]
+        columns["synthscore_status"] = [score.status for score in scores]
+        columns["synthscore_reason"] = [score.reason for score in scores]
+        return columns
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_fingerprint": self.fingerprint}

@@ -38,14 +38,15 @@ class SynthscoreFilter(BaseFilter):
         return self.filter_batch([doc])[0]
 
     def filter_batch(self, batch: list[Document]) -> list[bool | tuple[bool, str]]:
-        rows = [
-            row_of(doc.id, doc.text, doc.metadata.get(self.context_key), doc.metadata.get("context")) for doc in batch
-        ]
-        found: list[bool | tuple[bool, str]] = []
+        rows = []
+        for doc in batch:
+            context_id, context = doc.metadata.get(self.context_key), doc.metadata.get("context")
+            rows.append(row_of(doc.id, doc.text, context_id=context_id, context=context))
+        decisions: list[bool | tuple[bool, str]] = []
         for doc, score in zip(batch, self.mount.scores(rows), strict=True):
             doc.metadata |= {"synthscore": score.value, "synthscore_status": score.status}
             if score.reason:
                 doc.metadata["synthscore_reason"] = score.reason
             decision, _ = self.rule.decide(score)
-            found.append(True if decision == "kept" else (False, decision))
-        return found
+            decisions.append(True if decision == "kept" else (False, decision))
+        return decisions

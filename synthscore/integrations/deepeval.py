@@ -27,10 +27,12 @@ class SynthscoreMetric(BaseMetric):
     async def a_measure(self, test_case: LLMTestCase, *args: Any, **kwargs: Any) -> float | None:
         """The score, on a scale from 0 to 1; None where there is none, and then the error says why."""
         context_id = (getattr(test_case, "metadata", None) or {}).get(self.context_key)
-        found = await self.mount.score_one(row_of(0, test_case.actual_output or "", context_id, test_case.input))
-        self.score, self.error = self.mount.unit(found), found.reason if found.value is None else None
-        self.score_breakdown = {"rungs": found.value, "stderr": found.stderr, "signature": self.mount.signature}
-        self.reason = found.reason or f"{found.value:.2f} on the scale of the ladder's rungs"
+        row = row_of(0, test_case.actual_output, context_id=context_id, prompt=test_case.input)
+        score = await self.mount.score_one(row)
+        self.score = self.mount.unit(score)
+        self.error = score.reason if score.value is None else None
+        self.score_breakdown = {"rungs": score.value, "stderr": score.stderr, "signature": self.mount.signature}
+        self.reason = score.reason or f"{score.value:.2f} on the scale of the ladder's rungs"
         self.is_successful()
         return self.score
 

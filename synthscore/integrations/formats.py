@@ -3,14 +3,15 @@ logs of Inspect, which its own reader opens."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
-from ..io.fields import Row, find_target, make_row, row_error, shorten
+from ..io.fields import Row, make_row, row_error, shorten
 from ..io.files import Source, read_rows
+from ..io.texts import read_item
 from ..thresholds.labels import CHOSEN, DRAWN
 from ..types import Target
 from . import Labels, ScoresTo, Texts
@@ -111,19 +112,25 @@ def tasks(
     Each says in `drawn` if its text was drawn, or chosen, as rows that `filter` did not keep: calibrate refuses these.
     raises : InputError for a row that holds no text, and for fewer rows than n
     """
-    found: list[tuple[Target, str, bool]] = []
+    texts_given: list[tuple[Target, str]] = []
+    chosen = False
     for row in rows:
-        target = find_target(row)
-        if isinstance(target, InputError):
-            raise target
+        item = read_item(row)
+        if isinstance(item.target, InputError):
+            raise item.target
         assert isinstance(row, Row)
-        found.append((target, str(row.values.get("context") or ""), row.has("synthscore")))
-    if n is not None and n > len(found):
-        raise InputError(f"cannot draw {n} texts: there are {len(found)}. Draw fewer, or give more", value=n)
-    places = range(len(found)) if n is None else sorted(np.random.default_rng(seed).choice(len(found), n, False))
-    drawn = CHOSEN if any(chosen for _, _, chosen in found) else "all" if n is None else "random"
+        texts_given.append((item.target, item.context))
+        chosen = chosen or row.has("synthscore")
+    n_given, drawn = len(texts_given), "all"
+    places: Sequence[int] = range(n_given)
+    if n is not None:
+        if n > n_given:
+            raise InputError(f"cannot draw {n} texts: there are {n_given}. Draw fewer, or give more", value=n)
+        drawn, places = "random", sorted(np.random.default_rng(seed).choice(n_given, n, False))
+    if chosen:
+        drawn = CHOSEN
     made: list[Values] = []
-    for target, context, _ in (found[place] for place in places):
+    for target, context in (texts_given[place] for place in places):
         about = {"context_id": target.context_id, DRAWN: drawn}
         texts = {"context": context or contexts.get(target.context_id, ""), "text": target.text}
         if form == "argilla":

@@ -43,7 +43,7 @@ def score(
         text = state.output.completion
         if blank(text):
             return Score.unscored(answer=text, reason="no_response", explanation="the completion is empty")
-        row = row_of(state.sample_id, text, state.metadata.get(context_key), state.input_text)
+        row = row_of(state.sample_id, text, context_id=state.metadata.get(context_key), prompt=state.input_text)
         found = await mount.score_one(row)
         if found.value is None:
             return Score.unscored(answer=text, reason="scoring_failed", explanation=found.reason)

@@ -24,13 +24,11 @@ class SynthscoreScorer(Scorer):
     def __call__(self, *, inputs: Any = None, outputs: Any = None) -> Feedback:
         """inputs : a mapping that says which context. outputs : the text"""
         given = inputs if isinstance(inputs, dict) else {"context": inputs}
-        row = row_of(0, str(outputs or ""), given.get(self.context_key), given.get("context"))
+        row = row_of(0, outputs, context_id=given.get(self.context_key), context=given.get("context"))
         [score] = self.mount.scores([row])
-        return Feedback(
-            name=self.name,
-            value=score.value,
-            error=score.reason if score.value is None else None,
-            rationale=score.reason or None,
-            source=AssessmentSource(source_type="LLM_JUDGE", source_id=self.mount.signature),
-            metadata={name: f"{value:.4f}" for name, value in score.details.items()},
-        )
+        source = AssessmentSource(source_type="LLM_JUDGE", source_id=self.mount.signature)
+        details = {name: f"{value:.4f}" for name, value in score.details.items()}
+        about: dict[str, Any] = {"name": self.name, "source": source, "metadata": details}
+        if score.value is None:
+            return Feedback(error=score.reason, rationale=score.reason, **about)
+        return Feedback(value=score.value, rationale=score.reason or None, **about)

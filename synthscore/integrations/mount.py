@@ -5,6 +5,7 @@ What is loaded for it is loaded when the first text comes, once a process, and s
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -13,9 +14,10 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from .._version import __version__
-from ..engines import open_judge
+from ..engines import open_judge, split_kind
 from ..engines.source import Source
 from ..errors import unusable
+from ..io.fields import is_missing
 from ..judging.asking import Asking
 from ..ladders.references import References
 from ..scoring.anchored import Anchored, Scales
@@ -47,15 +49,17 @@ class Mount:
     references, model, store : a folder or hub id; as of open_engine; a file of answers, "none", or None: in your cache
     task, attribute : may be left out where the references hold one
     scale : a file of scales: then scores are anchored, each with its error
+    method : as of Scorer: "place", "g-eval:samples=20", ...; one that needs no ladders needs no references
     deadline_s : after which a text is unscored; None: it is waited for
     """
 
-    references: str
+    references: str | None = None
     model: str = "nano"
     attribute: str | None = None
     task: str | None = None
     both_orders: bool = False
     scale: str | None = None
+    method: str = "ladder"
     store: str | None = None
     deadline_s: float | None = None
 
@@ -70,7 +74,7 @@ class Mount:
                     given[each.name] = _READ[str(each.type).removesuffix(" | None")](value)
                 except (ValueError, KeyError):
                     raise unusable(name, value, f"a {each.type}", "Set it anew") from None
-        if "references" not in given:
+        if not {"references", "method"} & given.keys():
             raise unusable("SYNTHSCORE_REFERENCES", None, "a folder or hub id of ladders", "Set it")
         return cls(**given)
 
@@ -80,17 +84,21 @@ class Mount:
 
         raises : what loading the references and the model raises
         """
-        own = (getattr(self, each.name) for each in fields(Mount) if each.name != "deadline_s")
-        made_of = (os.getcwd(), *own)
+        values = (getattr(self, each.name) for each in fields(Mount) if each.name != "deadline_s")
+        made_of = (os.getcwd(), *values)
         with _LOADING:
             if made_of not in _LOADED:
+                scoring = Paper() if self.scale is None else Anchored(self.scale)
+                judge = open_judge(self.model, self.store)
+                asking = Asking(both_orders=self.both_orders)
                 _LOADED[made_of] = Scorer(
                     self.references,
-                    open_judge(self.model, self.store),
+                    judge,
                     task=self.task,
                     attribute=self.attribute,
-                    scoring=Paper() if self.scale is None else Anchored(self.scale),
-                    asking=Asking(both_orders=self.both_orders),
+                    scoring=scoring,
+                    asking=asking,
+                    method=self.method,
                 )
             return _LOADED[made_of]
 
@@ -103,11 +111,12 @@ class Mount:
         """Hex digits that change with the ladders, with a model or scale on this machine, and with every field. No
         model is loaded for it, so that processes may be forked afterwards."""
         model = self.model
-        if "://" not in model and not model.startswith("recorded:"):
+        if not split_kind(model)[0]:
             source = Source.of(model)
             model = f"{model}@{source.hash()}" if os.path.exists(source.place) else model
         scale = "" if self.scale is None else "".join(each.hash for each in Scales.load(self.scale))
-        return text_hash(__version__, repr(self), References.load(self.references).hash, model, scale)
+        ladders = "" if self.references is None else References.load(self.references).hash
+        return text_hash(__version__, repr(self), ladders, model, scale)
 
     def scores(self, rows: Sequence[Mapping[str, Any]]) -> list[Score]:
         """One a row, in order, in any thread. rows : as of Scorer.score: id, context_id (or context), text"""
@@ -124,20 +133,40 @@ class Mount:
         return await self.scorer.score_one(row, within_s=self.deadline_s)
 
     def unit(self, score: Score) -> float | None:
-        """The score on a scale from 0, as bad as the worst rung or worse, to 1, as good as the best or better; None
-        where it is unscored."""
+        """The score on a scale from 0, as bad as the worst rung or worse, to 1, as good as the best or better; of a
+        method with a scale of its own, from its least score to its greatest. None where the text is unscored.
+
+        raises : InputError for a method whose scores have no ends
+        """
         if score.value is None:
             return None
-        scorer = self.scorer
-        n_rungs = scorer.references.find(score.context_id, scorer.attribute, scorer.task.name).n_rungs
-        return min(max((score.value - 1) / (n_rungs - 1), 0.0), 1.0)
+        n_rungs = score.details.get("n_rungs")
+        if n_rungs is not None:
+            low, high = 1.0, n_rungs
+        else:
+            limits = self.scorer.method.limits(0)
+            low, high = limits.low, limits.high
+        if not math.isfinite(high - low):
+            raise unusable("method", self.method, "one whose scores have a least and a greatest")
+        return min(max((score.value - low) / (high - low), 0.0), 1.0)
 
 
-def row_of(id: object, text: str, context_id: object = None, context: object = None) -> dict[str, Any]:
-    """A row of what a tool calls by other names: its context found by its key, where the tool knows one, not by a
-    prompt, which tools write anew."""
-    key = {"context": context} if context_id is None or context_id == "" else {"context_id": context_id}
-    return {"id": str(id), **key, "text": text}
+def row_of(
+    id: object, text: object, *, context_id: object = None, context: object = None, prompt: object = None
+) -> dict[str, Any]:
+    """A row of what a tool calls by other names. What is missing there is missing here, so that its reason is said.
+
+    context : the text of the context. prompt : what a tool asked for the text with, which stands for the context where
+        nothing else says which one it is: tools write prompts anew, so that its words need not be the context's
+    """
+    row: dict[str, Any] = {"id": str(id), "text": text}
+    if not is_missing(context_id):
+        row["context_id"] = context_id
+    if not is_missing(context):
+        row["context"] = context
+    if "context_id" not in row and "context" not in row:
+        row["context"] = prompt
+    return row
 
 
 _READ: Mapping[str, Any] = {

@@ -56,7 +56,7 @@ def assert_score(request: pytest.FixtureRequest) -> Callable[..., Score]:
         if "references" not in given:
             pytest.fail("say where the ladders are: synthscore_references in pytest's settings", pytrace=False)
         mount = Mount(attribute=attribute, both_orders=both_orders, **given)
-        [score] = mount.scores([row_of(request.node.nodeid, text, context_id, context)])
+        [score] = mount.scores([row_of(request.node.nodeid, text, context_id=context_id, context=context)])
         request.node.user_properties.append((f"synthscore-{mount.scorer.attribute}", score.value))
         if score.value is None:
             pytest.fail(f"{mount.scorer.attribute}: unscored. {score.reason}", pytrace=False)

@@ -39,15 +39,15 @@ class Reward(Mount):
         texts = [_text(completion) for completion in completions]
         contexts = columns.get(self.context_key) or [None] * len(texts)
         rows = [
-            row_of(index, text, context_id, prompt)
+            row_of(index, text, context_id=context_id, prompt=prompt)
             for index, (text, context_id, prompt) in enumerate(zip(texts, contexts, prompts, strict=True))
         ]
         written = [index for index, text in enumerate(texts) if not blank(text)]
-        found = self.scores([rows[index] for index in written]) if written else []
-        scores = dict(zip(written, found, strict=True))
+        scores_of_written = self.scores([rows[index] for index in written]) if written else []
+        scores = dict(zip(written, scores_of_written, strict=True))
         if log_extra is not None:
-            said = {index: score.reason or score.status for index, score in scores.items()}
-            log_extra("synthscore", [said.get(index, "empty") for index in range(len(texts))])
+            words = {index: score.reason or score.status for index, score in scores.items()}
+            log_extra("synthscore", [words.get(index, "empty") for index in range(len(texts))])
         rewards = {index: self.unit(score) if self.unit_scale else score.value for index, score in scores.items()}
         least = min([EMPTY, *(value for value in rewards.values() if value is not None)])
         return [rewards.get(index, least) for index in range(len(texts))]
@@ -63,7 +63,9 @@ reward.__name__ = "synthscore"
 
 def _text(completion: Any) -> str:
     """What the model said last: of messages, the last one's content, which may be in blocks."""
-    said = completion if isinstance(completion, str) else completion[-1]["content"] if completion else ""
-    if isinstance(said, list):
-        said = "\n".join(str(block["text"]) for block in said if "text" in block)
-    return said or ""
+    content = completion
+    if not isinstance(completion, str):
+        content = completion[-1]["content"] if completion else ""
+    if isinstance(content, list):
+        content = "\n".join(str(block["text"]) for block in content if "text" in block)
+    return content or ""

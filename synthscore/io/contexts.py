@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from ..errors import InputError
 from ..signature import text_hash
 from ..types import Context, blank, encodable
-from .fields import Row, context_key, is_missing, read_id, read_list, read_text, recognised, row_error, shorten
+from .fields import Row, id_of_text, is_missing, read_id, read_list, read_text, recognised, row_error, shorten
 from .files import Source, each_row, good_rows, read_rows
 
 T = TypeVar("T")
@@ -36,16 +36,14 @@ def some_contexts(ids: Iterable[str], limit: int | None) -> frozenset[str]:
     same ones, in whatever order they come, and those of a lower limit are among them. raises : InputError below 1"""
     if limit is None:
         return frozenset(ids)
-    if limit < 1:
-        raise InputError(f"cannot take {limit} contexts, expected 1 or more. Leave the limit out for all", value=limit)
+    require_limit(limit)
     return frozenset(sorted(set(ids), key=text_hash)[:limit])
 
 
-def of_some_contexts(things: Sequence[T], context_id: Callable[[T], str | None], limit: int | None) -> list[T]:
-    """Those of some_contexts, and those of which no context is known."""
-    ids = [context_id(thing) for thing in things]
-    taken = some_contexts([each for each in ids if each is not None], limit)
-    return [thing for thing, each in zip(things, ids, strict=True) if each is None or each in taken]
+def require_limit(limit: int) -> None:
+    """raises : InputError for less than one context"""
+    if limit < 1:
+        raise InputError(f"cannot take {limit} contexts, expected 1 or more. Leave the limit out for all", value=limit)
 
 
 def add_context(known: MutableMapping[str, Context], row: Row) -> Context:
@@ -80,7 +78,7 @@ def context_from_row(row: Row) -> Context:
     elif "id" in row.values and not {"context", "text"} <= row.values.keys():
         context_id = read_id(row, "context_id", "id")
     else:  # an id would be the target's
-        context_id = context_key(read_text(row, column))
+        context_id = id_of_text(read_text(row, column))
     if "context" not in row.values and (why := _is_target(row)):
         seen = f"this row is a target ({why}); its context is missing"
         remedy = (

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ class Row:
 
 def row_number(row: Row | InputError) -> int:
     """Its place in the source, from 1, whether or not it could be read."""
-    return row.number if isinstance(row, Row) else int(vars(row).get("row", 0))
+    return row.number if isinstance(row, Row) else row.row
 
 
 def is_formula(cell: str) -> bool:
@@ -91,6 +91,8 @@ def make_row(number: int, values: object, name: str = "rows", fields: Mapping[st
     """The row, or why these values are none; a column that is renamed is nothing else."""
     if isinstance(values, InputError):
         return values
+    if isinstance(values, Target):
+        values = {"id": values.id, "context_id": values.context_id, "text": values.text, "system": values.system}
     if isinstance(values, Mapping):
         if fields:
             taken = {*fields, *fields.values()}
@@ -146,21 +148,9 @@ def recognised(row: Row) -> Row:
     "Role: content" each. Of a column messages the last is the text, an assistant's, and those before are the context.
     What is taken for what is logged. raises : InputError for messages that end with somebody else's
     """
-    there: dict[str, str] = {}
-    for column in row.values:
-        there.setdefault(str(column).lower(), column)
-    found: dict[str, Any] = {}
-    taken: dict[str, str] = {}
-    for name, usual in _USUAL.items():
-        if name in row.values:
-            found[name] = row.values[name]
-        elif name not in row.fields:
-            likely = [there[each] for each in (name, *usual) if each in there and each not in _DOUBTFUL]
-            doubtful = (
-                [] if "text" in row.values else [there[each] for each in _DOUBTFUL if each in usual and each in there]
-            )
-            if len(columns := likely or doubtful) == 1:
-                found[name], taken[name] = row.values[columns[0]], columns[0]
+    columns = _recognised_columns(tuple(row.values), frozenset(row.fields))
+    found: dict[str, Any] = {name: row.values[column] for name, column in columns.items()}
+    taken = {name: column for name, column in columns.items() if name != column}
     if "text" not in found and (chat := _messages(row.values.get("messages"))):
         if chat[-1][0] != "assistant" or len(chat) < 2:
             seen = f"messages ends with one of {chat[-1][0]!r}" if len(chat) > 1 else "messages holds one message"
@@ -182,6 +172,26 @@ def recognised(row: Row) -> Row:
     return replace(row, values=others | found, fields={**row.fields, **taken})
 
 
+@lru_cache(maxsize=64)  # the rows of a file have the same columns
+def _recognised_columns(columns: tuple[str, ...], named: frozenset[str]) -> Mapping[str, str]:
+    """Our name -> the column that is read as it. named : the names whose column has been said"""
+    there: dict[str, str] = {}
+    for column in columns:
+        there.setdefault(str(column).lower(), column)
+    found: dict[str, str] = {}
+    for name, usual in _USUAL.items():
+        if name in columns:
+            found[name] = name
+        elif name not in named:
+            likely = [there[each] for each in (name, *usual) if each in there and each not in _DOUBTFUL]
+            doubtful = (
+                [] if "text" in columns else [there[each] for each in usual if each in there and each in _DOUBTFUL]
+            )
+            if len(candidates := likely or doubtful) == 1:
+                found[name] = candidates[0]
+    return found
+
+
 def _messages(value: object) -> list[tuple[str, str]]:
     """(role, content) of each message of a chat; none where it is no chat of texts."""
     chat: list[tuple[str, str]] = []
@@ -195,7 +205,7 @@ def _messages(value: object) -> list[tuple[str, str]]:
     return chat
 
 
-def context_key(text: str) -> str:
+def id_of_text(text: str) -> str:
     """The id of a context that has none of its own: 16 hex digits of its text's hash."""
     return text_hash(text.strip())[:16]
 
@@ -228,17 +238,25 @@ def read_names(row: Row) -> Names:
     return Names(names["id"] or f"{names['context_id']}/{names['system']}", names["context_id"], names["system"])
 
 
+def text_fault(value: object, column: str = "text") -> tuple[str, str]:
+    """What is wrong with a value that is to be a text, and what to do about it; "" and "" for a good one."""
+    if not isinstance(value, str) or blank(value):
+        shown = None if is_missing(value) and not isinstance(value, str) else value  # NaN is how pandas writes null
+        return f"{column} is {shorten(shown)}, expected a text that is not empty", "Fill it, or remove the row"
+    if not encodable(value):
+        seen = f"{column} holds half a surrogate pair, which no encoding can write: {shorten(value)}"
+        return seen, "Write the text again as UTF-8"
+    return "", ""
+
+
 def read_text(row: Row, name: str, **data: object) -> str:
     """The text in the column. data : further attributes of the error"""
     require_column(row, name, data=data)
-    value, column = row.values[name], row.fields.get(name, name)
-    if not isinstance(value, str) or blank(value):
-        seen = f"{column} is {shorten(value)}, expected a text that is not empty"
-        raise row_error(row, name, value, seen, "Fill it, or remove the row", **data)
-    if not encodable(value):
-        seen = f"{column} holds half a surrogate pair, which no encoding can write: {shorten(value)}"
-        raise row_error(row, name, value, seen, "Write the text again as UTF-8", **data)
-    return value
+    value = row.values[name]
+    seen, remedy = text_fault(value, row.fields.get(name, name))
+    if seen:
+        raise row_error(row, name, value, seen, remedy, **data)
+    return str(value)
 
 
 def read_number(row: Row, name: str, expected: str = "a number, or null where there is none") -> float | None:
@@ -293,25 +311,9 @@ def read_flag(row: Row, name: str, *, remedy: str = MEND) -> bool | None:
     return flag
 
 
-def target_from_row(row: Row) -> Target:
-    """The target that a row holds. raises: InputError, with source, row, field, value and, where known, id."""
-    return read_target(recognised(row))
-
-
-def read_target(row: Row) -> Target:
-    """As target_from_row, of a row that is recognised already."""
-    names = target_names(row)
-    return Target(names["id"], names["context_id"], read_text(row, "text", **names), names["system"])
-
-
-def find_target(row: Row | InputError) -> Target | InputError:
-    """As target_from_row, or why the row holds none."""
-    if isinstance(row, InputError):
-        return row
-    try:
-        return target_from_row(row)
-    except InputError as error:
-        return error
+def read_target(row: Row, names: Mapping[str, Any]) -> Target:
+    """The target that a row holds, which is `recognised` already. names : its `target_names`. raises : InputError"""
+    return Target(text=read_text(row, "text", **names), **names)
 
 
 def target_names(row: Row) -> dict[str, Any]:
@@ -319,8 +321,8 @@ def target_names(row: Row) -> dict[str, Any]:
 
     A row that says no context_id, but carries its context, has the key of that.
     """
-    if "context_id" not in row.values and "context" in row.values:
-        context_id = context_key(read_text(row, "context"))
+    if not row.has("context_id") and row.has("context"):
+        context_id = id_of_text(read_text(row, "context"))
     else:
         missing = " --field text=COLUMN" * ("text" not in row.values)
         remedy = "Add it, or its text as context, or say which column holds which: --field context_id=COLUMN"

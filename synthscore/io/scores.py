@@ -11,7 +11,7 @@ signature
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,10 +35,14 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Scores of many texts, in the order in which the texts were given, and the signature they share."""
+    """Scores of many texts, in the order in which the texts were given, and the signature they share.
+
+    signatures : of each row, where they differ; signature is then what they make together (Signature.merged)
+    """
 
     rows: tuple[Score, ...]
     signature: Signature
+    signatures: tuple[Signature, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -60,7 +64,11 @@ class Scores:
 
     def to_rows(self, *, verdicts: bool = False) -> list[dict[str, Any]]:
         """One row a score. verdicts : also what the judge answered about each rung"""
-        return [score_row(score, self.signature, verdicts=verdicts) for score in self.rows]
+        signatures = self.signatures or (self.signature,) * len(self.rows)
+        return [
+            score_row(score, signature, verdicts=verdicts)
+            for score, signature in zip(self.rows, signatures, strict=True)
+        ]
 
     def to_pandas(self) -> pandas.DataFrame:
         """One row a score; needs pandas."""
@@ -69,7 +77,7 @@ class Scores:
         return pandas.DataFrame(self.to_rows())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """All of it, as .jsonl (or .jsonl.gz), .csv, .tsv or .parquet by suffix; `load` gives the same back."""
+        """All of it, in the format that the file's name says (io/formats.py); `load` gives the same back."""
         write_rows(self.to_rows(verdicts=True), path)
 
     @classmethod
@@ -109,6 +117,24 @@ def score_row(score: Score, signature: Signature, *, verdicts: bool = False) -> 
     if verdicts:
         row["verdicts"] = [[v.level, int(v.swapped), v.better, v.worse, v.similar] for v in score.verdicts]
     return {name: plain(value) for name, value in row.items()} | {"signature": str(signature)}
+
+
+def one_scale(name: str, signatures: Iterable[Signature]) -> str:
+    """The scale that scores are on as their signatures name it, such as "1..5"; "" where they name none.
+
+    name : of the scores, for the error
+    raises : InputError for several scales, on which numbers do not mean the same
+    """
+    scales = list(dict.fromkeys(dict(signature.parts).get("scale", "") for signature in signatures))
+    if len(scales) > 1:
+        seen = " and ".join(scale or "one that the signature does not name, as of rungs" for scale in scales)
+        raise InputError(
+            f"{name}: the scores are on {len(scales)} scales, {seen}; expected one. Give the scores of each method a "
+            "file of their own",
+            field="signature",
+            value=tuple(scales),
+        )
+    return "".join(scales)
 
 
 def read_score(row: Row) -> tuple[Score, Signature]:

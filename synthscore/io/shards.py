@@ -36,6 +36,6 @@ class Shard:
         return _number(context_id) % self.count == self.index - 1
 
 
-@lru_cache(1 << 16)  # rows of a context stand near each other, as a rule
+@lru_cache(1 << 10)  # rows of a context stand near each other, as a rule
 def _number(context_id: str) -> int:
     return int(text_hash(context_id)[-16:], 16)

@@ -1,4 +1,4 @@
-"""Rows to files: JSONL, CSV, Parquet, stdout. A file appears whole, or not at all. Knows nothing of what rows mean.
+"""Rows to files of any format, and to stdout. A file appears whole, or not at all. Knows nothing of what rows mean.
 
 Rows go into one file or are sorted into several, in their order, in flat memory; all files take their names at the end.
 Whoever was killed begins anew, and writes over what is there: what a judge answered is in the store.
@@ -6,11 +6,8 @@ Whoever was killed begins anew, and writes over what is there: what a judge answ
 
 from __future__ import annotations
 
-import csv
 import datetime
 import gzip
-import io
-import itertools
 import json
 import math
 import os
@@ -18,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from itertools import combinations
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,17 +28,12 @@ except ImportError:  # Windows: nothing keeps a second process from the same fil
 
 from ..errors import InputError, require_kind
 from ..types import encodable
-from .fields import is_formula
-
-TABLES = (".csv", ".tsv", ".parquet")
-"""Formats that need to know all columns before their first row is written."""
-
-GROUP = 1 << 25  # bytes of a Parquet row group, uncompressed
-_ROWS = 4096  # that are converted at once
+from .formats import find_format, split_gz
+from .tables import ParquetRows
 
 
 def write_rows(rows: Iterable[Mapping[str, Any]], out: str | os.PathLike[str]) -> int:
-    """Write rows as .jsonl (or .jsonl.gz), .csv, .tsv or .parquet by suffix, or as JSONL to stdout ("-"). How many.
+    """Write rows in the format that the file's name says (io/formats.py), or as JSONL to stdout ("-"). How many.
 
     A file appears whole or not at all. NaN becomes null; floats keep full precision. JSONL is written as rows come.
     """
@@ -48,19 +41,16 @@ def write_rows(rows: Iterable[Mapping[str, Any]], out: str | os.PathLike[str]) -
     n_rows = 0
     with sorted_into({"rows": str(out)}) as outputs:
         for row in rows:
-            outputs.write("rows", json_line(row))
+            outputs["rows"].write_lines(json_line(row))
             n_rows += 1
     return n_rows
 
 
-def require_format(out: str | os.PathLike[str]) -> str:
-    """The name of a file that rows can be written to, in lower case. raises : InputError for another"""
+def require_format(out: str | os.PathLike[str]) -> None:
+    """The name is one of a file that rows can be written to, or "-" for stdout. raises : InputError for another"""
     require_kind("the file to write", out, (str, os.PathLike), "a path")
-    name = Path(out).name.lower()
-    if name != "-" and not name.endswith((".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz", *TABLES)):
-        message = f"cannot write {out}: its format is unknown, expected .jsonl, .jsonl.gz, .csv, .tsv or .parquet"
-        raise InputError(f"{message}. Give it such a name", source=str(out))
-    return name
+    if str(out) != "-":
+        find_format(out, "write")
 
 
 def require_apart(outputs: Mapping[str, str], others: Mapping[str, str] | None = None) -> None:
@@ -72,16 +62,15 @@ def require_apart(outputs: Mapping[str, str], others: Mapping[str, str] | None =
     """
     others = {name: path for name, path in (others or {}).items() if os.path.isfile(path)}
     files = [(name, path) for name, path in [*outputs.items(), *others.items()] if path != "-"]
-    for index, (name, path) in enumerate(files[: sum(path != "-" for path in outputs.values())]):
-        for other, second in files[index + 1 :]:
-            if _same_file(path, second):
-                both = repr(path) if path == second else f"{path!r} and {second!r}, the same file"
-                raise InputError(
-                    f"{name} and {other} are both {both}, expected files of their own: what is written would replace "
-                    "what is read, or the other output. Name another file",
-                    field="paths",
-                    value=path,
-                )
+    for (name, path), (other, second) in combinations(files, 2):
+        if name in outputs and _same_file(path, second):
+            both = repr(path) if path == second else f"{path!r} and {second!r}, the same file"
+            raise InputError(
+                f"{name} and {other} are both {both}, expected files of their own: what is written would replace what "
+                "is read, or the other output. Name another file",
+                field="paths",
+                value=path,
+            )
 
 
 def _same_file(one: str, other: str) -> bool:
@@ -188,130 +177,56 @@ def json_line(row: Mapping[str, Any]) -> bytes:
 
 
 @contextmanager
-def sorted_into(paths: Mapping[str, str]) -> Iterator[Outputs]:
-    """Files that take their names when all rows are there; what was interrupted leaves nothing behind.
+def sorted_into(paths: Mapping[str, str]) -> Iterator[dict[str, Output]]:
+    """Outputs by name, whose files take their names when all rows are there; what was interrupted leaves nothing
+    behind.
 
     paths : name of an output -> its file, or "-" for stdout
     raises : InputError where another process is writing the same files, and for rows that a format cannot hold
     """
     with ExitStack() as stack:
-        outputs = Outputs(paths, stack)
+        outputs = {name: Output(path, stack) for name, path in paths.items()}
         yield outputs
-        outputs.finish()
+        for output in outputs.values():
+            output.finish()
 
 
-class Outputs:
-    """Files that are open in a stack. paths : as of `sorted_into`"""
+class Output:
+    """A file that rows are written to, open in a stack; or stdout, by the path "-"."""
 
-    def __init__(self, paths: Mapping[str, str], stack: ExitStack) -> None:
-        self.paths, self._stack = dict(paths), stack
-        self._files: dict[str, IO[bytes]] = {}
-        self._lines: dict[str, IO[bytes]] = {}  # the same; or, of tables, what they will be made of
-        self._tables: dict[str, ParquetTables] = {}
-        for name, path in self.paths.items():
-            if path != "-":
-                file: Any = stack.enter_context(replacing(path))
-                self._files[name] = file
-                if path.lower().endswith(".gz"):  # without a name or time: equal rows, equal bytes
-                    file = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
-                elif path.lower().endswith(TABLES):
-                    lines = tempfile.TemporaryFile(dir=Path(path).resolve().parent)  # noqa: SIM115
-                    file = stack.enter_context(lines)
-                self._lines[name] = file
+    def __init__(self, path: str, stack: ExitStack) -> None:
+        self._stack = stack
+        self._format = None if path == "-" else find_format(path, "write")
+        self._typed: ParquetRows | None = None
+        if self._format is None:
+            return
+        self._file: Any = stack.enter_context(replacing(path))
+        _, is_gzipped = split_gz(path)
+        if is_gzipped:  # without a name or time: equal rows, equal bytes
+            self._file = stack.enter_context(gzip.GzipFile("", "wb", fileobj=self._file, mtime=0))
+        self._lines: Any = self._file  # or, of a table, what it will be made of
+        if not self._format.lines:
+            folder = Path(path).resolve().parent
+            self._lines = stack.enter_context(tempfile.TemporaryFile(dir=folder))  # noqa: SIM115
 
-    def write(self, name: str, lines: bytes) -> None:
-        """Lines of JSON to one of the outputs."""
-        if name in self._lines:
-            self._lines[name].write(lines)
-        else:
+    def write_lines(self, lines: bytes) -> None:
+        """Lines of JSON."""
+        if self._format is None:
             write_stdout(lines)
+        else:
+            self._lines.write(lines)
 
-    def write_table(self, name: str, table: Any) -> None:
-        """A table of Arrow's to a .parquet file, which keeps its types; it gets nothing else."""
-        if name not in self._tables:
-            self._tables[name] = ParquetTables(self._files[name], table.schema)
-            self._stack.callback(self._tables[name].close)
-        self._tables[name].add(table)
+    def write_rows(self, rows: Iterable[Mapping[str, Any]], schema: Any = None) -> None:
+        """schema : pyarrow's, of all rows of the output, whose types are kept where the format can"""
+        if schema is None or self._format is None or not self._format.keeps_types:
+            self.write_lines(b"".join(map(json_line, rows)))
+            return
+        if self._typed is None:
+            self._typed = ParquetRows(self._file, schema)
+            self._stack.callback(self._typed.close)
+        self._typed.add(list(rows))
 
     def finish(self) -> None:
-        """Make the tables of which lines were written."""
-        for name, lines in self._lines.items():
-            if (path := self.paths[name].lower()).endswith(".parquet") and name not in self._tables:
-                _write_parquet(lines, self._files[name])
-            elif path.endswith((".csv", ".tsv")):
-                _write_csv(lines, self._files[name], "\t" if path.endswith(".tsv") else ",")
-
-
-def _rows(lines: IO[bytes]) -> Iterator[list[dict[str, Any]]]:
-    """Of JSON lines, from the first, some at a time."""
-    lines.seek(0)
-    while rows := [json.loads(line) for line in itertools.islice(lines, _ROWS)]:
-        yield rows
-
-
-def _write_csv(lines: IO[bytes], file: IO[bytes], delimiter: str) -> None:
-    """raises : InputError for half a surrogate pair"""
-
-    def cell(value: Any) -> Any:
-        if isinstance(value, str):
-            return f"'{value}" if is_formula(value) else value
-        return None if value is None else json.dumps(value, ensure_ascii=False)
-
-    columns = list(dict.fromkeys(column for rows in _rows(lines) for row in rows for column in row))
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    writer = csv.writer(text, delimiter=delimiter)  # lines end in \r\n, so that a lone \r in a text is quoted as well
-    try:
-        if columns:
-            writer.writerow(columns)
-        writer.writerows([cell(row.get(column)) for column in columns] for rows in _rows(lines) for row in rows)
-    except UnicodeEncodeError as error:
-        raise InputError(f"cannot write CSV: {error}. Write the text again as UTF-8, or write .jsonl") from error
-    finally:
-        text.detach()
-
-
-def _write_parquet(lines: IO[bytes], file: IO[bytes]) -> None:
-    """raises : InputError for a column of several types, and for half a surrogate pair"""
-    import pyarrow as pa
-
-    schema, what = pa.schema([]), ""
-    try:
-        for rows in _rows(lines):
-            for column in dict.fromkeys(column for row in rows for column in row):
-                what = f"column {column!r}"
-                found = pa.schema([(column, pa.array([row.get(column) for row in rows]).type)])
-                schema = pa.unify_schemas([schema, found], promote_options="permissive")
-        what = "the rows"
-        tables = ParquetTables(file, schema)
-        for rows in _rows(lines):
-            tables.add(pa.Table.from_pylist(rows, schema))
-        tables.close()
-    except (pa.ArrowException, UnicodeEncodeError, OverflowError) as error:  # a whole number of more than 64 bits
-        message = f"cannot write {what} as Parquet: {error}. Give each column one type, or write .jsonl"
-        raise InputError(message) from error
-
-
-class ParquetTables:
-    """Arrow tables on their way into a Parquet file, joined into row groups that are worth their name."""
-
-    def __init__(self, file: IO[bytes], schema: Any) -> None:
-        import pyarrow.parquet as pq
-
-        self._writer = pq.ParquetWriter(file, schema)
-        self._waiting: list[Any] = []
-
-    def add(self, table: Any) -> None:
-        self._waiting.append(table)
-        if sum(each.nbytes for each in self._waiting) >= GROUP:
-            self._write()
-
-    def close(self) -> None:
-        self._write()
-        self._writer.close()
-
-    def _write(self) -> None:
-        import pyarrow as pa
-
-        if self._waiting:
-            self._writer.write_table(pa.concat_tables(self._waiting))
-        self._waiting.clear()
+        """Make the table of which lines were written."""
+        if self._format is not None and self._format.write is not None and self._typed is None:
+            self._format.write(self._lines, self._file)

@@ -12,15 +12,15 @@ A rung, a real candidate and a reference written by a person are all just texts:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
 import numpy as np
 
 from .._version import __version__
-from ..engine import Engine, LabelLogProbs, OtherToken, Progress, Prompt, gives_rewards, label_log_probs
-from ..errors import unusable
+from ..engine import Answer, Answers, Engine, LabelLogProbs, Progress, Prompt, Question, capabilities_of, stacked
+from ..errors import EngineError, unusable
 from ..signature import Signature
 from ..types import BoolArray, Context, FloatArray, IntArray
 from .rewards import Rewards
@@ -37,6 +37,7 @@ PROTOCOLS: Mapping[ProtocolName, tuple[str, ...]] = {
 """Protocol -> the labels that the judge is asked for."""
 
 TURNED = [1, 0, 2]  # a verdict about the reference -> the verdict about the target
+_NOT_ASKED = EngineError("not asked")
 LOG_ODDS = "log-odds"
 """What a signature says of both orders: how they are made one (`both_in_one`)."""
 
@@ -66,7 +67,7 @@ class Verdicts:
         LabelLogProbs.unreported over the questions asked about the pair
     failures : pair index -> reason
     answers : what the engine answered; one row a question, all first questions in pair order, then all second ones
-    asked : bool, shape (n_orders, n_pairs), or None: all. What was not asked has no failure, and is NaN
+    asked : bool, shape (n_orders, n_pairs). What was not asked has no failure, and is NaN
     """
 
     better: FloatArray
@@ -77,8 +78,8 @@ class Verdicts:
     unreported: FloatArray
     answers: LabelLogProbs
     signature: Signature
-    failures: Mapping[int, str] = field(default_factory=dict)
-    asked: BoolArray | None = None
+    failures: Mapping[int, str]
+    asked: BoolArray
 
     def __len__(self) -> int:
         return len(self.better)
@@ -139,7 +140,7 @@ class Asking:
 
     def signature(self, engine: Engine, templates: Templates) -> Signature:
         """What verdicts depend on."""
-        rewarded = gives_rewards(engine)
+        rewarded = capabilities_of(engine).gives_rewards
         template = "likelihood" if rewarded else self.template
         return Signature.of(synthscore=__version__, **dict(engine.signature.parts)).with_(
             template=f"{templates.name}/{template}@{templates.hash(template)}",
@@ -185,15 +186,19 @@ class Inquiry:
         *,
         on_ladders: bool = False,
     ) -> None:
-        self.pairs, self.engine, self.templates, self.asking = pairs, engine, templates, asking
+        self.pairs = pairs
+        self.engine = engine
+        self.templates = templates
+        self.asking = asking
         self._rewards: Rewards | None = None
-        if gives_rewards(engine):
+        if capabilities_of(engine).gives_rewards:
             reply_to = cache(templates.reply_to)
             places = [(reply_to(pair.context, pair.attribute), pair.target, pair.reference) for pair in pairs]
             self._rewards = Rewards(places, engine, on_ladders=on_ladders)
         else:
             templates.require_texts(asking.template)
-        self._calls: list[tuple[IntArray, LabelLogProbs]] = []  # rows of Verdicts.answers, and what was answered
+        self._answers: list[Answer] = [_NOT_ASKED] * (asking.n_questions * len(pairs))  # rows as of Verdicts.answers
+        self._tokens = np.zeros(2, dtype=np.int64)  # naive, computed
 
     @property
     def signature(self) -> Signature:
@@ -202,12 +207,17 @@ class Inquiry:
     @property
     def n_asked(self) -> int:
         """Questions so far."""
-        return sum(len(rows) for rows, _ in self._calls)
+        return int(self._asked.sum())
+
+    @property
+    def _asked(self) -> BoolArray:
+        return np.array([answer is not _NOT_ASKED for answer in self._answers], dtype=bool)
 
     def ask_all(self, progress: Progress | None = None) -> None:
         """Every question about every pair, in its orders one after another: they share a context."""
-        n_orders, n_pairs = self.asking.n_orders, len(self.pairs)
-        self.ask(np.repeat(np.arange(n_pairs), n_orders), np.tile([False, True][:n_orders], n_pairs), progress)
+        n_orders = self.asking.n_orders
+        n_pairs = len(self.pairs)
+        self._ask(np.repeat(np.arange(n_pairs), n_orders), np.tile([False, True][:n_orders], n_pairs), progress)
 
     def ask(self, pair: IntArray, swapped: BoolArray, progress: Progress | None = None) -> FloatArray:
         """The verdicts on these pairs' targets: better, worse, similar, shape (n, 3); NaN where there is no answer.
@@ -215,78 +225,73 @@ class Inquiry:
         pair : indices in `pairs`. swapped : ask about the reference instead
         raises : as `ask`
         """
-        protocol, n_sides = self.asking.protocol, self.asking.n_sides
-        sides = np.arange(n_sides)[:, None]
-        rows = ((swapped.astype(np.int64) * n_sides + sides) * len(self.pairs) + pair).ravel()
-        asked = [(k, turned) for k, turned in zip(pair.tolist(), swapped.tolist(), strict=True)]
+        answers = self._ask(pair, swapped, progress)
+        _, probs, _ = self._read(answers, self.asking.n_sides)
+        verdicts = read_verdicts(self.asking.protocol, probs)[0]
+        turned: FloatArray = np.where(swapped[:, None], verdicts[:, TURNED], verdicts)
+        return turned
+
+    def _ask(self, pair: IntArray, swapped: BoolArray, progress: Progress | None) -> Answers:
+        """Asks all first questions about these pairs, then all second ones, and keeps the answers."""
+        protocol = self.asking.protocol
+        n_sides = self.asking.n_sides
+        labels = PROTOCOLS[protocol]
+        asked = list(zip(pair.tolist(), swapped.tolist(), strict=True))
+        questions = [(index, turned, bool(side)) for side in range(n_sides) for index, turned in asked]
         if self._rewards:
             first = protocol == "choose"  # whose first label is the text that is not asked about
-            signs = [(k, turned ^ bool(side) ^ first) for side in range(n_sides) for k, turned in asked]
-            answers = self._rewards.answers(PROTOCOLS[protocol], signs, progress)
+            signs = [(index, turned ^ worse ^ first) for index, turned, worse in questions]
+            answers = self._rewards.answer(len(labels), signs, progress)
         else:
             prompts = [
-                prompt_of(self.pairs[k], self.templates, protocol, swapped=turned, worse=bool(side))
-                for side in range(n_sides)
-                for k, turned in asked
+                prompt_of(self.pairs[index], self.templates, protocol, swapped=turned, worse=worse)
+                for index, turned, worse in questions
             ]
-            answers = label_log_probs(self.engine, prompts, PROTOCOLS[protocol], progress)
-        self._calls.append((rows, answers))
-        probs = answers.probs
-        probs[list(unanswered(answers, self.asking.min_mass, self.asking.max_unreported))] = np.nan
-        verdicts = read_verdicts(protocol, probs.reshape(n_sides, len(pair), len(answers.labels)))[0]
-        turned_back: FloatArray = np.where(swapped[:, None], verdicts[:, TURNED], verdicts)
-        return turned_back
+            answers = self.engine.answer([Question(prompt, labels) for prompt in prompts], progress)
+        for (index, turned, worse), answer in zip(questions, answers.rows, strict=True):
+            self._answers[(turned * n_sides + worse) * len(self.pairs) + index] = answer
+        self._tokens += answers.tokens_naive, answers.tokens_computed
+        return answers
+
+    def _read(self, answers: Answers, n_series: int) -> tuple[LabelLogProbs, FloatArray, dict[int, str]]:
+        """What was answered; the labels' probabilities, shape (n_series, n, n_labels), NaN where an answer does not
+        count; and why it does not, by row."""
+        labels = PROTOCOLS[self.asking.protocol]
+        found = stacked(labels, answers, capabilities_of(self.engine).reports_mass)
+        failures = unanswered(found, self.asking.min_mass, self.asking.max_unreported)
+        probs = found.probs
+        probs[list(failures)] = np.nan
+        return found, probs.reshape(n_series, len(found) // n_series, len(labels)), failures
 
     def verdicts(self) -> Verdicts:
         """On all that was asked."""
-        n_orders, n_sides, n_pairs = self.asking.n_orders, self.asking.n_sides, len(self.pairs)
-        answers, asked = self._together()
-        failures = unanswered(answers, self.asking.min_mass, self.asking.max_unreported)
-        probs, unreported = answers.probs, answers.unreported.reshape(n_orders * n_sides, n_pairs)
-        probs[list(failures)] = np.nan
-        by_order = read_verdicts(self.asking.protocol, probs.reshape(*unreported.shape, len(answers.labels)))
+        n_orders = self.asking.n_orders
+        n_sides = self.asking.n_sides
+        n_pairs = len(self.pairs)
+        asked = self._asked
+        together = Answers(self._answers, *self._tokens.tolist())
+        answers, probs, failures = self._read(together, n_orders * n_sides)
+        unreported = answers.unreported.reshape(probs.shape[:2])
+        by_order = read_verdicts(self.asking.protocol, probs)
         by_order[1:] = by_order[1:, :, TURNED]
-        together = both_in_one(by_order, self.asking.protocol)  # NaN where one order has no answer
-        known = ~np.isnan(unreported)
+        verdict = both_in_one(by_order, self.asking.protocol)  # NaN where one order has no answer
         bounded = (unreported > 0).any(axis=0)  # what is not reported has no log-odds
-        together[bounded] = by_order[:, bounded].mean(axis=0)
-        better, worse, similar = together.T
+        verdict[bounded] = by_order[:, bounded].mean(axis=0)
+        known = ~np.isnan(unreported)
+        n_known = np.where(known.any(axis=0), known.sum(axis=0), np.nan)
+        better, worse, similar = verdict.T
         return Verdicts(
             better=better,
             worse=worse,
             similar=similar,
             by_order=by_order,
             label_mass=answers.label_mass.reshape(unreported.shape).min(axis=0),
-            unreported=np.where(known, unreported, 0).sum(axis=0)
-            / np.where(known.any(axis=0), known.sum(axis=0), np.nan),
+            unreported=np.where(known, unreported, 0).sum(axis=0) / n_known,
             answers=answers,
             signature=self.signature,
             failures={row % n_pairs: reason for row, reason in sorted(failures.items(), reverse=True) if asked[row]},
             asked=asked.reshape(n_orders, n_sides, n_pairs)[:, 0],
         )
-
-    def _together(self) -> tuple[LabelLogProbs, BoolArray]:
-        """The answers to all calls, one row a question, and which of them were asked."""
-        labels = PROTOCOLS[self.asking.protocol]
-        n_rows = self.asking.n_questions * len(self.pairs)
-        asked, log_probs = np.zeros(n_rows, dtype=bool), np.full((n_rows, len(labels)), np.nan)
-        others: list[OtherToken | None] = [None] * n_rows
-        failures: dict[int, str] = {}
-        censored, floors = np.zeros(log_probs.shape, dtype=bool), np.full(log_probs.shape, -np.inf)
-        for rows, answers in self._calls:
-            asked[rows], log_probs[rows] = True, answers.log_probs
-            for row, other in zip(rows.tolist(), answers.other_tokens, strict=False):  # some engines report none
-                others[row] = other
-            failures |= {int(rows[row]): reason for row, reason in answers.failures.items()}
-            if answers.censored is not None:
-                censored[rows] = answers.censored
-                floors[rows] = -np.inf if answers.floors is None else answers.floors
-        failures |= dict.fromkeys(np.flatnonzero(~asked).tolist(), "not asked")
-        naive, computed = (sum(getattr(a, f"tokens_{name}") for _, a in self._calls) for name in ("naive", "computed"))
-        reported = all(answers.mass_reported for _, answers in self._calls)
-        limits = (censored, floors) if censored.any() else (None, None)
-        found = LabelLogProbs(labels, log_probs, tuple(others), failures, naive, computed, *limits)
-        return replace(found, mass_reported=reported), asked
 
 
 def prompt_of(
@@ -310,9 +315,11 @@ def read_verdicts(protocol: ProtocolName, probs: FloatArray) -> FloatArray:
     """
     if protocol == "compare":
         return probs
-    better, worse = probs[..., 0], probs[..., 1]  # yes_no: Yes is better
+    better = probs[..., 0]
+    worse = probs[..., 1]  # yes_no: Yes is better
     if protocol == "yes_no_two_sided":  # better?, then worse?
-        better, worse = probs[0::2, :, 0], probs[1::2, :, 0]
+        better = probs[0::2, :, 0]
+        worse = probs[1::2, :, 0]
     elif protocol == "choose":  # the target is shown second
         better, worse = worse, better
     verdicts = np.stack([better, worse, np.zeros_like(better)], axis=-1)
@@ -324,18 +331,14 @@ def both_in_one(by_order: FloatArray, protocol: ProtocolName) -> FloatArray:
     """The verdict of both orders together: the mean of their log-probabilities, normalised over the labels.
 
         p(l) = sqrt(p_0(l) p_1(l)) / sum_m sqrt(p_0(m) p_1(m))
-
-    What a judge adds to a label's log-odds for the place of the text asked about is gone, however large, where a mean
-    of probabilities would be left near 1/2. Answers of which a label is impossible in one order alone, such as choices
-    (1 and 0), have no log-odds: their probabilities are averaged. yes_no_two_sided: each question by itself.
-
+    What a judge adds to a label's log-odds for the text's place is gone, however large. Answers of which a label is
+    impossible in one order alone, such as choices (1 and 0), have no log-odds: their probabilities are averaged.
     by_order : float64, shape (n_orders, ..., 3), as of `read_verdicts`, the second turned. returns : shape (..., 3)
     """
     if len(by_order) == 1:
         return np.array(by_order[0])
     if protocol == "yes_no_two_sided":
-        yes: FloatArray = _log_mean(np.stack([by_order, 1 - by_order], axis=-1))[..., 0]
-        return yes
+        return _log_mean(np.stack([by_order, 1 - by_order], axis=-1))[..., 0]
     return _log_mean(by_order)
 
 

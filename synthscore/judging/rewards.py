@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..engine import Engine, LabelLogProbs, Progress, Prompt, rewards
+from ..engine import Answers, Engine, LabelAnswer, Progress, Prompt, rewards
 from ..errors import EngineError
 from ..types import FloatArray
 
@@ -29,30 +29,31 @@ class Rewards:
     """
 
     def __init__(self, places: Sequence[Place], engine: Engine, *, on_ladders: bool) -> None:
-        self.places, self.engine = places, engine
+        self.places = places
+        self.engine = engine
         self._rungs: dict[Prompt, dict[str, None]] = {}
         if on_ladders:
             for prompt, _, rung in places:
                 self._rungs.setdefault(prompt, {})[rung] = None
         self._found: dict[tuple[Prompt, str], float | Exception] = {}
 
-    def answers(
-        self, labels: tuple[str, ...], asked: Sequence[tuple[int, bool]], progress: Progress | None = None
-    ) -> LabelLogProbs:
-        """As label_log_probs. asked : pair, and whether it is the reference whose lead the first label stands for; the
-        second stands for the other's, a third has no probability"""
+    def answer(self, n_labels: int, asked: Sequence[tuple[int, bool]], progress: Progress | None = None) -> Answers:
+        """As an engine answers questions on labels. The first stands for the lead of a pair's target, the second for
+        that of its reference, a third has no probability.
+
+        asked : pair, and whether the first label stands for the lead of the reference instead
+        """
         self._read([place for place, _ in asked], len(asked), progress)
-        log_probs, failures = np.full((len(asked), len(labels)), np.nan), {}
-        for row, (place, turned) in enumerate(asked):
-            prompt, target, reference = self.places[place]
-            try:
-                tau = self._tau(prompt) if prompt in self._rungs else 1.0
-                ahead = (self._of(prompt, target) - self._of(prompt, reference)) / tau * (-1 if turned else 1)
-            except EngineError as error:
-                failures[row] = str(error)
-                continue
-            log_probs[row] = [-np.logaddexp(0, -ahead), -np.logaddexp(0, ahead), *[-np.inf] * (len(labels) - 2)]
-        return LabelLogProbs(labels, log_probs, (None,) * len(asked), failures, mass_reported=False)
+        return Answers([self._answer(n_labels, self.places[place], turned) for place, turned in asked])
+
+    def _answer(self, n_labels: int, place: Place, turned: bool) -> LabelAnswer | EngineError:
+        prompt, target, reference = place
+        try:
+            tau = self._tau(prompt) if prompt in self._rungs else 1.0
+            ahead = (self._reward(prompt, target) - self._reward(prompt, reference)) / tau * (-1 if turned else 1)
+        except EngineError as error:
+            return error
+        return LabelAnswer([-np.logaddexp(0, -ahead), -np.logaddexp(0, ahead), *[-np.inf] * (n_labels - 2)])
 
     def _read(self, places: Sequence[int], n_asked: int, progress: Progress | None) -> None:
         """Ask for what is missing. progress : is told of n_asked in all, as texts are read"""
@@ -61,20 +62,21 @@ class Rewards:
             prompt, *texts = self.places[place]
             needed.update(dict.fromkeys((prompt, text) for text in (*texts, *self._rungs.get(prompt, ()))))
         missing = [each for each in needed if each not in self._found]
-        told = 0
+        n_left = n_asked
 
         def tell(n: int) -> None:
-            nonlocal told
-            n = min(n, n_asked - told)
-            told += n
+            nonlocal n_left
+            n = min(n, n_left)
+            n_left -= n
             if progress and n:
                 progress(n)
 
-        prompts, texts = [prompt for prompt, _ in missing], [text for _, text in missing]
+        prompts = [prompt for prompt, _ in missing]
+        texts = [text for _, text in missing]
         self._found.update(zip(missing, rewards(self.engine, prompts, texts, tell), strict=True))
         tell(n_asked)
 
-    def _of(self, prompt: Prompt, text: str) -> float:
+    def _reward(self, prompt: Prompt, text: str) -> float:
         """raises : EngineError, where it is missing; as _tau, where there is no scale"""
         found = self._found[prompt, text]
         if isinstance(found, Exception):
@@ -82,7 +84,7 @@ class Rewards:
         return found
 
     def _tau(self, prompt: Prompt) -> float:
-        known: FloatArray = np.array([self._of(prompt, rung) for rung in self._rungs[prompt]])
+        known: FloatArray = np.array([self._reward(prompt, rung) for rung in self._rungs[prompt]])
         if np.ptp(known) == 0:
             raise EngineError(
                 f"the rewards of the ladder's rungs give no scale: they are {known.tolist()}, expected two that "

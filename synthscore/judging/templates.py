@@ -104,11 +104,10 @@ class Templates:
             prompt = self.render(name, Context("probe", "<context>", facts), attribute, **texts, **more)
             for text, mark in marks.items():
                 if (n := (prompt.text + prompt.prefill).count(mark)) != 1:
-                    raise TemplateError(
-                        f"template {self.name}/{name}.jinja (task {self.task.name!r}) shows the {text} {n} times in a "
-                        f"prompt about {attribute.name}, expected exactly once. Write {{{{ {text} }}}} where the text "
-                        "is to stand",
-                        template=name,
+                    raise self._wrong(
+                        name,
+                        f" shows the {text} {n} times in a prompt about {attribute.name}, expected exactly once. Write "
+                        f"{{{{ {text} }}}} where the text is to stand",
                     )
         self._checked.add(name)
 
@@ -149,17 +148,12 @@ class Templates:
 
     @cached_property
     def _nouns(self) -> dict[str, str]:
-        task = self.task
-        return {
-            "context_noun": task.context_noun,
-            "text_noun": task.text_noun,
-            "texts_noun": task.texts_noun,
-            "facts_noun": task.facts_noun,
-            "length": task.length,
-            "Context": task.context_noun[:1].upper() + task.context_noun[1:],
-            "Text": task.text_noun[:1].upper() + task.text_noun[1:],
-            "Facts": task.facts_noun[:1].upper() + task.facts_noun[1:],
-        }
+        names = ("context_noun", "text_noun", "texts_noun", "facts_noun", "length")
+        nouns: dict[str, str] = {name: getattr(self.task, name) for name in names}
+        for name in ("Context", "Text", "Facts"):
+            noun = nouns[f"{name.lower()}_noun"]
+            nouns[name] = noun[:1].upper() + noun[1:]
+        return nouns
 
     def render(self, name: str, context: Context, attribute: Attribute, **texts: object) -> Prompt:
         """A template of this name. texts : what it sees besides task, attribute, context and facts"""
@@ -176,20 +170,18 @@ class Templates:
         }
         try:
             module = self._environment.get_template(f"{name}.jinja").make_module(values)
-            text, shared = str(module), str(getattr(module, "shared", ""))
+            text = str(module)
+            shared = str(getattr(module, "shared", ""))
             return Prompt(text, str(getattr(module, "prefill", "")), len(shared) if text.startswith(shared) else 0)
         except jinja2.TemplateNotFound as error:
             raise self._missing(str(error.name).removesuffix(".jinja")) from error
         except jinja2.UndefinedError as error:
-            raise TemplateError(
-                f"template {self.name}/{name}.jinja (task {self.task.name!r}): {error.message}. It may use: "
-                + ", ".join(sorted(values)),
-                template=name,
-            ) from error
+            raise self._wrong(name, f": {error.message}. It may use: {', '.join(sorted(values))}") from error
         except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
-            raise TemplateError(
-                f"template {self.name}/{name}.jinja (task {self.task.name!r}) failed: {error}", template=name
-            ) from error
+            raise self._wrong(name, f" failed: {error}") from error
+
+    def _wrong(self, name: str, what: str) -> TemplateError:
+        return TemplateError(f"template {self.name}/{name}.jinja (task {self.task.name!r}){what}", template=name)
 
     def _missing(self, name: str) -> TemplateError:
         return TemplateError(

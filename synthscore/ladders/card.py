@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from ..types import Ladder
+from .release import DATA, SPLIT
 
 
 def card_text(
     ladders: Sequence[Ladder],
     references_hash: str,
-    data: str,
-    split: str,
     *,
     release: str = "",
     licence: str = "",
@@ -31,21 +30,21 @@ def card_text(
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True, autoescape=False
     )
-    environment.filters |= {
-        "json": lambda value: json.dumps(value, ensure_ascii=False),
-        "cell": lambda value: " ".join(str(value).replace("|", "\\|").split()),
-    }
+    environment.filters["json"] = lambda value: json.dumps(value, ensure_ascii=False)
+    environment.filters["cell"] = lambda value: " ".join(str(value).replace("|", "\\|").split())
     failed = [rung for ladder in ladders for rung in ladder.rungs if rung.status == "failed"]
-    levels = range(1, 1 + max((rung.level for ladder in ladders for rung in ladder.usable), default=0))
+    highest = max((rung.level for ladder in ladders for rung in ladder.usable), default=0)
+    levels = range(1, 1 + highest)
+    source = Path(__file__).with_name("card.md.jinja").read_text(encoding="utf-8")
     return environment.from_string(
-        Path(__file__).with_name("card.md.jinja").read_text(encoding="utf-8")
+        source
     ).render(
         title=release or "Synthetic reference ladders",
         licence=licence,
         identifier=re.fullmatch(r"[A-Za-z0-9.+-]+", licence),  # such as CC-BY-4.0; the Hub writes it in lower case
         description=description,
-        split=split,
-        data=data,
+        split=SPLIT,
+        data=DATA,
         hash=references_hash[:12],
         n_ladders=len(ladders),
         n_rungs=sum(ladder.n_rungs for ladder in ladders),

@@ -55,7 +55,8 @@ class DegradedWriter:
 
     def _rung(self, task: Task, job: Job, good: str, source: str, foreign: tuple[str, ...], taken: set[str]) -> Rung:
         severity = 1.0 - job.fraction
-        made_by: dict[str, Any] = {"writer": self.name, "model": f"degrade@{REVISION}", "seed": self.seed}
+        model = f"degrade@{REVISION}"
+        made_by: dict[str, Any] = {"writer": self.name, "model": model, "seed": self.seed}
         if job.attempt > 1:
             made_by["attempt"] = job.attempt
         same_for_all = subject(task, job) | {"writer": self.name, "good": good, "seed": self.seed}
@@ -111,7 +112,8 @@ def _good_text(context: Context, task: Task) -> tuple[str, str]:
 
 def _central_sentences(text: str) -> list[str]:
     """The sentences that share most words with the whole text, in their order: three, or two of a short text."""
-    usable = [sentence for sentence in dict.fromkeys(sentences(text)) if 6 <= len(sentence.split()) <= 45]
+    distinct = dict.fromkeys(sentences(text))
+    usable = [sentence for sentence in distinct if 6 <= len(sentence.split()) <= 45]
     best_first = sorted(usable, key=lambda sentence: centrality(sentence, text), reverse=True)
     central = best_first[: 3 if len(usable) > 5 else 2]
     return [sentence for sentence in usable if sentence in central]

@@ -17,8 +17,8 @@ from ..io.contexts import add_context, context_from_row
 from ..io.fields import (
     Row,
     is_missing,
-    parse_json,
     read_id,
+    read_list,
     read_text,
     recognised,
     require_column,
@@ -114,12 +114,11 @@ def _texts(row: Row) -> tuple[str, dict[int, str]]:
             raise row_error(row, "level", level, seen, "Number the rungs from the worst to the best")
         return target_names(row)["context_id"], {int(level): read_text(row, "text")}
     rungs = row.values.get("rungs")
-    if isinstance(rungs, str) and rungs.lstrip().startswith("["):  # as CSV has no lists
-        try:
-            rungs = parse_json(rungs)
-        except ValueError as error:
-            remedy = "Write it as JSON, or each rung into a column of its own: rung_1, rung_2, ..."
-            raise row_error(row, "rungs", rungs, f"rungs is no list ({error})", remedy) from error
+    try:
+        rungs = read_list(rungs)
+    except ValueError as error:
+        remedy = "Write it as JSON, or each rung into a column of its own: rung_1, rung_2, ..."
+        raise row_error(row, "rungs", rungs, f"rungs is no list ({error})", remedy) from error
     if rungs is None:
         columns = {int(match[1]): name for name in row.values if (match := re.fullmatch(r"rung_?(\d+)", str(name)))}
         rungs = [row.values[columns[level]] for level in sorted(columns)]

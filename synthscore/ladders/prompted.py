@@ -52,7 +52,7 @@ class PromptedWriter:
         self.engine, self.templates, self.sampling = engine, templates, sampling
         self.seed, self.max_attempts = seed, max_attempts
 
-    def write(self, task: Task, jobs: Sequence[Job], progress: Progress | None = None) -> list[Rung | Job]:
+    def write(self, task: Task, jobs: Sequence[Job], progress: Progress | None = None) -> list[Rung | Fault]:
         sampling = self.sampling or Sampling(max_new_tokens=task.max_new_tokens)
         prompts = self._prompts(task, jobs, sampling)
         asked = [
@@ -61,7 +61,7 @@ class PromptedWriter:
         ]
         taken = {(job.context.id, job.attribute.name): list(job.others) for job in jobs}
         limit = self.max_attempts if sampling.temperature > 0 else 1
-        rungs: list[Rung | Job] = []
+        rungs: list[Rung | Fault] = []
         rows = self.engine.answer(asked, progress).rows
         for job, (_, made_from), question, row in zip(jobs, prompts, asked, rows, strict=True):
             provenance = made_from | {"sampling_seed": question.seed, "attempt": job.attempt}
@@ -78,7 +78,7 @@ class PromptedWriter:
                 rungs.append(job.written(text, provenance))
                 ladder.append(text)
             elif len(job.refused) + 1 < limit:
-                rungs.append(job.again(text))
+                rungs.append(text)
             else:
                 rungs.append(job.failed(_last(text, job, sampling), provenance))
         return rungs
@@ -108,10 +108,12 @@ class PromptedWriter:
                 "top_p": float(sampling.top_p),
                 "seed": self.seed,
             } | ({"stop": list(sampling.stop)} if sampling.stop else {})
-            key = hash_parts(subject(task, job) | made_from | {"fraction": job.fraction, "parents": job.parents})
+            place = {"fraction": job.fraction, "parents": job.parents}
+            key = hash_parts(subject(task, job) | made_from | place)
             named = {"templates": str(self.templates), "template": template}
             named["prompt_sha256"] = text_hash(prompt.text, prompt.prefill)
-            asked.append((prompt, made_from | named | {"context_sha256": text_hash(job.context.text), "key": key}))
+            named |= {"context_sha256": text_hash(job.context.text), "key": key}
+            asked.append((prompt, made_from | named))
         return asked
 
 

@@ -6,103 +6,189 @@ A release is a folder that `datasets.load_dataset` reads too: ladders.parquet, R
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from ..errors import LadderError, ReferencesError, require_kind
-from ..io.fields import parse_json, shorten
+from ..io.fields import shorten
 from ..io.write import replacing, write_whole
 from ..judging.tasks import load_task
-from ..signature import text_hash
-from ..types import Ladder
+from ..signature import texts_hash
+from ..types import Ladder, context_key
 from .card import card_text
-from .release import DATA, SPLIT, Key, key_of, ladder_rows, rows_ladders, source_rows, write_table
+from .manifest import check_manifest, file_sha256, holds_ladders, read_about, write_manifest
+from .release import DATA, FORMAT, Key, ladder_rows, write_table
+from .tables import ClosedLadder, LadderFile, find_files, key_of, open_all, open_ladder, read_index
 
-FORMAT = 1
-CARD, MANIFEST = "README.md", "manifest.json"
+CARD = "README.md"
 
 
-@dataclass(frozen=True)
 class References:
-    """Ladders by task, context and attribute, in that order; each once. source : where they came from."""
+    """Ladders by task, context and attribute, in that order; each once.
 
-    ladders: tuple[Ladder, ...]
-    source: str = "memory"
+    Those that `load` finds are opened when they are asked for, and closed again when many others were since: memory
+    holds an index, which has no texts.
 
-    def __post_init__(self) -> None:
-        ladders = tuple(sorted(self.ladders, key=key_of))
-        for one, other in pairwise(ladders):
-            if key_of(one) == key_of(other):
+    source : where they came from
+    raises : ReferencesError for two ladders of one task, context and attribute
+    """
+
+    def __init__(self, ladders: Iterable[Ladder | ClosedLadder] = (), source: str = "memory") -> None:
+        self.source = source
+        self._index: dict[Key, Ladder | ClosedLadder] = {}
+        for ladder in sorted(ladders, key=key_of):
+            key = key_of(ladder)
+            if key in self._index:
                 raise ReferencesError(
-                    f"{self.source} holds two ladders {'/'.join(key_of(one))}, expected one. Remove one, or keep the "
-                    "two in folders of their own",
-                    context_id=one.context_id, attribute=one.attribute, task=one.task,
-                )  # fmt: skip
-        object.__setattr__(self, "ladders", ladders)
+                    f"{source} holds two ladders {'/'.join(key)}, expected one. Remove one, or keep the two in folders "
+                    "of their own",
+                    source=source,
+                )
+            self._index[key] = ladder
 
     def __len__(self) -> int:
-        return len(self.ladders)
+        return len(self._index)
 
     def __iter__(self) -> Iterator[Ladder]:
-        return iter(self.ladders)
+        """All ladders in turn; few are in memory at a time. raises : ReferencesError as `find`"""
+        return map(open_ladder, self._index.values())
+
+    def __contains__(self, key: Key) -> bool:
+        """Whether there is a ladder of this task, context and attribute."""
+        return key in self._index
+
+    def __repr__(self) -> str:
+        return (
+            f"References({self.source!r}, {len(self)} ladders, tasks: {', '.join(self.tasks)}, "
+            f"attributes: {', '.join(self.attributes)})"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return References, (self.ladders, self.source)
+
+    @property
+    def ladders(self) -> tuple[Ladder, ...]:
+        """All of them, in memory together."""
+        return tuple(self)
 
     @cached_property
     def tasks(self) -> tuple[str, ...]:
-        return tuple(sorted({ladder.task for ladder in self.ladders}))
+        return tuple(sorted({task for task, _, _ in self._index}))
 
     @cached_property
     def attributes(self) -> tuple[str, ...]:
-        return tuple(sorted({ladder.attribute for ladder in self.ladders}))
+        return tuple(sorted({attribute for _, _, attribute in self._index}))
+
+    @cached_property
+    def context_ids(self) -> tuple[str, ...]:
+        return tuple(sorted({context_id for _, context_id, _ in self._index}))
+
+    @cached_property
+    def attributes_by_task(self) -> dict[str, tuple[str, ...]]:
+        """Task -> the attributes that it has ladders for, in the order in which they first appear."""
+        names: dict[str, dict[str, None]] = {task: {} for task in self.tasks}
+        for task, _, attribute in self._index:
+            names[task][attribute] = None
+        return {task: tuple(attributes) for task, attributes in names.items()}
+
+    @cached_property
+    def lengths(self) -> dict[int, int]:
+        """How many ladders there are of each number of rungs, the shortest first."""
+        return dict(sorted(Counter(ladder.n_rungs for ladder in self._index.values()).items()))
 
     @cached_property
     def hash(self) -> str:
-        """Hex sha256; changes when any rung changes, or a context that the ladders carry."""
-        parts: list[str] = []
-        for ladder in self.ladders:
-            context = ladder.context
-            parts += [*key_of(ladder), context.text if context else "", context.facts if context else "", ladder.hash]
-        return text_hash(*parts)
+        """Hex sha256; changes when any rung changes, or a context that the ladders carry. Opens all ladders in turn."""
+        texts = ((*key_of(ladder), *_hashed_texts(ladder)) for ladder in self)
+        return texts_hash(chain.from_iterable(texts))
 
     @cached_property
-    def by_key(self) -> dict[Key, Ladder]:
-        """(task, context id, attribute) -> ladder"""
-        return {key_of(ladder): ladder for ladder in self.ladders}
+    def _keys_by_text(self) -> dict[str, list[Key]]:
+        """context_key of a context's text -> its ladders. Opens all ladders in turn."""
+        keys: dict[str, list[Key]] = {}
+        for ladder in self:
+            if ladder.context is not None:
+                keys.setdefault(context_key(ladder.context.text), []).append(key_of(ladder))
+        return keys
 
-    @cached_property
-    def _context_ids(self) -> list[str]:
-        return sorted({ladder.context_id for ladder in self.ladders})
+    # ------------------------------------------------------------------------------------------------- finding
 
     def find(self, context_id: str, attribute: str, task: str | None = None) -> Ladder:
-        """The ladder of a context and an attribute. raises: LadderError, which names the nearest that there are."""
-        tasks = self.tasks if task is None else (task,)
-        found = [self.by_key[key] for name in tasks if (key := (name, context_id, attribute)) in self.by_key]
-        if len(found) == 1:
-            return found[0]
-        wanted = f"{context_id}/{attribute}" if task is None else f"{task}/{context_id}/{attribute}"
-        if found:
-            names = ", ".join(ladder.task for ladder in found)
-            message = f"{self.source} holds {len(found)} ladders {wanted}, for the tasks {names}. Say which with task="
-        else:
-            near = self._nearest(context_id)
-            message = f"there is no ladder {wanted} in {self.source}: {near}. Make it with: synthscore generate"
-        raise LadderError(message, context_id=context_id, attribute=attribute, task=task)
+        """The ladder of a context and an attribute.
 
-    def _nearest(self, context_id: str) -> str:
-        ids = self._context_ids
+        raises : LadderError, which names the nearest that there are; ReferencesError where the ladder's texts are not
+            those that were hashed
+        """
+        (found,) = self.find_all([(context_id, attribute, task)])
+        if isinstance(found, LadderError):
+            raise found
+        return found
+
+    def find_all(self, wanted: Iterable[tuple[str, str, str | None]]) -> list[Ladder | LadderError]:
+        """The ladder of each, or why there is none. Faster than to find one after the other where they come in any
+        order.
+
+        wanted : context ids, attributes and tasks, as `find` takes them
+        raises : ReferencesError as `find`
+        """
+        results = [self._look_up(*names) for names in wanted]
+        ladders = iter(open_all([result for result in results if not isinstance(result, LadderError)]))
+        return [result if isinstance(result, LadderError) else next(ladders) for result in results]
+
+    def find_by_text(self, text: str, attribute: str, task: str | None = None) -> Ladder:
+        """The ladder whose context's text is this one, whatever id it was made under; white space does not count.
+
+        raises : LadderError where there is none, or where the ladders of this text are of several tasks, or have other
+            rungs; ReferencesError as `find`
+        """
+        keys = self._keys_by_text.get(context_key(text), ())
+        ladders = open_all([self._index[key] for key in keys if key[2] == attribute and task in (None, key[0])])
+        wanted = f"{'' if task is None else task + '/'}{attribute} for the context {shorten(text)}"
+        tasks = sorted({ladder.task for ladder in ladders})
+        if not ladders:
+            message = f"there is no ladder {wanted} in {self.source}. Make it with: synthscore generate"
+        elif len(tasks) > 1:
+            names = ", ".join(tasks)
+            message = f"{self.source} holds ladders {wanted}, for the tasks {names}. Say which with task="
+        elif len({ladder.hash for ladder in ladders}) > 1:
+            ids = ", ".join(repr(ladder.context_id) for ladder in ladders)
+            message = (
+                f"{self.source} holds ladders {wanted} with other rungs under the ids {ids}. Name the context's id"
+            )
+        else:
+            return ladders[0]
+        raise LadderError(message, attribute=attribute, task=task)
+
+    def _look_up(self, context_id: str, attribute: str, task: str | None) -> Ladder | ClosedLadder | LadderError:
+        """The ladder, or an error that names the nearest that there are."""
+        tasks = self.tasks if task is None else (task,)
+        held = [name for name in tasks if (name, context_id, attribute) in self._index]
+        if len(held) == 1:
+            return self._index[held[0], context_id, attribute]
+        wanted = f"{context_id}/{attribute}" if task is None else f"{task}/{context_id}/{attribute}"
+        if held:
+            names = ", ".join(held)
+            message = f"{self.source} holds {len(held)} ladders {wanted}, for the tasks {names}. Say which with task="
+        else:
+            near = self._describe_nearest(context_id)
+            message = f"there is no ladder {wanted} in {self.source}: {near}. Make it with: synthscore generate"
+        return LadderError(message, context_id=context_id, attribute=attribute, task=task)
+
+    def _describe_nearest(self, context_id: str) -> str:
+        """What there is instead of a ladder."""
+        ids = self.context_ids
         if not ids:
             return "it holds none at all"
         index = bisect_left(ids, context_id)
-        if index < len(ids) and ids[index] == context_id:
-            names = sorted({f"{r.task}/{r.attribute}" for r in self.ladders if r.context_id == context_id})
+        if ids[index : index + 1] == (context_id,):
+            names = sorted({f"{task}/{attribute}" for task, name, attribute in self._index if name == context_id})
             return f"this context has ladders for {', '.join(names[:5])}"
         near = ids[max(0, index - 100) : index + 100]  # not all of many: each target may fail to find one
         close = get_close_matches(context_id, near, n=5) or near[:5]
@@ -113,12 +199,12 @@ class References:
     ) -> References:
         """The ladders of one task, one attribute, one context."""
         wanted = (task, context_id, attribute)
-        kept = (
+        chosen = (
             ladder
-            for key, ladder in self.by_key.items()
-            if all(name in (None, own) for name, own in zip(wanted, key, strict=True))
+            for key, ladder in self._index.items()
+            if all(want in (None, name) for want, name in zip(wanted, key, strict=True))
         )
-        return References(tuple(kept), self.source)
+        return References(chosen, self.source)
 
     def select(
         self, *, task: str | None = None, attribute: str | None = None, context_id: str | None = None
@@ -128,37 +214,48 @@ class References:
         chosen = self.filter(task=named, attribute=attribute, context_id=context_id)
         if len(chosen):
             return chosen
-        if context_id is not None and attribute:
-            self.find(context_id, attribute, named)  # raises, naming the nearest
         wanted = {"context": context_id, "attribute": attribute, "task": task}
         names = ", ".join(f"{name} {value!r}" for name, value in wanted.items() if value) or "any kind"
         raise LadderError(
             f"{self.source} holds no ladder of {names}. It has the tasks {', '.join(self.tasks)}, the attributes "
-            f"{', '.join(self.attributes)}, and the contexts {shorten(self._context_ids)}"
+            f"{', '.join(self.attributes)}, and the contexts {shorten(list(self.context_ids))}"
         )
 
     def n_differing(self, ladders: Iterable[Ladder]) -> int:
         """How many of these stand here with other texts, for the same task, context and attribute."""
-        return sum(self.by_key.get(key_of(ladder), ladder).hash != ladder.hash for ladder in ladders)
+        others = [ladder for ladder in ladders if key_of(ladder) in self]
+        held = open_all([self._index[key_of(ladder)] for ladder in others])
+        pairs = zip(held, others, strict=True)
+        return sum(one.hash != other.hash for one, other in pairs)
 
     # --------------------------------------------------------------------------------------------- load and save
 
     @classmethod
     def load(cls, source: str | os.PathLike[str], *, revision: str | None = None) -> References:
-        """The ladders of a release: a folder, its ladders.parquet, or the id of a dataset on the Hugging Face Hub.
+        """The ladders of a release: a folder, its ladders.parquet, or the id of a dataset on the Hugging Face Hub; or
+        of all the releases in a folder's folders, as the shards of a run leave them.
+
+        The file's hash is checked here, where its manifest has one; the texts of a file without one are, all of them.
+        Each text is checked again when its ladder is opened.
 
         revision : branch, tag or commit of a Hub dataset; pin one for a number that others should get too.
-        raises : ReferencesError, also where a text, or the file, is not the one that was hashed
+        raises : ReferencesError, also where a text, or the file, is not the one that was hashed; where two folders hold
+            one ladder with other texts
         """
         require_kind("references", source, (str, os.PathLike), "a folder, a file or a hub id")
-        name = str(source) if revision is None else f"{source}@{revision}"
-        for problem in manifest_problems(Path(source)):
-            raise ReferencesError(
-                f"cannot load {name}: {problem}. Make or download it again; if the change is meant, take "
-                f'"sha256" out of {MANIFEST}',
-                source=name,
-            )
-        return cls(rows_ladders(source_rows(Path(source), revision), name), name)
+        name = str(Path(source)) if revision is None else f"{source}@{revision}"
+        paths = find_files(source, revision)
+        index: dict[Key, ClosedLadder] = {}
+        for path in paths:
+            release = name if len(paths) == 1 else str(path.parent)
+            is_signed = check_manifest(path, release)
+            for ladder in read_index(LadderFile(path, release)):
+                if not is_signed:
+                    open_ladder(ladder)  # raises
+                first = index.setdefault(key_of(ladder), ladder)
+                if first is not ladder:
+                    _require_equal(first, ladder)
+        return cls(index.values(), name)
 
     def save(
         self,
@@ -180,92 +277,52 @@ class References:
         """
         path = Path(folder)
         about = {"release": release, "licence": licence, "description": description}
-        there = _holds_ladders(path)
+        there = holds_ladders(path)
         if there and not overwrite and not merge:
             message = f"cannot save ladders in {path}: it holds some already. Pass overwrite=True or merge=True"
             raise ReferencesError(message, source=str(path))
-        ladders = {key_of(ladder): ladder for ladder in self.ladders}
+        ladders = {key_of(ladder): ladder for ladder in self}
         if merge and there:
             old = read_about(path)
-            ladders = References.load(path).by_key | ladders
+            ladders = {key_of(ladder): ladder for ladder in References.load(path)} | ladders
             about = {name: value or old[name] for name, value in about.items()}
-        references = References(tuple(ladders.values()), str(path))
+        references = References(ladders.values(), str(path))
         references._write(path, about)
         return references
 
     def _write(self, path: Path, about: dict[str, str]) -> None:
-        rows = [row for ladder in self.ladders for row in ladder_rows(ladder, about["release"])]
+        rows = (row for ladder in self for row in ladder_rows(ladder, about["release"]))
         with replacing(path / DATA) as file:
             write_table(rows, file)
-            _write_manifest(path, {"format": FORMAT, **about})  # unsigned: a save that is killed can be repeated
-        write_whole(path / CARD, card_text(self.ladders, self.hash, DATA, SPLIT, **about).encode())
-        counts = {"hash": self.hash, "n_ladders": len(self), "n_rows": len(rows)}
+            write_manifest(path, {"format": FORMAT, **about})  # unsigned: a save that is killed can be repeated
+        write_whole(path / CARD, card_text(self.ladders, self.hash, **about).encode())
+        n_rows = sum(ladder.n_rungs for ladder in self)
+        counts = {"hash": self.hash, "n_ladders": len(self), "n_rows": n_rows}
         signed = {"sha256": {DATA: file_sha256(path / DATA)}}
-        _write_manifest(path, {"format": FORMAT, **about, **counts, **signed})
-
-
-def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
-    write_whole(path / MANIFEST, (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode())
-
-
-def _holds_ladders(path: Path) -> bool:
-    """False for a folder that is not there, or empty, or that a first save was killed in. raises : ReferencesError"""
-    entries = path.iterdir() if path.is_dir() else ()
-    names = {entry.name for entry in entries if entry.name[0] != "." and entry.suffix != ".partial"}
-    if (path.exists() and not path.is_dir()) or (names - {MANIFEST} and DATA not in names):
-        message = f"cannot save ladders in {path}: it is there, and no references folder. Name a new one"
-        raise ReferencesError(message, source=str(path))
-    return DATA in names
+        write_manifest(path, {"format": FORMAT, **about, **counts, **signed})
 
 
 def held_by(folder: str | os.PathLike[str]) -> References:
     """The ladders that are there, perhaps none. raises : ReferencesError where `save(folder, merge=True)` could not add
     others"""
-    if not _holds_ladders(Path(folder)):
+    path = Path(folder)
+    if not holds_ladders(path):
         return References((), str(folder))
-    read_about(folder)
+    read_about(path)
     return References.load(folder)
 
 
-def read_about(folder: str | os.PathLike[str]) -> dict[str, str]:
-    """Licence, description and release of a folder's ladders, which those that are added must not lose.
+def _hashed_texts(ladder: Ladder) -> tuple[str, str, str]:
+    """What of a ladder, besides its names, a set's hash depends on."""
+    context = ladder.context
+    return context.text if context else "", context.facts if context else "", ladder.hash
 
-    raises : ReferencesError, whose `source` is the manifest, where it is missing or cannot be read
-    """
-    path = Path(folder)
-    manifest = read_manifest(path)
-    if not manifest:
-        raise ReferencesError(
-            f"cannot add ladders to {path}: its {MANIFEST} is missing or is no JSON object, expected the licence and "
-            "description of the ladders that are there. Put it back, or save all anew, with both and overwrite=True",
-            source=str(path / MANIFEST),
+
+def _require_equal(one: ClosedLadder, other: ClosedLadder) -> None:
+    """raises : ReferencesError for two ladders of one name with other texts"""
+    if _hashed_texts(open_ladder(one)) != _hashed_texts(open_ladder(other)):
+        message = (
+            f"{one.file.name} and {other.file.name} both hold a ladder {'/'.join(key_of(one))}, with other texts, "
+            "expected one. Remove one of the two folders, or load them apart"
         )
-    return {name: str(manifest.get(name, "")) for name in ("release", "licence", "description")}
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """What manifest.json says; nothing if there is none that can be read."""
-    try:
-        manifest = parse_json((folder / MANIFEST).read_text(encoding="utf-8"))
-        json.dumps(manifest, ensure_ascii=False).encode()  # a ValueError for half a surrogate pair
-    except (OSError, ValueError):
-        return {}
-    return manifest if isinstance(manifest, dict) else {}
-
-
-def manifest_problems(source: Path) -> Iterator[str]:
-    """Where the manifest beside ladders, if there is one, tells of another format or another file."""
-    folder = source.parent if source.name == DATA else source
-    manifest = read_manifest(folder) if (folder / DATA).exists() else {}
-    if not manifest and (folder / DATA).exists() and (folder / MANIFEST).exists():
-        yield f"its {MANIFEST} cannot be read"
-    if manifest and manifest.get("format") != FORMAT:
-        yield f"{MANIFEST} has format {manifest.get('format')!r}, expected {FORMAT}: install another synthscore"
-    hashes = manifest.get("sha256")
-    stated = hashes.get(DATA) if isinstance(hashes, dict) else None
-    if stated and (has := file_sha256(folder / DATA)) != stated:
-        yield f"sha256 of {DATA} is {has}, {MANIFEST} says {stated}"
-
-
-def file_sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+        raise ReferencesError(message, source=other.file.name)

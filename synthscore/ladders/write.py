@@ -13,7 +13,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -28,14 +27,14 @@ from .faults import Fault
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RungStep:
     """Write rung `level`; an extreme from the context alone, any other between its parents: a worse rung, a better."""
 
     level: int
     parents: tuple[int, ...] = ()
 
 
-def schedule(n_rungs: int) -> tuple[tuple[Step, ...], ...]:
+def schedule(n_rungs: int) -> tuple[tuple[RungStep, ...], ...]:
     """Which rung is written from which: the extremes 1 and N, then breadth-first midpoints, in waves.
 
         level = floor((worse + better) / 2)
@@ -48,13 +47,13 @@ def schedule(n_rungs: int) -> tuple[tuple[Step, ...], ...]:
     """
     if n_rungs < 2:
         raise LadderError(f"cannot make a ladder of {n_rungs} rungs: expected at least 2, the worst and the best")
-    waves: list[tuple[Step, ...]] = [(Step(1), Step(n_rungs))]
+    waves: list[tuple[RungStep, ...]] = [(RungStep(1), RungStep(n_rungs))]
     gaps = [(1, n_rungs)]
     while True:
         gaps = [(worse, better) for worse, better in gaps if better - worse >= 2]
         if not gaps:
             return tuple(waves)
-        waves.append(tuple(Step((worse + better) // 2, (worse, better)) for worse, better in gaps))
+        waves.append(tuple(RungStep((worse + better) // 2, (worse, better)) for worse, better in gaps))
         gaps = [half for a, b in gaps for half in ((a, (a + b) // 2), ((a + b) // 2, b))]
 
 
@@ -82,9 +81,6 @@ class Job:
     def attempt(self) -> int:
         return self.first + len(self.refused)
 
-    def again(self, fault: Fault) -> Job:
-        return replace(self, refused=(*self.refused, fault))
-
     @property
     def fraction(self) -> float:
         return (self.level - 1) / (self.n_rungs - 1)
@@ -92,13 +88,23 @@ class Job:
     @property
     def parents(self) -> tuple[str, ...]:
         """Hashes of the parents' texts, worse first."""
-        return (text_hash(self.worse), text_hash(self.better)) if self.worse and self.better else ()
+        if not (self.worse and self.better):
+            return ()
+        return text_hash(self.worse), text_hash(self.better)
 
     def written(self, text: str, provenance: Mapping[str, Any]) -> Rung:
         return Rung(self.level, self.fraction, text, parents=self.parents, provenance=provenance)
 
     def failed(self, reason: str, provenance: Mapping[str, Any]) -> Rung:
-        return Rung(self.level, self.fraction, "", "failed", reason, self.parents, provenance)
+        return Rung(
+            level=self.level,
+            fraction=self.fraction,
+            text="",
+            status="failed",
+            reason=reason,
+            parents=self.parents,
+            provenance=provenance,
+        )
 
 
 class Writer(Protocol):
@@ -108,9 +114,9 @@ class Writer(Protocol):
     name: str
     needs_parents: bool
 
-    def write(self, task: Task, jobs: Sequence[Job], progress: Progress | None = None) -> Sequence[Rung | Job]:
-        """One rung a job, in order, or the job as it is to be asked for again, in the next round; `progress` is given
-        how many were asked for. A job that fails gives a failed rung."""
+    def write(self, task: Task, jobs: Sequence[Job], progress: Progress | None = None) -> Sequence[Rung | Fault]:
+        """One rung a job, in order, or what is wrong with a text that is to be asked for again, in the next round;
+        `progress` is given how many were asked for. A job that fails gives a failed rung."""
         ...
 
 
@@ -130,24 +136,20 @@ def generate_ladders(
         does not have; LadderError for n_rungs < 2; whatever the engine raises for a whole call. A single rung that
         cannot be written raises nothing: it is a failed rung with a reason, and so are the rungs that need it.
     """
+    drafts = draft_ladders(contexts, task, attributes, n_rungs)
+    write_rungs(task, drafts, writer, progress)
+    return [draft.ladder(task) for draft in drafts]
+
+
+def draft_ladders(contexts: Sequence[Context], task: Task, attributes: Sequence[str], n_rungs: int = 5) -> list[Draft]:
+    """The ladders of `generate_ladders`, in their order, with nothing written. raises : as it does, but the engine"""
     schedule(n_rungs)  # raises
     names = [attributes] if isinstance(attributes, str) else attributes
     chosen = [task.attribute(name) for name in dict.fromkeys(names)]
     if not chosen:
         raise InputError(f"no attribute to write ladders for. Task {task.name!r} has: {', '.join(task.attributes)}")
     levels = range(1, n_rungs + 1)
-    drafts = [Draft(context, attribute, n_rungs, levels) for context in _unique(contexts) for attribute in chosen]
-    write_rungs(task, drafts, writer, progress)
-    return [
-        Ladder(
-            context_id=draft.context.id,
-            task=task.name,
-            attribute=draft.attribute.name,
-            rungs=tuple(draft.rungs[level] for level in levels),
-            context=draft.context,
-        )
-        for draft in drafts
-    ]
+    return [Draft(context, attribute, n_rungs, levels) for context in _unique(contexts) for attribute in chosen]
 
 
 @dataclass(slots=True)
@@ -155,8 +157,9 @@ class Draft:
     """A ladder of which some rungs are to be written.
 
     levels : of these rungs. rungs : level -> rung, of those that are there; `write_rungs` adds the others
-    again : the text and the attempt that the first of the levels is to be unlike, where it is written again
-    open : level -> the job of a rung that is asked for again
+    replaced : level -> the rung that was there, where it is written again; new texts are unlike all of these
+    reasons : level -> why it is written again
+    refused : level -> what was wrong with the texts that were written for it so far
     """
 
     context: Context
@@ -164,8 +167,9 @@ class Draft:
     n_rungs: int
     levels: Sequence[int]
     rungs: dict[int, Rung] = field(default_factory=dict)
-    again: tuple[str, int] | None = None
-    open: dict[int, Job] = field(default_factory=dict)
+    replaced: Mapping[int, Rung] = field(default_factory=dict)
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    refused: dict[int, tuple[Fault, ...]] = field(default_factory=dict)
 
     @property
     def missing(self) -> list[int]:
@@ -182,10 +186,12 @@ class Draft:
             return [self._job(level) for wave in waves for level in wave if level in missing]
         if extremes := [level for level in missing if level in (1, self.n_rungs)]:
             return [self._job(level) for level in extremes]
-        jobs, there = [], sorted(level for level, rung in self.rungs.items() if rung.text)
+        jobs = []
+        there = sorted(level for level, rung in self.rungs.items() if rung.text)
         for worse, better in pairwise(there):
             if between := [level for level in missing if worse < level < better]:
-                jobs.append(self._job(between[0], self.rungs[worse].text, self.rungs[better].text))
+                texts = (self.rungs[worse].text, self.rungs[better].text)
+                jobs.append(self._job(between[0], *texts))
         for level in missing:
             if not there or not there[0] < level < there[-1]:
                 lost = " and ".join(f"rung {end}" for end in (1, self.n_rungs) if end not in there)
@@ -195,12 +201,67 @@ class Draft:
         return jobs
 
     def _job(self, level: int, worse: str = "", better: str = "") -> Job:
-        others = tuple(rung.text for rung in self.rungs.values() if rung.text)
-        text, attempt = self.again if self.again and level == self.levels[0] else ("", 0)
-        others = (*others, text) if text else others
-        if level in self.open:
-            return replace(self.open[level], others=others)
-        return Job(self.context, self.attribute, level, self.n_rungs, worse, better, others, attempt + 1)
+        others = tuple(rung.text for rung in (*self.rungs.values(), *self.replaced.values()) if rung.text)
+        n_before = _last_attempt(self.replaced[level]) if level in self.replaced else 0
+        return Job(
+            context=self.context,
+            attribute=self.attribute,
+            level=level,
+            n_rungs=self.n_rungs,
+            worse=worse,
+            better=better,
+            others=others,
+            first=n_before + 1,
+            refused=self.refused.get(level, ()),
+        )
+
+    @property
+    def lost(self) -> str:
+        """Why a ladder that was there stays as it was: no text came for a rung that had one. "" where it changes."""
+        for level, before in self.replaced.items():
+            if before.text and not self.rungs[level].text:
+                return f"rung {level} could not be written again: {self.rungs[level].reason}"
+        return ""
+
+    def ladder(self, task: Task) -> Ladder:
+        """The ladder, once all is written. One that was there takes its new rungs, or, where a text would be lost, none
+        of them. The history of a rung keeps what it replaced, and what was written and not taken."""
+        rungs = dict(self.rungs)
+        for level, before in self.replaced.items():
+            new = rungs[level]
+            if self.lost:
+                why = f"{self.reasons[level]}; not taken: {self.lost}"
+                rungs[level] = _remembering(before, before, _entry(new, "not taken", why))
+            else:
+                rungs[level] = _remembering(new, before, _entry(before, "replaced", self.reasons[level]))
+        return Ladder(
+            context_id=self.context.id,
+            task=task.name,
+            attribute=self.attribute.name,
+            rungs=tuple(rungs[level] for level in range(1, self.n_rungs + 1)),
+            context=self.context,
+        )
+
+
+def _history(rung: Rung) -> list[dict[str, Any]]:
+    return list(rung.provenance.get("history") or ())
+
+
+def _last_attempt(rung: Rung) -> int:
+    """Number of the last attempt to write it, taken or not."""
+    tried = [rung.provenance, *(entry["provenance"] for entry in _history(rung))]
+    return max(int(provenance.get("attempt") or 1) for provenance in tried)
+
+
+def _remembering(rung: Rung, before: Rung, entry: dict[str, Any]) -> Rung:
+    """The rung with the history of the one before, and an entry more."""
+    return replace(rung, provenance={**rung.provenance, "history": [*_history(before), entry]})
+
+
+def _entry(rung: Rung, what: str, why: str) -> dict[str, Any]:
+    """A text that is not in the ladder (any more), with all that it takes to make it again."""
+    provenance = {key: value for key, value in rung.provenance.items() if key != "history"}
+    return {"what": what, "why": why, "text": rung.text, "reason": rung.reason, "provenance": provenance}
 
 
 def write_rungs(task: Task, drafts: Sequence[Draft], writer: Writer, progress: Progress | None = None) -> None:
@@ -208,12 +269,13 @@ def write_rungs(task: Task, drafts: Sequence[Draft], writer: Writer, progress: P
     while n_missing := sum(len(draft.missing) for draft in drafts):
         due = [(draft, job) for draft in drafts for job in draft.jobs(writer)]
         n_lost = n_missing - sum(len(draft.missing) for draft in drafts)
-        tell = _up_to(n_lost + sum(not job.refused for _, job in due), progress)
+        n_first = sum(not job.refused for _, job in due)
+        tell = _up_to(n_lost + n_first, progress)
         tell(n_lost)
         written = writer.write(task, [job for _, job in due], tell) if due else []
         for (draft, job), rung in zip(due, written, strict=True):
-            if isinstance(rung, Job):
-                draft.open[job.level] = rung
+            if isinstance(rung, Fault):
+                draft.refused[job.level] = (*job.refused, rung)
             else:
                 draft.rungs[job.level] = rung
 
@@ -262,8 +324,5 @@ def subject(task: Task, job: Job) -> dict[str, object]:
 
 def derive_seed(key: str, attempt: int) -> int:
     """31 bits, the most that every engine and server takes as a seed."""
-    return int(hashlib.sha256(f"{key}:{attempt}".encode()).hexdigest()[:8], 16) >> 1
-
-
-def now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+    digest = hashlib.sha256(f"{key}:{attempt}".encode())
+    return int(digest.hexdigest()[:8], 16) >> 1

@@ -13,9 +13,9 @@ SciPy is loaded when something is ranked: to list the methods, it is not needed.
 from .bias import mean_debiasing, median_debiasing, pool, position_bias
 from .comparisons import Comparisons
 from .designs import Selection
-from .judge import Judge, Problem, ask_judge, compare
+from .judge import PairJudge, Problem, ask_judge, compare
 from .jury import rank_jury
-from .methods import METHODS, Method, rank
+from .methods import METHODS, RankingMethod, rank
 from .result import Ranking, Rankings
 from .sets import ComparisonSets
 
@@ -23,10 +23,10 @@ __all__ = [
     "METHODS",
     "ComparisonSets",
     "Comparisons",
-    "Judge",
-    "Method",
+    "PairJudge",
     "Problem",
     "Ranking",
+    "RankingMethod",
     "Rankings",
     "Selection",
     "ask_judge",

@@ -40,14 +40,17 @@ def pool(contexts: Mapping[str, Comparisons]) -> Comparisons:
     if not contexts:
         raise InputError("cannot pool the comparisons of 0 contexts, expected at least 1")
     sets = list(contexts.values())
-    start = np.cumsum([0] + [each.n_candidates for each in sets])
+    n_before = np.cumsum([0, *(calls.n_candidates for calls in sets[:-1])])
+    offset = np.repeat(n_before, [len(calls) for calls in sets])
+    first = np.concatenate([calls.first for calls in sets]) + offset
+    second = np.concatenate([calls.second for calls in sets]) + offset
     return Comparisons(
-        tuple(f"{name}/{candidate}" for name, each in contexts.items() for candidate in each.ids),
-        np.concatenate([each.first + offset for each, offset in zip(sets, start, strict=False)]),
-        np.concatenate([each.second + offset for each, offset in zip(sets, start, strict=False)]),
-        np.concatenate([each.log_probs for each in sets]),
-        np.concatenate([each.weights for each in sets]),
-        Signature.merged(each.signature for each in sets),
+        ids=tuple(f"{name}/{candidate}" for name, calls in contexts.items() for candidate in calls.ids),
+        first=first,
+        second=second,
+        log_probs=np.concatenate([calls.log_probs for calls in sets]),
+        weights=np.concatenate([calls.weights for calls in sets]),
+        signature=Signature.merged(calls.signature for calls in sets),
     )
 
 
@@ -56,13 +59,18 @@ def position_bias(comparisons: Comparisons) -> PositionBias:
     keys, pair = comparisons.numbered_pairs()
     decisions, weights = comparisons.decisions, comparisons.weights
     in_order = comparisons.first < comparisons.second
-    asked = [np.bincount(pair[rows], minlength=len(keys)) > 0 for rows in (in_order, ~in_order)]
+    asked, winner = [], []
+    for rows in (in_order, ~in_order):
+        votes = weights[rows] * (decisions[rows] - 0.5)
+        asked.append(np.bincount(pair[rows], minlength=len(keys)) > 0)
+        winner.append(np.sign(np.bincount(pair[rows], votes, len(keys))))
     both = asked[0] & asked[1]
-    votes = weights * (decisions - 0.5)
-    winner, swapped = (np.sign(np.bincount(pair[rows], votes[rows], len(keys)))[both] for rows in (in_order, ~in_order))
-    flipped = (winner * swapped > 0).astype(np.float64)
+    flipped = (winner[0] * winner[1] > 0)[both].astype(np.float64)
+    n_both = len(flipped)
     return PositionBias(
-        share(decisions, weights, pair), share(flipped, np.ones(len(winner)), np.arange(len(winner))), int(both.sum())
+        first_wins=share(decisions, weights, pair),
+        flipped=share(flipped, np.ones(n_both), np.arange(n_both)),
+        n_both_orders=n_both,
     )
 
 
@@ -112,8 +120,8 @@ def median_debiasing(comparisons: Comparisons) -> Debiasing:
         raise InputError(f"cannot estimate a threshold: none of {len(comparisons)} calls prefers a text")
     order = np.argsort(odds, kind="stable")
     odds, below = odds[order], np.cumsum(weights[order])
-    half = below[-1] / 2
-    middle = odds[[np.searchsorted(below, half * (1 - 1e-12)), np.searchsorted(below, half * (1 + 1e-12))]]
+    around = below[-1] / 2 * np.array([1 - 1e-12, 1 + 1e-12])
+    middle = odds[np.searchsorted(below, around)]
     if np.isinf(middle).any():
         raise InputError(
             f"cannot estimate a threshold: the middle log-odds are {middle[0]} and {middle[1]}, expected finite ones. "

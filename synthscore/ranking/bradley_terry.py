@@ -50,11 +50,12 @@ def bradley_terry(
     """
     epsilon = 1 / (comparisons.n_candidates - 1)
     pairs = decided(comparisons, decisions).pairs()
+    wins, losses = pairs.shared_out()
     extra = epsilon if prior == "observed" else 0.0
     return _ranked(
         comparisons,
         pairs,
-        Logistic(pairs.wins + pairs.ties / 2 + extra, pairs.losses + pairs.ties / 2 + extra),
+        Logistic(wins + extra, losses + extra),
         method="bt",
         settings={"decisions": decisions, "prior": prior},
         prior=epsilon if prior == "all" else 0.0,
@@ -82,14 +83,16 @@ def soft_bradley_terry(
     source : PoE (arXiv 2405.05894) 2.3 and A.8. log_likelihood leaves out the Z, which do not depend on the scores.
     """
     pairs = comparisons.pairs(ordered=bias is not None)
-    wins, losses = pairs.wins + pairs.ties / 2, pairs.losses + pairs.ties / 2
     gamma = None if bias == "mle" else float(bias or 0.0)
+    settings: dict[str, Any] = {"bias": bias}
+    if bias not in (None, "mle"):
+        settings["gamma"] = gamma
     return _ranked(
         comparisons,
         pairs,
-        Logistic(wins, losses, gamma),
+        Logistic(*pairs.shared_out(), gamma),
         method="poe-bt",
-        settings={"bias": bias} if bias in (None, "mle") else {"bias": bias, "gamma": gamma},
+        settings=settings,
         theta="gamma" if bias == "mle" else None,
         stderr=stderr,
     )
@@ -106,7 +109,8 @@ def bradley_terry_ties(comparisons: Comparisons, *, stderr: Stderr = "auto") -> 
     source : Davidson (1970), with nu halved.
     """
     pairs = comparisons.pairs()
-    ties, decided = float(pairs.ties.sum()), float((pairs.wins + pairs.losses).sum())
+    ties = float(pairs.ties.sum())
+    decided = float((pairs.wins + pairs.losses).sum())
     if decided == 0 and ties > 0:
         raise RankingError(
             "all comparisons are similar, so that nu is infinite and all scores are equal. Expected some wins. "
@@ -155,17 +159,22 @@ class Logistic:
     def slopes(self, d: FloatArray, theta: float) -> Slopes:
         # exp once, then products: both tails keep full precision, and where p is nearly 1, a score depends on 1 - p.
         # Beyond 700 nats exp overflows, and low is 0 to 300 digits.
-        odds = np.exp(np.minimum(d - (theta if self.gamma is None else self.gamma), 700.0))
+        odds = np.exp(np.minimum(self._shifted(d, theta), 700.0))
         low = 1 / (1.0 + odds)
         high = odds * low
-        slope, curvature = low * self.wins - high * self.losses, self.games * high * low
+        slope = low * self.wins - high * self.losses
+        curvature = self.games * high * low
         if self.gamma is not None:
             return Slopes(slope, curvature)
         return Slopes(slope, curvature, -slope, -curvature, float(curvature.sum()))
 
+    def _shifted(self, d: FloatArray, theta: float) -> FloatArray:
+        return d - (theta if self.gamma is None else self.gamma)
+
     def log_likelihood(self, d: FloatArray, theta: float) -> float:
-        x = d - (theta if self.gamma is None else self.gamma)
-        softplus = np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+        x = self._shifted(d, theta)
+        below = np.log1p(np.exp(-np.abs(x)))
+        softplus = np.maximum(x, 0) + below
         return float(self.wins @ x - self.games @ softplus)
 
 
@@ -184,15 +193,14 @@ class Davidson:
     def slopes(self, d: FloatArray, theta: float) -> Slopes:
         win, lose, tie = map(np.exp, self._log_probs(d, theta))
         # Written without differences of large numbers: (wins - games * win - losses + games * lose) / 2.
-        slope = (self.wins * (2 * lose + tie) - self.losses * (2 * win + tie) + self.ties * (lose - win)) / 2
-        theta_slope = self.ties * (win + lose) - (self.wins + self.losses) * tie
-        return Slopes(
-            slope,
-            self.games * (win * lose + tie * (win + lose) / 4),
-            theta_slope,
-            -self.games * tie * (win - lose) / 2,
-            float((self.games * tie * (win + lose)).sum()),
-        )
+        of_decided = self.wins * (2 * lose + tie) - self.losses * (2 * win + tie)
+        slope = (of_decided + self.ties * (lose - win)) / 2
+        either = win + lose
+        theta_slope = self.ties * either - (self.wins + self.losses) * tie
+        curvature = self.games * (win * lose + tie * either / 4)
+        mixed = -self.games * tie * (win - lose) / 2
+        corner = float((self.games * tie * either).sum())
+        return Slopes(slope, curvature, theta_slope, mixed, corner)
 
     def log_likelihood(self, d: FloatArray, theta: float) -> float:
         win, lose, tie = self._log_probs(d, theta)
@@ -221,8 +229,7 @@ def _ranked(
     if theta == "gamma":
         _require_told_apart(graph, pairs.games)
         graph.require_finite_shift(wins, losses)
-    won = np.bincount(graph.i, wins, graph.n) + np.bincount(graph.j, losses, graph.n)
-    lost = np.bincount(graph.i, losses, graph.n) + np.bincount(graph.j, wins, graph.n)
+    won, lost = graph.sums(wins, losses), graph.sums(losses, wins)
     scores = np.log((won + 0.5) / (lost + 0.5))  # what they would be if all opponents were equal
     scores = np.append(scores - scores.mean(), [] if theta is None else [start])
     top, converged, iterations = maximise(graph, likelihood, start=scores, prior=prior)
@@ -238,20 +245,23 @@ def _ranked(
     if phi is None:
         phi, settings["degrees_of_freedom"] = dispersion(top.information, top.slopes.d, unmeasured=1.0)
     errors = standard_errors(stderr, top.information, phi)
-    if theta is not None:
-        settings["nu" if theta == "log_nu" else theta] = float(np.exp(top.theta)) if theta == "log_nu" else top.theta
+    if theta == "log_nu":
+        settings["nu"] = float(np.exp(top.theta))
+    elif theta == "gamma":
+        settings["gamma"] = top.theta
+    if theta:
         settings[f"{theta}_stderr"] = float(errors[-1])
     return Ranking(
-        comparisons.ids,
-        top.scores,
-        graph.degrees(pairs.games),
-        method,
-        errors[: graph.n],
-        converged,
-        iterations,
-        gradient,
-        likelihood.log_likelihood(graph.differences(top.scores), top.theta),
-        settings,
+        ids=comparisons.ids,
+        scores=top.scores,
+        n_comparisons=graph.degrees(pairs.games),
+        method=method,
+        stderr=errors[: graph.n],
+        converged=converged,
+        iterations=iterations,
+        gradient=gradient,
+        log_likelihood=likelihood.log_likelihood(graph.differences(top.scores), top.theta),
+        settings=settings,
     )
 
 
@@ -274,7 +284,9 @@ class Point:
     """Scores (mean zero) and theta on the way up, and the derivatives there. at : theta last, if there is one"""
 
     def __init__(self, graph: Graph, likelihood: Logistic | Davidson, prior: float, at: FloatArray) -> None:
-        self.at, self.scores, self.theta = at, at[: graph.n], float(at[graph.n :].sum())
+        self.at = at
+        self.scores = at[: graph.n]
+        self.theta = float(at[graph.n :].sum())
         self.slopes = likelihood.slopes(graph.differences(self.scores), self.theta)
         gradient, everyone = graph.divergence(self.slopes.d), None
         if prior:
@@ -282,8 +294,11 @@ class Point:
             gradient -= prior * (pull @ np.ones(graph.n))
             everyone = prior / 2 * (1 - pull**2)
         gradient -= gradient.mean()  # 0 but for rounding
-        self.gradient = gradient if self.slopes.theta is None else np.append(gradient, self.slopes.theta.sum())
-        column = None if self.slopes.dtheta is None else graph.divergence(self.slopes.dtheta)
+        column = None
+        if self.slopes.theta is not None and self.slopes.dtheta is not None:
+            gradient = np.append(gradient, self.slopes.theta.sum())
+            column = graph.divergence(self.slopes.dtheta)
+        self.gradient = gradient
         self.information = Information(
             graph, self.slopes.dd, everyone=everyone, column=column, corner=self.slopes.corner
         )
@@ -310,18 +325,20 @@ def maximise(
     point = Point(graph, likelihood, prior, start)
     scale = graph.degrees(likelihood.games) + 2 * prior * (graph.n - 1)
     scale = np.append(scale, likelihood.games.sum())[: len(start)]
-    change, first = np.inf, float(np.sqrt(point.gradient @ point.gradient))
+    change, first = np.inf, float(np.linalg.norm(point.gradient))
     for iteration in range(MAX_ITERATIONS + 1):
         left = float(np.max(np.abs(point.gradient) / scale))
         converged = left == 0 or (left <= TOLERANCE and change <= LAST_STEP)
         if converged or iteration == MAX_ITERATIONS:
             break
         # The nearer to the top, the more exact: a step that is no better than its start would be wasted on the way.
-        size = float(np.sqrt(point.gradient @ point.gradient))
+        size = float(np.linalg.norm(point.gradient))
         step = point.information.solve(point.gradient, tolerance=max(1e-10, min(0.05, size / first)))
-        start, change = point.at, float(np.ptp(step[: graph.n])) + float(np.abs(step[graph.n :]).sum())
+        start = point.at
+        change = float(np.ptp(step[: graph.n])) + float(np.abs(step[graph.n :]).sum())
         point = Point(graph, likelihood, prior, start + step)
         if change > SAFE_CHANGE and float(point.gradient @ step) < 0:
             length = float(np.log1p(change)) / change
-            point, change = Point(graph, likelihood, prior, start + length * step), length * change
+            point = Point(graph, likelihood, prior, start + length * step)
+            change = length * change
     return point, converged, iteration

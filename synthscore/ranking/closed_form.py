@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from ..errors import InputError
-from .comparisons import Comparisons, Pairs, added_up
+from .comparisons import Comparisons, Pairs, added_up, sum_by
 from .graph import Graph, Information, Stderr, dispersion, standard_errors
 from .result import Ranking
 
@@ -43,8 +43,9 @@ def average_probability(comparisons: Comparisons) -> Ranking:
 def _shares(comparisons: Comparisons, pairs: Pairs, method: str, settings: dict[str, object]) -> Ranking:
     graph = Graph(comparisons.n_candidates, pairs.i, pairs.j)
     games = graph.degrees(pairs.games)
-    won = graph.degrees(pairs.ties / 2) + np.bincount(pairs.i, pairs.wins, graph.n)
-    won += np.bincount(pairs.j, pairs.losses, graph.n)
+    won = graph.degrees(pairs.ties / 2)
+    won += sum_by(pairs.i, pairs.wins, graph.n)
+    won += sum_by(pairs.j, pairs.losses, graph.n)
     scores = np.divide(won, games, out=np.full(graph.n, np.nan), where=games > 0)
     return Ranking(comparisons.ids, scores, games, method, settings=settings)
 
@@ -98,8 +99,8 @@ def _least_squares(
 ) -> Ranking:
     n, w, mean = comparisons.n_candidates, comparisons.weights, comparisons.probabilities - beta
     swapped = comparisons.first > comparisons.second
-    i, j = np.minimum(comparisons.first, comparisons.second), np.maximum(comparisons.first, comparisons.second)
-    i, j, (flow, games) = added_up(i, j, n, (w * np.where(swapped, -mean, mean), w))
+    low, high = np.sort([comparisons.first, comparisons.second], axis=0)
+    i, j, (flow, games) = added_up(low, high, n, (w * np.where(swapped, -mean, mean), w))
     graph = Graph(n, i, j)
     graph.require_connected(comparisons.ids)
     information = Information(graph, games)
@@ -110,7 +111,9 @@ def _least_squares(
         residuals = np.zeros_like(residuals)
     sigma = float(np.sqrt(w @ residuals**2 / freedom)) if freedom > 1e-9 else float("nan")
     slopes = flow - games * graph.differences(scores)
-    phi, left_over = dispersion(information, slopes if residuals.any() else np.zeros_like(slopes), float("nan"))
+    if not residuals.any():
+        slopes = np.zeros_like(slopes)
+    phi, left_over = dispersion(information, slopes, float("nan"))
     scaled = np.divide(residuals, sigma, out=np.zeros_like(residuals), where=residuals != 0)
     with np.errstate(divide="ignore"):
         densities = -0.5 * np.log(2 * np.pi * np.square(sigma)) - 0.5 * scaled**2

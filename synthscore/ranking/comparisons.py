@@ -39,6 +39,10 @@ class Pairs(NamedTuple):
     def games(self) -> FloatArray:
         return self.wins + self.losses + self.ties
 
+    def shared_out(self) -> tuple[FloatArray, FloatArray]:
+        """Wins and losses, each with half of the ties."""
+        return self.wins + self.ties / 2, self.losses + self.ties / 2
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparisons:
@@ -75,9 +79,9 @@ class Comparisons:
             raise InputError(
                 f"first, second, log_probs, weights are {kinds}, expected whole numbers (K,), (K,), and (K, 3), (K,)"
             )
-        low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
+        low, high = np.sort([self.first, self.second], axis=0)
         probs = np.exp(self.log_probs)
-        total = probs[:, 0] + probs[:, 1] + probs[:, 2]  # several times faster than sum(axis=1)
+        total = probs.sum(axis=1)
         good = {  # what is wrong with the rows that are not
             f"an index outside 0..{n - 1}": (low >= 0) & (high < n),
             "a text that is compared with itself": low < high,
@@ -116,7 +120,8 @@ class Comparisons:
                     row=number,
                     value=row,
                 )
-        first, second = [index[row[0]] for row in rows], [index[row[1]] for row in rows]
+        first = [index[row[0]] for row in rows]
+        second = [index[row[1]] for row in rows]
         weights = [float(row[3]) if len(row) == 4 else 1.0 for row in rows]
         return cls.from_probabilities(names, first, second, [row[2] for row in rows], weights)
 
@@ -140,9 +145,10 @@ class Comparisons:
         with np.errstate(divide="ignore"):
             np.log(p, out=log_probs[:, 0])
             np.log1p(-p, out=log_probs[:, 1])
-        given = np.ones(p.shape) if weights is None else np.asarray(weights, dtype=np.float64)
+        if weights is None:
+            weights = np.ones(p.shape)
         i, j = (np.array(which, dtype=None if len(which) else np.int64) for which in (first, second))
-        return cls(tuple(ids), i, j, log_probs, given)
+        return cls(tuple(ids), i, j, log_probs, np.asarray(weights, dtype=np.float64))
 
     def __len__(self) -> int:
         return len(self.first)
@@ -195,13 +201,8 @@ class Comparisons:
         chosen = np.asarray(rows)
         if chosen.dtype != np.bool_:
             chosen = chosen.astype(np.int64)
-        return replace(
-            self,
-            first=self.first[chosen],
-            second=self.second[chosen],
-            log_probs=self.log_probs[chosen],
-            weights=self.weights[chosen],
-        )
+        names = "first", "second", "log_probs", "weights"
+        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 
     def averaged(self) -> Comparisons:
         """One comparison a pair, i < j: the mean answer over its calls, both orders alike, weighing as they all did.
@@ -211,53 +212,41 @@ class Comparisons:
         """
         pairs = self.pairs()
         games = pairs.games
+        answers = np.stack([pairs.wins, pairs.losses, pairs.ties], axis=-1)
         with np.errstate(divide="ignore"):
-            log_probs = np.log(np.stack([pairs.wins, pairs.losses, pairs.ties], axis=-1) / games[:, None])
+            log_probs = np.log(answers / games[:, None])
         return replace(self, first=pairs.i, second=pairs.j, log_probs=log_probs, weights=games)
 
     def numbered_pairs(self) -> tuple[IntArray, IntArray]:
         """A number for each pair, min(i, j) N + max(i, j), sorted; and of each call, the index of its pair's."""
-        low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
-        return distinct(low * np.int64(self.n_candidates) + high, self.n_candidates**2)
+        low, high = np.sort([self.first, self.second], axis=0)
+        numbers, pair = np.unique(low * self.n_candidates + high, return_inverse=True)
+        return numbers, pair
 
     def pairs(self, *, ordered: bool = False) -> Pairs:
         """Sums over the calls about each pair (sparse: memory is in calls and pairs, never in N squared).
 
         ordered : one sum for each order of a pair instead: i was shown first, j second
         """
-        # In place where it can be: at 200,000 calls, half of the time is the system's, to provide fresh memory.
-        i, j, n = self.first, self.second, self.n_candidates
-        columns = [np.exp(self.log_probs[:, label]) for label in range(3)]
-        for column in columns:
-            column *= self.weights
+        wins, losses, ties = (np.exp(self.log_probs) * self.weights[:, None]).T
+        i, j = self.first, self.second
         if not ordered:
-            swapped = np.flatnonzero(i > j)
-            i, j = np.minimum(i, j), np.maximum(i, j)
-            wins, losses, _ = columns
-            wins[swapped], losses[swapped] = losses[swapped], wins[swapped]
-        i, j, sums = added_up(i, j, n, columns)
-        return Pairs(i, j, sums[0], sums[1], sums[2])
-
-
-def distinct(numbers: IntArray, end: int) -> tuple[IntArray, IntArray]:
-    """The different ones, sorted, and of each number its index among them. numbers : 0..end-1"""
-    if end > 16 * len(numbers):
-        found, index = np.unique(numbers, return_inverse=True)
-        return found, index
-    there = np.zeros(end, dtype=np.bool_)  # a mark for each that there may be is quicker than to sort
-    there[numbers] = True
-    return np.flatnonzero(there), (np.cumsum(there) - 1)[numbers]
+            swapped = i > j
+            i, j = np.sort([i, j], axis=0)
+            wins, losses = np.where(swapped, [losses, wins], [wins, losses])
+        i, j, sums = added_up(i, j, self.n_candidates, (wins, losses, ties))
+        return Pairs(i, j, *sums)
 
 
 def added_up(
     i: IntArray, j: IntArray, n: int, columns: Sequence[FloatArray]
 ) -> tuple[IntArray, IntArray, list[FloatArray]]:
     """Each (i, j) once, sorted, and the sums of the columns over its rows. i and j are 0..n-1."""
-    cells, cell = distinct(i * n + j, n * n)
-    i, j = cells // n, cells % n
-    return i, j, [sums(cell, column, len(i)) for column in columns]
+    cells, cell = np.unique(i * n + j, return_inverse=True)
+    sums = [sum_by(cell, column, len(cells)) for column in columns]
+    return cells // n, cells % n, sums
 
 
-def sums(index: IntArray, values: FloatArray, n: int) -> FloatArray:
+def sum_by(index: IntArray, values: FloatArray, n: int) -> FloatArray:
     """Of the values at each index, shape (n,)."""
     return np.bincount(index, values, n).astype(np.float64, copy=False)  # whole numbers where there are no values

@@ -91,8 +91,10 @@ def greedy(n: int, n_calls: int, rng: np.random.Generator, *, both_orders: bool 
     all_once = n * (n - 1) // 2
     first_time = coin_flips(pairs[:all_once], rng)
     asked = set(map(tuple, first_time.tolist()))
-    again = [(j, i) if (i, j) in asked else (i, j) for i, j in pairs[all_once:].tolist()]
-    return np.concatenate([first_time, np.array(again, dtype=np.int64).reshape(-1, 2)])
+    again = pairs[all_once:]
+    turned = [(i, j) in asked for i, j in again.tolist()]
+    again[turned] = again[turned, ::-1]
+    return np.concatenate([first_time, again])
 
 
 def require_budget(n: int, n_calls: int, most: int | None = None, both_orders: bool = False) -> None:
@@ -123,7 +125,8 @@ def numbered_calls(n: int, codes: IntArray) -> IntArray:
 
 def coin_flips(pairs: IntArray, rng: np.random.Generator) -> IntArray:
     """Each in an order that a coin decides."""
-    return np.where(rng.random(len(pairs))[:, None] < 0.5, pairs, pairs[:, ::-1])
+    as_they_are = rng.random((len(pairs), 1)) < 0.5
+    return np.where(as_they_are, pairs, pairs[:, ::-1])
 
 
 def in_both_orders(pairs: IntArray) -> IntArray:
@@ -154,8 +157,9 @@ def _greedy_pairs(n: int, n_pairs: int) -> IntArray:
 
 
 def _laplacian(n: int, calls: IntArray) -> FloatArray:
-    flat = np.bincount(calls[:, 0] * np.int64(n) + calls[:, 1], minlength=n * n).reshape(n, n)
-    edges = (flat + flat.T).astype(np.float64)
+    edges = np.zeros((n, n))
+    np.add.at(edges, (calls[:, 0], calls[:, 1]), 1.0)
+    edges += edges.T
     laplacian: FloatArray = np.diag(edges.sum(axis=1)) - edges
     return laplacian
 
@@ -177,7 +181,8 @@ def _most_informative(resistance: FloatArray, spare: BoolArray, n_picks: int) ->
     picks: list[tuple[int, int]] = []
     while len(picks) < n_picks and spare.any():
         gains = np.where(spare, resistance, -np.inf)
-        i, j = divmod(int(np.argmax(gains >= gains.max() * (1 - _TIE))), len(gains))
+        best = gains >= gains.max() * (1 - _TIE)
+        i, j = divmod(int(np.argmax(best)), len(gains))
         change = (resistance[j] - resistance[i]) / 2  # A (e_i - e_j), up to a constant that drops out
         resistance -= np.subtract.outer(change, change) ** 2 / (1 + resistance[i, j])
         spare[i, j] = False

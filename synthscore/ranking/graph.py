@@ -7,7 +7,6 @@ Knows nothing of probabilities. An edge carries a weight; nothing here is ever N
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from copy import copy
 from typing import Literal
 
 import numpy as np
@@ -17,7 +16,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from ..errors import InputError, RankingError
 from ..types import FloatArray, IntArray
-from .comparisons import added_up
+from .comparisons import added_up, sum_by
 
 SMALL = 128  # up to this many unknowns, a dense solve is as fast as anything
 PATIENCE = 4  # steps of conjugate gradients for each unknown
@@ -35,31 +34,22 @@ class Graph:
 
     def __init__(self, n: int, i: IntArray, j: IntArray) -> None:
         self.n, self.i, self.j = n, i, j
-        self._counts = np.bincount(i, minlength=n)
-        starts = np.concatenate([[0], np.cumsum(self._counts)]).astype(np.int32)
-        self._upper = sparse.csr_array((np.ones(len(i)), j.astype(np.int32), starts), shape=(n, n))
-        self._lower = self._upper.T
-        self._ones = np.ones(n)
 
     def differences(self, x: FloatArray) -> FloatArray:
         """x_i - x_j of every edge."""
-        return np.repeat(x, self._counts) - x[self.j]
+        return np.asarray(x[self.i] - x[self.j])
 
     def divergence(self, flow: FloatArray) -> FloatArray:
         """The flow of each candidate's edges: + where it is i, - where it is j. The transpose of differences."""
-        upper, lower = self.triangles(flow)
-        return np.asarray(upper @ self._ones - lower @ self._ones)
+        return sum_by(self.i, flow, self.n) - sum_by(self.j, flow, self.n)
 
     def degrees(self, weights: FloatArray) -> FloatArray:
         """For every candidate, the weight of its edges."""
-        upper, lower = self.triangles(weights)
-        return np.asarray(upper @ self._ones + lower @ self._ones)
+        return self.sums(weights, weights)
 
-    def triangles(self, weights: FloatArray) -> tuple[sparse.csr_array, sparse.csc_array]:
-        """Each edge's weight at (i, j), and at (j, i). The index is shared: to check it takes longer than to use it."""
-        upper, lower = copy(self._upper), copy(self._lower)
-        upper.data = lower.data = weights
-        return upper, lower
+    def sums(self, of_i: FloatArray, of_j: FloatArray) -> FloatArray:
+        """For every candidate, what its edges have for i where it is i, and for j where it is j."""
+        return sum_by(self.i, of_i, self.n) + sum_by(self.j, of_j, self.n)
 
     def require_connected(self, ids: Sequence[str]) -> None:
         """raises : RankingError if some candidates are linked to others by no comparison"""
@@ -80,16 +70,16 @@ class Graph:
         """
         if (wins > 0).all() and (losses > 0).all():
             return self.require_connected(ids)
-        i = np.concatenate([self.i[wins > 0], self.j[losses > 0]])
-        j = np.concatenate([self.j[wins > 0], self.i[losses > 0]])
+        won, lost = wins > 0, losses > 0
+        i = np.concatenate([self.i[won], self.j[lost]])
+        j = np.concatenate([self.j[won], self.i[lost]])
         part, groups = _components(ids, i, j, "strong")
         if len(groups) > 1:
             self.require_connected(ids)
             across = part[i] != part[j]
-            unbeaten, winless = (
-                _shown(group for k, group in groups.items() if k not in others)
-                for others in (set(part[j[across]].tolist()), set(part[i[across]].tolist()))
-            )
+            beaten, winners = set(part[j[across]].tolist()), set(part[i[across]].tolist())
+            unbeaten = _shown(group for k, group in groups.items() if k not in beaten)
+            winless = _shown(group for k, group in groups.items() if k not in winners)
             raise RankingError(
                 f"scores are not finite: {unbeaten} never lost to the others, {winless} never won against the others, "
                 "so their distance grows without end. Expected wins both ways across any split of the candidates. "
@@ -142,9 +132,12 @@ def _shown(groups: Iterable[Sequence[str]]) -> str:
     """The three largest, and three names of each."""
 
     def some(shown: Sequence[str]) -> str:
-        return ", ".join(shown[:3]) + (f" and {len(shown) - 3} more" if len(shown) > 3 else "")
+        more = [f"{len(shown) - 3} more"] if len(shown) > 3 else []
+        return " and ".join([", ".join(shown[:3]), *more])
 
-    return some([f"{{{some([repr(name) for name in group])}}}" for group in sorted(groups, key=len, reverse=True)])
+    largest_first = sorted(groups, key=len, reverse=True)
+    in_braces = [some([repr(name) for name in group]) for group in largest_first]
+    return some([f"{{{names}}}" for names in in_braces])
 
 
 def require_dense(n: int, what: str, remedy: str) -> None:
@@ -208,7 +201,8 @@ class Information:
         if len(b) <= SMALL:
             lower, failed = linalg.lapack.dpotrf(self.dense(self.gauge), lower=1)
         if failed:
-            edges, back = self.graph.triangles(self.weights)
+            edges = sparse.csr_array((self.weights, (self.graph.i, self.graph.j)), shape=(n, n))
+            back = edges.T
 
             def product(x: FloatArray) -> FloatArray:
                 scores = x[:n]
@@ -219,10 +213,9 @@ class Information:
                     y = np.append(y + self.column * x[-1], self.column @ scores + self.corner * x[-1])
                 return y
 
-            scale = np.append(self.diagonal, self.corner)[: len(b)]
-            system, scaling = (
-                LinearOperator((len(b), len(b)), matvec, dtype=np.float64) for matvec in (product, lambda r: r / scale)
-            )
+            size = len(b)
+            scaling = sparse.diags_array(1 / np.append(self.diagonal, self.corner)[:size])
+            system = LinearOperator((size, size), product, dtype=np.float64)
             # From 0, so that x'Lx = x'b whenever it stops: Newton's method counts on that.
             x, _ = cg(system, b, rtol=tolerance, atol=0.0, maxiter=PATIENCE * len(b), M=scaling)
         else:
@@ -261,10 +254,11 @@ def dispersion(information: Information, slopes: FloatArray, unmeasured: float) 
     source : quasi-likelihood, McCullagh and Nelder (1989), 9.2
     """
     graph = information.graph
-    low, high = np.minimum(graph.i, graph.j), np.maximum(graph.i, graph.j)
+    low, high = np.sort([graph.i, graph.j], axis=0)
     columns = np.where(graph.i < graph.j, slopes, -slopes), information.weights
     _, _, (slope, curvature) = added_up(low, high, graph.n, columns)
-    freedom = max(len(slope) - (graph.n - 1) - (information.column is not None), 0)
+    n_parameters = graph.n - (information.column is None)
+    freedom = max(len(slope) - n_parameters, 0)
     if not freedom:
         return unmeasured, 0
     parts = np.divide(slope**2, curvature, out=np.zeros_like(slope), where=curvature > 0)

@@ -4,7 +4,7 @@ that asks a model.
     >>> sets = compare("candidates.jsonl", engine, task="summarization", attribute="coherence")
     >>> sets.save("comparisons.jsonl")
 
-A `Judge` answers calls of many problems at a time.
+A `PairJudge` answers calls of many problems at a time.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ import numpy as np
 from ..engine import Engine
 from ..errors import InputError, SynthscoreWarning
 from ..io.contexts import add_context, read_contexts, some_contexts
-from ..io.fields import row_error, target_from_row
-from ..io.files import Source, read_rows
+from ..io.fields import Row, make_row, row_error
+from ..io.files import Source
+from ..io.texts import Item, read_items
 from ..judging.asking import Asking, Pair, ask
 from ..judging.tasks import load_task
 from ..judging.templates import Templates
 from ..signature import Signature, text_hash
-from ..types import Context, FloatArray, IntArray, Target, Task
+from ..types import Context, FloatArray, IntArray, Target, Task, same_context
 from .comparisons import Comparisons
 from .designs import Selection
-from .sets import GROUPS, ComparisonSets, Failure, Group, LeftOut
+from .sets import GROUPS, ComparisonSets, Group, LeftOut, Unanswered
 
 PROTOCOLS = ("choose", "compare", "yes_no")
 """Those whose answers about a pair are probabilities that sum to 1."""
@@ -76,26 +77,14 @@ def compare(
             warnings.warn(str(error), SynthscoreWarning, stacklevel=2)
     by_context: dict[str, list[Target]] = {}
     left_out: list[LeftOut] = []
-    rows: dict[str, int] = {}
-    for row in read_rows(candidates, encoding=encoding, fields=fields):
-        target: Target | None = None
-        try:
-            if isinstance(row, InputError):
-                raise row
-            target = target_from_row(row)
-            if contexts is None:
-                add_context(known, row)
-            elif target.context_id not in known:
-                seen = f"its context {target.context_id!r} is not in the file of contexts"
-                raise row_error(row, "id", target.id, seen, "Mend or remove the row")
-            if rows.setdefault(target.id, row.number) != row.number:
-                seen = f"target id {target.id!r} was already used by row {rows[target.id]}"
-                raise row_error(row, "id", target.id, seen, "Mend or remove the row")
-            by_context.setdefault(target.context_id, []).append(target)
-        except InputError as error:
-            about = vars(error) | ({"id": target.id, "context_id": target.context_id} if target else {})
-            whose = {name: about[name] for name in GROUPS if name in about}
-            left_out.append(LeftOut({"id": about.get("id", f"row {about.get('row')}"), **whose}, str(error)))
+    for batch in read_items(candidates, encoding=encoding, fields=fields):
+        for item, row in zip(batch.items, batch.read.rows, strict=True):
+            try:
+                target = _candidate(item, row, known, add=contexts is None, fields=fields)
+                by_context.setdefault(target.context_id, []).append(target)
+            except InputError as error:
+                said = {"id": item.id, "context_id": item.context_id, "attribute": item.attribute}
+                left_out.append(LeftOut({name: value for name, value in said.items() if value}, str(error)))
     problems = []
     taken = some_contexts(by_context, limit)
     wanted = [name for name in by_context if name in taken and (only is None or only(name))]
@@ -108,11 +97,34 @@ def compare(
                 alone = {"id": texts[0].id, "context_id": context.id, "attribute": name}
                 reason = "it is the only candidate of its context, expected at least 2 to compare"
                 left_out.append(LeftOut(alone, reason))
-    asked = Judge(problems, open_judge(judge), Templates(of_task, asking.prompts), asking)
+    asked = PairJudge(problems, open_judge(judge), Templates(of_task, asking.prompts), asking)
     return ask_judge(asked, selection, left_out)
 
 
-def ask_judge(judge: Judge, selection: Selection, left_out: Sequence[LeftOut] = ()) -> ComparisonSets:
+def _candidate(
+    item: Item, row: Row | InputError, known: dict[str, Context], *, add: bool, fields: Mapping[str, str] | None
+) -> Target:
+    """The candidate that a row holds. known : contexts. add : the row says what its context is, which is added to them
+
+    raises : InputError
+    """
+    if isinstance(item.target, InputError):
+        raise item.target
+    assert isinstance(row, Row)
+    if add:
+        ours = make_row(row.number, row.values, row.source, fields or {})
+        assert isinstance(ours, Row)
+        add_context(known, ours)
+    elif item.context_id not in known:
+        seen = f"its context {item.context_id!r} is not in the file of contexts"
+        raise row_error(row, "id", item.id, seen, "Mend or remove the row")
+    elif item.context and not same_context(item.context, known[item.context_id].text):
+        seen = f"its context {item.context_id!r} has another text in the file of contexts: {item.context[:40]!r}"
+        raise row_error(row, "context", item.context, seen, "Give its context an id of its own")
+    return item.target
+
+
+def ask_judge(judge: PairJudge, selection: Selection, left_out: Sequence[LeftOut] = ()) -> ComparisonSets:
     """A judge's answers to what is chosen about its problems. A problem that the budget cannot connect is left out."""
     problems, refused = judge.problems, list(left_out)
     chosen: dict[int, IntArray] = {}
@@ -148,7 +160,7 @@ class Problem:
         return np.random.default_rng([seed, int(name[:16], 16)])
 
 
-class Judge:
+class PairJudge:
     """Answers calls about problems by asking an engine, and keeps what was answered.
 
     asking : its protocol is "choose": which of the two is better; "compare": also similar, which bt-ties uses; or
@@ -171,8 +183,9 @@ class Judge:
                 field="asking",
                 value=asking,
             )
-        self.problems, self.engine, self.templates, self.asking = tuple(problems), engine, templates, asking
-        self.failures: list[Failure] = []
+        self.problems = tuple(problems)
+        self.engine, self.templates, self.asking = engine, templates, asking
+        self.failures: list[Unanswered] = []
         self._answered: list[list[tuple[int, int, FloatArray]]] = [[] for _ in problems]
         self._target_first = _target_first(templates, asking.protocol)
         self.signature: Signature = asking.signature(engine, templates).with_(task=templates.task.name)
@@ -194,7 +207,7 @@ class Judge:
         for row, (k, first, second) in enumerate(calls):
             if row in reasons:
                 problem = self.problems[k]
-                self.failures.append(Failure(problem.group, problem.ids[first], problem.ids[second], reasons[row]))
+                self.failures.append(Unanswered(problem.group, problem.ids[first], problem.ids[second], reasons[row]))
             else:
                 self._answered[k].append((first, second, answers[row]))
         return answers
@@ -206,12 +219,15 @@ class Judge:
 
     def comparisons(self) -> list[Comparisons]:
         """What was answered so far, one set a problem, in the order in which it was asked."""
-        found = []
+        sets = []
         for problem, answered in zip(self.problems, self._answered, strict=True):
-            first, second = np.array([calls for *calls, _ in answered], dtype=np.int64).reshape(-1, 2).T
-            log_probs = np.array([answer for *_, answer in answered], dtype=np.float64).reshape(-1, 3)
-            found.append(Comparisons(problem.ids, first, second, log_probs, np.ones(len(first)), self.signature))
-        return found
+            first = np.array([first for first, _, _ in answered], dtype=np.int64)
+            second = np.array([second for _, second, _ in answered], dtype=np.int64)
+            log_probs = np.array([answer for _, _, answer in answered]).reshape(-1, 3)
+            weights = np.ones(len(answered))
+            calls = Comparisons(problem.ids, first, second, log_probs, weights)
+            sets.append(replace(calls, signature=self.signature))
+        return sets
 
 
 def _target_first(templates: Templates, protocol: str) -> bool:

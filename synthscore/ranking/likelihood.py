@@ -37,7 +37,8 @@ def likelihood_ranking(comparisons: Comparisons) -> Ranking:
             "Take average-probability or poe-bt"
         )
     index = np.cumsum(games > 0) - 1
-    Graph(len(present), index[pairs.i], index[pairs.j]).require_connected([comparisons.ids[k] for k in present])
+    compared = Graph(len(present), index[pairs.i], index[pairs.j])
+    compared.require_connected([comparisons.ids[k] for k in present])
     above, n_floored = _log_likelihoods(comparisons)
     above = above[np.ix_(present, present)]
     order, n_best = _best_order(above)
@@ -57,14 +58,16 @@ def _log_likelihoods(comparisons: Comparisons) -> tuple[FloatArray, int]:
     """above[i, j]: log-likelihood of the calls about i and j if i is above j; and how many calls were floored."""
     n = comparisons.n_candidates
     probs = np.exp(comparisons.log_probs)
-    for_first, for_second = probs[:, 0] + probs[:, 2] / 2, probs[:, 1] + probs[:, 2] / 2
+    for_first, for_second = (probs[:, :2] + probs[:, 2:] / 2).T
     above = np.zeros((n, n))
     for higher, lower, p in (
         (comparisons.first, comparisons.second, for_first),
         (comparisons.second, comparisons.first, for_second),
     ):
-        np.add.at(above, (higher, lower), comparisons.weights * np.log(np.maximum(p, _FLOOR)))
-    return above, int((np.minimum(for_first, for_second) < _FLOOR).sum())
+        log_p = np.log(np.maximum(p, _FLOOR))
+        np.add.at(above, (higher, lower), comparisons.weights * log_p)
+    floored = np.minimum(for_first, for_second) < _FLOOR
+    return above, int(floored.sum())
 
 
 def _best_order(above: FloatArray) -> tuple[IntArray, int]:
@@ -85,14 +88,16 @@ def _best_order(above: FloatArray) -> tuple[IntArray, int]:
         sizes = np.concatenate([sizes, sizes + 1])
     best, count = np.zeros(1 << n), np.ones(1 << n)
     lowest = np.zeros(1 << n, dtype=np.int64)
-    by_size = np.split(np.argsort(sizes, kind="stable"), np.cumsum(np.bincount(sizes))[:-1])
+    ends = np.cumsum(np.bincount(sizes))
+    by_size = np.split(np.argsort(sizes, kind="stable"), ends[:-1])
     for subsets in by_size[1:]:
         member = (subsets[:, None] & bits) > 0
         rest = np.where(member, subsets[:, None] ^ bits, 0)
         value = np.where(member, best[rest] + below[rest, np.arange(n)], -np.inf)
         top = value.max(axis=1)
         best[subsets], lowest[subsets] = top, value.argmax(axis=1)
-        equal = value >= (top - 1e-9 * np.maximum(1, np.abs(top)))[:, None]  # rounding must not tell orders apart
+        rounding = 1e-9 * np.maximum(1, np.abs(top))  # must not tell orders apart
+        equal = value >= (top - rounding)[:, None]
         count[subsets] = (equal * count[rest]).sum(axis=1)
     order = np.empty(n, dtype=np.int64)
     subset = (1 << n) - 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -37,7 +37,7 @@ CHOICES: Mapping[str, tuple[str | None, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class RankingMethod:
     """A way to make a ranking of comparisons; called with them, and with options, it makes one.
 
     name : in commands, signatures and Ranking.method. summary : one line for a list
@@ -84,29 +84,29 @@ class Method:
 _HARD = {"decisions": "averaged"}
 _MODELS = ("model", "bootstrap")
 
-METHODS: Mapping[str, Method] = {
+METHODS: Mapping[str, RankingMethod] = {
     method.name: method
     for method in (
-        Method("win-ratio", "share of comparisons won", "closed_form.win_ratio", _HARD),
-        Method("average-probability", "mean probability to win a comparison", "closed_form.average_probability"),
-        Method("colley", "share of comparisons won, minding against whom", "closed_form.colley", _HARD),
-        Method(
+        RankingMethod("win-ratio", "share of comparisons won", "closed_form.win_ratio", _HARD),
+        RankingMethod("average-probability", "mean probability to win a comparison", "closed_form.average_probability"),
+        RankingMethod("colley", "share of comparisons won, minding against whom", "closed_form.colley", _HARD),
+        RankingMethod(
             "bt", "Bradley-Terry on who won", "bradley_terry.bradley_terry", {**_HARD, "prior": "all"}, stderr=_MODELS
         ),
-        Method(
+        RankingMethod(
             "poe-bt", "Bradley-Terry on probabilities", "bradley_terry.soft_bradley_terry", debias=DEBIAS,
             stderr=_MODELS,
         ),
-        Method(
+        RankingMethod(
             "bt-ties", "Bradley-Terry on probabilities, with ties", "bradley_terry.bradley_terry_ties",
             stderr=_MODELS,
         ),
-        Method(
+        RankingMethod(
             "poe-g", "least squares on probabilities", "closed_form.gaussian",
             debias=("none", "median", "mean", "gamma"), stderr=_MODELS,
         ),
-        Method("poe-g-hard", "least squares on who won", "closed_form.hard_gaussian", _HARD, stderr=_MODELS),
-        Method(
+        RankingMethod("poe-g-hard", "least squares on who won", "closed_form.hard_gaussian", _HARD, stderr=_MODELS),
+        RankingMethod(
             "likelihood", "the order under which the answers are most probable", "likelihood.likelihood_ranking"
         ),
     )
@@ -114,26 +114,11 @@ METHODS: Mapping[str, Method] = {
 """Methods by name."""
 
 
-def method_of(name: str) -> Method:
+def method_of(name: str) -> RankingMethod:
     """raises : InputError for one that is not in the table"""
     if name not in METHODS:
-        sort = ". The sort of PairS is in papers/: python -m papers evaluate --methods pairs-beam"
-        expected = f"expected one of {', '.join(METHODS)}{sort if name == 'pairs' else ''}"
-        raise InputError(f"method is {name!r}, {expected}", value=name)
+        raise InputError(f"method is {name!r}, expected one of {', '.join(METHODS)}", value=name)
     return METHODS[name]
-
-
-def given_options(text: str, known: Iterable[str] | None = None) -> dict[str, str]:
-    """Of "decisions=per_call,prior=none", the value of each name. known : the names there are. raises : InputError"""
-    options: dict[str, str] = {}
-    for part in text.split(",") if text else ():
-        name, _, value = (piece.strip() for piece in part.partition("="))
-        if not (name and value) or name in options or (known is not None and name not in known):
-            seen = f"{name!r} twice" if name in options else f"{part!r}"
-            there = "" if known is None else f", out of: {', '.join(known) or 'none'}"
-            raise InputError(f"it says {seen}. Expected options as NAME=VALUE, each once{there}", value=text)
-        options[name] = value
-    return options
 
 
 @overload
@@ -198,10 +183,21 @@ def rank(
             except (RankingError, InputError) as error:
                 found[group] = str(error)
     ids = {group: calls.ids for group, calls in sets.sets.items()}
-    return Rankings(sets.by, found, ids, signature, debias, bias, shift, sets.left_out)
+    return Rankings(
+        by=sets.by,
+        of=found,
+        ids=ids,
+        signature=signature,
+        debias=debias,
+        bias=bias,
+        shift=shift,
+        left_out=sets.left_out,
+    )
 
 
-def _with_errors(method: Method, calls: Comparisons, options: Mapping[str, Any], stderr: str, seed: int) -> Ranking:
+def _with_errors(
+    method: RankingMethod, calls: Comparisons, options: Mapping[str, Any], stderr: str, seed: int
+) -> Ranking:
     """raises : as the method"""
     if stderr in ("auto", "model") and "model" in method.stderr:
         return method(calls, **options, stderr=stderr)
@@ -227,10 +223,12 @@ def bootstrap(
     scores = np.full((n, comparisons.n_candidates), np.nan)
     failures = []
     for replicate in range(n):
-        drawn = np.bincount(rng.integers(0, len(pairs), len(pairs)), minlength=len(pairs))[pair]
+        chosen = rng.integers(0, len(pairs), len(pairs))
+        drawn = np.bincount(chosen, minlength=len(pairs))[pair]
         sample = comparisons.subset(drawn > 0)
+        sample = replace(sample, weights=sample.weights * drawn[drawn > 0])
         try:
-            scores[replicate] = method(replace(sample, weights=sample.weights * drawn[drawn > 0])).scores
+            scores[replicate] = method(sample).scores
         except RankingError as error:
             failures.append(str(error))
     if failures:
@@ -241,5 +239,7 @@ def bootstrap(
         )
     known = np.count_nonzero(~np.isnan(scores), axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        squares = np.nansum((scores - np.nansum(scores, axis=0) / known) ** 2, axis=0)
-        return np.where(known > 1, np.sqrt(squares / (known - 1)), np.nan), n - len(failures)
+        mean = np.nansum(scores, axis=0) / known
+        squares = np.nansum((scores - mean) ** 2, axis=0)
+        stderr = np.where(known > 1, np.sqrt(squares / (known - 1)), np.nan)
+    return stderr, n - len(failures)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..scoring.opinions import Juror
+from ..scoring.votes import Jury
 from ..signature import Signature
 from ..types import FloatArray, IntArray
 from .bias import Debiasing, PositionBias
@@ -28,7 +28,6 @@ class Ranking:
         |derivative of the log-likelihood| that is left. A closed form has converged after 0 iterations.
     log_likelihood : nats, of the comparisons under the scores; NaN where the method has no likelihood
     settings : the method's options, and what it estimated (gamma, nu, tau, ...)
-    disagreement : of a jury, float64, shape (N,): the chance that its judges disagree so much about a candidate
     """
 
     ids: tuple[str, ...]
@@ -42,7 +41,6 @@ class Ranking:
     log_likelihood: float = float("nan")
     settings: Mapping[str, Any] = field(default_factory=dict)
     signature: Signature = field(default_factory=Signature)
-    disagreement: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if not len(self.stderr):
@@ -72,15 +70,12 @@ class Ranking:
             status, reason = "unconverged", f"stopped after {self.iterations} iterations"
         scores = np.round(self.scores, 9).tolist()  # as the ranks
         columns = self.ids, scores, self.stderr.tolist(), self.ranks.tolist(), self.n_comparisons.tolist()
-        chances = [None] * len(self) if self.disagreement is None else self.disagreement.tolist()
-        for name, score, stderr, rank, n, chance in zip(*columns, chances, strict=True):
+        for name, score, stderr, rank, n in zip(*columns, strict=True):
             row = {"id": name, **(names or {})}
             if math.isnan(score):
                 yield row | _unscored("it was not compared with any other", self.signature)
                 continue
             numbers = {"score": score, "stderr": stderr, "rank": rank, "n_comparisons": round(n, 9)}
-            if chance is not None:
-                numbers["disagreement"] = None if math.isnan(chance) else chance
             yield row | numbers | {"status": status, "reason": reason, "signature": str(self.signature)}
 
 
@@ -94,7 +89,7 @@ class Rankings:
     bias : what the judge makes of the order of two texts, over all sets; None where there are no comparisons
     shift : of log-odds, where one was estimated over all sets
     left_out : candidates in no set, with the reason
-    jurors : of a jury, what each judge is worth, by what it was asked: the values of `by` without context_id
+    juries : of several judges, who votes, by what they were asked: the values of `by` without context_id
     """
 
     by: tuple[str, ...]
@@ -105,7 +100,7 @@ class Rankings:
     bias: PositionBias | None = None
     shift: Debiasing | None = None
     left_out: tuple[LeftOut, ...] = ()
-    jurors: Mapping[Group, tuple[Juror, ...]] = field(default_factory=dict)
+    juries: Mapping[Group, Jury] = field(default_factory=dict)
 
     def to_rows(self) -> Iterator[dict[str, Any]]:
         """One for each candidate, as `synthscore rank` writes them: a set that has no ranking is unscored."""

@@ -65,7 +65,7 @@ class LeftOut(NamedTuple):
     reason: str
 
 
-class Failure(NamedTuple):
+class Unanswered(NamedTuple):
     """A question without an answer: the group, the ids of the two texts as shown, and why."""
 
     group: Group
@@ -87,7 +87,7 @@ class ComparisonSets:
     by: tuple[str, ...]
     sets: Mapping[Group, Comparisons]
     left_out: tuple[LeftOut, ...] = ()
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[Unanswered, ...] = ()
     errors: tuple[InputError, ...] = ()
 
     @property
@@ -193,13 +193,14 @@ def _comparisons(rows: Sequence[_Call]) -> Comparisons:
     names = tuple(dict.fromkeys(name for row in rows for name in row[:2]))
     index = {name: k for k, name in enumerate(names)}
     firsts, seconds, log_probs, weights, lines = zip(*rows, strict=True)
+    signatures = [Signature.parse(line) if line else Signature() for line in set(lines)]
     return Comparisons(
-        names,
-        np.array([index[name] for name in firsts]),
-        np.array([index[name] for name in seconds]),
-        np.array(log_probs),
-        np.array(weights),
-        Signature.merged(Signature.parse(line) if line else Signature() for line in set(lines)),
+        ids=names,
+        first=np.array([index[name] for name in firsts]),
+        second=np.array([index[name] for name in seconds]),
+        log_probs=np.array(log_probs),
+        weights=np.array(weights),
+        signature=Signature.merged(signatures),
     )
 
 

@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..evaluation.agreement import LEVELS, Agreement, Difference, agreement
 from ..evaluation.join import join
 from ..evaluation.ratings import Ratings
-from ..evaluation.result import Evaluation, Mean
+from ..evaluation.result import Evaluation, FigureKey, Mean
 from ..io.scores import score_row
 from ..signature import Signature
 from ..types import Score
@@ -63,7 +63,8 @@ class Agreements:
             if (figure.level, figure.statistic) == (level, self.statistic):
                 rows.setdefault(figure.method, {})[figure.attribute] = figure
         columns = list(dict.fromkeys(chain.from_iterable(rows.values())))
-        return Table(columns, sorted(rows.items(), key=lambda row: best_first(row[1].get(columns[-1]))))
+        best = sorted(rows.items(), key=lambda row: best_first(row[1].get(columns[-1])))
+        return Table(columns, best)
 
 
 class Table(NamedTuple):
@@ -91,28 +92,33 @@ def agreements(ratings: Ratings, scores: Mapping[str, Iterable[tuple[Score, Sign
         for attribute, column in joined.scores.items():
             human = ratings.human(attribute)
             for level in LEVELS:
-                of = agreement(column.values, human, ratings.context_ids, ratings.systems, level=level)
-                found.figures.append(_figure(name, attribute, level, "spearman", of))
+                inside = agreement(column.values, human, ratings.context_ids, ratings.systems, level=level)
+                key = FigureKey(name, attribute, level, "spearman")
+                found.figures.append(_figure(key, inside, n=inside.n, skipped=inside.n_skipped))
     return found
 
 
 def read_evaluation(folder: Path) -> Agreements:
     """raises : InputError for a folder that `synthscore evaluate` did not write"""
     evaluation = Evaluation.load(folder)
-    means, contrasts = (evaluation.means.items() if evaluation.attributes[1:] else ()), evaluation.contrasts.items()
-    return Agreements(
-        [_figure(*place, found) for place, found in evaluation.agreements.items()],
-        [_figure(method, "mean", level, statistic, found) for (method, level, statistic), found in means],
-        [_figure(*place, found, (1 if found.p_holm is None else found.p_holm) < 0.05) for place, found in contrasts],
-        evaluation.settings.against,
-        {place: found.ceiling for place, found in evaluation.people.items()},
-        list(evaluation.left_out),
-    )
+    found = Agreements(against=evaluation.settings.against, lines=list(evaluation.left_out))
+    for key, agreement_ in evaluation.agreements.items():
+        found.figures.append(_figure(key, agreement_, n=agreement_.n, skipped=agreement_.n_skipped))
+    for key, gap in evaluation.contrasts.items():
+        found.differences.append(_figure(key, gap, star=gap.p_holm is not None and gap.p_holm < 0.05))
+    if len(evaluation.attributes) > 1:
+        for (method, level, statistic), mean in evaluation.means.items():
+            found.means.append(_figure(FigureKey(method, "mean", level, statistic), mean))
+    found.ceilings = {key: people.ceiling for key, people in evaluation.people.items()}
+    return found
 
 
 def _figure(
-    method: str, attribute: str, level: str, statistic: str, of: Agreement | Mean | Difference, star: bool = False
+    key: FigureKey, value: Agreement | Mean | Difference, *, n: int = 0, skipped: int = 0, star: bool = False
 ) -> Figure:
-    low, high = (math.nan if end is None else end for end in (of.low, of.high))
-    n, skipped = (of.n, of.n_skipped) if isinstance(of, Agreement) else (0, 0)
-    return Figure(method, attribute, level, statistic, of.value, low, high, n, skipped, star)
+    low, high = nan_for_none(value.low), nan_for_none(value.high)
+    return Figure(*key, value=value.value, low=low, high=high, n=n, skipped=skipped, star=star)
+
+
+def nan_for_none(end: float | None) -> float:
+    return math.nan if end is None else end

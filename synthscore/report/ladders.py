@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..scoring.anchored.scores import LEVEL
 from ..types import Ladder, Rung, Score
-from .numbers import Group
+from .numbers import ScoreGroup
 from .read import Run
 
 VIEW = 40  # texts on one ladder
@@ -41,31 +41,46 @@ class LadderView:
     def shown(self) -> list[Score]:
         """The best and the worst, where there are more than VIEW."""
         scored = self.scored
-        return scored if len(scored) <= VIEW else [*scored[: VIEW // 2], *scored[-VIEW // 2 :]]
+        if len(scored) <= VIEW:
+            return scored
+        return scored[: VIEW // 2] + scored[-VIEW // 2 :]
 
     @property
     def steps(self) -> list[Rung | Score]:
         """All rungs and the texts shown, best first."""
-        steps: list[tuple[float, int, Rung | Score]] = [(rung.level, 0, rung) for rung in self.ladder.rungs]
-        steps += [(_value(score), 1, score) for score in self.shown]
-        return [step for *_, step in sorted(steps, key=lambda step: step[:2], reverse=True)]
+        steps: list[Rung | Score] = [*self.ladder.rungs, *self.shown]
+        return sorted(steps, key=_height_on_ladder, reverse=True)
 
 
-def ladder_views(run: Run, found: Sequence[Group], context_id: str | None = None, most: int = 4) -> list[LadderView]:
+def ladder_views(
+    run: Run, found: Sequence[ScoreGroup], context_id: str | None = None, most: int = 4
+) -> list[LadderView]:
     """The ladders of one context: the one with the most texts, all of them scored; or those of the context named.
 
     Empty without ladders, or where none of them is a scored text's. most : views of a named context
     """
     views = []
     for group in found:
-        on: dict[tuple[str, str, str], tuple[Ladder, list[Score]]] = {}
+        ladders: dict[tuple[str, str, str], Ladder] = {}
+        scores: dict[tuple[str, str, str], list[Score]] = {}
         for row in group.rows:
             ladder = run.ladder(row) if context_id in (None, row.score.context_id) else None
             if ladder and ladder.n_rungs == group.n_rungs:
-                on.setdefault((ladder.task, ladder.context_id, ladder.attribute), (ladder, []))[1].append(row.score)
-        for ladder, scores in on.values():
-            views.append(LadderView(group.name, ladder, tuple(sorted(scores, key=_value, reverse=True))))
-    return sorted(views, key=_instructive, reverse=True)[: 1 if context_id is None else most]
+                key = ladder.task, ladder.context_id, ladder.attribute
+                ladders[key] = ladder
+                scores.setdefault(key, []).append(row.score)
+        for key, ladder in ladders.items():
+            best_first = sorted(scores[key], key=_value, reverse=True)
+            views.append(LadderView(group.name, ladder, tuple(best_first)))
+    views.sort(key=_instructive, reverse=True)
+    return views[: 1 if context_id is None else most]
+
+
+def _height_on_ladder(step: Rung | Score) -> tuple[float, bool]:
+    """A key to sort by; of a text and a rung at the same place, the text is above."""
+    if isinstance(step, Rung):
+        return step.level, False
+    return _value(step), True
 
 
 def _value(score: Score) -> float:
@@ -104,19 +119,21 @@ def interval(score: Score) -> Interval:
 class Extremes(NamedTuple):
     """Texts of a group to read. unsure : empty where nothing tells how sure a score is"""
 
-    group: Group
+    group: ScoreGroup
     best: list[Score]
     worst: list[Score]
     unsure: list[Score]
 
 
-def extremes(group: Group) -> Extremes:
+def extremes(group: ScoreGroup) -> Extremes:
     """No text is among the best and the worst; any may be uncertain."""
-    scored = sorted((score for score, _ in group.rows if score.value is not None), key=_value, reverse=True)
+    scored = [score for score, _ in group.rows if score.value is not None]
+    scored.sort(key=_value, reverse=True)
     n = min(ENDS, len(scored) // 2)
     doubt = sorted(scored, key=_doubt, reverse=True)
     unsure = [score for score in doubt[: max(n, 1)] if any(_doubt(score))]
-    return Extremes(group, scored[:n], scored[len(scored) - n :][::-1], unsure)
+    worst = scored[::-1][:n]
+    return Extremes(group, scored[:n], worst, unsure)
 
 
 def _doubt(score: Score) -> tuple[float, float]:

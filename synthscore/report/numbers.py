@@ -6,10 +6,9 @@ A *group* is the scores of one file, or of one method, on one attribute.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -18,13 +17,15 @@ import numpy as np
 from ..errors import alike
 from ..evaluation.agreement import agreement
 from ..evaluation.correlation import correlation
+from ..io.scores import one_scale
+from ..scoring.paper import rung_top
 from ..thresholds.rules import MinScore
-from ..types import BoolArray, FloatArray, Ladder, Score, Target
-from .read import Run, Scored
-from .verdicts import RungVerdicts, verdicts_by_rung
+from ..types import BoolArray, FloatArray, Score, Target
+from .read import Run, ScoreRow
+from .verdicts import MeanVerdicts, verdicts_by_rung
 
 
-class Decisions(NamedTuple):
+class ThresholdCounts(NamedTuple):
     """What a threshold does: texts that reach it, that may or may not, that do not, and that have no score.
 
     An unscored text that its limits decide is kept or below.
@@ -38,16 +39,18 @@ class Decisions(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class ScoreGroup:
     """name : of the file or method. n_rungs : of the scale that the scores are on; None: it is not a scale of rungs.
 
+    scale : as the signatures name it, "1..5"; "" where they name none
     min_score : a threshold that means something on this scale
     """
 
     name: str
     attribute: str
-    rows: tuple[Scored, ...]
+    rows: tuple[ScoreRow, ...]
     n_rungs: int | None
+    scale: str = ""
     min_score: float | None = None
 
     @cached_property
@@ -70,7 +73,7 @@ class Group:
         return Counter(score.status for score, _ in self.rows)
 
     @cached_property
-    def by_rung(self) -> list[RungVerdicts]:
+    def by_rung(self) -> list[MeanVerdicts]:
         """Verdicts against each level, worst first; empty without verdicts."""
         return verdicts_by_rung(self.rows)
 
@@ -78,85 +81,77 @@ class Group:
     def quarters(self) -> list[float]:
         """What a quarter of the scores is below, half of them, and three quarters; NaN without scores."""
         known = self.values[self.scored]
-        return np.quantile(known, (0.25, 0.5, 0.75)).tolist() if len(known) else [math.nan] * 3
+        if not len(known):
+            return [math.nan] * 3
+        quarters: list[float] = np.quantile(known, (0.25, 0.5, 0.75)).tolist()
+        return quarters
 
     @property
     def span(self) -> tuple[float, float]:
         """The least and the greatest score: that there are, or that the scale of rungs has."""
         known = self.values[self.scored] if self.scored.any() else np.zeros(1)
         low, high = float(known.min()), float(known.max())
-        return (low, high) if self.n_rungs is None else (min(low, 0.0), max(high, rung_top(self.n_rungs)))
+        if self.n_rungs is not None:
+            low, high = min(low, 0.0), max(high, rung_top(self.n_rungs))
+        return low, high
 
-    def decide(self, threshold: float) -> Decisions:
+    def decide(self, threshold: float) -> ThresholdCounts:
         """As `synthscore filter --min-score` does, but that what is undecided and has no score is unscored."""
         rule = MinScore(threshold)
         decided = np.array([rule.decide(score)[0] for score, _ in self.rows])
-        kept, unsure, below = (decided == name for name in ("kept", "unsure", "dropped"))
-        numbers = (kept, unsure & self.scored, below, unsure & ~self.scored)
-        return Decisions(threshold, *(int(rows.sum()) for rows in numbers))
+        unsure = decided == "unsure"
+        return ThresholdCounts(
+            threshold=threshold,
+            kept=int((decided == "kept").sum()),
+            undecided=int((unsure & self.scored).sum()),
+            below=int((decided == "dropped").sum()),
+            unscored=int((unsure & ~self.scored).sum()),
+        )
 
     @cached_property
-    def chosen(self) -> Decisions | None:
+    def chosen(self) -> ThresholdCounts | None:
         return None if self.min_score is None else self.decide(self.min_score)
 
     @cached_property
-    def thresholds(self) -> list[Decisions]:
+    def thresholds(self) -> list[ThresholdCounts]:
         """At every half rung, or, on a scale that has no rungs, at every tenth of the texts; and at min_score."""
         if self.n_rungs is None:
-            at = np.quantile(self.values[self.scored], np.arange(1, 10) / 10)
+            thresholds = np.quantile(self.values[self.scored], np.arange(1, 10) / 10)
         else:
             step = 0.5 if self.n_rungs <= 12 else self.n_rungs / 24
-            at = np.arange(step, self.n_rungs + step / 2, step)
-        own = set() if self.min_score is None else {self.min_score}
-        return [self.decide(threshold) for threshold in sorted({*at.tolist(), *own})]
+            thresholds = np.arange(step, self.n_rungs + step / 2, step)
+        shown = set(thresholds.tolist())
+        if self.min_score is not None:
+            shown.add(self.min_score)
+        return [self.decide(threshold) for threshold in sorted(shown)]
 
 
-def rung_top(n_rungs: int) -> float:
-    """The score of a text that is better than all rungs."""
-    return math.sqrt(n_rungs * (n_rungs + 1))
-
-
-def groups(run: Run, min_score: float | None = None) -> list[Group]:
+def groups(run: Run, min_score: float | None = None) -> list[ScoreGroup]:
     """Those on scales of rungs first.
 
     min_score : a threshold for the groups on scales of rungs, or, where there are none, for all
+    raises : InputError where the signatures of a group name several scales
     """
-    found: dict[tuple[str, str], list[Scored]] = {}
+    rows_of_group: dict[tuple[str, str], list[ScoreRow]] = {}
     for name, rows in run.scores.items():
         for row in rows:
-            found.setdefault((name, row.score.attribute), []).append(row)
-    sizes = {
-        key: {scale_of(row, run.ladder(row)) for row in rows if row.score.value is not None}
-        for key, rows in found.items()
-    }
-    n_rungs = {key: own.pop() if len(own) == 1 else None for key, own in sizes.items()}
-    on_rungs = any(n_rungs.values())
-    listed = [
-        Group(*key, tuple(rows), n_rungs[key], min_score if n_rungs[key] or not on_rungs else None)
-        for key, rows in found.items()
-    ]
-    return sorted(listed, key=lambda group: group.n_rungs is None)
+            rows_of_group.setdefault((name, row.score.attribute), []).append(row)
+    found = []
+    for (name, attribute), rows in rows_of_group.items():
+        sizes = {n_rungs_of(row.score) for row in rows if row.score.value is not None}
+        n_rungs = sizes.pop() if len(sizes) == 1 else None
+        scale = one_scale(f"{name}, {attribute}", (row.signature for row in rows))
+        found.append(ScoreGroup(name=name, attribute=attribute, rows=tuple(rows), n_rungs=n_rungs, scale=scale))
+    on_rungs = [group for group in found if group.n_rungs]
+    others = [group for group in found if not group.n_rungs]
+    with_threshold = [replace(group, min_score=min_score) for group in on_rungs or others]
+    return with_threshold + (others if on_rungs else [])
 
 
-def scale_of(row: Scored, ladder: Ladder | None) -> int | None:
-    """How many rungs the scale of a score has; None where it is on no scale of rungs.
-
-    Anchored scores say so. The paper's are sqrt(raw + N(N+1)/2), where raw = unit N(N+1)/2, in as many digits as they
-    were written. Of others the signature says that they are such scores, and the ladder, how many rungs it has.
-    """
-    n_rungs, raw, unit = (row.score.details.get(name) for name in ("n_rungs", "raw", "unit"))
-    scoring = row.part("scoring")
-    if n_rungs is not None:
-        return round(n_rungs) if n_rungs >= 2 else None
-    if row.score.value is not None and raw is not None and unit is not None:
-        bound = row.score.value**2 - raw
-        found = round((math.sqrt(1 + 8 * bound) - 1) / 2) if 0 < bound < 1e6 else 0
-        exact = found * (found + 1) / 2
-        fits = abs(bound - exact) <= 0.02 * exact and abs(raw - unit * exact) <= 0.02 * exact
-        return found if fits and found >= 2 else None
-    if ladder and re.match("paper|anchored", scoring) and "rung_values" not in scoring:
-        return ladder.n_rungs
-    return None
+def n_rungs_of(score: Score) -> int | None:
+    """How many rungs the scale of a score has, as the score says; None where it is on no scale of rungs."""
+    n_rungs = score.details.get("n_rungs")
+    return round(n_rungs) if n_rungs and n_rungs >= 2 else None
 
 
 # ------------------------------------------------------------------------------------------------- systems
@@ -177,29 +172,42 @@ class System(NamedTuple):
         return float(self.means.mean())
 
 
-def by_system(found: Sequence[Group], systems: Mapping[str, str]) -> list[tuple[list[Group], list[System]]]:
+def by_system(found: Sequence[ScoreGroup], systems: Mapping[str, str]) -> list[tuple[list[ScoreGroup], list[System]]]:
     """For each file or method, its groups and its systems, the best first; without those that know of fewer than two.
 
     systems : id -> name
     """
-    by_name: dict[str, list[Group]] = {}
+    by_name: dict[str, list[ScoreGroup]] = {}
     for group in found:
         by_name.setdefault(group.name, []).append(group)
     tables = []
-    for own in by_name.values():
-        of = [np.array([systems.get(score.id, "") for score, _ in group.rows]) for group in own]
-        names = sorted(set(np.concatenate(of).tolist()) - {""})
-        rows = [_system(name, [g.values[at == name] for g, at in zip(own, of, strict=True)]) for name in names]
-        tables.append((own, sorted(rows, key=lambda one: (math.isnan(one.mean), -one.mean))))
-    return [(own, rows) for own, rows in tables if len(rows) > 1]
+    for groups_of_name in by_name.values():
+        values: dict[str, list[list[float]]] = {}  # system -> of each group
+        for place, group in enumerate(groups_of_name):
+            for (score, _), value in zip(group.rows, group.values.tolist(), strict=True):
+                if system := systems.get(score.id):
+                    columns = values.setdefault(system, [[] for _ in groups_of_name])
+                    columns[place].append(value)
+        if len(values) > 1:
+            rows = [_system(name, columns) for name, columns in sorted(values.items())]
+            rows.sort(key=lambda one: (math.isnan(one.mean), -one.mean))
+            tables.append((groups_of_name, rows))
+    return tables
 
 
-def _system(name: str, known: Sequence[FloatArray]) -> System:
-    scored = [values[~np.isnan(values)] for values in known]
-    means = [values.mean() if len(values) else np.nan for values in scored]
-    errors = [values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else np.nan for values in scored]
-    n_unscored = sum(map(len, known)) - sum(map(len, scored))
-    return System(name, max(map(len, known)), n_unscored, np.array(means), np.array(errors))
+def _system(name: str, columns: Sequence[Sequence[float]]) -> System:
+    """columns : scores of its texts in each group, NaN where unscored"""
+    means, errors = np.full((2, len(columns)), np.nan)
+    n_unscored = 0
+    for place, column in enumerate(columns):
+        values = np.array(column, dtype=np.float64)
+        scored = values[~np.isnan(values)]
+        n_unscored += len(values) - len(scored)
+        if len(scored):
+            means[place] = scored.mean()
+        if len(scored) > 1:
+            errors[place] = scored.std(ddof=1) / math.sqrt(len(scored))
+    return System(name, n_texts=max(map(len, columns)), n_unscored=n_unscored, means=means, stderr=errors)
 
 
 # ------------------------------------------------------------------------------------------------- mass, length
@@ -207,12 +215,12 @@ def _system(name: str, known: Sequence[FloatArray]) -> System:
 
 def masses(run: Run) -> list[tuple[float, str, Score]]:
     """Label mass, file or method, and score, of each that has a mass; the lowest first."""
-    known = [
-        (mass, name, score)
-        for name, rows in run.scores.items()
-        for score, _ in rows
-        if (mass := score.details.get("label_mass")) is not None
-    ]
+    known = []
+    for name, rows in run.scores.items():
+        for score, _ in rows:
+            mass = score.details.get("label_mass")
+            if mass is not None:
+                known.append((mass, name, score))
     return sorted(known, key=lambda one: one[0])
 
 
@@ -229,16 +237,20 @@ class LengthEffect:
     inside: float
 
 
-def length_effect(group: Group, texts: Mapping[str, Target]) -> LengthEffect | None:
+def length_effect(group: ScoreGroup, texts: Mapping[str, Target]) -> LengthEffect | None:
     """None where fewer than three scored texts can be read."""
     known = [score for score, _ in group.rows if score.value is not None and score.id in texts]
     if len(known) < 3:
         return None
     words = np.array([len(texts[score.id].text.split()) for score in known])
     values = floats(score.value for score in known)
-    edges = np.quantile(words, np.linspace(0, 1, max(1, min(8, len(known) // 5)) + 1)[1:-1])
+    n_parts = max(1, min(8, len(known) // 5))
+    edges = np.quantile(words, np.linspace(0, 1, n_parts + 1)[1:-1])
     part = np.searchsorted(edges, words)  # equal lengths stay together
-    bins = [(float(np.median(words[part == k])), float(np.median(values[part == k]))) for k in np.unique(part)]
+    bins = []
+    for number in np.unique(part):
+        texts_of_part = part == number
+        bins.append((float(np.median(words[texts_of_part])), float(np.median(values[texts_of_part]))))
     inside = agreement(values, words, [score.context_id for score in known]).value
     return LengthEffect(tuple(bins), correlation(values, words), inside)
 
@@ -246,7 +258,7 @@ def length_effect(group: Group, texts: Mapping[str, Target]) -> LengthEffect | N
 # ------------------------------------------------------------------------------------------------- failures
 
 
-class Failure(NamedTuple):
+class FailedRows(NamedTuple):
     """Rows that failed for one reason. ids : the first few"""
 
     name: str
@@ -256,7 +268,7 @@ class Failure(NamedTuple):
     ids: tuple[str, ...]
 
 
-def failures(run: Run) -> list[Failure]:
+def failures(run: Run) -> list[FailedRows]:
     """Reasons of rows that are not whole, the most frequent first; those alike but for names and numbers are one.
 
     A row that lacks several rungs counts once for each different reason.
@@ -268,11 +280,12 @@ def failures(run: Run) -> list[Failure]:
                 reasons = {alike(reason): reason for reason in score.reasons}
                 for kind, reason in reasons.items():
                     found.setdefault((name, score.status, kind), []).append((score.id, reason))
-    listed = [
-        Failure(name, status, len(rows), rows[0][1], tuple(dict.fromkeys(own for own, _ in rows))[:5])
-        for (name, status, _), rows in found.items()
-    ]
-    return sorted(listed, key=lambda failure: -failure.n)
+    listed = []
+    for (name, status, _), failed in found.items():
+        ids = tuple(dict.fromkeys(text_id for text_id, _ in failed))[:5]
+        _, reason = failed[0]
+        listed.append(FailedRows(name=name, status=status, n=len(failed), reason=reason, ids=ids))
+    return sorted(listed, key=lambda rows: -rows.n)
 
 
 def floats(values: Iterable[float | None]) -> FloatArray:

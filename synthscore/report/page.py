@@ -15,7 +15,6 @@ import jinja2
 import numpy as np
 
 from .._version import __version__
-from ..scoring.anchored.drift import Drift, Watch
 from ..signature import Signature
 from . import pictures, words
 from .agreement import Agreements, Figure, agreements, best_first
@@ -48,7 +47,7 @@ def page(run: Run, *, title: str | None = None, min_score: float | None = None, 
         min_score=min_score,
         context_id=context_id,
         scored=scored,
-        anchored=any(row.part("scoring").startswith("anchored") for row in run.rows),
+        with_errors=any(row.score.stderr is not None and "n_rungs" in row.score.details for row in run.rows),
         changes=changes(run, min_score),
         signature_changes=signature_changes(run),
         systems=by_system(found, run.systems),
@@ -60,7 +59,6 @@ def page(run: Run, *, title: str | None = None, min_score: float | None = None, 
         masses=masses(run),
         lengths=lengths,
         failures=failures(run),
-        drifts=_drifts(run),
         agreement=_agreement(run),
         signatures=signatures,
         merged=Signature.merged(signatures),
@@ -87,14 +85,6 @@ def _other_ladders(run: Run) -> list[str]:
     """What the signatures name, where these are not the ladders of the run."""
     named = {row.part("references") for row in run.rows} - {""}
     return [] if run.references is None else sorted(named - {run.references.hash[:12]})
-
-
-def _drifts(run: Run) -> list[Drift]:
-    """Of the run's scores from each of its scales."""
-    watches = list(map(Watch.scale, run.scales))
-    for watch in watches:
-        watch.add(run.rows)
-    return [watch.drift() for watch in watches]
 
 
 def _agreement(run: Run) -> dict[str, Any]:

@@ -14,21 +14,21 @@ from typing import Any, NamedTuple
 
 from ..errors import InputError, SynthscoreError
 from ..evaluation.ratings import Ratings
-from ..io.fields import Row, target_from_row
+from ..io.fields import Row
 from ..io.files import each_row, good_rows, read_rows
+from ..io.formats import is_readable, split_gz
 from ..io.scores import read_score
+from ..io.texts import read_item
 from ..ladders.references import References
 from ..ladders.release import DATA
-from ..scoring.anchored.scale import Scales
 from ..signature import Signature
 from ..types import Ladder, Score, Target, blank
 from .agreement import Agreements, read_evaluation
 
-SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".csv", ".tsv", ".parquet")
-EVALUATION, SCALE = "evaluation.json", "scale.json"
+EVALUATION = "evaluation.json"
 
 
-class Scored(NamedTuple):
+class ScoreRow(NamedTuple):
     """A row of a file of scores."""
 
     score: Score
@@ -53,36 +53,35 @@ class Run:
     """What a report is made of.
 
     scores : name of the file or method -> its rows. texts : id -> text. systems : id -> what wrote the text
-    evaluation : what `synthscore evaluate` found. scales : that the scores are compared with
+    evaluation : what `synthscore evaluate` found
     unused : files that hold nothing that a report shows. left_out : what could not be read, and why
     sides : the two runs that this one is made of
     """
 
     name: str
-    scores: dict[str, list[Scored]] = field(default_factory=dict)
+    scores: dict[str, list[ScoreRow]] = field(default_factory=dict)
     texts: dict[str, Target] = field(default_factory=dict)
     systems: dict[str, str] = field(default_factory=dict)
     references: References | None = None
     ratings: Ratings | None = None
     evaluation: Agreements | None = None
-    scales: Scales = field(default_factory=Scales)
     files: list[File] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     sides: tuple[Run, ...] = ()
 
     @property
-    def rows(self) -> Iterator[Scored]:
+    def rows(self) -> Iterator[ScoreRow]:
         return chain.from_iterable(self.scores.values())
 
-    def ladder(self, row: Scored) -> Ladder | None:
+    def ladder(self, row: ScoreRow) -> Ladder | None:
         """The ladder that the text was scored on: of its signature's task, or, where that names none, the only one."""
         if self.references is None:
             return None
-        by_key, task, attribute = self.references.by_key, row.part("task"), row.part("attribute") or row.score.attribute
-        keys = [(name, row.score.context_id, attribute) for name in ([task] if task else self.references.tasks)]
-        found = [by_key[key] for key in keys if key in by_key]
-        return found[0] if len(found) == 1 else None
+        context_id, attribute = row.score.context_id, row.part("attribute") or row.score.attribute
+        tasks = [row.part("task")] if row.part("task") else self.references.tasks
+        tasks = [task for task in tasks if (task, context_id, attribute) in self.references]
+        return self.references.find(context_id, attribute, tasks[0]) if len(tasks) == 1 else None
 
 
 def read_run(
@@ -91,12 +90,11 @@ def read_run(
     targets: str | os.PathLike[str] | None = None,
     references: str | os.PathLike[str] | None = None,
     human: str | os.PathLike[str] | None = None,
-    scale: str | os.PathLike[str] | None = None,
 ) -> Run:
     """What is known of a run.
 
     source : a folder, or a file of scores. targets : texts. references : ladders. human : people's ratings.
-    scale : what `score --save-scale` wrote. These four also where the folder holds none, or others
+    These three also where the folder holds none, or others
     raises : InputError where the source, or a file named here, cannot be read, or where nothing can be shown
     """
     path = Path(source)
@@ -105,8 +103,6 @@ def read_run(
         _read_file(run, str(targets), str(targets), "texts")
     if human is not None:
         _read_ratings(run, str(human), str(human))
-    if scale is not None:
-        _read_scale(run, scale, str(scale))
     if path.is_dir():
         _read_folder(run, path)
     else:
@@ -117,10 +113,10 @@ def read_run(
     elif path.is_dir():
         _find_references(run, path)
     if not (run.scores or run.evaluation):
-        seen = f"seen: {', '.join([*run.unused, *(file.name for file in run.files)]) or 'nothing'}"
+        listing = f"seen: {', '.join([*run.unused, *(file.name for file in run.files)]) or 'nothing'}"
         first = f". What could not be read: {run.left_out[0]}" if run.left_out else ""
         raise InputError(
-            f"cannot report on {source}: it holds no scores or evaluation ({seen}). Expected rows with the columns "
+            f"cannot report on {source}: it holds no scores or evaluation ({listing}). Expected rows with the columns "
             f"score and status, as `synthscore score` writes them, or {EVALUATION}{first}",
             source=str(source),
         )
@@ -140,17 +136,10 @@ def _read_folder(run: Run, folder: Path) -> None:
             if name == EVALUATION:
                 run.evaluation = read_evaluation(folder)
                 run.files.append(File(name, "agreement with people", 1))
-            elif name == SCALE and not run.scales:
-                _read_scale(run, path, name)
-            elif name.lower().endswith(SUFFIXES) and name != DATA and not name.startswith("."):
+            elif is_readable(path) and name != DATA and not name.startswith("."):
                 _read_file(run, str(path), name)
         except InputError as error:
             run.left_out.append(str(error))
-
-
-def _read_scale(run: Run, path: str | os.PathLike[str], name: str) -> None:
-    run.scales = Scales.load(path)
-    run.files.append(File(name, "scales", len(run.scales)))
 
 
 def _read_file(run: Run, source: str, name: str, kind: str = "") -> None:
@@ -164,7 +153,8 @@ def _read_file(run: Run, source: str, name: str, kind: str = "") -> None:
         return
     if kind:
         take = _take_scores if kind == "scores" else _take_texts
-        run.files.append(File(name, kind, take(run, name, chain([first] if first else [], rows), errors), len(errors)))
+        n_taken = take(run, name, chain([first] if first else [], rows), errors)
+        run.files.append(File(name, kind, n_taken, len(errors)))
     else:
         run.unused.append(name)
     run.left_out += map(str, errors)
@@ -180,10 +170,10 @@ def _kind(columns: Mapping[str, Any]) -> str:
 
 def _take_scores(run: Run, name: str, rows: Iterable[Row], errors: list[InputError]) -> int:
     """A row of `synthscore evaluate` says which method it is of; other rows are of the method that the file is."""
-    stem = Path(name.removesuffix(".gz")).stem
-    methods: dict[str, list[Scored]] = {}
-    for values, row in each_row(rows, lambda row: (row.values, Scored(*read_score(row))), errors):
-        methods.setdefault(str(values.get("method") or stem), []).append(row)
+    bare, _ = split_gz(name)
+    methods: dict[str, list[ScoreRow]] = {}
+    for values, row in each_row(rows, lambda row: (row.values, ScoreRow(*read_score(row))), errors):
+        methods.setdefault(str(values.get("method") or bare.stem), []).append(row)
         _say_system(run, row.score.id, values.get("system"))
     for method, taken in methods.items():
         run.scores[method if method not in run.scores else f"{method} ({name})"] = taken
@@ -193,16 +183,23 @@ def _take_scores(run: Run, name: str, rows: Iterable[Row], errors: list[InputErr
 def _take_texts(run: Run, name: str, rows: Iterable[Row], errors: list[InputError]) -> int:
     n_taken, others = 0, []
     readable = (row for row in rows if "unreadable" not in row.values)  # `synthscore filter` says so of such rows
-    for target in each_row(readable, target_from_row, errors):
+    for target in each_row(readable, _target, errors):
         n_taken += 1
         _say_system(run, target.id, target.system)
         if run.texts.setdefault(target.id, target).text != target.text:
             others.append(target.id)
     if others:
         ids = ", ".join(map(repr, others[:3])) + (", ..." if len(others) > 3 else "")
-        seen = f"{len(others)} of its texts have an id under which another text was read: {ids}"
-        run.left_out.append(f"{name}: {seen}. The one read first is shown")
+        problem = f"{len(others)} of its texts have an id under which another text was read: {ids}"
+        run.left_out.append(f"{name}: {problem}. The one read first is shown")
     return n_taken
+
+
+def _target(row: Row) -> Target:
+    target = read_item(row).target
+    if isinstance(target, InputError):
+        raise target
+    return target
 
 
 def _say_system(run: Run, text_id: str, system: object) -> None:

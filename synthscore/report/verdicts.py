@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..scoring.anchored.drift import verdict_table
-from .read import Scored
+from .read import ScoreRow
 
 
-class RungVerdicts(NamedTuple):
+class MeanVerdicts(NamedTuple):
     """Verdicts on texts against the rungs of one level: mean probabilities.
 
     n, better, worse, similar : over both orders where both were asked. ties : share of answers with Similar on top
@@ -27,9 +27,9 @@ class RungVerdicts(NamedTuple):
     similar: float
     ties: float
     n_both: int
-    as_asked: float
-    swapped: float
-    changed: float
+    as_asked: float = math.nan
+    swapped: float = math.nan
+    changed: float = math.nan
 
     @property
     def favour(self) -> float:
@@ -37,29 +37,40 @@ class RungVerdicts(NamedTuple):
         return 50 * (self.as_asked - self.swapped)
 
 
-def verdicts_by_rung(rows: Iterable[Scored]) -> list[RungVerdicts]:
+def verdicts_by_rung(rows: Iterable[ScoreRow]) -> list[MeanVerdicts]:
     table = verdict_table(score for score, _ in rows)
     found = []
     for level in np.unique(table[:, 1]).tolist():
-        at = table[table[:, 1] == level]
-        better, worse, similar = at[:, 3:].mean(axis=0).tolist()
-        ties = float((at[:, 5] > at[:, 3:5].max(axis=1)).mean())
-        one, other = (at[at[:, 2] == swapped] for swapped in (0, 1))
+        answers = table[table[:, 1] == level]
+        better, worse, similar = answers[:, 3:].mean(axis=0).tolist()
+        tied = answers[:, 5] > answers[:, 3:5].max(axis=1)
+        one, other = (answers[answers[:, 2] == order] for order in (0, 1))
         _, first, second = np.intersect1d(one[:, 0], other[:, 0], return_indices=True)
         asked, swapped = one[first, 3:], other[second, 3:]
-        both = (math.nan,) * 3
+        verdicts = MeanVerdicts(
+            level=int(level),
+            n=len(np.unique(answers[:, 0])),
+            better=better,
+            worse=worse,
+            similar=similar,
+            ties=float(tied.mean()),
+            n_both=len(asked),
+        )
         if len(asked):
-            changed = ((asked[:, 0] > asked[:, 1]) != (swapped[:, 0] > swapped[:, 1])).mean()
-            both = float(asked[:, 0].mean()), float(swapped[:, 0].mean()), float(changed)
-        n = len(np.unique(at[:, 0]))
-        found.append(RungVerdicts(int(level), n, better, worse, similar, ties, len(asked), *both))
+            changed = (asked[:, 0] > asked[:, 1]) != (swapped[:, 0] > swapped[:, 1])
+            verdicts = verdicts._replace(
+                as_asked=float(asked[:, 0].mean()), swapped=float(swapped[:, 0].mean()), changed=float(changed.mean())
+            )
+        found.append(verdicts)
     return found
 
 
-def overall(by_rung: Sequence[RungVerdicts]) -> tuple[float, float]:
+def overall(by_rung: Sequence[MeanVerdicts]) -> tuple[float, float]:
     """Mean favour in points, and the share of pairs that get another verdict in the other order; NaN without both."""
     both = [rung for rung in by_rung if rung.n_both]
     if not both:
         return math.nan, math.nan
-    means = np.average([(rung.favour, rung.changed) for rung in both], axis=0, weights=[rung.n_both for rung in both])
-    return float(means[0]), float(means[1])
+    weights = [rung.n_both for rung in both]
+    favour = np.average([rung.favour for rung in both], weights=weights)
+    changed = np.average([rung.changed for rung in both], weights=weights)
+    return float(favour), float(changed)

@@ -25,12 +25,17 @@ def clip(text: str, most: int) -> str:
 
 def clip_middle(text: str, most: int) -> str:
     """As `clip`, with both ends of the text: names often differ in the last letters."""
-    return text if len(text) <= most else f"{text[: most // 2]}…{text[-(most - 1 - most // 2) :]}"
+    if len(text) <= most:
+        return text
+    n_first = most // 2
+    return f"{text[:n_first]}…{text[n_first + 1 - most :]}"
 
 
 def whole(text: str, most: int = 4000) -> str:
     """A text to read; of a longer one, its beginning."""
-    return text if len(text) <= most else f"{text[:most]} … ({spaced(most)} of {spaced(len(text))} characters)"
+    if len(text) <= most:
+        return text
+    return f"{text[:most]} … ({spaced(most)} of {spaced(len(text))} characters)"
 
 
 def number(value: float | None, digits: int = 2) -> str:
@@ -39,7 +44,9 @@ def number(value: float | None, digits: int = 2) -> str:
 
 def within(value: float, low: float, high: float) -> str:
     """A value with its interval, where there is one."""
-    return number(value) + ("" if math.isnan(low) or math.isnan(high) else f" [{number(low)}, {number(high)}]")
+    if math.isnan(low) or math.isnan(high):
+        return number(value)
+    return f"{number(value)} [{number(low)}, {number(high)}]"
 
 
 def points(value: float) -> str:

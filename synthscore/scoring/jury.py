@@ -1,161 +1,174 @@
-"""Anchored scores of the same rows by several judges -> one score each, and what each judge is worth. No labels.
+"""Anchored scores of the same rows by several judges -> one score each, the mean. No labels.
 
-Each judge has its own model and scale (scoring/anchored/); its scores, their errors and the spread of its texts are the
-likelihood of where it sees a text, and scoring/opinions.py weighs these. Rungs are shared: for each judge the median
-ladder stands at 1..N, so that the jury's scores are on the rung scale, too.
+Each judge has its own model and scale (scoring/anchored/). For each of them the median ladder stands at 1..N, so that
+all scores are on the rung scale already, and their mean is. A judge that does not see the ladders rise has no vote.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import reduce
+from math import log
 from operator import add
 
 import numpy as np
 
+from ..engine import Progress
 from ..errors import InputError
+from ..io.texts import ItemBatch
 from ..signature import Signature
-from ..types import Score
-from .anchored.mode import Anchored
-from .anchored.scale import Scale
-from .opinions import Bench, Juror, Seen, believe, disagreement, jurors, refit
-from .paper import Paper
-from .rows import RowScores
+from ..types import FloatArray, Score
+from .method import Method
+from .scored import LadderKind, Scored, ScoredBatch
+from .scorer import Check, Planned, Scorer, Slot
+from .votes import Jury, TextPair, Vote, find_alike, mean_of_members, mean_of_votes, share_votes
 
-_ROUNDS, _TOLERANCE = 500, 1e-5
 _Z90 = 1.6448536269514722
-
-Question = tuple[str, str, int]
-"""Task, attribute, length of ladder."""
+_LEAST = 1e-9  # a probability of 0 counts as this, so that it has log-odds
 
 
-def require_anchored(scoring: Paper | Anchored) -> None:
+def require_fitted_errors(method: Method) -> None:
     """raises : InputError for scores without errors of their own, or on a scale of one judge"""
-    if isinstance(scoring, Paper) or scoring.scale is not None:
+    if method.alone or not method.gives_errors:
         raise InputError(
-            "several judges score together by anchored scoring, whose errors say what each is worth, each on a scale "
-            "that is fitted to these texts. Take --scoring anchored without --scale, or one judge",
+            "several judges score together by anchored scoring, where each has a scale and errors that are fitted to "
+            "these texts. Take --scoring anchored without --scale, or one judge",
             field="scoring",
         )
 
 
-def require_alone(scoring: Paper | Anchored) -> None:
-    """raises : InputError for scores that follow from all texts together, of which a shard has some"""
-    if not isinstance(scoring, Paper) and scoring.scale is None:
-        raise InputError(
-            "anchored scores without a scale are fitted to all texts, and a shard has not all. Fit a scale to some of "
-            "them first (--save-scale), and give it to each shard (--scale)",
-            field="shard",
-        )
+def score_by_jury(
+    batches: Iterable[ItemBatch],
+    scorers: Mapping[str, AbstractContextManager[Scorer]],
+    check: Check | None = None,
+    planned: Planned | None = None,
+    progress: Progress | None = None,
+) -> ScoredBatch:
+    """The scores of all rows by several judges together. Judges are opened and closed one after another.
+
+    scorers : by the name of the judge. check, planned : as of Scorer.score_batches
+    raises : InputError as `require_fitted_errors`; as Scorer.score
+    """
+    held = list(batches)
+    items = [item for batch in held for item in batch.items]
+    by_judge: dict[str, Scored] = {}
+    for name, opened in scorers.items():
+        with opened as scorer:
+            require_fitted_errors(scorer.method)
+            plan = scorer.plan(items)
+            if planned is not None:
+                planned(plan.n_questions)
+            by_judge[name] = plan.score(progress)
+    together = score_together(by_judge)
+    if check is not None:
+        for signature in together.used:
+            check(signature)
+    return ScoredBatch(held, together)
 
 
-def score_together(scored: Mapping[str, RowScores]) -> tuple[RowScores, dict[Question, tuple[Juror, ...]]]:
-    """One score for each row and attribute; and what each judge is worth, for each question.
+def score_together(scored: Mapping[str, Scored]) -> Scored:
+    """One score for each row and attribute.
 
     scored : name of a judge -> its anchored scores of the same items
-    A text that some judges have not scored is scored by the others. Details of a score hold `disagreement`: the chance
-    that such judges disagree so much about the text (NaN-free: missing where one judge alone has scored it).
-    raises : InputError for fewer than two judges, or scores without a scale
+    A text that some judges have not scored is scored by the others.
+    raises : InputError for fewer than two judges
     """
     if len(scored) < 2:
         raise InputError(f"there is one judge, {', '.join(scored)}, expected two or more for a jury", field="judge")
-    names, judges = list(scored), list(scored.values())
-    found = [list(row) for row in judges[0].rows]
-    places: dict[Question, list[tuple[int, int]]] = {}
-    for index, row in enumerate(found):
-        for place in range(len(row)):
-            each = [judge.rows[index][place] for judge in judges]
-            known = [(score, signature) for score, signature in each if score.stderr is not None]
-            signature = Signature.merged(signature for _, signature in each)
-            if not known:
-                reason = "; ".join(f"{name}: {score.reason}" for name, (score, _) in zip(names, each, strict=True))
-                row[place] = replace(row[place][0], reason=reason), signature
-                continue
-            score, of = known[0]
-            question = dict(of.parts)["task"], score.attribute, int(score.details["n_rungs"])
-            places.setdefault(question, []).append((index, place))
-            row[place] = score, signature
-    worth = {}
-    for question, where in places.items():
-        scales = [
-            next((s for s in judge.scales if (s.task, s.attribute, s.n_rungs) == question and not s.useless), None)
-            for judge in judges
-        ]
-        texts = [[judge.rows[index][place][0] for index, place in where] for judge in judges]
-        together, worth[question] = _weighed(names, texts, scales)
-        for (index, place), score in zip(where, together, strict=True):
-            found[index][place] = score, found[index][place][1]
+    judges = list(scored.values())
+    rows = [list(row) for row in judges[0].rows]
+    slots: dict[LadderKind, list[Slot]] = {}
+    for index, row in enumerate(rows):
+        for place, (score, _) in enumerate(row):
+            given = {name: judge.rows[index][place] for name, judge in scored.items()}
+            signature = Signature.merged(its_signature for _, its_signature in given.values())
+            reason = "; ".join(f"{name}: {its_score.reason}" for name, (its_score, _) in given.items())
+            row[place] = replace(score, reason=reason), signature
+            kinds = [_kind(*scored_by) for scored_by in given.values() if scored_by[0].stderr is not None]
+            if kinds:
+                slots.setdefault(kinds[0], []).append((index, place))
+    juries: dict[LadderKind, Jury] = {}
+    for kind, its_slots in slots.items():
+        texts = {name: [judge.rows[index][place][0] for index, place in its_slots] for name, judge in scored.items()}
+        useless = {name: reason for name, judge in scored.items() if (reason := _why_useless(judge, kind))}
+        together, juries[kind] = _mean_scores(texts, useless)
+        for (index, place), score in zip(its_slots, together, strict=True):
+            rows[index][place] = score, rows[index][place][1]
     counts = replace(
         reduce(add, (judge.counts for judge in judges)),
-        statuses=Counter(score.status for row in found for score, _ in row),
+        statuses=Counter(score.status for row in rows for score, _ in row),
         n_targets=judges[0].counts.n_targets,
     )
-    return RowScores(found, counts, [scale for judge in judges for scale in judge.scales]), worth
+    scales = [scale for judge in judges for scale in judge.scales]
+    return Scored(rows, counts, scales, juries)
 
 
-def _weighed(
-    names: Sequence[str], texts: Sequence[Sequence[Score]], scales: Sequence[Scale | None]
-) -> tuple[list[Score], tuple[Juror, ...]]:
-    m, n = len(names), len(texts[0])
-    mean = np.array([0.0 if scale is None else scale.judge.target_mean for scale in scales])
-    sd = np.array([1.0 if scale is None else scale.judge.text_sd for scale in scales])
-    values, precision, common = np.zeros((3, m, n))
-    for k, (scale, row) in enumerate(zip(scales, texts, strict=True)):
-        for i, score in enumerate(row):
-            if scale is not None and score.value is not None and score.stderr is not None:
-                # Where the ladder stands as a whole is as unknown to all judges alike: it sets none of them apart.
-                shift = min(float(scale.ladders[score.context_id].cov.mean()), 0.9 * score.stderr**2)
-                values[k, i], precision[k, i], common[k, i] = score.value, 1 / (score.stderr**2 - shift), shift
-    # What the answers say, without what was expected before them.
-    pull = precision * (values - mean[:, None])
-    information = np.maximum(precision - sd[:, None] ** -2, 0.0)
-    seen = Seen(information[..., None, None], np.where(information > 0, pull, 0.0)[..., None])
-    bench = Bench(sd * np.sqrt(0.5), sd**2 / 2)
-    for _ in range(_ROUNDS):
-        before, bench = bench, refit(bench, believe(seen, bench).moments, n)
-        if max(np.abs(after - earlier).max() for after, earlier in zip(bench, before, strict=True)) < _TOLERANCE:
-            break
-    belief = believe(seen, bench)
-    if not belief.worth.sum():
-        reason = f"the judges {', '.join(names)} do not agree on which texts are better: nothing says whom to believe"
-        return [
-            replace(_best(row), value=None, stderr=None, low=None, high=None, status="unscored", reason=reason)
-            for row in zip(*texts, strict=True)
-        ], ()
-    bias = np.array([np.nan if scale is None else scale.judge.position_bias for scale in scales])
-    worth = jurors(names, bench, [seen], [belief], bias, np.full(m, np.nan), n)
-    share = np.array([each.share for each in worth])
-    unit, origin = float(share @ bench.slope), float(share @ mean)
-    value = origin + unit * belief.mean[:, 0]
-    error = np.sqrt(unit**2 * belief.cov[:, 0, 0] + common.max(axis=0))
-    chance = disagreement(seen, bench)[:, 0]
-    rows = zip(zip(*texts, strict=True), value.tolist(), error.tolist(), chance.tolist(), strict=True)
-    return [_score(names, *row) for row in rows], worth
+def _kind(score: Score, signature: Signature) -> LadderKind:
+    return dict(signature.parts)["task"], score.attribute, int(score.details["n_rungs"])
 
 
-def _best(row: Sequence[Score]) -> Score:
-    return next(score for score in row if score.stderr is not None)
+def _why_useless(judge: Scored, kind: LadderKind) -> str:
+    for scale in judge.scales:
+        if (scale.task, scale.attribute, scale.n_rungs) == kind:
+            return str(scale.useless)
+    return ""
 
 
-def _score(names: Sequence[str], row: Sequence[Score], value: float, error: float, chance: float) -> Score:
-    some = _best(row)
-    masses = [score.details["label_mass"] for score in row if score.stderr is not None]
-    notes = [f"{name}: {score.reason}" for name, score in zip(names, row, strict=True) if score.reason]
+def _mean_scores(texts: Mapping[str, Sequence[Score]], useless: Mapping[str, str]) -> tuple[list[Score], Jury]:
+    """texts : name of a judge -> its scores of the same texts. useless : of some judges, why they place nothing"""
+    alike = find_alike({name: _log_odds(scores) for name, scores in texts.items()})
+    voting = {name: scores for name, scores in texts.items() if name not in useless}
+    votes = share_votes(voting, alike)
+    values = {name: _numbers(score.value for score in scores) for name, scores in voting.items()}
+    variances = {name: _numbers(score.stderr for score in scores) ** 2 for name, scores in voting.items()}
+    mean, stderr = mean_of_votes(*(np.stack([_vote(column, vote) for vote in votes]) for column in (values, variances)))
+    together = []
+    for index, (value, error) in enumerate(zip(mean.tolist(), stderr.tolist(), strict=True)):
+        by_judge = {name: scores[index] for name, scores in voting.items()}
+        together.append(_mean_score(by_judge, value, error))
+    return together, Jury(votes, useless, alike)
+
+
+def _numbers(values: Iterable[float | None]) -> FloatArray:
+    return np.array([np.nan if value is None else value for value in values])
+
+
+def _vote(columns: Mapping[str, FloatArray], vote: Vote) -> FloatArray:
+    return mean_of_members(np.stack([columns[name] for name in vote]))
+
+
+def _log_odds(scores: Sequence[Score]) -> dict[TextPair, float]:
+    """Of a judge's verdicts on texts and rungs, the mean of both orders."""
+    by_pair: dict[TextPair, list[float]] = {}
+    for index, score in enumerate(scores):
+        for verdict in score.verdicts:
+            rung = (score.context_id, verdict.level)
+            odds = log(max(verdict.better, _LEAST)) - log(max(verdict.worse, _LEAST))
+            by_pair.setdefault((index, rung), []).append(odds)
+    return {pair: sum(odds) / len(odds) for pair, odds in by_pair.items()}
+
+
+def _mean_score(by_judge: Mapping[str, Score], value: float, error: float) -> Score:
+    """A text's. by_judge : its scores by those who vote"""
+    known = [score for score in by_judge.values() if score.stderr is not None]
+    n_rungs = known[0].details["n_rungs"]
+    notes = [f"{name}: {score.reason}" for name, score in by_judge.items() if score.reason]
+    details = {
+        "n_rungs": n_rungs,
+        "extrapolated": float(not 1 <= value <= n_rungs),
+        "label_mass": min(score.details["label_mass"] for score in known),
+    }
     return replace(
-        some,
+        known[0],
         value=value,
         stderr=error,
         low=value - _Z90 * error,
         high=value + _Z90 * error,
-        n_comparisons=sum(score.n_comparisons for score in row),
+        n_comparisons=sum(score.n_comparisons for score in known),
         reason="; ".join(notes),
-        details={
-            "n_rungs": some.details["n_rungs"],
-            "extrapolated": float(not 1 <= value <= some.details["n_rungs"]),
-            "label_mass": min(masses),
-            **({} if np.isnan(chance) else {"disagreement": chance}),
-        },
+        details=details,
         verdicts=(),
     )

@@ -7,7 +7,7 @@ Source: arXiv:2509.05440, section 2; the rung scale is ours (docs/equations.md).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
 from dataclasses import dataclass
 from numbers import Integral
 
@@ -15,64 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, require_kind, unusable
-from ..judging.asking import Verdicts, unreported_note
+from ..judging.asking import Asking, Verdicts, both_in_one, unreported_note
 from ..signature import text_hash
-from ..types import FloatArray, Ladder, Score, Target, Verdict
+from ..types import FloatArray, Score
+from .ladder import OnLadder, TextScoring
+from .method import Limits
 
 MOST_SAMPLES = 10**9  # of which what is drawn is the exact probabilities, to four digits
 
 
-@dataclass(frozen=True, slots=True)
-class OnLadder:
-    """pairs : indices among the pairs of a call, one a rung that has a text, worst first"""
-
-    target: Target
-    ladder: Ladder
-    pairs: range
-
-    @property
-    def levels(self) -> list[int]:
-        """Of the rungs that have a text, 1..N; as `pairs`."""
-        return [rung.level for rung in self.ladder.usable]
-
-    def verdicts(self, verdicts: Verdicts) -> tuple[Verdict, ...]:
-        """On the target, by rung and order, as far as there are any."""
-        return tuple(
-            Verdict(level, bool(order), *probs)
-            for pair, level in zip(self.pairs, self.levels, strict=True)
-            for order, probs in enumerate(verdicts.by_order[:, pair].tolist())
-            if not np.isnan(probs[0])
-        )
-
-    def missing(self, verdicts: Verdicts, known: Collection[int]) -> list[str]:
-        """Why rungs have no verdict; rungs that failed alike have one reason. known : levels that have. What was not
-        asked has no reason"""
-        pair_of = dict(zip(self.levels, self.pairs, strict=True))
-        failed: dict[str, list[int]] = {}
-        reasons = []
-        for rung in self.ladder.rungs:
-            if rung.level not in known and rung.status == "failed":
-                failed.setdefault(rung.reason, []).append(rung.level)
-            elif rung.level not in known and pair_of[rung.level] in verdicts.failures:
-                reasons.append(f"rung {rung.level}: {verdicts.failures[pair_of[rung.level]]}")
-        for reason, levels in failed.items():
-            which = f"rungs {','.join(map(str, levels))} have" if len(levels) > 1 else f"rung {levels[0]} has"
-            reasons.append(f"{which} no text: {reason}")
-        return reasons
-
-
-def unscored(
-    target: Target | InputError, attribute: str, reason: str, details: Mapping[str, float] | None = None
-) -> Score:
-    """The score of a target that has none, or of a row that holds no target: the error says which row it is."""
-    known = vars(target) if isinstance(target, InputError) else {"id": target.id, "context_id": target.context_id}
-    id = str(known.get("id") or f"row {known.get('row', '?')}")
-    context_id = str(known.get("context_id") or "")
-    return Score(id, context_id, attribute, None, status="unscored", reason=reason, details=details or {})
-
-
 @dataclass(frozen=True)
-class Paper:
+class Paper(TextScoring):
     """Scores by the paper's sum over the rungs. Checked when made: InputError.
 
     A score's `value` is the rung equivalent. A text that lacks some verdicts, or for which a server did not report all
@@ -88,6 +41,8 @@ class Paper:
     seed: int = 0
     """Of what is drawn."""
 
+    on_rungs = True
+
     def __post_init__(self) -> None:
         if self.n_samples is not None:
             require_kind("n_samples", self.n_samples, Integral, "a whole number, or None for exact probabilities")
@@ -102,20 +57,35 @@ class Paper:
         """What a signature says of it."""
         return "paper" if self.n_samples is None else f"paper,samples={self.n_samples},seed={self.seed}"
 
-    def score(self, text: OnLadder, attribute: str, verdicts: Verdicts) -> Score:
+    def limits(self, n_rungs: int) -> Limits:
+        high = rung_top(n_rungs)
+        words = (
+            f"outside the rung scale, which for ladders of {n_rungs} rungs is 0 (worse than all) to sqrt(N(N+1)) = "
+            f"{high:.2f} (better than all): 1 is as good as the worst rung, {n_rungs} as the best"
+        )
+        return Limits(low=0.0, high=high, words=words)
+
+    def whole_values(self, probs: FloatArray, asking: Asking) -> FloatArray | None:
+        if self.n_samples is not None:
+            return None
+        by_order = np.ascontiguousarray(np.moveaxis(probs, 2, 0))
+        together = both_in_one(by_order, asking.protocol)
+        return rung_equivalent(paper_sum(together[..., 0], together[..., 1]), probs.shape[1])
+
+    def score_text(self, text: OnLadder, verdicts: Verdicts) -> Score:
         """verdicts : of all pairs of the call"""
         n = text.ladder.n_rungs
         pairs, levels = np.array(text.pairs), np.array(text.levels) - 1
         probs = np.stack([verdicts.better[pairs], verdicts.worse[pairs], verdicts.similar[pairs]], axis=-1)
         if self.n_samples is not None:
-            probs = self._sampled(probs, text, attribute, verdicts.protocol)
+            probs = self._sampled(probs, text, verdicts.protocol)
         better, worse, unreported = np.full(n, np.nan), np.full(n, np.nan), np.ones(n)
         better[levels], worse[levels], unreported[levels] = probs[:, 0], probs[:, 1], verdicts.unreported[pairs]
         known = ~np.isnan(better)
         unreported[~known] = 1  # a margin that is missing lies anywhere within [-1, 1]
         missing = text.missing(verdicts, (np.flatnonzero(known) + 1).tolist())
         if not known.any():
-            return unscored(text.target, attribute, missing[0])
+            return text.unscored(missing[0])
         raw = float(paper_sum(np.where(known, better, 0)[None], np.where(known, worse, 0)[None])[0])
         note = unreported_note(unreported[known])
         low, high = None, None
@@ -128,7 +98,7 @@ class Paper:
         return Score(
             id=text.target.id,
             context_id=text.target.context_id,
-            attribute=attribute,
+            attribute=text.attribute,
             value=None if missing else float(rung_equivalent([raw], n)[0]),
             low=low,
             high=high,
@@ -136,16 +106,17 @@ class Paper:
             status="unscored" if missing else "ok",
             reason="; ".join(filter(None, [*missing, note])),
             details={
+                "n_rungs": float(n),
                 **({} if missing else {"raw": raw, "unit": raw / paper_bound(n)}),
                 "label_mass": float(np.fmin.reduce(verdicts.label_mass[pairs])),
             },
             verdicts=text.verdicts(verdicts),
         )
 
-    def _sampled(self, probs: FloatArray, text: OnLadder, attribute: str, protocol: str) -> FloatArray:
+    def _sampled(self, probs: FloatArray, text: OnLadder, protocol: str) -> FloatArray:
         """By random numbers of each text's own, so that a sampled score does not depend on its neighbours."""
         assert self.n_samples is not None
-        name = text_hash(text.target.text, text.target.context_id, attribute)
+        name = text_hash(text.target.text, text.target.context_id, text.ladder.attribute)
         rng = np.random.default_rng([self.seed, int(name[:16], 16)])
         if protocol != "yes_no_two_sided":
             return sample_verdicts(probs, self.n_samples, rng)
@@ -170,6 +141,11 @@ def paper_sum(better: npt.ArrayLike, worse: npt.ArrayLike) -> FloatArray:
         raise InputError("a probability is outside [0, 1]")
     total: FloatArray = ((better - worse) * np.arange(1.0, better.shape[1] + 1)).sum(axis=1)
     return total
+
+
+def rung_top(n_rungs: int) -> float:
+    """The score of a text that is better than all rungs, sqrt(N(N+1)): 5.48 for N = 5."""
+    return math.sqrt(n_rungs * (n_rungs + 1))
 
 
 def paper_bound(n_rungs: int) -> float:

@@ -1,96 +1,274 @@
-"""Targets + references + judge -> Scores: every target is asked about against every rung of its ladder.
+"""Rows + a method -> one Score for each row and attribute, in the order of the rows. The one way to a score.
 
-How verdicts become a score is a value: Paper (the paper's sum) or Anchored (positions by a model of the judge).
+Nothing is lost on the way: a row that holds no text, or that the method cannot score, is unscored with the reason.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..engine import Engine, Progress
 from ..engines import open_judge
-from ..errors import InputError, LadderError, require_kind
-from ..io.fields import find_target, make_row, mappings
-from ..io.files import Source, read_rows
+from ..errors import InputError, LadderError, require_kind, unusable
+from ..io.files import Source
 from ..io.scores import Scores
-from ..judging.asking import Asking, Inquiry, Pair
+from ..io.texts import Item, ItemBatch, list_items
+from ..judging.asking import Asking
 from ..judging.tasks import load_task
 from ..judging.templates import Templates
 from ..ladders.references import References
 from ..signature import Signature
-from ..types import Ladder, Score, Target
-from .paper import OnLadder, Paper, unscored
+from ..types import Attribute, Score, Target, Task
+from .ladder import LadderMethod, Scoring, unscored
+from .method import Method, MethodPlan, Texts, Tools
+from .paper import Paper
+from .questions import find_questions
+from .scored import Counts, Scored, ScoredBatch
 from .singly import MicroBatcher
+from .whole import WholeTextStore
 
-if TYPE_CHECKING:  # whoever scores so has imported it
-    from .anchored import Anchored, Scale
-    from .anchored.questions import Group
-    from .whole import WholeTexts
+if TYPE_CHECKING:
+    from ..store.file import Store
+    from .anchored import Scale
+
+Rows = Source | Iterable[Target | Mapping[str, Any]]
+"""A file of rows, or rows: Targets, mappings, a pandas DataFrame, a datasets.Dataset."""
+
+Check = Callable[[Signature], None]
+"""Raises where scores of this signature are not those that are wanted."""
+
+Planned = Callable[[int | None], None]
+"""Called with the number of questions before they are asked; None where there are more that nobody has counted."""
+
+Question = tuple[str, str]
+"""On what a text is judged: a task and one of its attributes."""
 
 
 class Scorer:
-    """Scores texts on the scale of their ladders' rungs: 1 is as good as the worst rung, N as the best.
+    """Scores texts by a method: by default on the scale of their ladders' rungs, where 1 is as good as the worst rung,
+    and N as good as the best.
 
-    references : the ladders, or the folder or hub id that holds them
+    references : the ladders, or the folder or hub id that holds them; None for a method that needs none
     judge : an engine, or the name of one (open_judge: behind the default store)
-    task, attribute : which of the ladders; may be left out where they hold one
-    scoring : Paper(...) or Anchored(...). asking : how the judge is asked, and what counts as an answer
-    raises : LadderError where task or attribute must be named; TaskError; InputError for a scale of another attribute
+    task, attribute : on what texts are judged, whatever their rows say; None: as a row says, else on all attributes
+        that the references hold. attribute may be several
+    scoring : how verdicts on a ladder become a score: Paper(...), Anchored(...), or a Scoring of your own
+    asking : how the judge is asked, and what counts as an answer
+    method : another way than ladders, by name ("g-eval:samples=20") or as a Method. scoring is then left alone
+    whole_texts : a store where the verdicts on whole texts are kept; what is found there has no details and no verdicts
+    raises : LadderError for a task or attribute of which the references hold no ladder; TaskError; InputError;
+        MethodError for a method that is not known or lacks something
     """
 
     def __init__(
         self,
-        references: References | str | os.PathLike[str],
-        judge: Engine | str,
+        references: References | str | os.PathLike[str] | None,
+        judge: Engine | str | None,
         *,
         task: str | None = None,
-        attribute: str | None = None,
-        scoring: Paper | Anchored = Paper(),
+        attribute: str | Sequence[str] | None = None,
+        scoring: Scoring = Paper(),
         asking: Asking = Asking(),
+        method: str | Method | None = None,
+        whole_texts: Store | None = None,
     ) -> None:
-        if not isinstance(scoring, Paper):
-            from .anchored.mode import Anchored
-
-            require_kind("scoring", scoring, Anchored, "Paper(...) or Anchored(...)")
         require_kind("asking", asking, Asking, "Asking(...)")
-        if not isinstance(references, References):
+        if references is not None and not isinstance(references, References):
             references = References.load(references)
-        self.references, self.judge, self.asking = references, open_judge(judge), asking
-        self.task = load_task(_only(task, references.tasks, "task"))
-        self.attribute = _only(attribute, references.attributes, "attribute")
-        self.task.attribute(self.attribute)
-        self.templates = Templates(self.task, asking.prompts)
-        self.scoring = scoring if isinstance(scoring, Paper) else scoring.own(self.task.name, self.attribute)
+        self.method = make_method(method, scoring)
+        self.asking = asking
+        if "judge" in self.method.uses:
+            require_kind("judge", judge, (Engine, str), "an engine, or the name of one")
+        self.tools = Tools(
+            judge=None if judge is None else open_judge(judge),
+            references=references,
+            asking=asking,
+            whole_texts=None if whole_texts is None else WholeTextStore(whole_texts),
+        )
+        self.named_task = task
+        self.named_attributes = (attribute,) if isinstance(attribute, str) else attribute
+        self.questions = find_questions(references, task, self.named_attributes)
         self.scales: Sequence[Scale] = ()  # that the last call scored on
-        self.whole: WholeTexts | None = None  # where the verdicts on whole texts are kept
+        self._batcher = MicroBatcher(self._score_items, lambda item: item.context_id)
+        self._asked_by: dict[Question, tuple[Templates, Attribute]] = {}
+        for name, attributes in self.questions.items():
+            for each in attributes:
+                self._texts((name, each), ())  # or TaskError
+        if sum(map(len, self.questions.values())) == 1:
+            _ = self.signature  # or what the method refuses
+
+    @property
+    def judge(self) -> Engine:
+        return self.tools.require_judge()
+
+    @property
+    def references(self) -> References:
+        """raises : LadderError where the scorer has none"""
+        if self.tools.references is None:
+            raise LadderError("this scorer has no ladders: its method needs none")
+        return self.tools.references
+
+    @property
+    def question(self) -> Question:
+        """Task and attribute, of a scorer of one. raises : LadderError where there are several, or rows say which"""
+        questions = [(task, name) for task, attributes in self.questions.items() for name in attributes]
+        if len(questions) == 1:
+            return questions[0]
+        several = "attribute" if len(self.questions) == 1 else "task"
+        names = list(self.questions) if several == "task" else [name for _, name in questions]
+        source = self.tools.references.source if self.tools.references else "the scorer"
+        raise LadderError(f"{source} holds {len(names)} {several}s ({', '.join(names)}): say which, {several}=...")
+
+    @property
+    def task(self) -> Task:
+        """As `question`."""
+        return self._texts(self.question, ()).task
+
+    @property
+    def attribute(self) -> str:
+        """As `question`."""
+        return self.question[1]
 
     @property
     def signature(self) -> Signature:
-        """What the scores' numbers depend on."""
-        return self._signed(self.asking.signature(self.judge, self.templates), self.scales)
+        """What the scores' numbers depend on, with the scales of the last call."""
+        plan = self.method.plan(self._texts(self.question, ()), self.tools)
+        if isinstance(self.method, LadderMethod):
+            return plan.signature.with_(scoring=self.method.scoring.name_with(self.scales))
+        return plan.signature
 
-    def score(self, rows: Source | Iterable[Target], progress: Progress | None = None) -> Scores:
-        """One Score a row, in the order given. What holds no target, or cannot be scored, is "unscored", with a reason.
+    # ------------------------------------------------------------------------------------------------- many texts
 
-        rows : as of `read_targets`
+    def score(self, rows: Rows, progress: Progress | None = None) -> Scores:
+        """One Score for each row and attribute, in the order of the rows. What holds no text, or cannot be scored, is
+        "unscored", with the reason. All rows are held at once; `score_batches` goes through them in flat memory.
+
+        rows : a file of rows, or rows: mappings with context_id (or context) and text, and id and system if any; a
+            pandas DataFrame, a datasets.Dataset, Targets. id defaults to "<context_id>/<system>", or, without a system,
+            to "<context_id>/<row number>"
         raises : InputError for what holds no rows at all; LabelError, TemplateError
         """
-        plan = self.plan(read_targets(rows))
-        scores = plan.score(progress)
-        self.scales = plan.scales
-        return scores
+        plan = self.plan(list_items(rows))
+        scored = plan.score(progress)
+        self.scales = scored.scales
+        signatures = tuple(signature for _, signature in scored)
+        different = scored.used or plan.signatures or tuple(dict.fromkeys(signatures))
+        merged = Signature.merged(different) if different else self.signature
+        return Scores(tuple(score for score, _ in scored), merged, signatures if len(different) > 1 else ())
+
+    def score_batches(
+        self,
+        batches: Iterable[ItemBatch],
+        check: Check | None = None,
+        planned: Planned | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[ScoredBatch]:
+        """As `score`, some rows at a time, in memory that does not grow with them.
+
+        A method whose scores follow from all texts together gets all batches at once, and holds them in memory.
+        check : of each signature of the scores, before anything is asked as far as it is known then
+        planned : called before each call of the judge
+        raises : as `score`, and what `check` raises
+        """
+        groups: Iterator[list[ItemBatch]] = ([batch] for batch in batches)
+        if not self.method.alone:
+            groups = iter([list(batches)])
+        for group, is_only in _with_only(groups):
+            plan = self.plan([item for batch in group for item in batch.items])
+            if planned is not None:
+                planned(plan.n_questions if is_only else None)
+            if check is not None and self.method.alone:
+                for signature in plan.signatures:
+                    check(signature)
+            scored = plan.score(progress)
+            if check is not None:
+                for signature in scored.used:
+                    check(signature)
+            self.scales = scored.scales
+            yield ScoredBatch(group, scored)
+
+    def plan(self, items: Sequence[Item]) -> ScorerPlan:
+        """What is to be asked about these items. What the method refuses shows before anything is asked."""
+        judge = self.tools.judge
+        unasked = judge.signature if judge else Signature()
+        rows: list[list[tuple[Score, Signature]]] = [[] for _ in items]
+        slots: dict[Question, list[Slot]] = {}
+        for index, item in enumerate(items):
+            for place, (question, reason) in enumerate(self._questions_of(item)):
+                if reason:
+                    rows[index].append((unscored(item, question[1], reason), unasked))
+                else:
+                    rows[index].append((_NOT_YET, unasked))
+                    slots.setdefault(question, []).append((index, place))
+        parts = []
+        for question, its_slots in slots.items():
+            texts = self._texts(question, [items[index] for index, _ in its_slots])
+            parts.append(PlannedPart(question, its_slots, self.method.plan(texts, self.tools)))
+        return ScorerPlan(rows, parts)
+
+    def _texts(self, question: Question, items: Sequence[Item]) -> Texts:
+        if question not in self._asked_by:
+            task = load_task(self.named_task or question[0])  # the name of a folder is not the task's
+            templates = Templates(task, self.asking.prompts)
+            self._asked_by[question] = templates, task.attribute(question[1])
+        templates, attribute = self._asked_by[question]
+        return Texts(templates=templates, attribute=attribute, items=items)
+
+    def _questions_of(self, item: Item) -> list[tuple[Question, str]]:
+        """On what the item is judged; and, where it cannot be asked about, the reason why not."""
+        broken = str(item.target) if isinstance(item.target, InputError) else ""
+        task = "" if self.named_task else item.task
+        if task and self.questions and task not in self.questions:
+            there = ", ".join(self.questions)
+            reason = f"the row's task is {task!r}, and there are only ladders of {there}. To overrule it: --task NAME"
+            return [(("", item.attribute), broken or reason)]
+        if not task:
+            candidates = self._tasks_of(item)
+            if len(candidates) != 1:
+                which = f"ladders of {', '.join(candidates)}: say which with --task" if candidates else "no ladder"
+                return [(("", item.attribute), broken or f"context {item.context_id!r} has {which}")]
+            task = candidates[0]
+        attributes = self.questions.get(task, ())
+        if not item.attribute or self.named_attributes:
+            if not attributes:
+                broken = broken or "nothing says on which attribute the text is judged. Name it: --attribute NAME"
+            return [((task, name), broken) for name in attributes or ("",)]
+        if item.attribute in attributes or not self.questions:
+            return [((task, item.attribute), broken)]
+        reason = (
+            f"the row's attribute is {item.attribute!r}, and there are only ladders for {', '.join(attributes)}. "
+            "To overrule it: --attribute NAME"
+        )
+        return [(("", item.attribute), broken or reason)]
+
+    def _tasks_of(self, item: Item) -> Sequence[str]:
+        """The tasks on which a row that names none can be judged."""
+        if len(self.questions) == 1:
+            return tuple(self.questions)
+        if self.tools.references is None:
+            return ()
+        ladders = self.tools.references
+        return [
+            task
+            for task, attributes in self.questions.items()
+            if any((task, item.context_id, attribute) in ladders for attribute in attributes)
+        ]
+
+    # ------------------------------------------------------------------------------------------------- single texts
 
     async def score_one(self, row: Target | Mapping[str, Any], *, within_s: float | None = None) -> Score:
         """The score of one text. What many ask for at the same time is asked of the judge together, in one call: in any
         thread, in any event loop; a call goes on without those who were cancelled.
 
         within_s : a deadline, in seconds; a text without a score by then is unscored, and says so
-        raises : as `score`, to all whose texts were in the call; InputError as `submit`
+        raises : as `score`, to all whose texts were in the call; InputError, LadderError as `submit`
         """
         waiting = asyncio.wrap_future(self.submit([row]))
         try:
@@ -99,137 +277,111 @@ class Scorer:
         finally:
             waiting.cancel()
 
-    def submit(self, rows: Iterable[Target | Mapping[str, Any]]) -> Future[Sequence[Score]]:
+    def submit(self, rows: Rows) -> Future[Sequence[Score]]:
         """As `score`, soon: in one call with what others submit at the same time.
 
-        raises : InputError where scores depend on the other texts of a call
+        raises : InputError where scores depend on the other texts of a call; LadderError where texts would be scored on
+            several attributes
         """
-        if not isinstance(self.scoring, Paper) and self.scoring.scale is None:
-            raise InputError(
-                "cannot score one text at a time: anchored scores without a scale are fitted to all texts of a call. "
-                "Give a scale that was fitted before (Anchored(scale=...)), or score all texts in one call"
-            )
-        made = self.__dict__  # by the first who asks so; of two at once, the one that is in time
-        batcher = made.get("_batcher") or made.setdefault(
-            "_batcher",
-            MicroBatcher(lambda targets: self.plan(targets).score().rows, lambda t: getattr(t, "context_id", "")),
-        )
-        return batcher.submit(read_targets(rows))  # type: ignore[no-any-return]
+        self.method.require_alone()
+        _ = self.question
+        return self._batcher.submit(list_items(rows))
 
-    def late(self, rows: Iterable[Target | Mapping[str, Any]], within_s: float) -> list[Score]:
+    def _score_items(self, items: Sequence[Item]) -> Sequence[Score]:
+        return [score for score, _ in self.plan(items).score()]
+
+    def late(self, rows: Rows, within_s: float) -> list[Score]:
         """What becomes of texts whose scores are not there in time."""
-        reason = f"no answer within {within_s:g} s"
-        return [unscored(target, self.attribute, reason) for target in read_targets(rows)]
+        return [unscored(item, self.attribute, f"no answer within {within_s:g} s") for item in list_items(rows)]
 
-    def plan(self, targets: Sequence[Target | InputError]) -> Plan:
-        """What is to be asked about these targets; an error in the place of one is why there is none."""
-        known: dict[int, Score] = {}
-        on: dict[int, tuple[Target, Ladder]] = {}
-        for index, target in enumerate(targets):
-            ladder = str(target) if isinstance(target, InputError) else self._ladder(target)
-            if isinstance(target, InputError) or isinstance(ladder, str):
-                known[index] = unscored(target, self.attribute, str(ladder))
-            else:
-                on[index] = target, ladder
-        known |= self.whole.find(on) if self.whole else {}
-        texts: dict[int, OnLadder] = {}
-        pairs: list[Pair] = []
-        for index, (target, ladder) in on.items():
-            if index not in known:
-                assert ladder.context is not None
-                rungs, n = ladder.usable, len(pairs)
-                texts[index] = OnLadder(target, ladder, range(n, n + len(rungs)))
-                pairs += [Pair(ladder.context, self.attribute, target.text, rung.text) for rung in rungs]
-        groups: list[Group] = []
-        if not isinstance(self.scoring, Paper):
-            groups = self.scoring.groups(texts, pairs, self.attribute, self.asking.both_orders)
-        inquiry = Inquiry(pairs, self.judge, self.templates, self.asking, on_ladders=True)
-        return Plan(self, known, texts, groups, inquiry)
 
-    def _ladder(self, target: Target) -> Ladder | str:
-        """The target's ladder, or why there is none."""
-        try:
-            ladder = self.references.find(target.context_id, self.attribute, self.task.name)
-        except LadderError as error:
-            return str(error)
-        if ladder.context is None:
-            return f"ladder {ladder.context_id}/{ladder.attribute} does not carry its context's text"
-        if not ladder.usable:
-            return f"ladder {ladder.context_id}/{ladder.attribute}: all rungs failed. {ladder.rungs[0].reason}"
-        return ladder if isinstance(self.scoring, Paper) else self.scoring.refuse(ladder) or ladder
+_NOT_YET = Score("", "", "", None, status="unscored", reason="not asked yet")
 
-    def _signed(self, verdicts: Signature, scales: Sequence[Scale]) -> Signature:
-        name = self.scoring.name if isinstance(self.scoring, Paper) else self.scoring.name_with(scales)
-        hash = self.references.hash[:12]
-        return verdicts.with_(task=self.task.name, attribute=self.attribute, references=hash, scoring=name)
+Slot = tuple[int, int]
+"""Index of an item, and which of its scores."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPart:
+    """What is asked about the items that are judged on one question. slots : of the scores, in the order of the plan"""
+
+    question: Question
+    slots: Sequence[Slot]
+    plan: MethodPlan
 
 
 @dataclass(slots=True)
-class Plan:
-    """Targets of one call, and all that may be asked about them.
+class ScorerPlan:
+    """Items, and what is to be asked about them.
 
-    known, texts : by index among the targets; those whose score needs no question, and those that are asked about
-    groups : of anchored scoring: texts by length of ladder. scales : that they were scored on, then
+    rows : of each item, its scores as far as they are known before anything is asked
     """
 
-    scorer: Scorer
-    known: Mapping[int, Score]
-    texts: Mapping[int, OnLadder]
-    groups: Sequence[Group]
-    inquiry: Inquiry
-    scales: Sequence[Scale] = ()
+    rows: list[list[tuple[Score, Signature]]]
+    parts: Sequence[PlannedPart]
 
     @property
     def n_questions(self) -> int:
-        """The most that is asked."""
-        return len(self.inquiry.pairs) * self.inquiry.asking.n_questions
+        """The most that is asked now."""
+        return sum(part.plan.n_questions for part in self.parts)
 
     @property
-    def n_asked(self) -> int:
-        """Questions so far, with those of whole texts that were asked before."""
-        n_before = sum(score.n_comparisons for score in self.known.values())
-        return self.inquiry.n_asked + n_before * self.inquiry.asking.n_questions
+    def signatures(self) -> tuple[Signature, ...]:
+        """Of what is planned, each once; without the scales, where these are yet to be fitted."""
+        return tuple(dict.fromkeys(part.plan.signature for part in self.parts))
 
-    @property
-    def n_rungs(self) -> dict[int, int]:
-        """Of each target that is, or was, asked about: how many rungs it is compared with."""
-        before = {index: score.n_comparisons for index, score in self.known.items() if score.n_comparisons}
-        return before | {index: len(text.pairs) for index, text in self.texts.items()}
+    def score(self, progress: Progress | None = None) -> Scored:
+        """One Score for each item and attribute."""
+        scales: list[Scale] = []
+        for part in self.parts:
+            scores = part.plan.score(progress)
+            scales += part.plan.scales
+            for (index, place), score in zip(part.slots, scores, strict=True):
+                self.rows[index][place] = score, part.plan.signature
+        if not scales:
+            return Scored(self.rows, self._counts())
+        from .anchored.scale import Scales
 
-    def score(self, progress: Progress | None = None) -> Scores:
-        """One Score a target, in the order given."""
-        scorer = self.scorer
-        if isinstance(scorer.scoring, Paper):
-            self.inquiry.ask_all(progress)
-            verdicts = self.inquiry.verdicts()
-            found = {i: scorer.scoring.score(text, scorer.attribute, verdicts) for i, text in self.texts.items()}
-        else:
-            of = scorer.task.name, scorer.attribute
-            found, self.scales = scorer.scoring.score(self.texts, self.groups, self.inquiry, *of, progress)
-        if scorer.whole:
-            scorer.whole.keep({index: (text.target, text.ladder) for index, text in self.texts.items()}, found)
-        rows = {**self.known, **found}
-        signature = scorer._signed(self.inquiry.signature, self.scales)
-        return Scores(tuple(rows[index] for index in range(len(rows))), signature)
+        return Scored(self.rows, self._counts(), Scales(scales))
 
-
-def read_targets(rows: Source | Iterable[Target | Mapping[str, Any]]) -> list[Target | InputError]:
-    """What each row holds: a target, or why none.
-
-    rows : Targets; or what holds them in columns context_id, text, and id and system if any: mappings, a pandas
-        DataFrame, a datasets.Dataset, a file. id defaults to "<context_id>/<system>", or, without a system, to
-        "<context_id>/<row number>"
-    raises : InputError for what holds no rows at all
-    """
-    if isinstance(rows, str | os.PathLike):
-        return [find_target(row) for row in read_rows(rows)]
-    found = enumerate(mappings(rows), 1)
-    return [row if isinstance(row, Target) else find_target(make_row(number, row)) for number, row in found]
+    def _counts(self) -> Counts:
+        texts = [(part.slots[k][0], n_rungs) for part in self.parts for k, n_rungs in part.plan.n_rungs.items()]
+        lengths = {n_rungs for _, n_rungs in texts}
+        scores = [score for score, _ in itertools.chain.from_iterable(self.rows)]
+        return Counts(
+            statuses=Counter(score.status for score in scores),
+            n_targets=len({index for index, _ in texts}),
+            n_attributes=len({part.question[1] for part in self.parts if part.plan.n_rungs}),
+            n_rungs=lengths.pop() if len(lengths) == 1 else 0,
+            n_questions=sum(part.plan.n_asked for part in self.parts),
+            n_in_rounds=int(sum(score.details.get("questions", 0) for score in scores)),
+            n_full=int(sum(score.details.get("questions_full", 0) for score in scores)),
+            n_unmet=sum(score.status != "unscored" and not score.details.get("met", 1) for score in scores),
+        )
 
 
-def _only(name: str | None, names: Sequence[str], what: str) -> str:
-    if name is not None:
-        return name
-    if len(names) != 1:
-        raise LadderError(f"the references hold {len(names)} {what}s ({', '.join(names)}): say which, {what}=...")
-    return names[0]
+def _with_only(groups: Iterator[list[ItemBatch]]) -> Iterator[tuple[list[ItemBatch], bool]]:
+    """Each group, and whether there is no other."""
+    first = next(groups, None)
+    if first is None:
+        return
+    second = next(groups, None)
+    yield first, second is None
+    if second is not None:
+        yield second, False
+    for group in groups:
+        yield group, False
+
+
+def make_method(method: str | Method | None, scoring: Scoring) -> Method:
+    """The method that is named, or that of ladders. raises : InputError, MethodError"""
+    if method is None:
+        return LadderMethod(scoring)
+    if isinstance(method, str):
+        from .methods import open_method
+
+        method = open_method(method, scoring)
+    require_kind("method", method, Method, "a name, such as 'place', or a Method")
+    if scoring != Paper() and not (isinstance(method, LadderMethod) and method.scoring == scoring):
+        raise unusable("scoring", scoring, "with the method ladder alone", "Leave it out, or the method")
+    return method

@@ -5,65 +5,85 @@ Without it, each rung costs a prompt, its hash and its answer again, although no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from ..judging.asking import Asking, ProtocolName, both_in_one
+from ..io.texts import Item
+from ..judging.asking import Asking
 from ..signature import Signature
 from ..store.engine import StoredVerdicts
 from ..store.file import Store
 from ..types import FloatArray, Ladder, Score, Target
-from .paper import paper_sum, rung_equivalent
 
-Texts = Mapping[int, tuple[Target, Ladder]]
+Texts = Mapping[int, tuple[Item, Ladder]]
+WholeValues = Callable[[FloatArray, Asking], FloatArray | None]
 
 
-def paper_values(probs: FloatArray, protocol: ProtocolName) -> FloatArray:
-    """Scores as Paper computes them. probs : of each rung in each order, shape (n_targets, n_rungs, n_orders, 3)"""
-    together = both_in_one(np.ascontiguousarray(np.moveaxis(probs, 2, 0)), protocol)
-    return rung_equivalent(paper_sum(together[..., 0], together[..., 1]), probs.shape[1])
+class WholeTextStore:
+    """A store's verdicts on whole texts, of any judge and any way to ask."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._by_signature: dict[Signature, WholeTexts] = {}
+
+    def texts(self, judge: Signature, asked: Signature, values: WholeValues, asking: Asking) -> WholeTexts:
+        """As WholeTexts takes them; the same for every batch of rows."""
+        if asked not in self._by_signature:
+            self._by_signature[asked] = WholeTexts(self.store, judge, asked, values, asking)
+        return self._by_signature[asked]
 
 
 class WholeTexts:
     """The verdicts on whole texts that a store holds, of one judge that is asked in one way about one attribute.
 
-    asked : the signature of the scores
+    asked : the signature of the scores. values : as Scoring.whole_values; where it gives None, nothing is found or kept
     """
 
-    def __init__(self, store: Store, judge: Signature, asked: Signature, asking: Asking) -> None:
-        parts = {name: value for name, value in asked.parts if name not in ("references", "scoring")}
+    def __init__(self, store: Store, judge: Signature, asked: Signature, values: WholeValues, asking: Asking) -> None:
+        parts = {name: value for name, value in asked.parts if name not in ("references", "scoring", "rungs")}
         how = Signature.of(**parts, min_mass=asking.min_mass, max_unreported=asking.max_unreported)
-        self.asking, self.read_only = asking, store.read_only
+        self.values, self.asking, self.read_only = values, asking, store.read_only
         self._stored = StoredVerdicts(store, judge, str(how))
         self._begun: dict[str, Any] = {}  # context -> what a key's hash begins with
+        no_texts = np.ones((0, 2, asking.n_orders, 3))
+        self._usable = values(no_texts, asking) is not None
 
-    def find(self, texts: Texts) -> dict[int, Score]:
-        """The scores of those that are stored, to the last bit as from their answers, without details and verdicts."""
+    def find(self, texts: Texts, attribute: str) -> dict[int, Score]:
+        """The scores of those that are stored, to the last bit as from their answers, but without verdicts.
+
+        attribute : as it is scored
+        """
         found = {}
-        for n_rungs, keys in self._keys(texts).items():
+        for n_rungs, keys in self._keys(texts).items() if self._usable else ():
             verdicts = self._stored.get_many(list(keys.values()), n_rungs, self.asking.n_orders)
-            if hits := [index for index, key in keys.items() if key in verdicts]:
-                values = paper_values(np.stack([verdicts[keys[index]] for index in hits]), self.asking.protocol)
-                for index, value in zip(hits, values.tolist(), strict=True):
-                    target, ladder = texts[index]
-                    names = target.id, target.context_id, ladder.attribute
-                    found[index] = Score(*names, value, n_comparisons=n_rungs)
+            hits = [index for index, key in keys.items() if key in verdicts]
+            if not hits:
+                continue
+            values = self.values(np.stack([verdicts[keys[index]] for index in hits]), self.asking)
+            assert values is not None
+            details = {"n_rungs": float(n_rungs)}
+            for index, value in zip(hits, values.tolist(), strict=True):
+                item = texts[index][0]
+                found[index] = Score(item.id, item.context_id, attribute, value, n_comparisons=n_rungs, details=details)
         return found
 
     def keep(self, texts: Texts, scores: Mapping[int, Score]) -> None:
         """Store the verdicts that the scores were computed from, where anything can be stored."""
-        for n_rungs, keys in self._keys(texts).items() if not self.read_only else ():
+        if self.read_only or not self._usable:
+            return
+        for n_rungs, keys in self._keys(texts).items():
             by_key = {key: scores[index] for index, key in keys.items()}
             self._stored.put_many(by_key, n_rungs, self.asking.n_orders)
 
     def _keys(self, texts: Texts) -> dict[int, dict[int, bytes]]:
         """By the length of the ladder."""
         keys: dict[int, dict[int, bytes]] = {}
-        for index, (target, ladder) in texts.items():
+        for index, (item, ladder) in texts.items():
             if ladder.context_id not in self._begun:
                 self._begun[ladder.context_id] = self._stored.begun(ladder)
-            key = StoredVerdicts.key(self._begun[ladder.context_id], target.text)
+            assert isinstance(item.target, Target)
+            key = StoredVerdicts.key(self._begun[ladder.context_id], item.target.text)
             keys.setdefault(ladder.n_rungs, {})[index] = key
         return keys

@@ -14,14 +14,26 @@ from typing import Any
 
 import numpy as np
 
-from ..engine import Answer, Answers, Engine, Generation, Kind, LabelAnswer, OtherToken, Progress, Question
-from ..errors import EngineError, InputError, StoreError
+from ..engine import (
+    Answer,
+    Answers,
+    Capabilities,
+    Engine,
+    Generation,
+    Kind,
+    LabelAnswer,
+    OtherToken,
+    Progress,
+    Question,
+    capabilities_of,
+)
+from ..errors import EngineError, StoreError
 from ..signature import Signature, text_hash
 from ..types import FloatArray, Ladder, Score
 from .answers import VERDICTS, Stored
 from .file import Store
 
-SAMPLE = 512  # questions whose tokens a Plan counts, of one call
+SAMPLE = 512  # questions whose tokens a QuestionCounter counts, of one call
 _PAUSE_S = 120  # between two batches of answers: after a longer time, another run wrote the second
 BATCH_S = 15.0  # how long a batch should take: what a killed run loses
 # Questions in a batch; a text costs as much as tens of verdicts, minutes on a small machine.
@@ -46,24 +58,22 @@ class StoredEngine:
     Distinct questions that are missing go to the inner engine in the order given, a batch at a time, and each batch is
     stored before the next is asked: a killed run resumes. Rows that failed are not stored.
 
-    batch_size : questions in a batch. None: as many as take about 15 s at the pace of the last batch, because a batch
-        that ends within a context makes the engine compute its beginning once more; 256 (texts: 4) to 8192
+    A batch has as many as take about 15 s at the pace of the last one, 256 (texts: 4) to 8192, because one that ends
+    within a context makes the engine compute its beginning once more.
     """
 
-    def __init__(self, engine: Engine, store: Store, batch_size: int | None = None) -> None:
-        if batch_size is not None and batch_size < 1:
-            raise InputError(
-                f"cannot ask in batches: batch_size is {batch_size}, expected at least 1. Leave it out",
-                field="batch_size",
-                value=batch_size,
-            )
-        self.engine, self.store, self.batch_size = engine, store, batch_size
+    def __init__(self, engine: Engine, store: Store) -> None:
+        self.engine, self.store = engine, store
         self.asked = Asked()
         self._sizes: dict[Kind, int] = dict(LEAST)
 
     @property
     def signature(self) -> Signature:
         return self.engine.signature
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return capabilities_of(self.engine)
 
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
         """As the inner engine's; the token counts are of what was asked now."""
@@ -84,7 +94,7 @@ class StoredEngine:
         for kind, asked in missing.items():
             items, start = list(asked.items()), 0
             while start < len(items):
-                batch = items[start : start + (self.batch_size or self._sizes[kind])]
+                batch = items[start : start + self._sizes[kind]]
                 began = time.monotonic()
                 found = self.engine.answer([question for _, question in batch], progress)
                 self._count(kind, found, time.monotonic() - began)
@@ -110,6 +120,12 @@ class StoredEngine:
         wanted = n_asked * BATCH_S / max(seconds, 1e-9)
         if n_asked >= LEAST[kind]:  # a few questions say little of the pace of many
             self._sizes[kind] = int(min(max(wanted, LEAST[kind]), MOST, _GROWTH * self._sizes[kind]))
+
+
+def store_of(engine: Engine) -> Store | None:
+    """Where an engine keeps its answers, of a StoredEngine or one around it; None where it keeps none."""
+    store: Store | None = getattr(engine, "store", None)
+    return store
 
 
 class StoredVerdicts:
@@ -199,6 +215,22 @@ def look_up(store: Store, keys: Sequence[bytes], questions: Sequence[Question]) 
     return {key: answer_of(kinds[key], value) for key, value in store.get_many(keys).items()}
 
 
+def recorded_capabilities(signature: Signature) -> Capabilities:
+    """What the engine with this signature could do, for whoever has only its answers.
+
+    A store holds answers under signatures and nothing else about their engines, and old stores must go on working: so
+    here, and nowhere else, the parts are read that engines sign such answers with. `format` is the prompt's of a server
+    that decides, whatever its wire.
+    """
+    parts = dict(signature.parts)
+    gives_rewards = parts.get("backend") == "reward"
+    return Capabilities(
+        gives_rewards=gives_rewards,
+        decides=parts.get("backend") == "decision" or "format" in parts,
+        reports_mass=not gives_rewards and parts.get("mass") != "unreported",
+    )
+
+
 class RecordedEngine:
     """The engine whose answers a store holds, under its own signature. What is not there is a failure of its row.
 
@@ -222,6 +254,7 @@ class RecordedEngine:
                 engines=engines,
             )
         self._signature = Signature.parse(fitting[0])
+        self.capabilities = recorded_capabilities(self._signature)
 
     @property
     def signature(self) -> Signature:
@@ -252,61 +285,66 @@ class RecordedEngine:
         )
 
 
-class Plan:
+class QuestionCounter:
     """An engine in the place of another, that counts what it is asked and answers nothing.
 
-    sample : look at no more questions of a call than this, spread over all; None: at all
     n_questions : asked for
     pace : questions a second, as this engine's answers in the store came; None where that is not known
     """
 
-    def __init__(self, engine: Engine, sample: int | None = None) -> None:
-        self.engine, self.sample = engine, sample
-        self.n_questions = self._n_seen = self._n_new = self._n_characters = 0
-        self._n_tokens = self._n_read = 0  # tokens, and characters of the prompts that were tokenised
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
         self.pace: float | None = None
+        self.n_questions = self._n_counted = self._n_new = self._n_characters = 0
+        self._n_tokens = self._n_read = 0  # tokens, and characters of the prompts that were tokenised
         self._new: set[bytes] = set()
 
     @property
     def signature(self) -> Signature:
         return self.engine.signature
 
+    @property
+    def capabilities(self) -> Capabilities:
+        return capabilities_of(self.engine)
+
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
         """An EngineError for each."""
         self.n_questions += len(questions)
-        seen = questions[:: max(1, len(questions) // self.sample)] if self.sample else questions
-        self._n_seen += len(seen)
-        asked = {} if isinstance(self.engine, RecordedEngine) else self._missing(seen)
+        self._n_counted += len(questions)
+        asked = {} if isinstance(self.engine, RecordedEngine) else self._missing(questions)
+        if asked and not self._n_new:
+            self.pace = self._pace(next(iter(asked.values())).kind)
         self._n_new += len(asked)
         self._n_characters += sum(_size(question) for question in asked.values())
-        if asked and self._n_new == len(asked):
-            self.pace = self._pace(next(iter(asked.values())).kind)
-        tokens: Any = getattr(getattr(self.engine, "engine", self.engine), "prompts", None)
-        for question in list(asked.values())[:: max(1, len(asked) // SAMPLE)] if tokens else ():
+        self._count_tokens(list(asked.values()))
+        return Answers([EngineError("it was counted, not asked")] * len(questions))
+
+    def _count_tokens(self, asked: Sequence[Question]) -> None:
+        """Of some of the questions, where the model's tokenizer is at hand."""
+        tokenizer = self.capabilities.tokenizer
+        if tokenizer is None:
+            return
+        for question in asked[:: max(1, len(asked) // SAMPLE)]:
             try:
-                self._n_tokens += len(tokens.encode(question.prompt))
+                self._n_tokens += len(tokenizer.encode(question.prompt))
             except EngineError:  # too long: it would fail
                 continue
             self._n_read += _size(question)
-        return Answers([EngineError("it was counted, not asked")] * len(questions))
 
     def _missing(self, questions: Sequence[Question]) -> dict[bytes, Question]:
         """Those that the store does not hold, each once."""
         keys = [question.key(str(self.signature)) for question in questions]
-        stored = self._store.get_many(keys) if self._store else {}
+        store = store_of(self.engine)
+        stored = store.get_many(keys) if store else {}
         asked = zip(keys, questions, strict=True)
         new = {key: question for key, question in asked if key not in stored and key not in self._new}
         self._new |= new.keys()
         return new
 
     @property
-    def _store(self) -> Store | None:
-        return self.engine.store if isinstance(self.engine, StoredEngine) else None
-
-    @property
     def n_new(self) -> int:
         """To be asked: not stored, and not the same as another."""
-        return round(self.n_questions * self._n_new / max(self._n_seen, 1))
+        return round(self.n_questions * self._n_new / max(self._n_counted, 1))
 
     @property
     def n_tokens(self) -> int:
@@ -320,13 +358,14 @@ class Plan:
         return self._n_read > 0
 
     def _pace(self, kind: Kind) -> float | None:
-        engine, batches = str(self.signature), self._store.batches() if self._store else ()
+        store = store_of(self.engine)
+        engine, batches = str(self.signature), store.batches() if store else ()
         own = [batch for batch in batches if (batch.engine, batch.kind) == (engine, kind)]
         gaps = [(after.n_answers, after.created_at - before.created_at) for before, after in pairwise(own)]
         known = [(n, seconds) for n, seconds in gaps if 0 < seconds <= _PAUSE_S]
         return sum(n for n, _ in known) / sum(seconds for _, seconds in known) if known else None
 
-    def of(self, n_questions: int) -> Plan:
+    def scaled_to(self, n_questions: int) -> QuestionCounter:
         """This, for so many questions of the same kind."""
         self.n_questions = n_questions
         return self

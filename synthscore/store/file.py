@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from ..engine import Question
@@ -31,7 +30,7 @@ from .answers import Batch, BatchRows, Stored, batch_rows, crc, intact, to_row, 
 FORMAT = 2
 _AT_ONCE = 500  # keys in one query
 _APPLICATION = 0x53594E53  # "SYNS": tells a store from any other SQLite file
-_MAGIC = b"SQLite format 3\0"  # how each file of SQLite begins: none else is renamed
+_MAGIC = b"SQLite format 3\0"  # how each file of SQLite begins
 _BUSY_S = 60.0  # how long to wait for another process that writes
 _CHECKPOINT = 16384  # pages in the WAL before they go into the file: fewer, larger copies
 
@@ -44,8 +43,8 @@ class Store:
     path : None for $SYNTHSCORE_STORE, or synthscore/answers.sqlite in the user's cache folder
     create : make the file where there is none
     read_only : the file or its folder cannot be written to: what it holds can be read, and nothing can be stored
-    raises : StoreError. A file that SQLite cannot read is renamed to <name>.corrupt-<time>, never mended or replaced in
-        silence; `salvage` takes over what is good in it
+    raises : StoreError. A file that SQLite cannot read is never mended or replaced in silence; `salvage` takes what is
+        good in it into another
     warns : of answers without their checksum, which count as missing and are replaced when they are stored again
     """
 
@@ -54,7 +53,6 @@ class Store:
         self.path = Path(path).expanduser()
         self._lock = threading.Lock()
         self._damaged: set[tuple[int, int]] = set()  # batch and place of answers without their checksum, as far as met
-        self._file_id: tuple[int, int] | None = None
         if not create and not self.path.is_file():
             raise self._error(f"cannot open the store {path}: there is no such file. Check the path")
         writable = (os.access(place, os.W_OK) for place in (self.path, self.path.parent))
@@ -100,7 +98,7 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def get_many(self, keys: Iterable[bytes]) -> dict[bytes, Any]:
@@ -173,7 +171,17 @@ class Store:
                 "SELECT id, kind, engine, created_at, n, questions IS NOT NULL FROM"
                 " (SELECT batch, count(*) AS n FROM answers GROUP BY batch) JOIN batches ON id = batch ORDER BY id"
             ).fetchall()
-            return [Batch(i, kind.decode(), engine.decode(), at, n, bool(q)) for i, kind, engine, at, n, q in rows]
+        return [
+            Batch(
+                id=id_,
+                kind=kind.decode(),
+                engine=engine.decode(),
+                created_at=created_at,
+                n_answers=n_answers,
+                has_questions=bool(has_questions),
+            )
+            for id_, kind, engine, created_at, n_answers, has_questions in rows
+        ]
 
     def rows(self, engine: str = "", kind: str | None = None) -> Iterator[dict[str, Any]]:
         """Answers with their questions as rows of JSON. engine : part of a signature"""
@@ -220,7 +228,7 @@ class Store:
         path = Path(damaged)
         if not path.is_file() or path.resolve() == self.path.resolve():
             why = "that is the store itself" if path.is_file() else "there is no such file"
-            raise StoreError(f"cannot salvage {path}: {why}. Name the file that was set aside", path=path)
+            raise StoreError(f"cannot salvage {path}: {why}. Name the damaged file, and a new store", path=path)
         n_new = [self._write([batch]) for batch in _readable_batches(path)]
         if not n_new:
             message = f"cannot salvage {path}: SQLite reads no answer with a right checksum in it"
@@ -252,8 +260,6 @@ class Store:
             return self._pragma("PRAGMA page_count") * self._pragma("PRAGMA page_size")
 
     def _prepare(self) -> None:
-        status = self.path.stat()
-        self._file_id = (status.st_dev, status.st_ino)
         # Tables before the mark: another process that creates the store right now sets both at once.
         n_tables = self._pragma("SELECT count(*) FROM sqlite_master")
         application, version = self._pragma("PRAGMA application_id"), self._pragma("PRAGMA user_version")
@@ -320,32 +326,20 @@ class Store:
                 # "malformed", "not a database": not its subclasses, such as locked or full; but the tables are known
                 broken = type(error) in (sqlite3.DatabaseError, UnicodeDecodeError)
                 if broken or str(error).startswith(("no such ", "unsupported file format")):
-                    raise self._set_aside(error) from error
+                    raise self._corrupt(error) from error
                 remedy = "Nothing stored is lost: see to the cause and run again"
                 raise self._error(f"cannot use the store {self.path}: {error}. {remedy}") from error
 
-    def _set_aside(self, error: Exception) -> StoreError:
+    def _corrupt(self, error: Exception) -> StoreError:
         self._db.close()
         with suppress(OSError), self.path.open("rb") as file:
             if file.read(len(_MAGIC)) != _MAGIC:
                 message = f"{self.path} is no store: {error}. Name another file"
                 return self._error(f"{message}; of a store whose first bytes are damaged nothing is left")
-        aside = self.path.with_name(f"{self.path.name}.corrupt-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}")
-        try:
-            status = self.path.stat()
-            if self._file_id == (status.st_dev, status.st_ino):  # else another process has set it aside already
-                for suffix in ("", "-wal", "-shm"):
-                    if Path(f"{self.path}{suffix}").exists():
-                        os.replace(f"{self.path}{suffix}", f"{aside}{suffix}")
-        except OSError as problem:
-            return self._error(
-                f"the store {self.path} is corrupt ({error}) and cannot be renamed ({problem}). Move it away"
-            )
+        old, new = (shlex.quote(f"{self.path}{end}") for end in ("", ".new"))
         return self._error(
-            f"the store {self.path} is corrupt ({error}); it is now {aside.name}. Take its good answers into a new "
-            f"one: synthscore store salvage {shlex.quote(str(aside))} -o {shlex.quote(str(self.path))}. Or run again "
-            "to start from nothing",
-            set_aside=aside,
+            f"the store {self.path} is corrupt ({error}). Take its good answers into a new one, and name that: "
+            f"synthscore store salvage {old} -o {new}. Or move it away, to start from nothing"
         )
 
 

@@ -113,7 +113,9 @@ def _certify(
     labelled: Labelled, guarantee: Guarantee, level: float, step: float, start: float | None
 ) -> tuple[Certified, float]:
     """What is certified, and the first threshold that was tested: it holds at this and all between."""
-    kind, least, delta = guarantee.kind, _least(guarantee), 1 - level
+    kind = guarantee.kind
+    least = _least(guarantee)
+    delta = 1 - level
     value = labelled.value[labelled.scored]
     seen = {"precision": len(value), "recall": int(labelled.good.sum()), "fpr": int((~labelled.good).sum())}[kind]
     enough = needed(guarantee, level)
@@ -136,7 +138,9 @@ def _certify(
     n, n_faultless = _tally(labelled, kind, thresholds)
     if kind == "precision" and start is None:
         first = int(np.argmax(n >= max(enough, math.ceil(len(value) / _FIRST))))
-        thresholds, n, n_faultless = thresholds[first:], n[first:], n_faultless[first:]
+        thresholds = thresholds[first:]
+        n = n[first:]
+        n_faultless = n_faultless[first:]
     failed = np.flatnonzero(by_chance(n_faultless, n, least) > delta * (1 + 1e-9))  # 1 - 0.9 is not quite 0.1
     at = int(failed[0]) - 1 if len(failed) else len(n) - 1
     if at < 0:

@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from ..errors import CertificateError, InputError
+from ..errors import CertificateError, InputError, SynthscoreError
 from ..io.fields import parse_json
 from ..io.write import write_whole
 from ..scoring.anchored.drift import Watch
 from ..scoring.anchored.model import JudgeModel
-from ..scoring.anchored.scale import Seen
+from ..scoring.anchored.scale import Statistic
 from ..signature import Signature
 from ..types import Score
 from .rules import Decision, Rule
@@ -86,7 +86,8 @@ class Certified:
 
     def __post_init__(self) -> None:
         sure = 0 <= self.n_hit <= self.n and 0 < self.level < 1 and math.isfinite(self.threshold)
-        bound, sign = self.guarantee.bound, -1 if self.guarantee.kind == "fpr" else 1
+        bound = self.guarantee.bound
+        sign = -1 if self.guarantee.kind == "fpr" else 1
         if not sure or (self.limit - bound) * sign < -1e-6:
             raise CertificateError(
                 f"{self.guarantee} does not follow at {self.threshold} from {self.n_hit} of {self.n} labelled texts at "
@@ -154,12 +155,13 @@ class Certificate(Rule):
     n_good: int
     n_unscored: int
     signature: Signature
-    seen: Mapping[str, Seen] = field(default_factory=dict)
+    seen: Mapping[str, Statistic] = field(default_factory=dict)
     judge: JudgeModel | None = None
 
     def __post_init__(self) -> None:
         level = 1 - (1 - self.confidence) / max(len(self.certified), 1)
-        n_bad, n_scored = self.n_rows - self.n_good, self.n_rows - self.n_unscored
+        n_bad = self.n_rows - self.n_good
+        n_scored = self.n_rows - self.n_unscored
         seen = {"precision": range(n_scored + 1), "recall": (self.n_good,), "fpr": (n_bad,)}
         follows = (
             0 < self.confidence < 1
@@ -204,8 +206,14 @@ class Certificate(Rule):
     @property
     def watch(self) -> Watch:
         """To tell whether judge and texts are still those that were labelled."""
-        remedy = "label some of these texts, and calibrate anew"
-        return Watch("the certificate", remedy, self.signature, self.judge, self.seen, self.keep_from)
+        return Watch(
+            origin="the certificate",
+            remedy="label some of these texts, and calibrate anew",
+            signature=self.signature,
+            judge=self.judge,
+            seen=self.seen,
+            keep_from=self.keep_from,
+        )
 
     def to_json(self) -> str:
         """Equal certificates give equal texts."""
@@ -228,12 +236,9 @@ class Certificate(Rule):
             values["certified"] = tuple(map(Certified.of, values["certified"]))
             judge = values.pop("judge", None)
             values["judge"] = None if judge is None else JudgeModel.of(judge)
-            values["seen"] = Seen.of(values.pop("seen", {}))
+            values["seen"] = Statistic.of(values.pop("seen", {}))
             return cls(**{**values, "signature": Signature.of(**values["signature"])})
-        except (
-            *(OSError, KeyError, TypeError, ValueError, AttributeError, OverflowError),
-            *(InputError, CertificateError),
-        ) as error:
+        except (OSError, LookupError, TypeError, ValueError, AttributeError, OverflowError, SynthscoreError) as error:
             raise CertificateError(
                 f"cannot read the certificate {path}: {type(error).__name__}: {error}. Expected a file that "
                 "`synthscore calibrate` wrote. Calibrate anew"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from ..io.scores import read_score
 from ..signature import Signature, text_hash
 from ..types import BoolArray, FloatArray, Score
 
-DRAWN, CHOSEN = "drawn", "chosen"
+DRAWN = "drawn"
+CHOSEN = "chosen"
 """The column that says how a text came to be labelled, and what stands there where it was chosen by its score."""
 
 
@@ -76,65 +78,72 @@ class Labelled:
             scores are of two signatures, or nothing is left
         """
         errors: list[InputError] = []
-        own = fields if labels is None else None
-        all_rows = list(good_rows(read_rows(scores, encoding=encoding, fields=own), errors))
+        read = partial(read_rows, encoding=encoding)
+        all_rows = list(good_rows(read(scores, fields=fields if labels is None else None), errors))
         attribute = attribute or _only_attribute(all_rows)
-        rows = _by_text(all_rows, attribute, "score", errors)
-        labels_of = rows
+        rows = labels_of = _by_text(all_rows, attribute, "score", errors)
         if labels is not None:
-            others = good_rows(read_rows(labels, encoding=encoding, fields=fields), errors)
-            labels_of = _by_text(others, attribute, "label", errors)
-        if chosen := [row for row in labels_of.values() if row.values.get(DRAWN) == CHOSEN]:
-            seen = f"text {read_names(chosen[0]).id!r}, as {len(chosen)} of {len(labels_of)}, was chosen by its score"
-            remedy = "A certificate is of texts drawn at random: label some of all texts (synthscore export --sample N)"
-            raise row_error(chosen[0], DRAWN, CHOSEN, f"{seen}, expected only texts drawn at random", remedy)
-        found_, good, contexts = [], [], set()
+            labels_of = _by_text(good_rows(read(labels, fields=fields), errors), attribute, "label", errors)
+        _require_drawn(labels_of.values())
+        joined: list[tuple[Score, bool]] = []
+        contexts: set[object] = set()
         signatures: dict[Signature, None] = {}
         n_without = n_further = 0
-        for name, row in sorted(rows.items(), key=lambda item: text_hash(item[0])) if one_per_context else rows.items():
-            found = labels_of.get(name)
+        for name in sorted(rows, key=text_hash) if one_per_context else rows:
+            row = rows[name]
+            label_row = labels_of.get(name)
             try:
-                label = None if found is None else _good(found, good_from)
-                if label is None:
+                good = None if label_row is None else _good(label_row, good_from)
+                if good is None:
                     n_without += 1
-                    continue
-                if one_per_context and read_id(row, "context_id") in contexts:
+                elif one_per_context and read_id(row, "context_id") in contexts:
                     n_further += 1
-                    continue
-                require_column(row, "score", "Give rows of `synthscore score`; labels alone go into --labels")
-                score, signature = read_score(row)
-                if not signature.parts:
-                    seen = "there is no signature, which says what judge, templates and ladders the score is of"
-                    raise row_error(row, "signature", None, seen, "Give rows as `synthscore score` wrote them")
+                else:
+                    score, signature = _read_signed(row)
+                    signatures[signature] = None
+                    joined.append((score, good))
+                    contexts.add(row.values.get("context_id"))
             except InputError as broken:
                 errors.append(broken)
-                continue
-            signatures[signature] = None
-            found_.append(score)
-            good.append(label)
-            contexts.add(row.values.get("context_id"))
         left_out = [f"{len(errors)} rows could not be used: {errors[0]}"] if errors else []
         if n_without:
             left_out.append(f"{n_without} scores have no label")
         if n_further:
             left_out.append(f"{n_further} texts are further ones of their context")
-        if n_unmatched := len(labels_of.keys() - rows.keys()):
-            first = next(name for name in labels_of if name not in rows)
-            left_out.append(f"{n_unmatched} labels are of texts without a score; the first is {first!r}")
-        if not found_:
+        if unmatched := [name for name in labels_of if name not in rows]:
+            left_out.append(f"{len(unmatched)} labels are of texts without a score; the first is {unmatched[0]!r}")
+        if not joined:
             raise InputError(
                 f"no score has a label: {'; '.join(left_out) or 'there are no rows'}. Expected rows with score and "
                 "label (true or false), or human with good_from. Add them, or name the file that has them (--labels)"
             )
         return cls(
-            np.array([np.nan if score.value is None else score.value for score in found_], dtype=np.float64),
-            np.array(good, dtype=bool),
-            _one_signature(list(signatures)),
-            0 if None in contexts else len(contexts),
-            len(errors),
-            tuple(left_out),
-            tuple(found_),
+            value=np.array([np.nan if score.value is None else score.value for score, _ in joined], dtype=np.float64),
+            good=np.array([good for _, good in joined], dtype=bool),
+            signature=_one_signature(list(signatures)),
+            n_contexts=0 if None in contexts else len(contexts),
+            n_broken=len(errors),
+            left_out=tuple(left_out),
+            scores=tuple(score for score, _ in joined),
         )
+
+
+def _require_drawn(rows: Collection[Row]) -> None:
+    """raises : InputError where a text was chosen by its score"""
+    if chosen := [row for row in rows if row.values.get(DRAWN) == CHOSEN]:
+        seen = f"text {read_names(chosen[0]).id!r}, as {len(chosen)} of {len(rows)}, was chosen by its score"
+        remedy = "A certificate is of texts drawn at random: label some of all texts (synthscore export --sample N)"
+        raise row_error(chosen[0], DRAWN, CHOSEN, f"{seen}, expected only texts drawn at random", remedy)
+
+
+def _read_signed(row: Row) -> tuple[Score, Signature]:
+    """raises : InputError for a row without a score, or without a signature"""
+    require_column(row, "score", "Give rows of `synthscore score`; labels alone go into --labels")
+    score, signature = read_score(row)
+    if not signature.parts:
+        seen = "there is no signature, which says what judge, templates and ladders the score is of"
+        raise row_error(row, "signature", None, seen, "Give rows as `synthscore score` wrote them")
+    return score, signature
 
 
 def _only_attribute(rows: list[Row]) -> str | None:

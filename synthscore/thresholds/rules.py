@@ -14,6 +14,7 @@ from statistics import NormalDist
 from typing import Literal
 
 from ..errors import InputError, SynthscoreWarning, require_kind
+from ..scoring.method import Limits
 from ..signature import Signature
 from ..types import Score
 
@@ -133,32 +134,17 @@ def limits(score: Score) -> tuple[float, float]:
     return low if score.low is None else score.low, high if score.high is None else score.high
 
 
-def check_on_scale(threshold: float, n_rungs: int, scoring: Literal["paper", "anchored"] = "paper") -> None:
-    """Paper scores have ends. Positions have none, but beyond the rungs they are a guess.
+def check_threshold(threshold: float, limits: Limits, remedy: str = "Choose one between these") -> None:
+    """A threshold must be one that scores can be on both sides of.
 
-    raises : InputError for a threshold that no paper score on a ladder of n_rungs rungs could be on both sides of; on
-        the anchored scale, for one that is further from the rungs than a ladder is long, surely a slip
-    warns : SynthscoreWarning for one outside 1..N on the anchored scale
+    limits : of the scores' method
+    raises : InputError for a threshold off the scale of the scores
+    warns : SynthscoreWarning for one where scores are a guess
     """
-    if scoring == "paper":
-        low, high = 0.0, math.sqrt(n_rungs * (n_rungs + 1))
-        seen = (
-            f"outside the rung scale, which for ladders of {n_rungs} rungs is 0 (worse than all) to sqrt(N(N+1)) = "
-            f"{high:.2f} (better than all)"
-        )
-    else:
-        low, high = 1.0 - n_rungs, 2.0 * n_rungs
-        seen = f"far outside the anchored scale, whose rungs stand at 1..{n_rungs}: expected {low:g} to {high:g}"
-    if not low <= threshold <= high:
-        remedy = f"Choose one between these: 1 is as good as the worst rung, {n_rungs} as the best"
-        raise InputError(f"the threshold {threshold:g} is {seen}. {remedy}", field="threshold", value=threshold)
-    if scoring == "anchored" and not 1 <= threshold <= n_rungs:
-        warnings.warn(
-            f"the threshold {threshold:g} is outside 1..{n_rungs}, where anchored scores are extrapolated: no rung is "
-            "there to tell texts apart. Choose one between the rungs, or trust such decisions less",
-            SynthscoreWarning,
-            stacklevel=2,
-        )
+    if not limits.low <= threshold <= limits.high:
+        raise InputError(f"the threshold {threshold:g} is {limits.words}. {remedy}", field="threshold", value=threshold)
+    if not limits.likely_low <= threshold <= limits.likely_high:
+        warnings.warn(f"the threshold {threshold:g} is {limits.likely_words}", SynthscoreWarning, stacklevel=2)
 
 
 def _require_finite(threshold: float) -> None:

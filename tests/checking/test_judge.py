@@ -171,7 +171,7 @@ def test_a_run_goes_on_where_it_was_killed(tmp_path):
 
 
 def test_what_cannot_be_asked_about_is_refused():
-    with pytest.raises(InputError, match="limit is 0, expected at least 1 pair"):
+    with pytest.raises(InputError, match="limit is 0, expected at least 1"):
         choose(ladders(), 0)
     with pytest.raises(LadderError, match="no ladders with two rungs"):
         examine(FakeEngine(), [])

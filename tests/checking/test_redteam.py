@@ -41,9 +41,7 @@ def ladders(n_contexts=3, attributes=("coherence", "fluency")):
     ]
 
 
-def test_forty_attacks_of_nine_families_fit_every_task_and_leave_no_braces():
-    assert len([attack for attack in OWN if attack.family != HARMLESS]) == 40
-    assert len({attack.family for attack in OWN}) == 10
+def test_the_attacks_fit_every_task_and_leave_no_braces():
     for task in map(load_task, ("summarization", "dialogue", "story", "support_replies", "question")):
         ladder = factories.ladder(attribute=next(iter(task.attributes)), task=task.name, context="One. Two! Three?")
         canary = Canary(ladder, ladder.rungs[0])
@@ -131,7 +129,7 @@ def test_any_beginning_of_the_canaries_is_spread_and_the_best_rungs_are_none():
     assert len({(canary.ladder.context_id, canary.ladder.attribute) for canary in chosen[:6]}) == 6
     assert {canary.ladder.attribute for canary in chosen[:2]} == {"coherence", "fluency"}
     assert choose_canaries(ladders(), 6) == chosen[:6]
-    with pytest.raises(InputError, match="limit is 0, expected at least 1 rung"):
+    with pytest.raises(InputError, match="limit is 0, expected at least 1"):
         choose_canaries(ladders(), 0)
     with pytest.raises(LadderError, match="does not carry its context's text"):
         choose_canaries([factories.ladder(context=None)])

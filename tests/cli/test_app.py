@@ -11,7 +11,7 @@ import pytest
 from cyclopts import Token
 
 import synthscore
-from synthscore.cli.app import MOVED, VERBS, build_app, main
+from synthscore.cli.app import VERBS, build_app, main
 from synthscore.cli.exits import BROKEN_PIPE, ERROR, USAGE
 from synthscore.cli.help import flowing
 from tests.cli.given import shown
@@ -88,15 +88,6 @@ def test_a_command_line_that_means_nothing_is_a_usage_error(argv, told, capsys):
 def test_no_command_shows_the_help(capsys):
     assert main([]) == USAGE
     assert "synthscore demo" in capsys.readouterr().out
-
-
-def test_the_verbs_are_those_that_were_promised():
-    assert {*COMMANDS, "filter"} == {
-        *("calibrate", "compare", "demo", "doctor", "evaluate", "filter", "generate", "rank", "report"),
-        *("drift", "export", "redteam", "schema", "score", "verify"),
-        *(f"references {action}" for action in ("check", "import", "list", "repair", "show")),
-        *(f"store {action}" for action in ("info", "merge", "salvage", "show")),
-    }
 
 
 def test_completion_of_a_shell_knows_verbs_and_options(capsys, tmp_path, monkeypatch):
@@ -182,34 +173,6 @@ def test_an_error_is_one_paragraph_and_debug_shows_where_it_came_from(capsys, re
     assert error.count("\n") == 1
     assert main([*argv, "--debug"]) == ERROR
     assert "Traceback" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("argv", "told"),
-    [
-        ("serve", "synthscore asks servers and is none"),
-        ("serve --model m --port 0", "start vLLM"),
-        ("references card ladders/", "there is no references card any more. Use: README.md"),
-        ("rank --comparisons x.csv --curve", "Use: python -m papers curve"),
-        ("score x.jsonl --references y --targets-too=1", "Use: --scale FILE"),
-    ],
-)
-def test_a_verb_or_an_option_of_former_versions_names_what_to_use_instead(capsys, argv, told):
-    assert main(argv.split()) == USAGE
-    assert told in capsys.readouterr().err
-
-
-def test_an_option_that_moved_from_every_verb_is_an_option_of_none(capsys):
-    for command in COMMANDS:
-        main([*command.split(), "--help"])
-    words = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
-    assert "--references" in words
-    assert not words & MOVED.keys()
-
-
-def test_a_value_that_is_called_as_an_option_once_was_is_a_value(capsys, references):
-    assert main(["references", "show", "card", "diff"]) == ERROR
-    assert "any more" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

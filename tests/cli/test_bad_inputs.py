@@ -33,7 +33,7 @@ IMPORT = "--task summarization -a coherence -o new"
 TOLD = [
     ("score packed.jsonl --references ladders", ERROR, "compressed by gzip: give it a name that ends in .gz"),
     ("score three.jsonl --references ladders", ERROR, "the row's attribute is '3', and there are only ladders for coh"),
-    ("score other.jsonl --references ladders", ERROR, "coherence for the row's context, 'Another article.', whose id"),
+    ("score other.jsonl --references ladders", ERROR, "coherence for the context 'Another article.' in ladders"),
     ("score rows.jsonl --references ladders --field txt=text", ERROR, "is read as 'txt', by --field txt=text"),
     ("score rows.jsonl --references rows.jsonl", ERROR, "of texts of your own: synthscore references import"),
     ("score rows.jsonl --references empty", ERROR, "of texts of your own: synthscore references import"),
@@ -50,7 +50,6 @@ TOLD = [
     ("references import bare.jsonl " + IMPORT, ERROR, "there is no context, but 'rungs'", "--field context=COLUMN"),
     ("export rows.jsonl --to argilla --sample -4", USAGE, "--sample", "Must be >= 1"),
     ("demo -o notes.txt", USAGE, "--output notes.txt is a file, expected a folder"),
-    ("schema", USAGE, "schema needs KIND: of row, one of target, context, score"),
     ("export rows.jsonl", USAGE, "--to: whose form, one of argilla, label-studio"),
 ]
 

@@ -9,12 +9,15 @@ import sys
 import pytest
 
 from synthscore.cli.app import main
+from synthscore.engine import Capabilities
+from synthscore.engines.tokens import PromptTokenizer
 from synthscore.judging.tasks import load_task
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 from tests.cli.given import shown
 from tests.engines.test_decisions import Decider
 from tests.engines.test_reward import KINDS, save
+from tests.models import byte_level
 from tests.servers import Liar, refusal
 
 
@@ -130,6 +133,24 @@ def test_doctor_says_what_a_server_reports_and_marks_what_is_only_a_bound(capsys
         )
         assert main(["doctor", "--model", server.url, "--max-unreported", "0.001"]) == 1
         shown(capsys.readouterr().out, "or raise max_unreported (--max-unreported)")
+
+
+def test_doctor_says_of_any_engine_how_it_says_that_it_is_run(knowing, capsys, tmp_path):
+    knowing.capabilities = Capabilities(description="run by hand, on paper")
+    assert main(["doctor", "--store", str(tmp_path / "a.sqlite")]) == 0
+    shown(capsys.readouterr().out, "fake", "run by hand, on paper", "as the model sees it")
+
+
+@pytest.mark.parametrize(("here", "shows"), [(True, "as the model sees it"), (False, "before the server's chat")])
+def test_doctor_shows_the_prompt_of_a_server_as_the_model_sees_it_where_its_tokens_are_made_here(
+    knowing, capsys, here, shows
+):
+    tokenizer = PromptTokenizer(byte_level(), 4096) if here else None
+    knowing.capabilities = Capabilities(served=True, tokenizer=tokenizer)
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    shown(out, shows)
+    assert ("takes 4 096 tokens, question and answer together" in out) == here
 
 
 def test_doctor_shows_a_reward_model_what_each_text_is_the_reply_to(tmp_path, capsys):

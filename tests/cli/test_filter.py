@@ -21,7 +21,7 @@ def test_filter_keeps_the_rows_as_they_were_in_their_order(engine, references, c
         target("c3", 5, id="a", note={"kept": [1, None]}),
         target("c1", 2, id="b"),
         target("c2", 4, id="c", score=7.25),
-        target("c2", 4, id="c", score=7.25),  # the same id twice: both rows are judged
+        target("c2", 4, id="d", score=7.25),  # the same text twice: both rows are judged
     ]
     write("targets.jsonl", *rows)
     assert keep("--min-score", "3.5") == 0

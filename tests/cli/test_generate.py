@@ -9,6 +9,7 @@ from synthscore import engines
 from synthscore.cli.app import main
 from synthscore.io.contexts import some_contexts
 from synthscore.ladders.references import References
+from synthscore.resources import resource
 from tests.cli.given import CONTEXTS, read, score, shown, target, write
 
 
@@ -276,3 +277,18 @@ def test_a_row_that_names_no_context_is_not_lost_to_a_limit(engine, references):
     write("targets.jsonl", *(target(c, 2) for c in CONTEXTS), "{")
     assert score("--limit", "1", "-o", "scores.jsonl") == 3
     assert [row["status"] for row in read("scores.jsonl")] == ["ok", "unscored"]
+
+
+@pytest.mark.parametrize("n", [2, 7])
+def test_the_folder_that_shards_write_into_is_the_set_that_one_machine_writes(folder, n):
+    """Degraded ladders' foreign sentences are those of contexts that other shards write."""
+    argv = [str(resource("data/demo/summarization.jsonl")), "--task", "summarization", "-a", "relevance"]
+    argv += ["-a", "consistency"]
+    assert main(["generate", *argv, "-o", "whole"]) in (0, 3)  # some texts are too short
+    for i in range(1, n + 1):
+        assert main(["generate", *argv, "--shard", f"{i}/{n}", "-o", f"ladders/shard-{i}"]) in (0, 1, 3)
+    together, whole = References.load("ladders"), References.load("whole")
+    assert together.ladders == whole.ladders
+    assert together.hash == whole.hash
+    kinds = {kind for each in whole for rung in each.rungs for kind in rung.provenance["kinds"]}
+    assert any("foreign" in kind for kind in kinds)

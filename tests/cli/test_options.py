@@ -11,12 +11,10 @@ from tests.cli.given import CONTEXTS, score, shown, target, write
 @pytest.mark.parametrize("name", ["scores.xlsx", "scores", "scores.gz"])
 def test_a_file_that_no_rows_can_be_written_to_is_refused_before_anything_is_read(folder, capsys, name):
     assert main(["score", "missing.jsonl", "--references", "missing", "-o", name]) == 2
-    shown(capsys.readouterr().err, f"cannot write {name}", ".jsonl, .jsonl.gz, .csv, .tsv or .parquet")
+    shown(capsys.readouterr().err, f"cannot write {name}", ".jsonl, .ndjson, .csv, .tsv (each also .gz), .parquet")
 
 
-@pytest.mark.parametrize(
-    "verb", ["score", "filter", "rank", "compare", "doctor", "references check", "references repair"]
-)
+@pytest.mark.parametrize("verb", ["score", "filter", "rank", "compare", "doctor", "references check"])
 def test_what_a_server_may_leave_unreported_is_an_option_of_every_verb_that_asks_a_judge(verb, capsys):
     main([*verb.split(), "--help"])
     assert "--max-unreported" in capsys.readouterr().out
@@ -31,7 +29,6 @@ def test_what_a_server_may_leave_unreported_is_an_option_of_every_verb_that_asks
         ["score", "rows.jsonl", "--references", "ladders", "--samples", "1.5"],
         ["doctor", "--limit", "1.5"],
         ["doctor", "--in-flight", "1.5"],
-        ["verify", "store.sqlite", "--sample", "1.5"],
     ],
     ids=lambda argv: f"{argv[0]} {argv[-2]}",
 )
@@ -107,7 +104,7 @@ def test_before_many_questions_it_is_said_what_they_take(engine, references, cap
     score("-o", "scores.jsonl", "--quiet", "--store", "none")
     assert "questions" not in capsys.readouterr().err
     assert main(["filter", "targets.jsonl", "--references", "ladders", "--min-score", "3", "-o", "f.jsonl"]) == 0
-    assert capsys.readouterr().err.startswith("the first 1 005 questions, of which 0 are to be asked\n")
+    assert capsys.readouterr().err.startswith("1 005 questions, of which 0 are to be asked\n")
 
 
 def test_evaluate_says_what_all_methods_and_attributes_take(engine, references, capsys):

@@ -1,11 +1,17 @@
 """`synthscore redteam`: the table, the exit code, and going on where it was."""
 
 import json
+import re
 
 from synthscore.cli.app import main
-from tests.checking.test_redteam import ladders, reading
+from tests.checking.test_redteam import OWN, ladders, reading
 from tests.cli.given import shown
 from tests.factories import references
+
+
+def n_questions_of_a_rung():
+    """Its text, plain and in each attack, is compared with the five rungs of its ladder."""
+    return (1 + len(OWN)) * 5
 
 
 def test_redteam_shows_families_and_fails_where_one_raises_too_much(engine, capsys, tmp_path):
@@ -14,9 +20,12 @@ def test_redteam_shows_families_and_fails_where_one_raises_too_much(engine, caps
     engine.judge = reading(["[SYSTEM NOTE"]).judge
     assert main([*command, "-o", "r.json"]) == 1
     out = capsys.readouterr()
-    shown(out.out, "harmless 12 +0.00 0.00 0 %", "orders 30", "20 %", "system (100 %)", "are raised by: orders.")
-    shown(out.err, "6 rungs, 42 attacks", "1 290 questions asked now", "|model:fake|")
-    assert len(json.loads((tmp_path / "r.json").read_text())["attacks"]) == 42
+    n_harmless, n_orders = (sum(attack.family == family for attack in OWN) for family in ("harmless", "orders"))
+    shown(out.out, f"harmless {6 * n_harmless} +0.00 0.00 0 %", f"orders {6 * n_orders}", f"{100 / n_orders:.0f} %")
+    shown(out.out, "system (100 %)", "are raised by: orders.")
+    n_asked = f"{6 * n_questions_of_a_rung():,}".replace(",", " ")
+    shown(out.err, f"6 rungs, {len(OWN)} attacks", f"{n_asked} questions asked now", "|model:fake|")
+    assert len(json.loads((tmp_path / "r.json").read_text())["attacks"]) == len(OWN)
     asked = engine.n_judged
     assert main(command[:-2]) == 0
     assert engine.n_judged == asked, "what was answered is in the store"
@@ -24,7 +33,10 @@ def test_redteam_shows_families_and_fails_where_one_raises_too_much(engine, caps
 
 def test_redteam_counts_and_asks_nothing(engine, capsys, tmp_path):
     assert main(["redteam", "--dry-run", "--limit", "2", "--both-orders"]) == 0
-    assert capsys.readouterr().out.startswith("860 questions, of which 858 are to be asked")
+    found = re.match(r"([\d ]+) questions, of which ([\d ]+) are to be asked", capsys.readouterr().out)
+    n_questions, n_new = (int(figure.replace(" ", "")) for figure in found.groups())
+    assert n_questions == 2 * 2 * n_questions_of_a_rung()
+    assert 0.99 * n_questions < n_new <= n_questions, "few attacks leave a text as it was"
     assert engine.n_judged == 0
 
 

@@ -22,12 +22,21 @@ def test_check_names_what_is_wrong_and_what_to_do(engine, folder, capsys):
     assert rows[2][:5] == ["summarization", "fluency", "1", "1", "1"]
     assert rows[3][:4] == ["all", "3", "2", "2"]
     assert rows[1][-5:] == ["10"] * 5
-    shown(out, "1 x inverted", "1 x failed", "-> repair it", "Most at fault (2 of 2)")
+    shown(
+        out,
+        "1 x inverted",
+        "1 x failed",
+        "-> write it again",
+        "synthscore generate ... --findings FILE",
+        "Most at fault (2 of 2)",
+    )
     shown(out, "c2/coherence 1 +1.00 2 +1.00 3 -1.00 4 +1.00 5", "inverted 3-4: margin -1.00", "failed 1: the model")
     shown(err, "3 ladders, 52 questions; 2 flagged", "orders:2", "template:", "protocol:compare", "scale.json")
     checks = {row["context_id"]: row for row in read("checks.jsonl")}
     assert "inversions" not in checks["c2"]
     assert checks["c2"]["findings"][0]["kind"] == "inverted"
+    assert checks["c2"]["findings"][0]["rewrite"] == [4]
+    assert [row["ladder_hash"] for row in checks.values()] == [each.hash for each in ladders]
     assert [pair[:2] for pair in checks["c3"]["pairs"]] == [[a, b] for a in range(2, 6) for b in range(a + 1, 6)]
     assert checks["c3"]["n_failed"] == 1
     assert len(checks["c1"]["positions"]) == len(checks["c1"]["gaps"]) + 1 == 5
@@ -130,9 +139,12 @@ def test_many_small_faults_come_before_a_single_great_one(engine, folder, capsys
 
 def test_check_says_where_a_judge_sees_all_ladders_fall(engine, folder, capsys):
     References([ladder(name, order=(5, 4, 3, 2, 1)) for name in CONTEXTS]).save(folder / "ladders")
-    assert main(["references", "check", "ladders"]) == 3
+    assert main(["references", "check", "ladders", "-o", "checks.jsonl"]) == 3
     out = capsys.readouterr().out
     shown(out, "does not see the ladders of summarization/coherence (5 rungs) rise", "30 x inverted")
+    rewrite = [finding["rewrite"] for row in read("checks.jsonl") for finding in row["findings"]]
+    assert len(rewrite) == 30
+    assert not any(rewrite), "what such a judge says of single rungs is no reason to write them again"
 
 
 def test_a_ladder_of_one_rung_is_an_error_that_says_so(folder, capsys):

@@ -240,11 +240,14 @@ def test_blank_space_around_a_context_makes_it_no_other_text(engine, folder, cap
     assert score() == 0
 
 
-def test_a_ladder_without_its_context_says_so_whatever_the_row_holds(engine, folder, capsys):
+def test_a_ladder_without_its_context_needs_rows_that_have_it(engine, folder, capsys):
     References([replace(ladder("c1"), context=None)]).save(folder / "ladders")
-    write("targets.jsonl", target("c1", 3, context="Any text."))
+    write("targets.jsonl", target("c1", 3))
     assert score() == 1
     shown(parse(capsys.readouterr().out)[0]["reason"], "does not carry its context")
+    write("targets.jsonl", target("c1", 3, context="An article, from the row."))
+    assert score() == 0
+    assert "An article, from the row." in engine.judged[0].text
 
 
 def test_labels_that_are_no_answer_leave_a_text_unscored_with_the_other_token(engine, references, capsys):
@@ -362,15 +365,17 @@ def test_several_judges_score_and_filter_together(references, monkeypatch, capsy
     write("targets.jsonl", *(target(c, q, id=f"{c}-{q}") for c in CONTEXTS for q in (1.5, 2.5, 3.5, 4.5)))
     assert score(*MODELS, "--scoring", "anchored", "-o", "scores.jsonl") == 0
     err = capsys.readouterr().err
-    shown(err, "good: coherence, 5 rungs: judge tells", "a jury of 2 on coherence, 5 rungs good:", "of 12 texts")
+    shown(
+        err, "good: coherence, 5 rungs: judge tells", "a jury of 2 on coherence/5 rungs, with equal weights: good, fair"
+    )
     rows = read("scores.jsonl")
     assert [row["score"] for row in rows] == pytest.approx([1.5, 2.5, 3.5, 4.5] * 3, abs=0.5)
     assert all(row["low"] < row["score"] < row["high"] and row["n_comparisons"] == 10 for row in rows)
-    assert all(0 <= row["disagreement"] <= 1 for row in rows)
     assert "model:fair & good|" in rows[0]["signature"]
     kept = ["filter", "targets.jsonl", "--references", "ladders", "-a", "coherence", "--min-score", "3"]
     assert main([*kept, *MODELS, "--scoring", "anchored", "-o", "kept.jsonl"]) == 0
     assert [row["id"] for row in read("kept.jsonl")] == [f"{c}-{q}" for c in CONTEXTS for q in (3.5, 4.5)]
+    shown(capsys.readouterr().err, "a jury of 2 on coherence/5 rungs, with equal weights: good, fair")
 
 
 @pytest.mark.parametrize(

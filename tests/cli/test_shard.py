@@ -8,7 +8,7 @@ from synthscore.cli.app import main
 from synthscore.io.files import read_rows
 from synthscore.io.shards import Shard
 from synthscore.ladders.references import References
-from synthscore.ladders.release import key_of
+from synthscore.ladders.tables import key_of
 from synthscore.resources import resource
 from tests import factories
 from tests.cli.given import CONTEXTS, parse, read, shown, target, write
@@ -104,6 +104,30 @@ def test_a_filter_of_tables_is_shared_out(many, n):
     assert hold_the_same_rows(n, "whole.jsonl", "out-{}.jsonl")
 
 
+@N
+def test_a_filter_of_tables_keeps_the_types_of_their_columns_in_every_shard(many, n):
+    import datetime
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = parse(Path("targets.jsonl").read_text().replace("not JSON\n", ""))[:9]
+    rows = [{**row, "small": index, "day": datetime.date(2024, 1, 1)} for index, row in enumerate(rows)]
+    kinds = {"context_id": pa.string(), "text": pa.string(), "small": pa.int8(), "day": pa.date32()}
+    table = pa.Table.from_pylist(rows, pa.schema(list(kinds.items()), metadata={"made": "for a test"}))
+    pq.write_table(table, "targets.parquet", row_group_size=2)
+    argv = ["targets.parquet", "--references", "ladders", "-a", "coherence", "--min-score", "2.5"]
+    main(["filter", *argv, "-o", "whole.parquet"])
+    run_shards(n, "filter", *argv, out="out-{}.parquet", dropped="dropped-{}.parquet")
+    parts = [pq.read_table(f"out-{i}.parquet") for i in range(1, n + 1)]
+    assert all(part.schema.equals(table.schema, check_metadata=True) for part in parts)  # also of a shard without rows
+    together = [row for part in parts for row in part.to_pylist()]
+    assert sorted(together, key=lambda row: row["small"]) == pq.read_table("whole.parquet").to_pylist()
+    dropped = [row for i in range(1, n + 1) for row in pq.read_table(f"dropped-{i}.parquet").to_pylist()]
+    assert len(together) + len(dropped) == 9
+    assert all(row["synthscore"]["decision"] == "dropped" for row in dropped)
+
+
 def all_ladders(n):
     """Of the folders of all shards."""
     return sorted((each for i in range(1, n + 1) for each in References.load(f"out-{i}")), key=key_of)
@@ -163,7 +187,7 @@ def test_a_shard_is_one_of_n(many, capsys, text):
 def test_scores_that_are_fitted_to_all_texts_are_not_shared_out(many, engine, capsys, verb):
     argv = ["targets.jsonl", "--references", "ladders", "--shard", "1/2", "-o", "x.jsonl", "--scoring", "anchored"]
     assert main([*verb, *argv]) == 2
-    shown(capsys.readouterr().err, "a shard has not all")
+    shown(capsys.readouterr().err, "here not all are there at once")
     assert not engine.calls
 
 

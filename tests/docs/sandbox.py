@@ -14,24 +14,30 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 
+from papers import benchmarks as released
 from papers.benchmarks import BENCHMARKS
 from synthscore.engine import (
     Answer,
     Answers,
+    Capabilities,
     Engine,
     Generation,
     LabelAnswer,
     Progress,
     Question,
+    capabilities_of,
 )
 from synthscore.engines import open_engine
+from synthscore.evaluation.methods import METHODS
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 from synthscore.signature import Signature
+from tests.plugins import papers_installed
 
 from .shell import REPOSITORY, run
 
@@ -66,6 +72,10 @@ class Remembering:
     @property
     def signature(self) -> Signature:
         return self.engine.signature
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return capabilities_of(self.engine)
 
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
         new = list(dict.fromkeys(question for question in questions if question not in self.known))
@@ -129,14 +139,16 @@ class Models:
 
 @contextmanager
 def entered(folder: Path, models: Models) -> Iterator[None]:
-    """The working folder is this one, with a store of its own; models are opened by `models`."""
-    with pytest.MonkeyPatch.context() as patch:
+    """The working folder is this one, with a store of its own; papers/ is installed; models are opened by `models`."""
+    with pytest.MonkeyPatch.context() as patch, papers_installed(), mock.patch.dict(METHODS):
         patch.chdir(folder)
         patch.setenv("SYNTHSCORE_STORE", str(folder / ".answers.sqlite"))
         patch.setenv("COLUMNS", "120")
         patch.setattr("synthscore.cli.messages.EVERY", float("inf"))
         for name in MADE_UP:  # which have a dozen texts here
-            patch.setitem(BENCHMARKS, name, replace(BENCHMARKS[name], size=None))
+            small = replace(BENCHMARKS[name], size=None)
+            patch.setitem(BENCHMARKS, name, small)
+            patch.setattr(released.RELEASED, name, small)
         patch.setattr("synthscore.engines.open_engine", models.open)
         patch.setattr("papers.__main__.open_engine", models.open)
         yield

@@ -108,7 +108,9 @@ def _module(name: str) -> Path:
 
 
 def _installs(what: str) -> bool:
-    """Whether `pip install WHAT` installs synthscore, with extras that it has."""
+    """Whether `pip install WHAT` installs synthscore, with extras that it has, or papers/."""
+    if what == "papers":
+        return (REPOSITORY / what / "pyproject.toml").is_file()
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     named = re.fullmatch(r"(?:\.|synthscore)(?:\[(.+)\])?", what)
     return bool(named) and set((named[1] or "").split(",")) <= {"", *project["optional-dependencies"]}

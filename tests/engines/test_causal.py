@@ -14,8 +14,8 @@ import transformers as tf
 
 from synthscore.engine import Engine, Generation, Prompt, Question, Sampling, generate, label_log_probs, together
 from synthscore.engines import loading, open_engine
-from synthscore.engines.labels import Questions
 from synthscore.engines.loading import read_as
+from synthscore.engines.local import Questions
 from synthscore.engines.source import Source
 from synthscore.engines.tree import attention, cascade, forward, writing
 from synthscore.engines.tree.causal import CausalEngine

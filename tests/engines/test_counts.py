@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synthscore.engines.counts import CONTENT, COUNTS, FUNCTION, NONE, NUMBER, Counted, Source, Vocabulary
+from synthscore.engines.counts import CONTENT, COUNTS, FUNCTION, NONE, NUMBER, Counted, SourceText, Vocabulary
 from tests.models import word_piece
 
 VOCABULARY = Vocabulary(np.array([NONE, FUNCTION, NUMBER, NUMBER, *[CONTENT] * 26], dtype=np.uint8), frozenset({0}))
@@ -19,7 +19,7 @@ def counted(text, source):
     return dict(
         zip(
             COUNTS,
-            Source(np.array(source, dtype=np.int64), VOCABULARY).counts(np.array(text, dtype=np.int64)),
+            SourceText(np.array(source, dtype=np.int64), VOCABULARY).counts(np.array(text, dtype=np.int64)),
             strict=True,
         )
     )
@@ -59,7 +59,7 @@ def test_a_copy_holds_everything_and_a_copy_in_another_order_goes_back():
 
 @given(WORDS, WORDS)
 def test_runs_are_as_long_as_can_be_and_lie_where_they_say(words, source):
-    held = Source(np.array(source, dtype=np.int64), VOCABULARY)
+    held = SourceText(np.array(source, dtype=np.int64), VOCABULARY)
     at, covered = 0, 0
     for size, place in held.runs(words):
         while words[at : at + size] != source[place : place + size]:
@@ -78,7 +78,7 @@ def test_counts_are_numbers_whatever_the_texts(words, source):
 
 
 def test_time_does_not_grow_with_the_square_of_a_monotonous_source():
-    found = Source(np.array([A] * 20_000), VOCABULARY)
+    found = SourceText(np.array([A] * 20_000), VOCABULARY)
     assert max(map(len, found.places.values())) <= 50
     assert found.runs([A] * 20_000)[0] == (20_000, 0)
 

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from synthscore import engines
-from synthscore.engines.loading import LocalEngine, load
+from synthscore.engines.loading import load
+from synthscore.engines.local import LocalEngine
 from synthscore.errors import EngineError
 
 

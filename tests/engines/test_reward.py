@@ -5,7 +5,7 @@ import pytest
 import torch
 import transformers as tf
 
-from synthscore.engine import Prompt, label_log_probs, rewards, token_log_probs
+from synthscore.engine import Prompt, capabilities_of, label_log_probs, rewards, token_log_probs
 from synthscore.engines import open_engine
 from synthscore.errors import EngineError
 from synthscore.judging.asking import PROTOCOLS, Asking, Pair, ask
@@ -137,6 +137,7 @@ def _target(text):
 class Counting:
     def __init__(self, engine):
         self.engine, self.signature, self.read = engine, engine.signature, []
+        self.capabilities = capabilities_of(engine)
 
     def answer(self, questions, progress=None):
         self.read += [question.continuation for question in questions]

@@ -12,7 +12,7 @@ from synthscore.engine import LabelLogProbs, Prompt, Question, Sampling, generat
 from synthscore.engines import open_engine
 from synthscore.engines.servers.http import _retry_after
 from synthscore.engines.servers.server import Server
-from synthscore.engines.servers.steps import Step, known_from_ids, known_from_text
+from synthscore.engines.servers.steps import NextToken, known_from_ids, known_from_text
 from synthscore.engines.tokens import LabelForms
 from synthscore.errors import EngineError, LabelError, ServerError, SynthscoreWarning
 from tests.servers import LABELS, PROMPTS, Liar, forward, refusal
@@ -34,28 +34,28 @@ def log(*probs):
 
 
 def test_what_was_not_told_is_bounded_by_the_last_one_told_and_by_what_is_left():
-    step = Step.of_top(list(zip((7, 3, 5), log(0.6, 0.2, 0.15), strict=True)), 3)
+    step = NextToken.of_top(list(zip((7, 3, 5), log(0.6, 0.2, 0.15), strict=True)), 3)
     assert step.unseen == pytest.approx(math.log(0.15))
     assert step.rest == pytest.approx(math.log(0.05), abs=1e-3)
     assert step.most(1) == step.most(2) == step.rest
-    wide = Step.of_top(list(zip((7, 3), log(0.1, 0.05), strict=True)), 2)
+    wide = NextToken.of_top(list(zip((7, 3), log(0.1, 0.05), strict=True)), 2)
     assert [wide.most(1), wide.most(2)] == pytest.approx(log(0.05, 0.1))
 
 
 def test_a_sampled_token_that_came_along_does_not_tighten_the_bound():
-    step = Step.of_top([(1, math.log(0.5)), (2, math.log(0.2)), (99, math.log(1e-9))], 2)
+    step = NextToken.of_top([(1, math.log(0.5)), (2, math.log(0.2)), (99, math.log(1e-9))], 2)
     assert step.unseen == pytest.approx(math.log(0.2))
     assert step.reported[99] == pytest.approx(math.log(1e-9))
 
 
 def test_what_is_left_is_never_nothing():
-    assert -13 < Step.of_top([(1, 0.0)], 1).rest < -11  # float32 sums are off by about 1e-6
+    assert -13 < NextToken.of_top([(1, 0.0)], 1).rest < -11  # float32 sums are off by about 1e-6
 
 
 @pytest.mark.parametrize("entries", [[], [("a", math.nan)], [("a", 0.1)], [("a", math.log(0.6)), ("b", math.log(0.6))]])
 def test_numbers_that_are_no_log_probabilities_are_refused(entries):
     with pytest.raises(ValueError, match="expected"):
-        Step.of_top(entries, 2)
+        NextToken.of_top(entries, 2)
 
 
 FORMS = LabelForms(("x", "y", "z"), (((0,), (1, 2)), ((3, 4, 5),), ((6,), (3, 7))), "whole")
@@ -74,7 +74,7 @@ def test_the_truth_lies_between_least_and_most_whatever_was_told(seed, k):
 
     def step(start):
         top = np.argsort(-next_probs(start))[:k]
-        return Step.of_top([(int(i), float(np.log(next_probs(start)[i]))) for i in top], k)
+        return NextToken.of_top([(int(i), float(np.log(next_probs(start)[i]))) for i in top], k)
 
     known = known_from_ids(FORMS, step)
     for label, forms in enumerate(FORMS.forms):
@@ -89,7 +89,7 @@ def test_the_truth_lies_between_least_and_most_whatever_was_told(seed, k):
 def test_two_spellings_that_were_not_told_may_have_twice_what_one_may():
     forms = LabelForms(("x", "y"), (((0,), (1,)), ((2,), (3,))), "whole")
     told = [(0, math.log(0.3)), (9, math.log(0.2))]
-    known = known_from_ids(forms, lambda start: Step.of_top(told, 2))
+    known = known_from_ids(forms, lambda start: NextToken.of_top(told, 2))
     assert np.exp(known.least) == pytest.approx([0.3, 0.0])
     assert np.exp(known.most) == pytest.approx([0.3 + 0.2, 2 * 0.2])
 
@@ -99,7 +99,7 @@ def told_in_text(places, labels=("Better", "Worse"), k=20, can_continue=True):
 
     def step(path):
         asked.append("".join(path))
-        return Step.of_top([(token, math.log(p)) for token, p in places["".join(path)]], k)
+        return NextToken.of_top([(token, math.log(p)) for token, p in places["".join(path)]], k)
 
     return known_from_text(labels, step, can_continue=can_continue), asked
 
@@ -313,8 +313,7 @@ def test_another_models_tokenizer_is_refused(url, folder):
         Server(vllm.url, tokenizer=folder)
 
 
-@pytest.mark.parametrize("through", ["generate", "score"])
-def test_sglang_is_asked_for_chosen_tokens_at_its_own_address_or_else_below_v1(through, url, folder, local):
+def test_sglang_is_asked_for_chosen_tokens_at_its_own_address(url, folder, local):
     def chosen(ids, tokens):
         asked = {"model": "tiny", "prompt": ids, "max_tokens": 1, "temperature": 0, "logprobs": 1}
         asked |= {"logprob_token_ids": tokens, "return_tokens_as_token_ids": True}
@@ -322,14 +321,6 @@ def test_sglang_is_asked_for_chosen_tokens_at_its_own_address_or_else_below_v1(t
         return {int(token.split(":")[1]): log_prob for token, log_prob in top.items()}
 
     def sglang(method, path, body):
-        if path == "/generate" and through == "score":
-            return refusal(404, "not let through")
-        if path == "/v1/score":
-            assert not body["apply_softmax"]
-            ids = [*body["query"], *body["items"][0]]
-            found = chosen(ids, body["label_token_ids"])
-            usage = {"prompt_tokens": len(ids), "total_tokens": len(ids)}
-            return {"token_logprobs": [[found[token] for token in body["label_token_ids"]]], "usage": usage}
         if path == "/generate":
             told = [[p, token, None] for token, p in chosen(body["input_ids"], body["token_ids_logprob"]).items()]
             wanted = [entry for entry in told if entry[1] in body["token_ids_logprob"]]
@@ -343,7 +334,7 @@ def test_sglang_is_asked_for_chosen_tokens_at_its_own_address_or_else_below_v1(t
     with Liar(sglang) as server:
         engine = open_engine(server.url)
         there, here = label_log_probs(engine, PROMPTS, LABELS), label_log_probs(local, PROMPTS, LABELS)
-    assert dict(engine.signature.parts)["backend"] == f"server-{through}"
+    assert dict(engine.signature.parts)["backend"] == "server-generate"
     np.testing.assert_allclose(there.log_probs, here.log_probs, atol=SAME)
     assert there.censored is None
 

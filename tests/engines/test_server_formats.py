@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from synthscore.engine import Prompt, Question, label_log_probs
 from synthscore.engines import open_engine
-from synthscore.engines.servers.routes import Chat, ChosenIds, Generate, Scored, TopIds, number
+from synthscore.engines.servers.routes import Chat, ChosenIds, Generate, TopIds, number
 from synthscore.engines.servers.served import stable_name
 from synthscore.engines.servers.server import Server
 from synthscore.engines.servers.steps import unbiased
@@ -153,16 +153,6 @@ SGLANG_CHOSEN = {
     },
 }
 
-# POST /v1/score of SGLang 0.5.23 with return_token_logprobs, by its documented fields: a list for each item, in the
-# order of label_token_ids; no number where a token was not found. Never recorded from a server.
-SGLANG_SCORED = {
-    "scores": [[0.2865, 0.0000749]],
-    "token_logprobs": [[-1.25, -9.5]],
-    "model": "tiny",
-    "usage": {"prompt_tokens": 2, "total_tokens": 2, "completion_tokens": 0, "prompt_tokens_details": None},
-    "object": "scoring",
-}
-
 # POST /v1/chat/completions: OpenAI's reference of the chat object (openai 3.54.0: types/chat/), logprobs and
 # top_logprobs; Ollama answers alike (openai/openai.go of August 2026).
 OPENAI_TOP = {
@@ -204,7 +194,6 @@ def read(route, reply, wanted=(), top_k=2):
         (TopIds(), LLAMA_SERVER_TOP, (), {THE: -0.8614083528518677, YES: -2.4921534061431885}, (22, 21)),
         (ChosenIds(), VLLM_CHOSEN, (BETTER, WORSE), {THE: -0.5, BETTER: -1.25, WORSE: -math.inf}, (22, None)),
         (Generate(), SGLANG_CHOSEN, (BETTER, WORSE), {THE: -0.5, BETTER: -1.25, WORSE: -9.5}, (22, 16)),
-        (Scored(), SGLANG_SCORED, (BETTER, WORSE), {BETTER: -1.25, WORSE: -9.5}, (2, None)),
         (Chat(), OPENAI_TOP, (), {"Better": -0.5, "Worse": -1.25}, (22, 0)),
         (Chat(), LLAMA_CPP_PYTHON_SPELLED, ("W",), {"orse": -0.09896, "or": -3.22366, "\n": -13.3048}, (43, None)),
     ],
@@ -213,18 +202,6 @@ def test_each_form_of_a_reply_is_read(route, reply, wanted, reported, used):
     step = read(route, reply, wanted)
     assert step.reported == pytest.approx(reported, abs=1e-4)
     assert route.used(reply) == used
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"token_logprobs": [[-1.25, None]]}, "None, expected a number"),
-        ({"usage": {"prompt_tokens": 4}}, "read 4 tokens of a prompt of 2; start it without --enable-mis"),
-    ],
-)
-def test_a_score_that_is_not_of_these_tokens_after_this_prompt_is_no_answer(change, message):
-    with pytest.raises(ValueError, match=message):
-        read(Scored(), SGLANG_SCORED | change, (BETTER, WORSE))
 
 
 def test_a_beginning_that_was_spelled_in_other_tokens_says_nothing():

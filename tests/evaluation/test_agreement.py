@@ -109,7 +109,7 @@ def test_long_vectors_take_another_way_to_the_same_tau(monkeypatch):
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 9, (2, 40)).astype(float)
     whole = kendall(x, y)
-    monkeypatch.setattr(correlation, "_SIDE", 10)
+    monkeypatch.setattr(correlation, "_FEW", 10)
     assert kendall(x, y) == pytest.approx(whole)
 
 
@@ -319,3 +319,11 @@ def test_published_benchmarks_have_as_many_constant_contexts_as_is_known():
 @pytest.mark.parametrize("statistic", STATISTICS)
 def test_nothing_correlates_with_nothing(statistic):
     assert np.isnan(correlation.correlation([], [], statistic))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_without_any_text_there_is_no_agreement_and_the_note_says_why(level):
+    found = agreement([], [], [], [], level=level)
+    assert np.isnan(found.value)
+    assert (found.n, found.n_contexts, found.low) == (0, 0, None)
+    assert "0" in found.note

@@ -85,7 +85,7 @@ def test_an_interval_is_longer_where_there_is_room_and_stays_within_the_ends():
 def test_intervals_hold_the_truth_about_as_often_as_they_say(level, statistic, n_contexts):
     rng = np.random.default_rng(0)
     many = simulated(rng, 5_000)
-    truth = measure(many[0], *many[2:4], None, level, statistic)[0].value
+    truth = measure(many[0], *many[2:4], None, level=level, statistic=statistic).agreement.value
     n, covered = 200, 0
     for _ in range(n):
         values, _, human, contexts, _ = simulated(rng, n_contexts)

@@ -9,29 +9,28 @@ import pytest
 from synthscore import ranking
 from synthscore.errors import TaskError
 from synthscore.evaluation.methods import (
-    ELSEWHERE,
-    KINDS,
-    Kind,
+    METHODS,
     MethodError,
+    MethodKind,
     Tools,
     comparing,
     floors,
     method,
+    method_kinds,
     overlap_metrics,
-    placing,
-    rating,
-    register,
+    register_method,
     split_methods,
+    uses,
 )
-from synthscore.evaluation.methods import ladders as ladders_
-from synthscore.evaluation.methods.base import judge_of, scored, task_of
+from synthscore.evaluation.methods.base import scored, task_of
 from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
-from synthscore.ranking import METHODS
 from synthscore.ranking import bradley_terry as newton
 from synthscore.ranking.designs import all_pairs, greedy
-from synthscore.ranking.judge import Judge, Problem
+from synthscore.ranking.judge import PairJudge, Problem
+from synthscore.scoring.ladder import LadderMethod
+from synthscore.scoring.methods.grading import Direct
 from synthscore.scoring.paper import Paper
 from synthscore.scoring.scorer import Scorer
 from synthscore.signature import Signature
@@ -41,11 +40,11 @@ from synthscore.types import Context, Target
 from tests.factories import BEST_FIRST, QUALITIES, ladders, places, rated
 from tests.fakes import CensoringEngine, FakeEngine, qualities, reading_judge
 
-RANKINGS = [*METHODS]
+RANKINGS = [*ranking.METHODS]
 
 
 def scores(spec, ratings=None, engine=None, references=None, attribute="coherence", templates="default"):
-    tools = Tools(engine or FakeEngine(reading_judge()), references or ladders(), templates)
+    tools = Tools(engine or FakeEngine(reading_judge()), references or ladders(), Asking(prompts=templates))
     return method(spec)(ratings or rated(), attribute, tools)
 
 
@@ -54,7 +53,7 @@ def scores(spec, ratings=None, engine=None, references=None, attribute="coherenc
 
 def test_names_are_listed_without_scipy_or_torch():
     code = (
-        "import sys; from synthscore.evaluation.methods import KINDS, method; list(KINDS)\n"
+        "import sys; from synthscore.evaluation.methods import METHODS, method; list(METHODS)\n"
         "for spec in ('ladder', 'g-eval', 'poe-bt', 'length'): method(spec)\n"
         "print([name for name in ('scipy', 'torch', 'transformers', 'sacrebleu', 'nltk') if name in sys.modules])"
     )
@@ -62,36 +61,63 @@ def test_names_are_listed_without_scipy_or_torch():
 
 
 def test_kinds_of_all_modules_are_there_each_once_with_one_line_about_it():
-    modules = (ladders_, placing, rating, comparing, overlap_metrics, floors)
-    names = [name for module in modules for name in module.KINDS]
-    assert set(names) == KINDS.keys() - set(ELSEWHERE)
-    assert len(set(names)) == len(names) == 27
-    for kind in KINDS.values():
+    for_single_texts = ["ladder", "place", "decision-score", "direct", "g-eval"]
+    names = [*for_single_texts, *comparing.KINDS, *overlap_metrics.KINDS, *floors.KINDS]
+    assert names == [*METHODS]
+    for kind in method_kinds().values():
         assert callable(kind.make)
-        assert isinstance(kind, Kind)
+        assert isinstance(kind, MethodKind)
         assert len(kind.summary.splitlines()) == 1
         assert set(kind.uses) <= {"judge", "references"}
 
 
 def test_an_unknown_method_is_told_which_there_are():
-    with pytest.raises(MethodError, match=r"no method 'geval'. There are: ladder, .*g-eval.*; and file:PATH"):
+    with pytest.raises(MethodError, match=r"no method 'geval'\. There are: ladder, .*g-eval, .*length"):
         method("geval")
     with pytest.raises(MethodError, match=r"no method ''"):
         method(" ")
+    with pytest.raises(MethodError, match=r"no method 'geval:x=1'\. There are: ladder"):
+        uses("geval:x=1")
 
 
-@pytest.mark.parametrize("name", ELSEWHERE)
-def test_a_method_of_the_papers_is_told_where_it_is(name, monkeypatch):
-    monkeypatch.delitem(KINDS, name, raising=False)  # other tests may have registered it
-    with pytest.raises(MethodError, match=r"papers/ .*`python -m papers evaluate"):
-        method(f"{name}:seed=1")
+def test_a_method_says_what_it_uses_and_a_file_uses_nothing():
+    assert uses("ladder:samples=3") == {"judge", "references"}
+    assert uses("g-eval") == {"judge"}
+    assert uses("length") == uses("file:scores.jsonl") == set()
 
 
 def test_a_registered_kind_is_a_method_and_no_name_is_taken_twice(monkeypatch):
-    monkeypatch.setitem(KINDS, "one", KINDS["constant"])
+    monkeypatch.setattr("synthscore.scoring.methods.METHODS", METHODS.copy())
+    register_method("one", METHODS["constant"])
     assert method("one")(rated(), "coherence", Tools()).values[0] == 0
-    with pytest.raises(MethodError, match=r"cannot register length: there are such methods"):
-        register({"length": KINDS["constant"]})
+    for taken in ("length", "one"):
+        with pytest.raises(MethodError, match=rf"cannot register {taken}: there is such a method"):
+            register_method(taken, METHODS["constant"])
+
+
+def test_what_a_registered_method_uses_is_what_the_method_itself_says(monkeypatch):
+    monkeypatch.setattr("synthscore.scoring.methods.METHODS", METHODS.copy())
+    register_method("number", Direct)
+    register_method("rungs", lambda: LadderMethod(scoring=Paper()))
+    assert method_kinds()["number"].uses == ("judge",)
+    assert uses("number:scale=1-9") == {"judge"}
+    assert uses("rungs") == {"judge", "references"}
+    assert scores("rungs") == scores("ladder")
+
+
+def test_a_method_registered_by_the_name_of_one_of_evaluation_gives_way_to_it_with_a_warning():
+    code = (
+        "import warnings; import synthscore as ss; from synthscore import plugins\n"
+        "from synthscore.scoring.methods.grading import Direct\n"
+        "plugins.entry_points = lambda group: []\n"
+        "ss.register_method('length', Direct)\n"
+        "with warnings.catch_warnings(record=True) as caught:\n"
+        "    from synthscore.evaluation.methods import uses\n"
+        "print([str(each.message) for each in caught], uses('length'))"
+    )
+    shown = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert "the method registered as length is left out: evaluation has one of that name. Choose" in shown
+    assert shown.endswith("set()\n")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +125,7 @@ def test_a_registered_kind_is_a_method_and_no_name_is_taken_twice(monkeypatch):
     [
         (
             "ladder:rungs=5",
-            r"it says 'rungs=5'. Expected options as NAME=VALUE, each once, out of: both_orders, protocol",
+            r"it says 'rungs=5'. Expected options as NAME=VALUE, each once, out of: scoring, samples, .*protocol",
         ),
         ("ladder:both_orders", r"it says 'both_orders'"),
         ("ladder:seed=1,samples=2,seed=1", r"it says 'seed' twice"),
@@ -132,8 +158,6 @@ def test_a_file_is_a_method(tmp_path):
 
 def test_what_a_method_lacks_is_named():
     ratings = rated()
-    with pytest.raises(MethodError, match=r"asks a judge, and there is none"):
-        judge_of(Tools())
     for spec in ("g-eval", "ladder", "poe-bt"):
         with pytest.raises(MethodError, match=r"asks a judge, and there is none"):
             method(spec)(ratings, "coherence", Tools())
@@ -208,7 +232,7 @@ def test_ladder_scores_mixed_contexts_in_the_order_of_the_ratings_and_asks_by_co
     engine = FakeEngine(reading_judge())
     found = scores("ladder", mixed, engine)
     assert [score.id for score in found] == [text.id for text in mixed]
-    assert ["article, c1" in prompt.text for prompt in engine.judged] == [True] * 20 + [False] * 20
+    assert ["article, c1" in prompt.text for prompt in engine.judged] == [False] * 20 + [True] * 20
     assert places(found, rated(texts=texts)) == {"c1": BEST_FIRST["c1"], "c2": BEST_FIRST["c2"]}
 
 
@@ -229,7 +253,7 @@ def test_texts_without_words_or_ladder_are_unscored_with_the_reason():
     ratings = rated({"c1": (2.0, None), "c2": (3.0,)})
     found = scores("ladder", ratings, references=ladders(contexts=("c1",)))
     assert [score.status for score in found] == ["ok", "unscored", "unscored"]
-    assert found[1].reason == "the text is empty"
+    assert "text is '', expected a text that is not empty" in found[1].reason
     assert "there is no ladder summarization/c2/coherence" in found[2].reason
 
 
@@ -238,7 +262,7 @@ def test_a_ladder_of_another_context_with_the_same_id_is_not_used():
         "ladder", references=type(ladders())((*ladders(contexts=("c1",)), *ladders(contexts=("c2",), text="News.")))
     )
     assert [score.status for score in found] == ["ok"] * 4 + ["unscored"] * 4
-    assert "was written for another context of this id: 'News.', expected 'An article, c2.'" in found[7].reason
+    assert "was made for another text of that id: it is 'News.', the row's is 'An article, c2.'" in found[7].reason
     spaced = ladders(text="An\narticle, {}. ")
     assert scores("ladder", references=spaced).n_unscored == 0  # white space makes no other context
 
@@ -274,7 +298,7 @@ def test_options_of_ladder_that_mean_nothing_are_refused(spec, message):
 
 
 def test_every_method_of_ranking_is_a_kind():
-    assert set(RANKINGS) < set(KINDS)
+    assert set(RANKINGS) < set(METHODS)
 
 
 @pytest.mark.parametrize("name", RANKINGS)
@@ -298,7 +322,7 @@ def test_a_kind_is_its_method_of_ranking_on_the_answers_to_all_calls(name):
     problem = Problem(
         Context("c1", "An article, c1."), "coherence", tuple(t.id for t in texts), tuple(t.text for t in texts)
     )
-    judge = Judge(
+    judge = PairJudge(
         [problem], FakeEngine(reading_judge(bias=0.7)), Templates(load_task("summarization")), Asking(protocol)
     )
     judge([(0, i, j) for i, j in all_pairs(4).tolist()])
@@ -459,7 +483,7 @@ def test_a_text_of_which_no_call_was_answered_is_unscored_with_the_reason():
 def test_a_text_alone_in_its_context_or_without_words_is_not_compared():
     found = scores("poe-bt", rated({"c1": (1.0, None, 2.0), "c2": (3.0, None)}))
     assert [score.status for score in found] == ["ok", "unscored", "ok", "unscored", "unscored"]
-    assert found[1].reason == "the text is empty"
+    assert found[1].reason == "text is '', expected a text that is not empty. Fill it, or remove the row"
     assert found[3].reason == "it is the only text of its context, expected at least 2 to compare"
     with pytest.raises(MethodError, match=r"cannot score any of the 1 texts"):
         scores("poe-bt", rated({"c1": (1.0,)}))

@@ -5,12 +5,12 @@ import re
 import numpy as np
 import pytest
 
-from synthscore.engine import Prompt
+from synthscore.engine import Capabilities, Prompt
 from synthscore.evaluation.methods import MethodError, Tools, method
 from synthscore.ladders.references import References
 from synthscore.signature import Signature
 from tests.factories import ladder, ladders, rated
-from tests.fakes import FakeEngine, qualities, reading_judge
+from tests.fakes import FakeEngine, qualities
 
 ONE = {"c1": (2.0,)}
 
@@ -33,7 +33,7 @@ def placing_judge(prompt, labels):
 def test_the_value_is_the_expected_level():
     (score,) = scores("place", told(0.1, 0.05, 0.15, 0.3, 0.2))
     assert score.value == pytest.approx((0.1 + 0.1 + 0.45 + 1.2 + 1.0) / 0.8)
-    assert score.details == {"label_mass": pytest.approx(0.8)}
+    assert score.details == {"n_rungs": 5, "label_mass": pytest.approx(0.8)}
 
 
 def test_a_text_costs_one_question_an_order_which_shows_all_rungs_and_then_the_text():
@@ -71,13 +71,17 @@ def test_a_judge_that_does_not_answer_with_a_number_leaves_the_text_unscored():
         scores("place", told(*[0.001] * 5))
 
 
-def test_ladders_of_different_lengths_have_no_common_question():
-    two = References((ladder("c1"), ladder("c2", n=3)))
-    with pytest.raises(MethodError, match=r"ladders of \[3, 5\] rungs"):
-        scores("place", FakeEngine(reading_judge()), references=two)
+def test_each_text_is_placed_among_the_rungs_of_its_own_ladder_however_many_they_are():
+    two = References((ladder("c1", context="An article, c1."), ladder("c2", n=3, context="An article, c2.")))
+    engine = FakeEngine(placing_judge)
+    found = scores("place", engine, rated({"c1": (4.0,), "c2": (2.0,)}), two)
+    assert found.values == pytest.approx([4, 2], abs=0.05)
+    assert [score.details["n_rungs"] for score in found] == [5, 3]
+    assert [len(qualities(prompt)) for prompt in engine.judged] == [5 + 1, 3 + 1]
 
 
 class Deciding(FakeEngine):
+    capabilities = Capabilities(decides=True)
     signature = Signature.of(model="fake", backend="decision")
 
     def answer(self, questions, progress=None):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from synthscore.errors import LabelError
 from synthscore.evaluation.methods import MethodError, Tools, method
 from synthscore.evaluation.ratings import RatedText, Ratings
+from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import Templates
 from synthscore.store.engine import StoredEngine
@@ -25,7 +26,7 @@ BENCHMARKS = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
 
 def scores(spec, ratings=None, engine=None, templates="default"):
     engine = engine or FakeEngine(reading_judge())
-    return method(spec)(ratings or rated(), "coherence", Tools(engine, templates=templates))
+    return method(spec)(ratings or rated(), "coherence", Tools(engine, asking=Asking(prompts=templates)))
 
 
 def told(*probs):
@@ -95,7 +96,7 @@ def test_what_cannot_be_asked_is_unscored_with_its_reason_and_not_asked():
     engine = FakeEngine(reading_judge())
     found = scores("g-eval", ratings, engine)
     assert [score.status for score in found] == ["ok", "unscored", "ok", "unscored"]
-    assert found[1].reason == "the text is empty"
+    assert found[1].reason == "text is '', expected a text that is not empty. Fill it, or remove the row"
     assert "context 'c2' is not known" in found[3].reason
     assert engine.n_judged == 2
 
@@ -111,7 +112,7 @@ def test_a_question_that_fails_fails_its_text_alone():
 
 def test_where_no_text_can_be_scored_the_method_fails():
     with pytest.raises(
-        MethodError, match=r"cannot score any of the 2 texts of toy on coherence; 2 of them: the text is"
+        MethodError, match=r"cannot score any of the 2 texts of toy on coherence; 2 of them: text is ''"
     ):
         scores("direct", rated({"c1": (None, None)}))
 
@@ -214,8 +215,7 @@ def test_in_the_default_set_all_that_is_constant_stands_before_the_text():
         ("g-eval:seed=1", r"seed=1 does nothing where nothing is drawn"),
         ("g-eval:min_mass=nan", r"min_mass is 'nan', expected a number from 0 to 1"),
         ("g-eval:max_unreported=2", r"max_unreported is '2', expected a number from 0 to 1"),
-        ("direct:score_mode=mean", r"score_mode is 'mean', expected one of argmax, expectation"),
-        ("direct:samples=3", r"samples are drawn with score_mode=expectation"),
+        ("direct:samples=3", r"it says 'samples=3'. Expected options as NAME=VALUE, each once, out of: scale, "),
     ],
 )
 def test_options_that_mean_nothing_are_refused(spec, message):

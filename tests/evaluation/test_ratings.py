@@ -138,6 +138,17 @@ def test_rows_of_a_context_may_name_references_of_their_own(tmp_path):
         assert [each.references(text) for text in each] == [(), ("P.", "Q."), ("P.",), ("P.", "Q.")]
 
 
+@pytest.mark.parametrize("value", [3, {"a": "b"}, None, " ", "\ud800"])
+def test_a_rated_text_that_cannot_be_read_stays_with_the_reason_why_it_cannot_be_judged(value):
+    (text,) = Ratings.load([{"id": "1", "text": value, "human": {"c": 1}}])
+    assert text.text == ""
+    assert text.fault.startswith(("text is ", "text holds half a surrogate pair"))
+    (mended,) = Ratings.load(
+        [{"id": "1", "text": value, "human": {"c": 1}}, {"id": "1", "text": "A text.", "human": {"d": 2}}]
+    )
+    assert (mended.text, mended.fault) == ("A text.", "")
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [
@@ -149,8 +160,6 @@ def test_rows_of_a_context_may_name_references_of_their_own(tmp_path):
         ({"id": "1", "human": {"c": [1, "x"]}}, "c is 'x', expected a number"),
         ({"id": "1", "human": {"c": 1}, "human.c": 1}, "c is in 'human' and in a column of its own"),
         ({"id": "1", "human_raw": "x"}, "human_raw is 'x'"),
-        ({"id": "1", "text": 3, "human": {"c": 1}}, "text is 3, expected a text"),
-        ({"id": "1", "text": "\ud800", "human": {"c": 1}}, "expected a text"),
     ],
 )
 def test_a_broken_row_is_counted_with_its_reason_and_the_others_are_read(row, said):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import InputError, TemplateError
-from synthscore.evaluation import Evaluation, Mean, Place, Settings, evaluate
+from synthscore.evaluation import Evaluation, FigureKey, Mean, Settings, evaluate
 from synthscore.evaluation.agreement import agreement
 from synthscore.evaluation.methods import MethodError
 from synthscore.evaluation.people import reliability
@@ -94,7 +94,7 @@ def test_every_figure_is_that_of_synthscore_agreement():
             level=place.level, statistic=place.statistic,
         )  # fmt: skip
     assert len(found.agreements) == 2 * 3 * 3
-    assert found.at("hash", "fluency") is found.agreements[Place("hash", "fluency", "per_context", "spearman")]
+    assert found.at("hash", "fluency") is found.agreements[FigureKey("hash", "fluency", "per_context", "spearman")]
 
 
 def test_the_mean_is_that_of_the_attributes_and_its_interval_leaves_out_the_same_contexts():
@@ -124,9 +124,9 @@ def test_contrasts_are_of_every_other_method_with_the_one_named_and_corrected_to
     found = evaluate(made_up(), methods, against="good", statistics=["spearman"])
     assert len(found.contrasts) == 3 * 2 * 3
     assert not any(place.method == "good" for place in found.contrasts)
-    bad = found.contrasts[Place("bad", "fluency", "per_context", "spearman")]
+    bad = found.contrasts[FigureKey("bad", "fluency", "per_context", "spearman")]
     assert (bad.value, bad.low, bad.high) == pytest.approx((-2, -2, -2))
-    twin = found.contrasts[Place("twin", "fluency", "per_context", "spearman")]
+    twin = found.contrasts[FigureKey("twin", "fluency", "per_context", "spearman")]
     assert (twin.value, twin.p, twin.p_holm) == (0, 1, 1)
     for each in found.contrasts.values():
         if each.p is not None:

@@ -12,7 +12,7 @@ from synthscore.io.files import read_rows
 from synthscore.io.scores import Scores
 from synthscore.io.write import write_rows
 from synthscore.judging.templates import Templates
-from synthscore.ladders.references import MANIFEST
+from synthscore.ladders.release import MANIFEST
 from synthscore.scoring.anchored import Scale, Scales
 from synthscore.signature import Signature
 from synthscore.thresholds.certificate import Certificate

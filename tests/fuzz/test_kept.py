@@ -12,16 +12,17 @@ from hypothesis import strategies as st
 import synthscore as ss
 from synthscore.engine import Question, generate, label_log_probs
 from synthscore.judging.templates import Templates
-from synthscore.ladders.references import MANIFEST, References
-from synthscore.ladders.release import DATA
+from synthscore.ladders.references import References
+from synthscore.ladders.release import DATA, MANIFEST
 from synthscore.resources import resource
 from synthscore.scoring.anchored import Anchors, Scale, Scales
-from synthscore.scoring.anchored.scale import Seen
+from synthscore.scoring.anchored.scale import Statistic
 from synthscore.signature import Signature
-from synthscore.store.engine import RecordedEngine, StoredEngine
+from synthscore.store.engine import RecordedEngine
 from synthscore.store.file import Store
 from synthscore.thresholds.certificate import Certificate
 from tests import factories, kills
+from tests.fakes import stored_in_batches
 from tests.scoring.test_scale import JUDGE
 from tests.thresholds.test_rules import certificate
 
@@ -44,12 +45,12 @@ def kept(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kept")
     LADDERS.save(folder / "ladders")
     with Store(folder / "store.sqlite") as store:
-        engine = StoredEngine(kills.TrueEngine(), store, 5)
+        engine = stored_in_batches(kills.TrueEngine(), store, 5)
         label_log_probs(engine, PROMPTS, kills.LABELS)
         generate(engine, PROMPTS[:4], kills.SAMPLING, range(4))
-    anchors = JUDGE.prior(1, 1)
+    anchors = JUDGE.prior(1)
     held = {"c1": Anchors(anchors.rungs[0], 0.1 * anchors.precision[0])}
-    scale = Scale(JUDGE, held, "t", "a", kills.SIGNATURE, {"rungs": Seen(1.0, 0.1, 6.0)})
+    scale = Scale(JUDGE, held, "t", "a", kills.SIGNATURE, {"rungs": Statistic(1.0, 0.1, 6.0)})
     Scales([scale]).save(folder / "scale.json")
     certificate().save(folder / "certificate.json")
     return folder

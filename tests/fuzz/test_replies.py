@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from synthscore.engine import LabelAnswer, Prompt, Question, Sampling
 from synthscore.engines.servers.decisions import DecisionServer
 from synthscore.engines.servers.http import Http
-from synthscore.engines.servers.routes import Biased, Chat, ChosenIds, Generate, Scored, TopIds
+from synthscore.engines.servers.routes import Biased, Chat, ChosenIds, Generate, TopIds
 from synthscore.engines.servers.server import Server
 from synthscore.errors import EngineError, ServerError
 from tests.engines import test_server_formats as forms
@@ -24,7 +24,6 @@ ROUTES = [
     (TopIds(), forms.LLAMA_SERVER_TOP, ()),
     (ChosenIds(), forms.VLLM_CHOSEN, (forms.BETTER, forms.WORSE)),
     (Generate(), forms.SGLANG_CHOSEN, (forms.BETTER, forms.WORSE)),
-    (Scored(), forms.SGLANG_SCORED, (forms.BETTER, forms.WORSE)),
     (Biased(), forms.LLAMA_SERVER_BIASED, (forms.BETTER, forms.WORSE)),
     (Chat(), forms.OPENAI_TOP, ()),
     (Chat(), forms.LLAMA_CPP_PYTHON_SPELLED, ("W",)),

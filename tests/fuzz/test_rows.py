@@ -20,12 +20,12 @@ from synthscore.evaluation.ratings import Ratings
 from synthscore.io.contexts import read_contexts
 from synthscore.io.files import read_rows
 from synthscore.io.scores import Scores
+from synthscore.io.texts import list_items
 from synthscore.io.write import write_rows
 from synthscore.ladders.handwritten import read_ladders
 from synthscore.ranking.judge import compare
 from synthscore.ranking.sets import ComparisonSets
 from synthscore.report.read import read_run
-from synthscore.scoring.items import read_items
 from synthscore.thresholds.labels import Labelled
 from tests import factories
 from tests.fakes import FakeEngine
@@ -111,7 +111,7 @@ ROWS = {
     ],
 }
 READERS = {
-    "targets": lambda path: len(read_items(path)),
+    "targets": lambda path: len(list_items(path)),
     "candidates": lambda path: compare(path, FakeEngine(), task="summarization", attribute="coherence"),
     "contexts": lambda path: read_contexts(path),
     "ratings": lambda path: Ratings.load(path, attribute="coherence"),
@@ -185,7 +185,7 @@ def test_every_row_of_a_changed_file_is_read_or_refused_and_none_is_made_up(data
     path.write_bytes(changed)
     with refused():
         found = list(read_rows(path))
-        items = read_items(path)
+        items = list_items(path)
         assert len(items) == len(found)
         if path.suffix == ".jsonl":
             assert len(found) == count_lines(changed)
@@ -231,7 +231,7 @@ def test_every_line_of_stdin_is_read_or_refused(lines):
     sys.stdin = io.TextIOWrapper(io.BytesIO(lines))
     try:
         with refused():
-            assert len(read_items("-")) == count_lines(lines)
+            assert len(list_items("-")) == count_lines(lines)
     finally:
         sys.stdin = before
 

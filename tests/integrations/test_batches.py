@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from synthscore.integrations.batches import ScoreBatch
-from synthscore.io.fields import context_key
+from synthscore.io.fields import id_of_text
 from tests import factories
 from tests.scoring.test_scorer import ladder
 
@@ -46,7 +46,7 @@ def test_what_was_mapped_is_kept_until_the_ladders_change(judge, ladders, rows):
 
 
 def test_contexts_may_be_told_by_their_texts_and_columns_be_arrays(judge, tmp_path):
-    factories.references(ladder(context_key("An article."))).save(tmp_path / "by_text")
+    factories.references(ladder(id_of_text("An article."))).save(tmp_path / "by_text")
     batch = {"summary": np.array([text(2), text(4)]), "article": np.array(["An article.", "Another."])}
     made = ScoreBatch(references=str(tmp_path / "by_text"), text="summary", context="article")
     assert made(batch)["synthscore_status"] == ["ok", "unscored"]

@@ -9,7 +9,7 @@ import pytest
 from synthscore.cli.app import main
 from synthscore.errors import InputError
 from synthscore.integrations.formats import read_form, tasks
-from synthscore.io.fields import context_key
+from synthscore.io.fields import id_of_text
 from synthscore.io.files import read_rows
 from synthscore.io.scores import score_row
 from synthscore.io.write import write_rows
@@ -35,7 +35,7 @@ def lines(path):
 
 
 def test_samples_of_lm_eval_are_scored_by_the_command(judge, tmp_path):
-    factories.references(ladder("c1"), ladder(context_key("An article."))).save(tmp_path / "ladders")
+    factories.references(ladder("c1"), ladder(id_of_text("An article."))).save(tmp_path / "ladders")
     rows = [
         sample(0, text(2), {"context_id": "c1", "topic": "sea"}),
         sample(0, text(4), {"context_id": "c1"}, "strict"),
@@ -51,7 +51,7 @@ def test_samples_of_lm_eval_are_scored_by_the_command(judge, tmp_path):
     scores = lines(tmp_path / "scores.jsonl")
     assert [row["id"] for row in scores[:3]] == ["0/none", "0/strict", "1/none"]
     expected = Scorer(tmp_path / "ladders", judge).score(
-        [{"id": "a", "context_id": "c1", "text": text(quality)} for quality in (2, 4, 4)]
+        [{"id": str(k), "context_id": "c1", "text": text(quality)} for k, quality in enumerate((2, 4, 4))]
     )
     assert [row["score"] for row in scores[:3]] == pytest.approx(list(expected.values))
     assert [row["status"] for row in scores[3:]] == ["unscored"] * 2

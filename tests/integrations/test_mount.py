@@ -20,7 +20,7 @@ from tests.scoring.test_scorer import ladder, soft_judge
 
 from .conftest import text
 
-ROWS = [row_of(k, text(1 + k), f"c{1 + k % 2}") for k in range(4)]
+ROWS = [row_of(k, text(1 + k), context_id=f"c{1 + k % 2}") for k in range(4)]
 
 
 def test_importing_the_package_or_the_room_loads_no_mount_and_no_torch():
@@ -46,13 +46,16 @@ def test_scores_are_those_of_the_scorer_at_once_or_one_at_a_time(judge, ladders)
 
     assert asyncio.run(singly()) == scores
     assert made.unit(scores[0]) == pytest.approx((scores[0].value - 1) / 4)
-    assert made.unit(made.scores([row_of(0, text(30), "c1")])[0]) == 1  # better than the best rung
-    assert made.unit(made.scores([row_of(0, text(1), "elsewhere")])[0]) is None
+    assert made.unit(made.scores([row_of(0, text(30), context_id="c1")])[0]) == 1  # better than the best rung
+    assert made.unit(made.scores([row_of(0, text(1), context_id="elsewhere")])[0]) is None
 
 
 def test_a_context_is_found_by_its_key_or_by_its_text():
-    assert row_of(7, "a", "c1", "An article.") == {"id": "7", "text": "a", "context_id": "c1"}
-    assert row_of(7, "a", None, "An article.") == {"id": "7", "text": "a", "context": "An article."}
+    row = {"id": "7", "text": "a"}
+    assert row_of(7, "a", context_id="c1", prompt="A prompt.") == {**row, "context_id": "c1"}
+    assert row_of(7, "a", prompt="An article.") == {**row, "context": "An article."}
+    both = row_of(7, "a", context_id="c1", context="An article.")
+    assert both == {**row, "context_id": "c1", "context": "An article."}  # so that the two can be held together
 
 
 def test_texts_without_a_score_by_the_deadline_are_unscored_and_the_rest_of_the_world_goes_on(judge, ladders):

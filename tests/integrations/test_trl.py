@@ -20,7 +20,7 @@ def test_one_reward_a_completion_plain_and_conversational(judge, ladders):
     rewards = Reward(references=ladders)
     plain = rewards(prompts=["p"] * 2, completions=[text(2), text(4)], context_id=["c1", "c2"], other=[1, 2])
     chats = rewards(prompts=[[]] * 2, completions=[said(2), said(4)], context_id=["c1", "c2"], trainer_state=None)
-    rows = [row_of(0, text(2), "c1"), row_of(1, text(4), "c2")]
+    rows = [row_of(0, text(2), context_id="c1"), row_of(1, text(4), context_id="c2")]
     assert plain == chats == [score.value for score in rewards.scores(rows)]
     assert plain[0] < plain[1]
 
@@ -54,11 +54,11 @@ def test_no_text_is_worth_less_than_none_and_units_are_between_0_and_1(judge, la
 
 
 def test_without_ids_the_prompt_is_the_context(judge, tmp_path):
-    from synthscore.io.fields import context_key
+    from synthscore.io.fields import id_of_text
     from tests import factories
     from tests.scoring.test_scorer import ladder
 
-    factories.references(ladder(context_key("An article."))).save(tmp_path / "by_text")
+    factories.references(ladder(id_of_text("An article."))).save(tmp_path / "by_text")
     rewards = Reward(references=str(tmp_path / "by_text"))
     chat = [{"role": "user", "content": "An article."}]
     assert None not in rewards(prompts=["An article.", chat], completions=[text(2), said(2)])

@@ -9,7 +9,7 @@ from synthscore.errors import InputError, LadderError
 from synthscore.io.fields import (
     Row,
     check_number,
-    context_key,
+    id_of_text,
     parse_json,
     read_flag,
     read_id,
@@ -124,7 +124,7 @@ def test_a_column_that_is_missing_is_guessed_from_those_that_there_are(name, col
 
 
 def test_a_context_without_an_id_has_the_same_one_in_every_version():
-    assert context_key(" The ferry lost power.\n") == "691db74946904380"  # ladders in the world are found by it
+    assert id_of_text(" The ferry lost power.\n") == "691db74946904380"  # ladders in the world are found by it
 
 
 def test_a_text_is_named_by_the_column_of_the_source():

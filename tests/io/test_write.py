@@ -25,7 +25,7 @@ def good(rows):
 
 
 @settings(max_examples=60)
-@given(rows=ANY_ROWS, suffix=st.sampled_from([".jsonl", ".jsonl.gz", ".csv", ".tsv", ".parquet"]))
+@given(rows=ANY_ROWS, suffix=st.sampled_from([".jsonl", ".jsonl.gz", ".csv", ".tsv", ".csv.gz", ".parquet"]))
 def test_texts_survive_every_format(tmp_path_factory, rows, suffix):
     path = tmp_path_factory.mktemp("rows") / f"rows{suffix}"
     assert write_rows(rows, path) == len(rows)

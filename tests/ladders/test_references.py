@@ -1,5 +1,6 @@
 import contextlib
 import json
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,10 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import LadderError, ReferencesError
+from synthscore.io.shards import Shard
 from synthscore.io.write import replacing
+from synthscore.ladders import tables
 from synthscore.ladders.card import card_text
+from synthscore.ladders.manifest import file_sha256
 from synthscore.ladders.references import References
-from synthscore.ladders.release import DATA, SPLIT
+from synthscore.ladders.release import DATA
+from synthscore.ladders.tables import N_KEPT_LADDERS
 from synthscore.signature import text_hash
 from synthscore.types import Context, Ladder, Rung, blank
 
@@ -141,31 +146,33 @@ def test_datasets_loads_a_saved_folder_offline(tmp_path, ladders, monkeypatch):
     assert {row["release"] for row in rows} == {'A: "release" #1'}
 
 
-def test_a_dataset_of_the_hub_is_loaded_at_its_revision(tmp_path, ladders, monkeypatch):
-    import datasets
+def test_a_dataset_of_the_hub_is_downloaded_at_its_revision_and_read_as_a_folder(tmp_path, ladders, monkeypatch):
+    import huggingface_hub
 
     References(ladders).save(tmp_path / "out")
-    local = datasets.Dataset.from_parquet(str(tmp_path / "out" / "ladders.parquet"), cache_dir=str(tmp_path / "cache"))
     asked = []
 
-    def load_dataset(name, revision):
-        asked.append((name, revision))
-        return datasets.DatasetDict(ladders=local)
+    def snapshot_download(name, repo_type, revision):
+        asked.append((name, repo_type, revision))
+        return str(tmp_path / "out")
 
-    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
     loaded = References.load("org/news-ladders", revision="v1")
-    assert asked == [("org/news-ladders", "v1")]
+    assert asked == [("org/news-ladders", "dataset", "v1")]
     assert loaded.ladders == References.load(tmp_path / "out").ladders
     assert loaded.source == "org/news-ladders@v1"
+    edit_rows(tmp_path / "out", set_(0, "text", "Another text."))
+    with pytest.raises(ReferencesError, match=r"cannot load org/news-ladders@v1: sha256 of ladders.parquet is"):
+        References.load("org/news-ladders", revision="v1")
 
 
 def test_a_dataset_that_cannot_be_had_says_how_to_go_on(monkeypatch):
-    import datasets
+    import huggingface_hub
 
-    def load_dataset(name, revision):
+    def snapshot_download(name, repo_type, revision):
         raise ConnectionError("offline")
 
-    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
     with pytest.raises(ReferencesError, match=r"ConnectionError: offline.*hf download .*org/news --local-dir"):
         References.load("org/news")
 
@@ -403,7 +410,7 @@ def test_a_save_that_is_killed_can_be_repeated(tmp_path, ladders, monkeypatch, a
 
 def test_the_card_counts_and_names_what_is_inside(ladders):
     about = {"licence": "CC0 for all | texts", "description": "About news.", "release": "News 1"}
-    text = card_text(ladders, "0" * 64, DATA, SPLIT, **about)
+    text = card_text(ladders, "0" * 64, **about)
     assert text.startswith('---\npretty_name: "News 1"\nlicense: other\nlicense_name: "CC0 for all | texts"\n')
     for line in (
         "# News 1",
@@ -416,4 +423,207 @@ def test_the_card_counts_and_names_what_is_inside(ladders):
         "## What it is not",
     ):
         assert line in text
-    assert "None stated" in card_text((), "0" * 64, DATA, SPLIT)
+    assert "None stated" in card_text((), "0" * 64)
+
+
+# ------------------------------------------------------------------------------------------------- opened one by one
+
+
+def many(n, prefix="c"):
+    """Ladders of three rungs; more than a row group's."""
+    return [ladder(f"{prefix}{number:04d}", t3=f"Best of {prefix}{number:04d}.") for number in range(n)]
+
+
+def opened_ladders(monkeypatch):
+    """The keys of the ladders that are made of rows from now on."""
+    made = []
+    make = tables.rows_ladder
+
+    def rows_ladder(key, *more):
+        made.append(key)
+        return make(key, *more)
+
+    monkeypatch.setattr(tables, "rows_ladder", rows_ladder)
+    return made
+
+
+def test_a_ladder_is_opened_when_it_is_asked_for_and_once(tmp_path, monkeypatch):
+    References(many(800)).save(tmp_path / "out")
+    made = opened_ladders(monkeypatch)
+    references = References.load(tmp_path / "out")
+    assert len(references) == 800
+    assert references.tasks == ("summarization",)
+    assert references.attributes == ("coherence",)
+    assert references.attributes_by_task == {"summarization": ("coherence",)}
+    assert references.context_ids == tuple(f"c{number:04d}" for number in range(800))
+    assert references.lengths == {3: 800}
+    assert len(references.filter(context_id="c0007")) == 1
+    assert ("summarization", "c0007", "coherence") in references
+    assert made == []
+    assert references.find("c0007", "coherence") == many(8)[7]
+    assert references.filter(attribute="coherence").find("c0007", "coherence") == many(8)[7]
+    assert made == [("summarization", "c0007", "coherence")]
+
+
+def test_a_ladder_among_many_is_found_whole_without_reading_the_others(tmp_path):
+    import pyarrow.parquet as pq
+
+    ladders = many(800)
+    References(ladders).save(tmp_path / "out")
+    with pq.ParquetFile(tmp_path / "out" / DATA) as file:
+        sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+    assert sizes == [1024, 1024, 352]  # some ladders lie in two of them
+    references = References.load(tmp_path / "out")
+    assert references.ladders == tuple(ladders)
+    for number in (0, 341, 342, 799):
+        assert references.find(f"c{number:04d}", "coherence") == ladders[number]
+
+
+def test_a_table_whose_rows_stand_in_any_order_is_read_as_well(tmp_path):
+    import pyarrow.parquet as pq
+
+    ladders = many(50)
+    References(ladders).save(tmp_path / "out")
+    table = pq.read_table(tmp_path / "out" / DATA)
+    order = [(7 * row) % table.num_rows for row in range(table.num_rows)]
+    pq.write_table(table.take(order), tmp_path / "mixed.parquet", row_group_size=11)
+    assert References.load(tmp_path / "mixed.parquet").ladders == tuple(ladders)
+
+
+def test_no_more_ladders_than_some_hundred_stay_in_memory(tmp_path):
+    import gc
+
+    n = N_KEPT_LADDERS + 100
+    References(many(n, "kept-")).save(tmp_path / "out")
+    references = References.load(tmp_path / "out")
+
+    def n_open():
+        gc.collect()
+        return sum(type(each) is Ladder and each.context_id.startswith("kept-") for each in gc.get_objects())
+
+    assert 0 < max(n_open() for number, _ in enumerate(references) if number % 100 == 0) <= N_KEPT_LADDERS + 1
+    for number in range(n):
+        references.find(f"kept-{number:04d}", "coherence")
+    assert n_open() == N_KEPT_LADDERS
+
+
+def test_several_ladders_are_found_together_each_or_why_not(tmp_path):
+    ladders = many(300)
+    References(ladders).save(tmp_path / "out")
+    references = References.load(tmp_path / "out")
+    wanted = [("c0299", "coherence", None), ("c0000", "fluency", None), ("c0001", "coherence", "summarization")]
+    last, none, first = references.find_all([*wanted, wanted[0]])[:3]
+    assert (last, first) == (ladders[299], ladders[1])
+    assert isinstance(none, LadderError)
+    assert "no ladder c0000/fluency" in str(none)
+
+
+def test_the_hash_is_the_same_whether_ladders_are_open_or_not(tmp_path):
+    parts = []
+    for each in many(300):
+        parts += [each.task, each.context_id, each.attribute, each.context.text, each.context.facts, each.hash]
+    References(many(300)).save(tmp_path / "out")
+    assert References.load(tmp_path / "out").hash == References(many(300)).hash == text_hash(*parts)
+
+
+def test_a_file_that_is_changed_or_replaced_after_it_was_loaded_is_not_read(tmp_path, ladders):
+    References(ladders).save(tmp_path / "out")
+    references = References.load(tmp_path / "out")
+    edit_rows(tmp_path / "out", lambda rows: [row.update(text=f"{row['text']}!", text_sha256=None) for row in rows])
+    with pytest.raises(ReferencesError, match=r"was changed after its ladders were loaded. Load them again"):
+        references.find("c1", "surprise")
+    References(ladders).save(tmp_path / "out", overwrite=True)
+    with pytest.raises(ReferencesError, match=r"was changed after its ladders were loaded"):
+        references.find("c1", "surprise")
+    assert References.load(tmp_path / "out").find("c1", "surprise") == ladders[3]
+
+
+def test_a_text_that_is_not_the_one_that_was_hashed_is_refused_when_its_ladder_is_opened(tmp_path, ladders):
+    """Whatever the manifest says of the file."""
+    References(ladders).save(tmp_path / "out")
+    edit_rows(tmp_path / "out", set_(0, "text", "Another text."))
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    manifest["sha256"][DATA] = file_sha256(tmp_path / "out" / DATA)
+    (tmp_path / "out" / "manifest.json").write_text(json.dumps(manifest))
+    references = References.load(tmp_path / "out")
+    assert references.find("c2", "fluency") == ladders[0]
+    with pytest.raises(ReferencesError, match=r"story/c1/surprise: rung 1: the text is not the one that was hashed"):
+        references.find("c1", "surprise")
+
+
+def test_references_print_in_a_line_and_can_be_pickled(tmp_path, ladders):
+    References(ladders).save(tmp_path / "out")
+    loaded = References.load(tmp_path / "out")
+    copy = pickle.loads(pickle.dumps(loaded))
+    assert (copy.source, copy.ladders) == (loaded.source, loaded.ladders)
+    assert repr(References(ladders, "news")) == (
+        "References('news', 4 ladders, tasks: story, summarization, attributes: coherence, fluency, surprise)"
+    )
+
+
+# ------------------------------------------------------------------------------------------------- by text
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_a_ladder_is_found_by_its_contexts_text_whatever_white_space_and_id(tmp_path, ladders, saved):
+    references = References(ladders)
+    if saved:
+        references.save(tmp_path / "out")
+        references = References.load(tmp_path / "out")
+    assert references.find_by_text(" Article\n  c2. ", "fluency") == ladders[0]
+    assert references.find_by_text("Article c1.", "surprise", "story") == ladders[3]
+    with pytest.raises(LadderError, match=r"no ladder fluency for the context 'Article c3.'"):
+        references.find_by_text("Article c3.", "fluency")
+    with pytest.raises(LadderError, match="no ladder"):  # this one does not carry its context
+        references.find_by_text("Article c1.", "fluency")
+    with pytest.raises(LadderError, match="no ladder story/fluency"):
+        references.find_by_text("Article c2.", "fluency", "story")
+
+
+def test_a_text_under_two_ids_is_found_where_the_rungs_are_the_same():
+    one = ladder("a")
+    same = replace(one, context_id="b", context=replace(one.context, id="b", text="Article\ta."))
+    assert References((one, same)).find_by_text("Article a.", "coherence").hash == one.hash
+    other = replace(ladder("c"), context=replace(one.context, id="c"))
+    with pytest.raises(LadderError, match=r"with other rungs under the ids 'a', 'c'. Name the context's id"):
+        References((one, other)).find_by_text("Article a.", "coherence")
+    story = replace(one, task="story")
+    with pytest.raises(LadderError, match=r"for the tasks story, summarization. Say which with task="):
+        References((one, story)).find_by_text("Article a.", "coherence")
+
+
+# ------------------------------------------------------------------------------------------------- folders of folders
+
+
+def test_a_folder_of_folders_of_ladders_is_one_set(tmp_path):
+    ladders = many(40)
+    for index in (1, 2, 3):
+        own = [each for each in ladders if Shard(index, 3).owns(each.context_id)]
+        References(own).save(tmp_path / f"shard-{index}")
+    whole = References.load(tmp_path)
+    assert whole.ladders == tuple(ladders)
+    assert whole.hash == References(ladders).hash
+    assert whole.source == str(tmp_path)
+    assert whole.find("c0012", "coherence") == ladders[12]
+    (tmp_path / "shard-2" / "manifest.json").write_text("{")
+    with pytest.raises(ReferencesError, match=r"shard-2: its manifest\.json cannot be read"):
+        References.load(tmp_path)
+
+
+def test_a_ladder_in_two_folders_counts_once_and_with_other_texts_names_both(tmp_path):
+    References(many(5)).save(tmp_path / "all" / "one")
+    References(many(3)).save(tmp_path / "all" / "two")
+    assert References.load(tmp_path / "all").ladders == tuple(many(5))
+    References([ladder("c0001")]).save(tmp_path / "all" / "two", overwrite=True)
+    with pytest.raises(
+        ReferencesError, match=r"all.one and .*all.two both hold a ladder summarization/c0001/coherence"
+    ):
+        References.load(tmp_path / "all")
+
+
+def test_a_folder_of_ladders_and_other_tables_is_no_set(tmp_path, ladders):
+    References(ladders).save(tmp_path / "one")
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / "test.parquet").write_bytes((tmp_path / "one" / DATA).read_bytes())
+    with pytest.raises(ReferencesError, match=r"no references folder. Name one of its files, such as"):
+        References.load(tmp_path)

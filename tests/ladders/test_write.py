@@ -16,7 +16,7 @@ from synthscore.judging.tasks import load_task
 from synthscore.ladders import degraded as module
 from synthscore.ladders.degraded import DegradedWriter
 from synthscore.ladders.prompted import PromptedWriter
-from synthscore.ladders.write import Job, Step, generate_ladders, schedule
+from synthscore.ladders.write import Job, RungStep, generate_ladders, schedule
 from synthscore.signature import text_hash
 from synthscore.types import Context, Rung
 from tests.fakes import FakeEngine, seed_writer
@@ -103,7 +103,7 @@ def test_every_rung_is_written_once_in_the_first_wave_after_its_parents(n_rungs)
 
 @given(st.integers(2, 300))
 def test_parents_strictly_bracket_their_rung_and_depth_is_logarithmic(n_rungs):
-    assert schedule(n_rungs)[0] == (Step(1), Step(n_rungs))
+    assert schedule(n_rungs)[0] == (RungStep(1), RungStep(n_rungs))
     assert all(step.parents[0] < step.level < step.parents[1] for step in flat(n_rungs)[2:])
     assert len(schedule(n_rungs)) == math.ceil(math.log2(n_rungs - 1)) + 1
 

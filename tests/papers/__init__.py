@@ -1,3 +1,1 @@
-"""Tests of papers/: importing it registers its methods and files with synthscore."""
-
-import papers  # noqa: F401
+"""Tests of papers/, which is installed as a plug-in while they run (conftest.py)."""

@@ -36,21 +36,20 @@ def test_a_perfect_judge_has_one_its_opposite_none_and_tied_ratings_do_not_count
     unequal = sum(a != b for a in human for b in human)
     for judged, expected in ((perfect, 1.0), (opposite, 0.0)):
         found = pairwise_accuracy(judged, human)
-        assert found.agreement.n == unequal
-        assert found.n_tied == n * (n - 1) - unequal
-        assert np.isnan(found.agreement.value) if not unequal else found.agreement.value == expected
+        assert found.n == unequal
+        assert np.isnan(found.value) if not unequal else found.value == expected
 
 
-def test_a_tie_of_the_judge_is_half_and_a_missing_rating_is_counted():
+def test_a_tie_of_the_judge_is_half_and_a_missing_rating_is_left_out():
     judged = Comparisons.of([("a", "b", 0.5), ("b", "a", 0.1), ("a", "c", 0.9), ("c", "d", 0.7), ("b", "d", 0.7)])
     found = pairwise_accuracy(judged, [3, 1, np.nan, 2])
-    assert found.agreement.value == pytest.approx((0.5 + 1 + 0) / 3)
-    assert (found.agreement.n, found.n_tied, found.n_unrated, found.n_undecided) == (3, 0, 2, 1)
+    assert found.value == pytest.approx((0.5 + 1 + 0) / 3)
+    assert found.n == 3
 
 
 def test_means_that_differ_by_rounding_are_tied():
     judged = Comparisons.of([("a", "b", 0.9)])
-    assert pairwise_accuracy(judged, [0.1 + 0.2, 0.3]).n_tied == 1
+    assert pairwise_accuracy(judged, [0.1 + 0.2, 0.3]).n == 0
 
 
 def test_both_orders_of_a_pair_are_one_independent_answer():
@@ -70,9 +69,7 @@ def test_both_orders_of_a_pair_are_one_independent_answer():
         np.ones(2 * len(one)),
     )
     ratings = -np.arange(30)
-    assert pairwise_accuracy(twice, ratings).agreement[:3] == pytest.approx(
-        pairwise_accuracy(one, ratings).agreement[:3]
-    )
+    assert pairwise_accuracy(twice, ratings)[:3] == pytest.approx(pairwise_accuracy(one, ratings)[:3])
 
 
 def test_ratings_are_one_a_candidate():
@@ -194,8 +191,8 @@ def test_a_real_judges_verdicts_give_figures_near_those_of_all_contexts(chatgpt,
     assert len(judged) == 1100
     decided = judged.subset(judged.decisions != 0.5)
     bias, accuracy = position_bias(decided), pairwise_accuracy(decided, ratings)
-    found = (bias.first_wins, accuracy.agreement)
+    found = (bias.first_wins, accuracy)
     assert [each.value for each in found] == pytest.approx(CHATGPT[attribute][:2], abs=1e-6)
-    assert (bias.n_both_orders, accuracy.agreement.n) == CHATGPT[attribute][2:]
+    assert (bias.n_both_orders, accuracy.n) == CHATGPT[attribute][2:]
     for each, whole in zip(found, ALL_100_CONTEXTS[attribute], strict=True):
         assert each.low < whole < each.high

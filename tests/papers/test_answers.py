@@ -11,10 +11,10 @@ import pytest
 
 from papers.__main__ import main
 from papers.answers import FLOOR, import_answers, score_rows
-from papers.benchmarks import load_benchmark
 from synthscore.engine import Prompt, label_log_probs
 from synthscore.engines import open_engine
 from synthscore.errors import BenchmarkError, InputError
+from synthscore.evaluation.benchmarks import load_benchmark
 from synthscore.evaluation.join import join
 from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.io.write import write_rows

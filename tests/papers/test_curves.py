@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from papers.curves import default_budgets, efficiency_curves, t_interval
+from papers.curves import efficiency_curves, t_interval
 from papers.designs import symmetric
 from papers.plot import Line, Panel, draw_curves
 from synthscore.errors import InputError, RankingError
@@ -83,13 +83,6 @@ def test_designs_ask_in_both_orders_or_in_one(design, both):
     efficiency_curves(CONTEXTS, {"m": checked}, human=TRUTH, budgets=[12], n_draws=2, design=design)
 
 
-def test_without_ratings_each_method_is_compared_with_itself():
-    curves = efficiency_curves(CONTEXTS, {"w": win_ratio, "a": average_probability}, budgets=[10, 30], n_draws=3)
-    for curve in curves:
-        np.testing.assert_allclose(curve.values[1], 1)
-        assert curve.values[0].mean() < 0.99
-
-
 def test_a_context_that_a_method_cannot_rank_is_left_out_and_counted():
     calls = []
 
@@ -121,22 +114,11 @@ def test_scores_that_differ_by_rounding_are_equal():
 
 def test_a_set_that_is_not_full_or_a_spread_of_one_draw_is_refused():
     with pytest.raises(InputError, match="not full: it has 29 of the 30 calls about 6"):
-        efficiency_curves([CONTEXTS[0].subset(np.arange(29))], {"w": win_ratio})
+        efficiency_curves([CONTEXTS[0].subset(np.arange(29))], {"w": win_ratio}, human=TRUTH[:1], budgets=[12])
     with pytest.raises(InputError, match="1 draws, expected at least 2"):
-        efficiency_curves(CONTEXTS, {"w": win_ratio}, n_draws=1)
+        efficiency_curves(CONTEXTS, {"w": win_ratio}, human=TRUTH, budgets=[12], n_draws=1)
     with pytest.raises(InputError, match="1 sets of ratings for 3"):
-        efficiency_curves(CONTEXTS, {"w": win_ratio}, human=TRUTH[:1])
-
-
-def test_budgets_run_from_2_n_to_all_calls():
-    assert default_budgets([16, 16]) == [*range(32, 240, 16), 240]
-    assert default_budgets([6]) == [12, 14, 16, 18, 20, 22, 24, 26, 28, 30]
-    assert default_budgets([6], "no-repeat") == [12, 14, 15]
-    assert default_budgets([9])[:3] == [18, 28, 38]  # even, for both orders
-    assert default_budgets([2]) == [2]
-    assert default_budgets([5, 6]) == [12, 14, 16, 18, 20]
-    with pytest.raises(InputError, match=r"3 to 9 candidates: 6 calls.*similar size"):
-        default_budgets([3, 9])
+        efficiency_curves(CONTEXTS, {"w": win_ratio}, human=TRUTH[:1], budgets=[12])
 
 
 def test_the_interval_is_students():

@@ -194,7 +194,7 @@ def test_what_cannot_be_read_is_unscored_with_the_reason_and_the_rest_is_scored(
     ratings = Ratings("mine", ratings.texts, ("coherence",), contexts, "summarization")
     scores = method("gptscore")(ratings, "coherence", Tools(FakeEngine(reader=fails)))
     assert [score.reason for score in scores] == [
-        "the text is empty",
+        "text is ' ', expected a text that is not empty. Fill it, or remove the row",
         "the prompt is too long",
         "the model holds token 2 of 3 for impossible, so that they have no mean",
         "",

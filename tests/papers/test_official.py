@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from papers.benchmarks import BENCHMARKS, load_benchmark
+from papers.benchmarks import BENCHMARKS
 from papers.official import _USR, FORMS
 from synthscore.errors import BenchmarkError
+from synthscore.evaluation.benchmarks import load_benchmark
 from synthscore.judging.tasks import load_task
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "benchmarks"
@@ -385,7 +386,7 @@ def wrong(tmp_path, change, name="topicalchat"):
 
 
 def test_a_benchmark_that_is_not_known_is_an_error_that_lists_them():
-    with pytest.raises(BenchmarkError, match="there is no benchmark 'sumeval', expected one of summeval, topicalchat"):
+    with pytest.raises(BenchmarkError, match=r"no benchmark 'sumeval'\. Installed are: summeval, topicalchat, "):
         load_benchmark("sumeval", "nowhere")
 
 

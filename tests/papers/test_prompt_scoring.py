@@ -2,10 +2,10 @@
 
 import pytest
 
-import papers  # noqa: F401  (its methods)
 from papers.methods.prompt_scoring import first_number
 from synthscore.errors import EngineError
 from synthscore.evaluation.methods import MethodError, Tools, method
+from synthscore.judging.asking import Asking
 from tests.factories import rated
 from tests.fakes import FakeEngine, reading_judge
 
@@ -14,7 +14,7 @@ ONE = {"c1": (2.0,)}
 
 def scores(spec, ratings=None, engine=None, templates="default"):
     engine = engine or FakeEngine(reading_judge())
-    return method(spec)(ratings or rated(), "coherence", Tools(engine, templates=templates))
+    return method(spec)(ratings or rated(), "coherence", Tools(engine, asking=Asking(prompts=templates)))
 
 
 def writing(*texts):

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from papers.claims import CLAIMS, findings
 from papers.layout import Cell
 from papers.measures import Bench, Figure, with_options
 from papers.published import published, table_ids
@@ -141,7 +140,6 @@ def test_every_table_is_made_from_a_model_and_ratings(table):
         if cell.low is not None:  # or no context changes it
             assert cell.low - 1e-9 <= cell.value <= cell.high + 1e-9
         assert -of.unit <= cell.value <= of.unit
-    assert max(map(len, made.to_text().split("\n"))) <= 120
     assert json.loads(json.dumps(made.to_json(), allow_nan=False))["rows"]
     assert made.to_markdown().count("\n|") >= len(made.lines) + 2
     refused = [note for note in made.footnotes if note.startswith("Not measured (")]
@@ -159,8 +157,8 @@ def test_a_table_without_models_and_ratings_shows_what_was_published_and_says_wh
     )
     assert "Not measured: no ratings are given of summeval, topicalchat, hanna" in made.footnotes
     assert "Published only, nothing here measures them: GPTScore" in made.footnotes
-    assert "0.43 f" not in made.to_text()
-    assert "(0.43)" in made.to_text()
+    assert "0.43 f" not in made.to_markdown()
+    assert "(0.43)" in made.to_markdown()
 
 
 def test_a_table_without_the_model_says_which():
@@ -696,11 +694,11 @@ def test_a_published_figure_counts_as_rounded():
 
 
 def test_notes_stand_beside_their_figures_and_below_the_table():
-    text = make_table("ca1", {}, {}).to_text()
-    assert re.search(r"FlanT5-220M +\(4\.0 c\)", text)
-    assert re.search(r"^c: Equal to the row of prompt scoring", text, re.MULTILINE)
-    assert re.search(r"FlanT5-770M +\(29\.8\)", text)
-    assert "\nRows of prompt scoring and comparative assessment are means over two prompts.\n" in text
+    text = make_table("ca1", {}, {}).to_markdown()
+    assert "| FlanT5-220M | (4.0 c) |" in text
+    assert re.search(r"^- c: Equal to the row of prompt scoring", text, re.MULTILINE)
+    assert "| FlanT5-770M | (29.8) |" in text
+    assert "\n- Rows of prompt scoring and comparative assessment are means over two prompts.\n" in text
 
 
 def test_a_cell_without_a_published_figure_has_no_notes_about_one():
@@ -709,18 +707,8 @@ def test_a_cell_without_a_published_figure_has_no_notes_about_one():
 
 
 def test_columns_name_their_benchmark_where_there_are_several():
-    assert "summeval COH" in make_table("ds1", {}, {}).to_text()
-    assert "summeval" not in make_table("ca7", {}, {}).to_text().split("\n\n")[1]
-
-
-def test_columns_that_do_not_fit_come_below_with_their_rows():
-    text = make_table("ds1", {}, {}).to_text(80)
-    assert max(map(len, text.split("\n"))) <= 80
-    blocks = re.findall(r"^ +(?:summeval|topicalchat|hanna) ", text, re.MULTILINE)
-    assert len(blocks) > 2
-    assert text.count("  PairS-beam") == 2 * len(blocks)
-    heads = re.findall(r"(?:summeval|topicalchat|hanna) [A-Z]+", text)
-    assert heads == [f"{column.benchmark} {column.name}" for column in published("ds1").columns]
+    assert "| summeval COH |" in make_table("ds1", {}, {}).to_markdown()
+    assert "summeval" not in make_table("ca7", {}, {}).to_markdown().split("\n\n")[2]
 
 
 def test_the_legend_names_the_level_as_the_paper_does():
@@ -764,56 +752,3 @@ def test_one_context_has_no_interval():
     assert Figure(np.array([0.5]), {"summeval": np.array([np.nan, np.nan])}, 1).interval is None
     low, high = Figure(np.array([0.5]), {"summeval": np.array([0.4, 0.6])}, 2).interval
     assert -1 < low < 0.5 < high < 1
-
-
-# ------------------------------------------------------------------------------------------------- claims
-
-
-def tables_of_claims(**options):
-    return {name: make_table(name, {}, {}, **options) for _, needs, _ in CLAIMS for name in needs}
-
-
-def test_the_papers_figures_bear_out_their_claims():
-    found = findings(tables_of_claims(), published=True)
-    assert {finding.claim for finding in found} == {text for text, _, _ in CLAIMS}
-    assert {finding.claim for finding in found if finding.holds is None} == {
-        "greedy pairs are better than random ones with few calls"  # the figures of Table 2 are missing
-    }
-    assert not [finding for finding in found if finding.holds is False]
-
-
-def test_a_claim_of_figures_that_were_not_measured_is_open():
-    assert all(finding.holds is None for finding in findings(tables_of_claims()))
-
-
-def test_a_claim_that_does_not_hold_says_so():
-    tables = tables_of_claims()
-    (line,) = (line for line in tables["ds2"].lines if line.row.name == "N = 9")
-    worse = replace(line, cells=(replace(line.cells[0], published=30.0),))
-    lines = tuple(worse if each is line else each for each in tables["ds2"].lines)
-    (finding,) = (
-        finding
-        for finding in findings(tables | {"ds2": replace(tables["ds2"], lines=lines)}, published=True)
-        if finding.claim == "the more rungs, the better"
-    )
-    assert finding.holds is False
-    assert finding.numbers == (34.83, 36.58, 37.43, 30.0)
-
-
-def test_claims_are_looked_at_where_their_tables_are():
-    assert {finding.claim for finding in findings({"ds1": make_table("ds1", {}, {})}, published=True)} == {
-        "ladders are better than direct scoring"
-    }
-
-
-@pytest.mark.slow
-def test_measured_claims_are_those_of_the_models_given():
-    ratings = {"summeval": made_up("summeval", 6, 8)}
-    tables = {name: make_table(name, ratings, {"nano": model(1.0)}, n_draws=3) for name in ("poe1", "poe2")}
-    (alike,) = (finding for finding in findings(tables) if finding.of == "nano" and "alike" in finding.claim)
-    values = [tables["poe1"].cell("nano/3N", column).value for column in ("PoE-BT", "PoE-g")]
-    assert alike.numbers == (abs(values[0] - values[1]), 1.0)
-    assert alike.holds is (alike.numbers[0] < 1)
-    greedy = [finding for finding in findings(tables) if finding.of.startswith("nano") and "greedy" in finding.claim]
-    assert len(greedy) == 5
-    assert all(None not in finding.numbers for finding in greedy)

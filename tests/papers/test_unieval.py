@@ -10,6 +10,7 @@ from synthscore.engines.seq2seq import Seq2SeqEngine
 from synthscore.evaluation.methods import Tools, method
 from synthscore.evaluation.methods.base import MethodError
 from synthscore.evaluation.ratings import RatedText, Ratings
+from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task
 from synthscore.types import Context
 from tests.fakes import CensoringEngine, FakeEngine
@@ -88,7 +89,7 @@ def test_the_engagingness_of_a_reply_adds_up_over_its_sentences():
 def test_each_attribute_is_asked_about_beside_what_it_needs(task, attribute, shown, templates):
     engine = FakeEngine()
     ratings = ratings_of([GOOD], task, facts="Harbours are old.")
-    method("unieval")(ratings, attribute, Tools(engine, templates=templates))
+    method("unieval")(ratings, attribute, Tools(engine, asking=Asking(prompts=templates)))
     (prompt,) = engine.judged
     texts = {"source": ARTICLE, "reference": "Boats stay in port.", "facts": "Harbours are old."}
     assert {name for name, text in texts.items() if text in prompt.text} == set(shown.split())
@@ -118,7 +119,9 @@ def test_what_is_shared_comes_before_the_text_and_texts_of_a_context_one_after_a
 
 def test_an_encoder_decoder_model_is_asked_as_any_judge():
     engine = Seq2SeqEngine(*t5(), name="t5")
-    scores = method("unieval:min_mass=0")(ratings_of([GOOD, MIXED]), "coherence", Tools(engine, templates="paper"))
+    scores = method("unieval:min_mass=0")(
+        ratings_of([GOOD, MIXED]), "coherence", Tools(engine, asking=Asking(prompts="paper"))
+    )
     assert ((scores.values > 0) & (scores.values < 1)).all()
     assert "model:t5@unknown" in str(scores.signature)
     assert "template:paper/boolean@" in str(scores.signature)
@@ -134,7 +137,7 @@ def test_a_text_of_which_one_sentence_has_no_answer_is_unscored_with_the_reason(
     scores = method("unieval")(ratings_of([GOOD, MIXED, " "]), "consistency", Tools(FakeEngine(unsure)))
     assert [score.status for score in scores] == ["ok", "unscored", "unscored"]
     assert "expected at least 0.01" in scores[1].reason
-    assert scores[2].reason == "the text is empty"
+    assert scores[2].reason == "text is ' ', expected a text that is not empty. Fill it, or remove the row"
     kept = method("unieval:min_mass=0")(ratings_of([GOOD, MIXED]), "consistency", Tools(FakeEngine(unsure)))
     assert kept.n_unscored == 0
     assert kept[1].details["label_mass"] < 1e-8

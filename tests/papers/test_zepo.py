@@ -6,6 +6,7 @@ import pytest
 from synthscore.engine import Engine
 from synthscore.errors import EngineError, TemplateError
 from synthscore.evaluation.methods import MethodError, Tools, method
+from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task
 from synthscore.judging.templates import TEMPLATE_SETS, Templates
 from synthscore.store.engine import StoredEngine
@@ -30,7 +31,7 @@ def engine(*lines: str | Exception):
 
 
 def choose(spec, asked: Engine, ratings=None, templates="default"):
-    return method(spec).wordings(ratings or rated(), "coherence", Tools(asked, templates=templates))
+    return method(spec).wordings(ratings or rated(), "coherence", Tools(asked, asking=Asking(prompts=templates)))
 
 
 def mean_first(bias):

@@ -12,7 +12,7 @@ from synthscore.judging.asking import Asking
 from synthscore.judging.tasks import load_task, task_names
 from synthscore.judging.templates import TEMPLATE_SETS, Templates
 from synthscore.ranking.designs import all_pairs
-from synthscore.ranking.judge import Judge, Problem
+from synthscore.ranking.judge import PairJudge, Problem
 from synthscore.types import Context
 from tests.fakes import CensoringEngine, FakeEngine, reading_judge
 
@@ -28,7 +28,7 @@ def problem(context_id="c1", values=QUALITIES["c1"], attribute="coherence"):
 
 def judge(problems, engine=None, protocol="choose", task="summarization", templates="default", **options):
     chosen = Templates(load_task(task), templates)
-    return Judge(problems, engine or FakeEngine(biased_judge), chosen, Asking(protocol, **options))
+    return PairJudge(problems, engine or FakeEngine(biased_judge), chosen, Asking(protocol, **options))
 
 
 @pytest.mark.parametrize("templates", TEMPLATE_SETS)

@@ -1,5 +1,6 @@
 """The report: what a folder of results becomes, number by number, and how the page behaves in a browser."""
 
+import gzip
 import json
 import math
 import re
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 from synthscore.cli.app import main
 from synthscore.errors import InputError
-from synthscore.evaluation import Evaluation, Mean, Place, Settings
+from synthscore.evaluation import Evaluation, FigureKey, Mean, Settings
 from synthscore.evaluation.agreement import Agreement
 from synthscore.evaluation.people import Reliability
 from synthscore.evaluation.ratings import RatedText, Ratings
@@ -30,8 +31,8 @@ from synthscore.ladders.references import References
 from synthscore.report import page, read_run, side_by_side
 from synthscore.report.changes import changes
 from synthscore.report.ladders import extremes, interval, ladder_views
-from synthscore.report.numbers import Group, failures, groups, length_effect, scale_of
-from synthscore.report.read import Scored
+from synthscore.report.numbers import ScoreGroup, failures, groups, length_effect, n_rungs_of
+from synthscore.report.read import ScoreRow
 from synthscore.report.verdicts import overall
 from synthscore.report.words import within
 from synthscore.scoring.paper import paper_bound, paper_sum, rung_equivalent
@@ -80,7 +81,7 @@ def scored(text_id, context_id, verdicts, attribute="coherence", levels=range(1,
         low=low if missing else None, high=high if missing else None,
         n_comparisons=len(levels), status="unscored" if missing else "ok",
         reason="; ".join(f"rung {level} has no text: the model refused" for level in missing),
-        details=({} if missing else {"raw": sums[1], "unit": sums[1] / bound}) | {"label_mass": 0.9},
+        details={"n_rungs": N_RUNGS, "label_mass": 0.9, "raw": sums[1], "unit": sums[1] / bound},
         verdicts=tuple(verdicts),
     )  # fmt: skip
 
@@ -171,13 +172,35 @@ def test_files_are_known_by_their_columns(run):
     assert len(run.texts) == 32
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".jsonl.gz"])
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".jsonl.gz", ".NDJSON.GZ", ".csv.gz"])
 def test_scores_are_the_same_from_every_format(run_folder, run, tmp_path, suffix):
     rows = [json.loads(line) for line in (run_folder / "scores.jsonl").read_text().splitlines()]
     if suffix == ".parquet":  # which has no lists of numbers and truth values
         rows = [row | {"verdicts": json.dumps(row.get("verdicts", []))} for row in rows]
     write_rows(rows, tmp_path / f"scores{suffix}")
     assert read_run(tmp_path / f"scores{suffix}").scores == run.scores
+
+
+@pytest.mark.parametrize(
+    "name", ["rows.json", "rows.json.gz", "rows.ndjson.gz", "rows.jsonl.gz", "rows.tsv", "rows.CSV"]
+)
+def test_a_folder_is_searched_for_every_format_that_can_be_read(tmp_path, name):
+    if ".json" in name and ".jsonl" not in name:  # an array, which is not written
+        array = json.dumps([row("a"), row("b")]).encode()
+        (tmp_path / name).write_bytes(gzip.compress(array) if name.endswith(".gz") else array)
+    else:
+        write_rows([row("a"), row("b")], tmp_path / name)
+    (tmp_path / "notes.txt").write_text("no rows")
+    run = read_run(tmp_path)
+    assert {name: len(rows) for name, rows in run.scores.items()} == {"rows": 2}
+    assert (run.unused, run.left_out) == ([], [])
+
+
+def test_a_json_file_that_holds_nothing_of_a_report_is_named_as_unused(tmp_path):
+    write_rows([row("a")], tmp_path / "scores.jsonl")
+    (tmp_path / "certificate.json").write_text('{"threshold": 3.5}')
+    run = read_run(tmp_path)
+    assert (run.unused, run.left_out) == (["certificate.json"], [])
 
 
 def test_rows_that_name_their_method_are_of_it_whatever_their_file_is_called(tmp_path):
@@ -316,7 +339,7 @@ def test_a_threshold_decides_as_filter_does(tmp_path_factory, rows, threshold):
 
 
 def group_of(*rows):
-    return Group("scores", "a", tuple(Scored(score, Signature(())) for score in rows), 5)
+    return ScoreGroup("scores", "a", tuple(ScoreRow(score, Signature(())) for score in rows), 5)
 
 
 def test_thresholds_are_every_half_rung_and_keep_ever_fewer(run):
@@ -326,35 +349,30 @@ def test_thresholds_are_every_half_rung_and_keep_ever_fewer(run):
     assert {one.kept + one.undecided + one.below + one.unscored for one in at} == {33}
 
 
-@given(st.integers(2, 12), st.floats(-1, 1), st.sampled_from((2, 3, 17)))
-def test_the_number_of_rungs_is_known_from_a_score_alone_also_where_it_is_rounded(n_rungs, unit, digits):
-    raw = unit * paper_bound(n_rungs)
-    value = float(rung_equivalent([raw], n_rungs)[0])
-    score, raw, unit = (round(number, digits) for number in (value, raw, unit))
-    assert scale_of(Scored(*read_score(Row(1, row(score=score, raw=raw, unit=unit)))), None) == n_rungs
+@pytest.mark.parametrize(("details", "n_rungs"), [({"n_rungs": 9.0}, 9), ({}, None), ({"raw": 3.0, "unit": 0.2}, None)])
+def test_a_score_says_how_many_rungs_its_scale_has_or_is_on_no_scale_of_rungs(details, n_rungs):
+    score, _ = read_score(Row(1, row(score=3.0, **details)))
+    assert n_rungs_of(score) == n_rungs
 
 
-@pytest.mark.parametrize(
-    "more", [{}, {"raw": 3.0}, *({"raw": r, "unit": u} for r, u in ((3, 0.9), (2.5, 0.25), (50, 1)))]
-)
-def test_another_score_is_on_no_scale_of_rungs(more):
-    assert scale_of(Scored(*read_score(Row(1, row(score=3.0, **more)))), None) is None
-
-
-@pytest.mark.parametrize(
-    ("scoring", "n_rungs"),
-    [("scoring:paper", 5), ("scoring:paper,rung_values=1/2/3/4/9", None), ("method:length", None)],
-)
-def test_without_its_sum_a_score_is_on_the_scale_of_its_ladder_if_its_signature_says_so(tmp_path, scoring, n_rungs):
+def test_a_score_that_does_not_say_its_rungs_stands_on_no_ladder(tmp_path):
     References([ladder("c")]).save(tmp_path / "ladders")
-    signature = f"task:summarization|attribute:coherence|references:1f|{scoring}"
+    signature = "task:summarization|attribute:coherence|references:1f|scoring:paper"
     run = read_run(a_run(tmp_path, [row("a", 3.1, signature=signature), row("b", 2.2, signature=signature)]))
-    assert groups(run)[0].n_rungs == n_rungs
-    assert len(ladder_views(run, groups(run))) == (n_rungs == 5)
+    assert groups(run)[0].n_rungs is None
+    assert not ladder_views(run, groups(run))
+
+
+def test_scores_of_one_file_whose_signatures_name_two_scales_are_refused(tmp_path):
+    rows = [row("a", 3.0, signature="method:direct|scale:1..5"), row("b", 7.0, signature="method:direct|scale:1..10")]
+    with pytest.raises(InputError, match=r"scores, coherence: the scores are on 2 scales, 1\.\.5 and 1\.\.10"):
+        groups(read_run(a_run(tmp_path, rows)))
+    rows[1] |= {"attribute": "fluency"}
+    assert [group.scale for group in groups(read_run(a_run(tmp_path, rows)))] == ["1..5", "1..10"]
 
 
 def test_anchored_scores_tell_their_scale_and_may_lie_beyond_it(tmp_path):
-    about = {"n_rungs": 7.0, "signature": "model:fake|scoring:anchored,scale=1f"}
+    about = {"n_rungs": 7.0, "stderr": 0.4, "signature": "model:fake|scoring:anchored,scale=1f"}
     run = read_run(a_run(tmp_path, [row("a", -0.3, **about), row("b", 8.9, **about)]))
     [group] = groups(run)
     assert group.n_rungs == 7
@@ -741,7 +759,7 @@ def test_agreement_is_that_of_the_library(run):
 def figure(value=0.4, attribute="coherence", method="ladder", level="per_context", statistic="spearman"):
     low, high = (None, None) if value is None else (value - 0.1, value + 0.1)
     value = float("nan") if value is None else value
-    return Place(method, attribute, level, statistic), Agreement(value, low, high, 32, 0.1, 8, 1)
+    return FigureKey(method, attribute, level, statistic), Agreement(value, low, high, 32, 0.1, 8, 1)
 
 
 def save_evaluation(folder, *figures, people=(), left_out=()):
@@ -894,7 +912,7 @@ def nasty_run(folder):
     said = [[level, swapped, 0.5, 0.4, 0.1] for level in range(1, 6) for swapped in (False, True)]
     raw = sum(level * 0.1 for level in range(1, 6))
     about = {
-        "attribute": NASTY, "context_id": NASTY, "verdicts": said, "label_mass": 0.3, "raw": raw, "unit": raw / 15,
+        "attribute": NASTY, "context_id": NASTY, "verdicts": said, "label_mass": 0.3, "n_rungs": 5,
         "signature": f"model:{NASTY}|task:summarization|attribute:{NASTY}|references:{NASTY}",
     }  # fmt: skip
     rows = [row(f"{i}{NASTY}", math.sqrt(raw + 15)) | about | {"method": NASTY} for i in range(4)]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import InputError
-from synthscore.scoring.anchored import Answers, JudgeModel, Prior, fit, positions
+from synthscore.scoring.anchored import JudgeModel, Prior, SoftAnswers, fit, positions
 from synthscore.scoring.anchored.positions import log_odds, solve
 from synthscore.scoring.anchored.scale import three_way
 
@@ -42,7 +42,7 @@ def simulate(seed, n_ladders=30, n=5, n_texts=10, noise=0.5, a=1.5, bias=0.8, ti
     asked = np.where(first < n, place[ladder, np.minimum(first, n)], truth[np.maximum(first - n, 0)])
     d = a * (asked - rungs[ladder, second]) + bias * sign + noise * rng.normal(size=len(ladder))
     probs = judge_of(log_tie=tie).probs(d)
-    return Answers(n_ladders, n, ladder_of, ladder, first, second, sign.astype(float), probs), truth, rungs
+    return SoftAnswers(n_ladders, n, ladder_of, ladder, first, second, sign.astype(float), probs), truth, rungs
 
 
 SMALL, _, _ = simulate(3, n_ladders=3, n=3, n_texts=4)
@@ -62,8 +62,9 @@ def test_a_judge_without_noise_puts_texts_where_they_are():
 
 
 def test_a_text_that_ties_with_a_rung_in_both_orders_stands_on_it():
-    answers = Answers(1, 3, np.array([0]), np.array([0, 0]), np.array([3, 3]), np.array([1, 1]), np.array([1.0, -1.0]),
-                      judge_of().probs(np.array([0.4, -0.4])))  # fmt: skip
+    both = np.array([1, 1])
+    probs = judge_of().probs(np.array([0.4, -0.4]))
+    answers = SoftAnswers(1, 3, np.array([0]), 0 * both, 3 * both, both, np.array([1.0, -1.0]), probs)
     posterior = positions(answers, judge_of(3))
     assert posterior.mean == pytest.approx([2.0], abs=1e-6)
     assert posterior.n_answers.tolist() == [2]
@@ -89,12 +90,12 @@ def objective(answers, judge, prior, weight, x):
     value = (weight[:, None] * answers.probs * np.log(probs)).sum()
     for off, precision in zip(rungs - prior.rungs, prior.precision, strict=True):
         value -= off @ precision @ off / 2
-    return value - ((targets - prior.targets) ** 2).sum() / judge.target_sd**2 / 2
+    return value - ((targets - judge.target_mean) ** 2).sum() / judge.target_sd**2 / 2
 
 
 def test_positions_are_the_maximum_of_the_objective_and_errors_its_curvature():
     answers, judge = SMALL, judge_of(3)
-    prior = judge.prior(answers.n_ladders, answers.n_targets)
+    prior = judge.prior(answers.n_ladders)
     start, _ = solve(answers, judge)
     found, differences = solve(answers, judge, start)
     again = judge.weight(judge.probs(log_odds(answers, judge, start.rungs, start.mean, start.sharpness)))
@@ -118,9 +119,7 @@ def test_positions_are_the_maximum_of_the_objective_and_errors_its_curvature():
 
 def test_laplace_is_near_the_integral_over_a_grid():
     judge = judge_of(5)
-    prior = Prior(
-        np.arange(1.0, 6)[None], 1e8 * np.eye(5)[None], np.array([3.0]), np.zeros(1), np.zeros(1)
-    )  # rungs that are known
+    prior = Prior(np.arange(1.0, 6)[None], 1e8 * np.eye(5)[None], np.zeros(1), np.zeros(1))  # rungs that are known
     answers, _, _ = simulate(5, n_ladders=1, n_texts=1, rungs_too=False)
     found = positions(answers, judge, prior)
     weight = judge.weight(judge.probs(log_odds(answers, judge, found.rungs, found.mean, found.sharpness)))
@@ -156,7 +155,7 @@ def test_the_order_of_ladders_targets_and_answers_does_not_matter():
     codes = np.concatenate([np.arange(3), 3 + targets])
     target_ladder = np.empty(32, dtype=np.int64)
     target_ladder[targets] = ladders[answers.target_ladder]
-    other = Answers(8, 3, target_ladder, ladders[answers.ladder[rows]], codes[answers.first[rows]],
+    other = SoftAnswers(8, 3, target_ladder, ladders[answers.ladder[rows]], codes[answers.first[rows]],
                     codes[answers.second[rows]], answers.sign[rows], answers.probs[rows])  # fmt: skip
     (judge, one), (same, two) = fit(answers), fit(other)
     assert same.discrimination == pytest.approx(judge.discrimination, abs=1e-6)
@@ -212,7 +211,7 @@ def test_intervals_are_those_of_a_normal_distribution():
 def test_positions_outside_the_ladder_are_named():
     said = judge_of().probs(np.array([5.0, 4.0, 1.4, -0.6]))
     places = np.zeros(2, dtype=int), np.zeros(4, dtype=int), np.array([2, 2, 3, 3]), np.array([0, 1, 0, 1])
-    answers = Answers(1, 2, *places, np.ones(4), said)
+    answers = SoftAnswers(1, 2, *places, np.ones(4), said)
     posterior = positions(answers, judge_of(2))
     assert posterior.extrapolated().tolist() == [True, False]
 

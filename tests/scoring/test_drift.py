@@ -12,10 +12,9 @@ from synthscore import engines
 from synthscore.cli.app import main
 from synthscore.errors import CertificateError, InputError
 from synthscore.ladders.references import References
-from synthscore.report import page, read_run
 from synthscore.scoring.anchored import Scales
-from synthscore.scoring.anchored.drift import Change, Drift, Watch
-from synthscore.scoring.anchored.scale import Seen
+from synthscore.scoring.anchored.drift import Watch
+from synthscore.scoring.anchored.scale import Statistic
 from synthscore.signature import Signature
 from synthscore.thresholds.certificate import Certificate
 from tests import factories
@@ -114,7 +113,7 @@ def test_p_is_that_of_welch_and_all_together_that_of_holm():
     rng = np.random.default_rng(0)
     was, now = rng.normal(0, 1, 30), rng.normal(0.8, 1.5, 20)
     seen = {
-        name: Seen(float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))), len(values))
+        name: Statistic(float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))), len(values))
         for name, values in (("was", was), ("now", now))
     }
     watch = Watch("", "", OWN, None, {"score": seen["was"], "kept": seen["was"]}, keep_from=0.0)
@@ -127,7 +126,7 @@ def test_p_is_that_of_welch_and_all_together_that_of_holm():
 
 
 def test_few_contexts_that_are_alike_by_chance_are_no_drift():
-    seen = {"score": Seen(3.0, 0.1, 100.0)}
+    seen = {"score": Statistic(3.0, 0.1, 100.0)}
     watch = Watch("", "", OWN, None, seen, keep_from=3.0)
     for k, value in enumerate((3.5, 3.5001, 3.5002)):  # a standard deviation of 1 at the fit
         watch._count("score", str(k), value, 1)
@@ -156,7 +155,7 @@ def test_a_judge_that_stopped_telling_rungs_apart_is_named():
 
 
 def test_a_sharpness_or_noise_of_nothing_is_compared_as_it_is():
-    watch = Watch("", "", OWN, None, {"noise": Seen(0.0, 0.1, 9.0)}, keep_from=3.0)
+    watch = Watch("", "", OWN, None, {"noise": Statistic(0.0, 0.1, 9.0)}, keep_from=3.0)
     for k in range(9):
         watch._count("noise", str(k), 2.0 + k / 100, 1)
     assert "inf times as far" in watch.drift().words
@@ -357,20 +356,12 @@ def test_a_certificate_keeps_what_was_seen_and_refuses_what_cannot_be(kept):
     assert Certificate.load("again.json").watch.drift().verdict == "unknown"
 
 
-def test_the_report_has_a_control_chart_of_the_rungs(kept):
-    main(["score", "two.jsonl", *ASK, "-o", "now.jsonl"])
-    same, now = (page(read_run(f"{name}.jsonl", scale="scale.json")) for name in ("same", "now"))
-    assert "no drift from the scale" in same
-    assert "the judge is 2 times as sharp" in now
-    beyond = [html.split("points a rung; ")[1].split(" beyond")[0] for html in (same, now)]
-    assert int(beyond[0]) <= 2 < 24 < int(beyond[1])
-
-
-def test_many_contexts_are_averaged_in_the_chart():
-    from synthscore.report.pictures import control
-
-    found = drift(run(contexts=150, texts=2))
-    assert "60 points a rung" in control(found)
-    assert "3 a point" in control(found)
-    assert isinstance(found, Drift)
-    assert all(isinstance(change, Change) for change in found.changes)
+def test_scores_on_another_scale_than_what_was_kept_are_refused(kept, capsys):
+    rows = [json.loads(line) for line in (kept / "same.jsonl").read_text().splitlines()]
+    rows[0]["signature"] = "method:direct|scale:1..5"
+    (kept / "mixed.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (kept / "direct.jsonl").write_text(json.dumps(rows[0]) + "\n")
+    capsys.readouterr()
+    for name in ("mixed.jsonl", "direct.jsonl"):
+        assert main(["drift", name, "--certificate", "calibration.json"]) == 1
+        assert f"{name}: the scores are on 2 scales" in capsys.readouterr().err

@@ -1,6 +1,6 @@
 """Is a judge that says the same whatever it is shown noticed, and no other?"""
 
-from synthscore.scoring.rows import leaning
+from synthscore.scoring.leaning import Leaning
 from synthscore.types import Score, Verdict
 
 
@@ -9,6 +9,14 @@ def scores(better, n=10, swapped=None):
     said = [Verdict(level, False, better, 1 - better, 0.0) for level in range(1, 6)]
     said += [Verdict(level, True, swapped, 1 - swapped, 0.0) for level in range(1, 6) if swapped is not None]
     return [Score(f"t{i}", "c", "coherence", 3.0, verdicts=tuple(said)) for i in range(n)]
+
+
+def leaning(scores):
+    """Added a score at a time, as a run adds its batches."""
+    counted = Leaning()
+    for score in scores:
+        counted.add([score])
+    return counted.words
 
 
 def test_verdicts_that_lean_are_noticed():

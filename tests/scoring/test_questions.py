@@ -406,7 +406,6 @@ def test_filter_asks_until_its_own_threshold_is_decided(engine, tmp_path, capsys
     [
         ([*ANCHORED, "--adaptive", "--min-score", "1"], "--scoring anchored --scale FILE. Make the file from some"),
         (ADAPTIVE, "--adaptive needs a threshold, on one side of which each text is. Give --min-score X"),
-        ([*ADAPTIVE, "--min-score", "3", "--eps", "0.1"], "there is no --eps any more. Use: --adaptive"),
         ([*ANCHORED, "--seed", "3"], "--seed 3 changes nothing without --samples N"),
         ([*ANCHORED[:4], "--seed", "3"], "--seed 3 changes nothing without --samples N"),
         ([*ANCHORED, "--min-score", "1"], "--min-score changes nothing without --adaptive"),

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 from synthscore import engines
-from synthscore.errors import InputError, LadderError, TaskError
+from synthscore.errors import InputError, LadderError
+from synthscore.io.texts import list_items
 from synthscore.io.write import write_rows
 from synthscore.judging.asking import PROTOCOLS
 from synthscore.ladders.references import References
-from synthscore.scoring.scorer import Scorer, read_targets
+from synthscore.scoring.scorer import Scorer
+from synthscore.signature import Signature
 from synthscore.types import Target
 from tests import factories
 from tests.fakes import CensoringEngine, FakeEngine
@@ -69,7 +71,7 @@ def test_worse_and_better_than_all_rungs_are_the_ends_of_the_scale():
 
 def test_rows_come_back_in_the_order_given_whatever_their_context():
     ladders = [ladder("c1"), ladder("c2", n=3)]
-    given = [target(2, context_id="c2"), target(5), target(1, context_id="c2"), target(2)]
+    given = [target(2, "a", context_id="c2"), target(5), target(1, context_id="c2"), target(2)]
     scores = scorer(ladders=ladders).score(given)
     assert [score.id for score in scores] == [text.id for text in given]
     assert scores.values == pytest.approx([2, 5, 1, 2])
@@ -82,7 +84,7 @@ def test_all_questions_go_to_the_engine_in_one_call():
 
 
 def test_a_target_without_a_ladder_is_unscored_and_says_what_to_do():
-    scores = scorer().score([target(3), target(3, context_id="c9")])
+    scores = scorer().score([target(3), target(3, "t9", context_id="c9")])
     assert scores[0].status == "ok"
     assert scores[1].value is None
     assert scores[1].status == "unscored"
@@ -159,9 +161,9 @@ def test_a_sampled_score_does_not_depend_on_its_neighbours():
 
 def sampled(*rows):
     """Text -> its score from three samples, of rows as a file holds them."""
-    targets = read_targets([{"context_id": "c1", **row} for row in rows])
+    targets = [{"context_id": "c1", **row} for row in rows]
     values = scorer(soft_judge, n_samples=3).score(targets).values.tolist()
-    return dict(zip((target.text for target in targets), values, strict=True))
+    return dict(zip((row["text"] for row in targets), values, strict=True))
 
 
 @pytest.mark.parametrize("own", [{}, {"id": "t{}"}, {"system": "s{}"}])
@@ -210,12 +212,23 @@ def test_the_signature_holds_everything_that_can_change_the_number():
     assert line != str(scorer(ladders=[ladder(n=3)]).signature)
 
 
-def test_the_attribute_must_be_named_where_the_references_hold_several():
+def test_a_text_is_scored_on_all_attributes_that_the_references_hold_unless_one_is_named():
+    several = [ladder(), ladder(attribute="fluency")]
+    scores = scorer(ladders=several).score([target(3)])
+    assert [score.attribute for score in scores] == ["coherence", "fluency"]
+    assert dict(scores.signature.parts)["attribute"] == "coherence & fluency"
+    signatures = [dict(Signature.parse(row["signature"]).parts)["attribute"] for row in scores.to_rows()]
+    assert signatures == ["coherence", "fluency"]
+    (score,) = scorer(ladders=several, attribute="fluency").score([target(3)])
+    assert score.attribute == "fluency"
+
+
+def test_one_text_at_a_time_has_one_score_so_that_the_attribute_must_be_named():
     several = [ladder(), ladder(attribute="fluency")]
     with pytest.raises(LadderError, match=r"2 attributes.*say which"):
-        scorer(ladders=several)
+        scorer(ladders=several).submit([target(3)])
     assert scorer(ladders=several, attribute="fluency").attribute == "fluency"
-    with pytest.raises(TaskError, match="no attribute 'humour'"):
+    with pytest.raises(LadderError, match="no ladders for attribute 'humour', but for: coherence"):
         scorer(attribute="humour")
 
 
@@ -328,6 +341,9 @@ def test_low_and_high_never_leave_the_scale():
 
 @pytest.mark.parametrize("kind", ["mappings", "targets", "DataFrame", "Dataset", "file", "generator"])
 def test_targets_come_from_whatever_holds_them(tmp_path, kind):
+    def read_targets(rows):
+        return [item.target for item in list_items(rows)]
+
     rows = [{"id": "a", "context_id": "c", "text": "A.", "system": None}, {"id": 7, "context_id": "c", "text": "B."}]
     expected = [Target("a", "c", "A."), Target("7", "c", "B.")]
     match kind:

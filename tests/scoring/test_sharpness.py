@@ -57,7 +57,7 @@ def test_where_sharpness_is_not_known_texts_far_from_the_middle_are_less_sure():
     found = positions(answers, judge)
     added = (found.sharpness_sd[answers.target_ladder] * (found.mean - 3)) ** 2
     single = dataclasses.replace(judge, sharpness_sd=0.0)
-    prior = dataclasses.replace(single.prior(40, 40), sharpness=found.sharpness, sharpness_sd=np.zeros(40))
+    prior = dataclasses.replace(single.prior(40), sharpness=found.sharpness, sharpness_sd=np.zeros(40))
     assert found.sd**2 - positions(answers, single, prior).sd ** 2 == pytest.approx(added, abs=1e-3)
     assert added.max() > 0.05
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from synthscore.engine import Engine, Generation, LabelLogProbs, Prompt, Question, Sampling, generate, label_log_probs
-from synthscore.errors import InputError, StoreError
+from synthscore.errors import StoreError
 from synthscore.signature import text_hash
 from synthscore.store import engine as stored
 from synthscore.store.engine import StoredEngine
 from synthscore.store.file import Store
-from tests.fakes import FakeEngine, even_judge
+from tests.fakes import FakeEngine, even_judge, stored_in_batches
 
 LABELS = ("Better", "Worse", "Similar")
 SAMPLING = Sampling(max_new_tokens=5)
@@ -52,7 +52,7 @@ def test_a_rerun_asks_nothing_and_gives_the_same_numbers_to_the_last_bit(tmp_pat
 
 def test_only_what_is_missing_is_asked_once_in_the_given_order_and_in_batches(store):
     inner = FakeEngine(own_judge)
-    engine = StoredEngine(inner, store, batch_size=2)
+    engine = stored_in_batches(inner, store, 2)
     label_log_probs(engine, prompts("b"), LABELS)
     ticks = []
     got = label_log_probs(engine, prompts(*"dbdcaa"), LABELS, ticks.append)
@@ -123,9 +123,9 @@ def test_an_interrupted_run_keeps_the_finished_batches_and_resumes_with_the_rest
 
     dying, inner = Dies(own_judge), FakeEngine(own_judge)
     with pytest.raises(KeyboardInterrupt):
-        label_log_probs(StoredEngine(dying, store, batch_size=3), prompts(*range(10)), LABELS)
+        label_log_probs(stored_in_batches(dying, store, 3), prompts(*range(10)), LABELS)
     assert len(store) == 6
-    got = label_log_probs(StoredEngine(inner, store, batch_size=3), prompts(*range(10)), LABELS)
+    got = label_log_probs(stored_in_batches(inner, store, 3), prompts(*range(10)), LABELS)
     assert inner.judged == prompts(6, 7, 8, 9)
     same(got, label_log_probs(FakeEngine(own_judge), prompts(*range(10)), LABELS))
 
@@ -138,7 +138,7 @@ def test_generations_are_stored_by_prompt_sampling_and_seed_and_exceptions_are_n
 
     mended = []
     inner = FakeEngine(writer=write)
-    engine = StoredEngine(inner, store, batch_size=2)
+    engine = stored_in_batches(inner, store, 2)
     ticks = []
     rows = generate(engine, prompts("a", "a", "b", "a"), SAMPLING, [1, 13, 1, 1], ticks.append)
     assert rows[0] == rows[3] == Generation("a\n1 ü", "length", 7)
@@ -296,11 +296,3 @@ def test_a_batch_of_texts_is_small_and_adapts_on_its_own(store, clock):
     generate(engine, prompts(*range(76)), SAMPLING, [0] * 76)
     label_log_probs(engine, prompts(*range(300)), LABELS)
     assert [size for _, size in inner.calls] == [4, 16, 30, 26, 256, 44]
-
-
-def test_a_batch_size_that_is_named_stays(store, clock):
-    inner = Paced(clock, 0.0)
-    label_log_probs(StoredEngine(inner, store, batch_size=300), prompts(*range(900)), LABELS)
-    assert [size for _, size in inner.calls] == [300] * 3
-    with pytest.raises(InputError, match="batch_size is 0"):
-        StoredEngine(inner, store, batch_size=0)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from synthscore.engine import Prompt, Question
+from synthscore.engine import Capabilities, Prompt, Question
 from synthscore.store import file as store_file
-from synthscore.store.engine import Plan, StoredEngine
+from synthscore.store.engine import QuestionCounter
 from synthscore.store.file import Store
-from tests.fakes import FakeEngine
+from tests.fakes import FakeEngine, stored_in_batches
 
 
 def questions(n, length=40):
@@ -23,12 +23,12 @@ class Words:
 @pytest.fixture
 def engine(tmp_path):
     with Store(tmp_path / "store.sqlite") as store:
-        yield StoredEngine(FakeEngine(lambda prompt, labels: [-1.0, -1.0]), store, batch_size=10)
+        yield stored_in_batches(FakeEngine(lambda prompt, labels: [-1.0, -1.0]), store, 10)
 
 
 def test_nothing_is_asked_and_what_is_stored_or_asked_twice_is_not_counted_as_new(engine):
     engine.answer(questions(20))
-    plan = Plan(engine)
+    plan = QuestionCounter(engine)
     rows = plan.answer(questions(50)).rows + plan.answer(questions(50)).rows
     assert all(isinstance(row, Exception) for row in rows)
     assert (plan.n_questions, plan.n_new, plan.n_tokens, plan.tokenised) == (100, 30, 300, False)
@@ -37,8 +37,8 @@ def test_nothing_is_asked_and_what_is_stored_or_asked_twice_is_not_counted_as_ne
 
 
 def test_a_tokenizer_at_hand_counts(engine):
-    engine.engine.prompts = Words()
-    plan = Plan(engine)
+    engine.engine.capabilities = Capabilities(tokenizer=Words())
+    plan = QuestionCounter(engine)
     plan.answer(questions(8))
     assert (plan.n_tokens, plan.tokenised) == (32, True)
 
@@ -48,24 +48,24 @@ def test_each_of_few_questions_is_counted(engine):
         def encode(self, prompt):
             return range(4 if len(prompt.text) == 40 else 5)
 
-    engine.engine.prompts = Dense()
-    plan = Plan(engine)
+    engine.engine.capabilities = Capabilities(tokenizer=Dense())
+    plan = QuestionCounter(engine)
     plan.answer([*questions(1, 40), *questions(2, 200)[1:]])
     assert plan.n_tokens == 9
 
 
-def test_a_sample_tells_of_all(engine):
+def test_some_questions_tell_of_all(engine):
     engine.answer(questions(500))
-    plan = Plan(engine, sample=100)
+    plan = QuestionCounter(engine)
     plan.answer(questions(1000))
     assert (plan.n_questions, plan.n_new, plan.n_tokens) == (1000, 500, 5000)
-    assert (plan.of(4000).n_new, plan.n_tokens) == (2000, 20_000)
+    assert (plan.scaled_to(4000).n_new, plan.n_tokens) == (2000, 20_000)
 
 
 def test_the_pace_is_that_of_the_stores_answers_but_for_pauses(engine, monkeypatch):
     clock = iter([100, 105, 110, 5000, 5005])
     monkeypatch.setattr(store_file.time, "time", lambda: next(clock))
-    before, after = Plan(engine), Plan(engine)
+    before, after = QuestionCounter(engine), QuestionCounter(engine)
     before.answer(questions(10))
     engine.answer(questions(50))
     after.answer(questions(100))

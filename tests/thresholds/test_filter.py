@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 from synthscore import engines
 from synthscore.cli.app import main
 from synthscore.errors import InputError, Reasons, StoreError
+from synthscore.io import texts
 from synthscore.io.files import read_batches, read_rows
 from synthscore.io.write import sorted_into
 from synthscore.judging.asking import PROTOCOLS, Asking
 from synthscore.judging.tasks import load_task
 from synthscore.ladders.references import References
-from synthscore.scoring.rows import RowScorer
 from synthscore.scoring.scorer import Scorer
 from synthscore.store.answers import Stored
 from synthscore.store.engine import StoredVerdicts
@@ -74,7 +74,7 @@ def engine(monkeypatch):
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(filtering, "BATCH", 7)
+    monkeypatch.setattr(texts, "BATCH", 7)
 
 
 def quality(i):
@@ -119,7 +119,7 @@ def test_the_size_of_a_batch_changes_nothing(engine, monkeypatch, capsys, size):
     write(
         "targets.jsonl", [*rows(40), "not JSON\n", {"context_id": "c9", "text": "x"}, {"context_id": "c1", "text": ""}]
     )
-    monkeypatch.setattr(filtering, "BATCH", size)
+    monkeypatch.setattr(texts, "BATCH", size)
     assert keep("--dropped", "dropped.jsonl", "--unsure", "unsure.jsonl") == 3
     err = capsys.readouterr().err
     expected = [row for row in rows(40) if quality(row["n"]) > 3.35]
@@ -134,8 +134,8 @@ def test_the_size_of_a_batch_changes_nothing(engine, monkeypatch, capsys, size):
 
 def test_no_more_than_a_batch_of_rows_is_in_memory(engine, small, monkeypatch):
     sizes = []
-    whole = RowScorer.plan
-    monkeypatch.setattr(RowScorer, "plan", lambda self, items: sizes.append(len(items)) or whole(self, items))
+    whole = Scorer.plan
+    monkeypatch.setattr(Scorer, "plan", lambda self, items: sizes.append(len(items)) or whole(self, items))
     write("targets.jsonl", rows(20))
     assert keep() == 0
     assert sizes == [7, 7, 6]
@@ -168,7 +168,7 @@ def test_formats_hold_the_same_rows_whatever_the_batches(engine, monkeypatch, ou
     assert keep() == 0
     contents = []
     for size in (7, 1000):
-        monkeypatch.setattr(filtering, "BATCH", size)
+        monkeypatch.setattr(texts, "BATCH", size)
         assert keep(out=out) == 0
         contents.append(Path(out).read_bytes())
     assert contents[0] == contents[1]
@@ -181,7 +181,7 @@ def test_formats_hold_the_same_rows_whatever_the_batches(engine, monkeypatch, ou
 
 
 def test_columns_that_begin_late_are_written_too(engine, small):
-    late = [*rows(10), {**rows(1)[0], "late": 2.5, "n": None}]
+    late = [*rows(10), {**rows(1)[0], "id": "late", "late": 2.5, "n": None}]
     write("targets.jsonl", [{**row, "text": "Text of quality 5."} for row in late])
     assert keep(out="kept.parquet") == 0
     assert pq.read_table("kept.parquet").column("late").to_pylist() == [None] * 10 + [2.5]
@@ -275,7 +275,7 @@ def broken_rows(n):
 
 def interrupted(monkeypatch, after, *argv, targets="targets.jsonl", out="kept.jsonl"):
     """Run, and break off before batch number `after`, counted from 0."""
-    whole, count = RowScorer.plan, itertools.count()
+    whole, count = Scorer.plan, itertools.count()
 
     def stop(self, items):
         if next(count) == after:
@@ -283,7 +283,7 @@ def interrupted(monkeypatch, after, *argv, targets="targets.jsonl", out="kept.js
         return whole(self, items)
 
     with monkeypatch.context() as patched:
-        patched.setattr(RowScorer, "plan", stop)
+        patched.setattr(Scorer, "plan", stop)
         assert keep(*argv, targets=targets, out=out) == 130
 
 
@@ -353,18 +353,18 @@ KILLED = """
 import sys, time
 from synthscore import engines
 from synthscore.cli.app import main
-from synthscore.scoring.rows import RowScorer
-from synthscore.thresholds import filter
+from synthscore.scoring.scorer import Scorer
+from synthscore.io import texts
 from tests.fakes import FakeEngine
 from tests.thresholds.test_filter import judge
 engines.open_engine = lambda name, **options: FakeEngine(judge)
-filter.BATCH = 16
-whole = RowScorer.plan
+texts.BATCH = 16
+whole = Scorer.plan
 def slow(self, items):
     print("batch", flush=True)
     time.sleep(0.002)
     return whole(self, items)
-RowScorer.plan = slow
+Scorer.plan = slow
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -445,7 +445,7 @@ def test_scores_from_stored_verdicts_are_those_of_the_scorer_to_the_last_bit(eng
 @settings(max_examples=50)
 def test_any_verdicts_give_the_same_score_from_the_store(log_probs, both_orders, protocol):
     from synthscore.ladders.references import References
-    from synthscore.scoring.whole import paper_values
+    from synthscore.scoring.paper import Paper
 
     numbers = iter(itertools.cycle(itertools.chain.from_iterable(log_probs)))
     engine = FakeEngine(lambda prompt, labels: [next(numbers) - math.log(3) for _ in labels])
@@ -453,7 +453,7 @@ def test_any_verdicts_give_the_same_score_from_the_store(log_probs, both_orders,
     texts = [{"id": str(i), "context_id": "c0", "text": f"Text {i}, quality 1."} for i in range(len(log_probs))]
     for score in scorer.score(texts):
         said = np.array([(v.better, v.worse, v.similar) for v in score.verdicts]).reshape(1, 5, 1 + both_orders, 3)
-        assert paper_values(said, protocol).tolist() == [score.value]
+        assert Paper().whole_values(said, scorer.asking).tolist() == [score.value]
 
 
 def kinds():
@@ -465,7 +465,7 @@ def kinds():
 
 
 def test_whole_texts_are_kept_beside_their_answers_and_shown(engine, capsys):
-    write("targets.jsonl", [*rows(8), rows(8)[0]])
+    write("targets.jsonl", [*rows(8), {**rows(8)[0], "id": "the same text again"}])
     assert keep() == 0
     assert kinds() == {"labels": 40, "verdicts": 8}
     capsys.readouterr()
@@ -569,8 +569,8 @@ def test_on_a_scale_rows_stream_and_alone_they_are_read_at_once(engine, small, m
     anchored = ["--scoring", "anchored", "--dropped", "dropped.jsonl"]
     assert keep(*anchored, "--save-scale", "scale.json") == 0
     sizes = []
-    whole = RowScorer.plan
-    monkeypatch.setattr(RowScorer, "plan", lambda self, items: sizes.append(len(items)) or whole(self, items))
+    whole = Scorer.plan
+    monkeypatch.setattr(Scorer, "plan", lambda self, items: sizes.append(len(items)) or whole(self, items))
     assert keep(*anchored) == 0
     assert sizes == [30]
     assert keep(*anchored, "--scale", "scale.json") == 0
@@ -618,7 +618,7 @@ def test_rows_are_returned_where_no_file_is_named():
     [row] = found.unsure
     assert "no ladder" in row["synthscore"]["why"]
     assert (found.n_rows, found.n_open, found.n_unsure, found.complete) == (41, 1, 0, False)
-    assert [dict(signature.parts)["attribute"] for signature in found.signatures] == ["coherence"]
+    assert [dict(signature.parts)["attribute"] for signature in found.tally.signatures] == ["coherence"]
 
 
 def test_the_function_and_the_verb_write_the_same_bytes(engine, small):

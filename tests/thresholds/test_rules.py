@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthscore.errors import CertificateError, InputError, SynthscoreWarning
+from synthscore.scoring.anchored import Anchored
+from synthscore.scoring.paper import Paper
 from synthscore.signature import Signature
 from synthscore.thresholds.certificate import Certificate, Certified, Guarantee
-from synthscore.thresholds.rules import AtLeast, MinScore, check_on_scale
+from synthscore.thresholds.rules import AtLeast, MinScore, check_threshold
 from synthscore.types import Score
 
 SIGNATURE = Signature.of(synthscore="0.1.0", model="nano@1f2e", template="compare@9f3c", references="77ab", orders=2)
@@ -277,27 +279,27 @@ def test_a_change_of_any_part_makes_a_certificate_stale(part):
 
 @pytest.mark.parametrize("threshold", [0.0, 3.5, 5.477])
 def test_a_threshold_on_the_scale_is_accepted(threshold):
-    check_on_scale(threshold, 5)
+    check_threshold(threshold, Paper().limits(5))
 
 
 @pytest.mark.parametrize("threshold", [-0.5, 0.9, 5.1, 5.6])
 def test_a_threshold_beyond_the_rungs_is_warned_of_on_the_anchored_scale_which_has_no_ends(threshold):
     with pytest.warns(SynthscoreWarning, match=r"outside 1\.\.5, where anchored scores are extrapolated"):
-        check_on_scale(threshold, 5, "anchored")
+        check_threshold(threshold, Anchored().limits(5))
 
 
 def test_a_threshold_between_the_rungs_is_accepted_on_the_anchored_scale():
-    check_on_scale(1.0, 5, "anchored")
-    check_on_scale(5.0, 5, "anchored")
+    check_threshold(1.0, Anchored().limits(5))
+    check_threshold(5.0, Anchored().limits(5))
 
 
 @pytest.mark.parametrize("threshold", [-4.1, 10.1, math.nan])
 def test_a_threshold_a_ladders_length_beyond_the_rungs_is_refused_on_the_anchored_scale(threshold):
     with pytest.raises(InputError, match=r"far outside the anchored scale, whose rungs stand at 1\.\.5"):
-        check_on_scale(threshold, 5, "anchored")
+        check_threshold(threshold, Anchored().limits(5))
 
 
 @pytest.mark.parametrize("threshold", [-0.01, 5.48, 90.0, math.nan])
 def test_a_threshold_outside_the_scale_is_refused(threshold):
     with pytest.raises(InputError, match=r"outside the rung scale, which for ladders of 5 rungs is 0 .* = 5.48"):
-        check_on_scale(threshold, 5)
+        check_threshold(threshold, Paper().limits(5))

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from ...engine import MASS_UNREPORTED, LabelAnswer, Prompt, Question, typed_question
+from ...engine import Capabilities, LabelAnswer, Prompt, Question
 from ...errors import EngineError, ServerError
 from ...signature import Signature
 from .routes import number
@@ -26,11 +26,19 @@ _MOST = 64  # questions in a request: all that vLLM and transformers take; OpenA
 _TOO_MUCH = {400, 413, 422}  # refusals that may be about one of several questions
 
 
-class Told(NamedTuple):
+class OptionProbs(NamedTuple):
     """Probabilities of the options, and of all options together, where it is reported."""
 
     probs: Mapping[str, float]
     mass: float | None
+
+
+def typed_question(question: Question) -> dict[str, Any]:
+    """In the form of System One: a choice among the labels, or a score whose levels they describe."""
+    instructions = question.prompt.divided[1]
+    if question.ordered:
+        return {"type": "score", "instructions": instructions, "criteria": list(question.labels)}
+    return {"type": "choice", "instructions": instructions, "criteria": dict.fromkeys(question.labels)}
 
 
 class Wire(ABC):
@@ -43,7 +51,7 @@ class Wire(ABC):
         """The request. questions : with one state"""
 
     @abstractmethod
-    def read(self, reply: Mapping[str, Any], place: int) -> Told | None:
+    def read(self, reply: Mapping[str, Any], place: int) -> OptionProbs | None:
         """What is reported of the question at this place, levels by their number from 0; None where it was refused."""
 
 
@@ -56,15 +64,15 @@ class SystemOne(Wire):
         asked = {str(place): typed_question(question) for place, question in enumerate(questions)}
         return {"state": questions[0].prompt.divided[0], "questions": asked}
 
-    def read(self, reply: Mapping[str, Any], place: int) -> Told | None:
+    def read(self, reply: Mapping[str, Any], place: int) -> OptionProbs | None:
         answer = reply["answers"][str(place)]
         if answer["type"] == "refusal":
             return None
         diagnostics = (reply.get("diagnostics") or {}).get(str(place), {})
-        return Told(answer["probabilities"], diagnostics.get("label_mass", answer.get("x_label_mass")))
+        return OptionProbs(answer["probabilities"], diagnostics.get("label_mass", answer.get("x_label_mass")))
 
 
-class Decisions(Wire):
+class OpenAIDecisions(Wire):
     """https://platform.openai.com/docs/api-reference/decisions (openai 3.54); mass as vLLM 0.33 reports it."""
 
     name = "decisions"
@@ -80,17 +88,19 @@ class Decisions(Wire):
             asked.append({"type": kind, "name": str(place), "instructions": question.prompt.divided[1], **options})
         return {"input": questions[0].prompt.divided[0], "questions": asked}
 
-    def read(self, reply: Mapping[str, Any], place: int) -> Told | None:
+    def read(self, reply: Mapping[str, Any], place: int) -> OptionProbs | None:
         answer = reply["answers"][place]
         if answer["type"] == "refusal":
             return None
         told = reply.get("diagnostics") or {}
         diagnostics = told[place] if isinstance(told, list) else told.get(str(place), {})
         by = "label" if answer["type"] == "score" else "value"
-        return Told({each[by]: each["probability"] for each in answer["probabilities"]}, diagnostics.get("label_mass"))
+        return OptionProbs(
+            {each[by]: each["probability"] for each in answer["probabilities"]}, diagnostics.get("label_mass")
+        )
 
 
-WIRES: Mapping[str, Wire] = {wire.name: wire for wire in (SystemOne(), Decisions())}
+WIRES: Mapping[str, Wire] = {wire.name: wire for wire in (SystemOne(), OpenAIDecisions())}
 
 
 class DecisionServer(Served):
@@ -99,8 +109,6 @@ class DecisionServer(Served):
     url, model : as of Server. method : "auto", or one of WIRES
     raises : ServerError when it is not to be reached; EngineError when it cannot be used
     """
-
-    tokens = None
 
     def __init__(self, url: str, model: str | None = None, *, method: str = "auto", timeout_s: float = 600.0) -> None:
         super().__init__(url, model, timeout_s)
@@ -113,17 +121,22 @@ class DecisionServer(Served):
     @property
     def signature(self) -> Signature:
         """The same for servers that are interchangeable. format : of the prompt, which is the server's own"""
-        mass = {} if self._reports_mass else dict([MASS_UNREPORTED])
+        mass = {} if self._reports_mass else {"mass": "unreported"}
         backend = f"server-{self._wire.name}"
         return Signature.of(
             model=self.name, backend=backend, chat="server", format=self._format, **mass, server=self.server
         )
 
     @property
-    def reports(self) -> str:
-        """What it tells of labels, in words."""
+    def capabilities(self) -> Capabilities:
         mass = "and" if self._reports_mass else "but not"
-        return f"asks in its own words (/v1/{self._wire.name}); reports the labels' probabilities, {mass} their mass"
+        reports = f"reports the labels' probabilities, {mass} their mass"
+        return Capabilities(
+            decides=True,
+            reports_mass=self._reports_mass,
+            served=True,
+            description=f"asks in its own words (/v1/{self._wire.name}); {reports}",
+        )
 
     def together(self, questions: Sequence[Question]) -> list[list[int]]:
         """Which questions go in one request: those with the same state."""
@@ -160,13 +173,12 @@ class DecisionServer(Served):
             usage = reply.get("usage") or {}
             n_tokens = usage.get("input_tokens") or 0
             n_cached = (usage.get("input_tokens_details") or {}).get("cached_tokens") or 0
-            counts = [(n_tokens, n_tokens - n_cached), *[(0, 0)] * (len(questions) - 1)]
-            return [
-                Reply(self._answer(self._wire.read(reply, place), question), *counts[place])
-                for place, question in enumerate(questions)
-            ]
+            reported = [self._wire.read(reply, place) for place in range(len(questions))]
+            replies = [Reply(self._answer(*pair)) for pair in zip(reported, questions, strict=True)]
+            replies[0] = Reply(replies[0].answer, n_tokens, n_tokens - n_cached)
+            return replies
 
-    def _answer(self, told: Told | None, question: Question) -> LabelAnswer | EngineError:
+    def _answer(self, told: OptionProbs | None, question: Question) -> LabelAnswer | EngineError:
         if told is None:
             return EngineError(f"{self.model} refuses to answer this question")
         names = map(str, range(len(question.labels))) if question.ordered else question.labels

@@ -112,13 +112,10 @@ class Http:
         body = error.body if isinstance(error.body, dict) else {}
         words = str(body.get("message") or error.body or error.message)
         status: int = error.status_code
-        return self._error(
-            f"HTTP {status}: {words:.500}",
-            status=status,
-            retryable=status in _LATER or status >= 500,
-            fatal=status in _NEVER,
-            retry_after=_retry_after(error.response.headers.get("retry-after")),
-        )
+        how: dict[str, Any] = {"status": status, "fatal": status in _NEVER}
+        how["retryable"] = status in _LATER or status >= 500
+        how["retry_after"] = _retry_after(error.response.headers.get("retry-after"))
+        return self._error(f"HTTP {status}: {words:.500}", **how)
 
     def _error(self, what: str, **data: Any) -> ServerError:
         return ServerError(self._clean(f"asking the server {self._url} failed: {what}"), **data)

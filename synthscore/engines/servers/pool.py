@@ -16,15 +16,14 @@ import random
 import threading
 import time
 import warnings
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...engine import Answers, Progress, Question
+from ...engine import Answers, Capabilities, Progress, Question
 from ...errors import EngineError, InputError, LabelError, ServerError, SynthscoreWarning
 from ...signature import Signature
-from ..tokens import PromptTokenizer
 from .decisions import WIRES, DecisionServer
 from .server import Reply, Server
 
@@ -122,14 +121,9 @@ class ServerPool:
                 )
 
     @property
-    def prompts(self) -> PromptTokenizer | None:
-        """The model's tokenizer; None where prompts go through the server's own chat template."""
-        return self._members[0].server.tokens
-
-    @property
-    def reports(self) -> str:
-        """What the servers tell of labels, in words."""
-        return self._members[0].server.reports
+    def capabilities(self) -> Capabilities:
+        """The same of all servers, as their signatures are."""
+        return self._members[0].server.capabilities
 
     @classmethod
     def open(cls, name: str, *, in_flight: int = 16, retry: Retry | None = None, **options: Any) -> ServerPool:
@@ -174,7 +168,7 @@ class ServerPool:
         """
         together = self._members[0].server.together(questions)
         orders = [self._order(questions[rows[0]]) for rows in together]
-        queues: dict[_Member, deque[int]] = {member: deque() for member in self._members}
+        queues: dict[_Member, deque[int]] = defaultdict(deque)
         for place, order in enumerate(orders):
             queues[order[0]].append(place)
         over, done = threading.Event(), queue.SimpleQueue[tuple[int, list[Reply] | Exception]]()
@@ -185,11 +179,14 @@ class ServerPool:
                     place = waiting.popleft()
                 except IndexError:  # another thread has taken the last
                     return
+                asked = [questions[row] for row in together[place]]
                 try:
-                    asked = [questions[row] for row in together[place]]
                     done.put((place, self._ask(asked, orders[place], over)))
-                except Exception as error:  # labels that cannot be asked of any row, or our own mistake
-                    over.set()
+                except Exception as error:
+                    if isinstance(error, EngineError) and not isinstance(error, LabelError):
+                        done.put((place, [Reply(error)] * len(asked)))
+                        continue
+                    over.set()  # labels that cannot be asked of any row, or our own mistake
                     done.put((place, error))
 
         # Threads that do not keep the process: an interrupt need not wait for requests that are on their way.
@@ -207,12 +204,14 @@ class ServerPool:
                     progress(len(replies))
         finally:
             over.set()
-        rows = [found[row] for row in range(len(questions))]
-        answers = [each.answer for each in rows]
-        failed = bool(rows) and all(isinstance(answer, EngineError) for answer in answers)
+        in_order = [found[row] for row in range(len(questions))]
+        answers = [reply.answer for reply in in_order]
+        failed = bool(answers) and all(isinstance(answer, EngineError) for answer in answers)
         if failed and all(member.gone for member in self._members):
             raise EngineError(f"no server is left, and nothing was answered: {self._reasons()}")
-        return Answers(answers, sum(each.n_tokens for each in rows), sum(each.n_computed for each in rows))
+        n_tokens = sum(reply.n_tokens for reply in in_order)
+        n_computed = sum(reply.n_computed for reply in in_order)
+        return Answers(answers, n_tokens, n_computed)
 
     def _order(self, question: Question) -> list[_Member]:
         """The servers in an order that belongs to how the prompt begins (rendezvous hashing)."""
@@ -220,14 +219,15 @@ class ServerPool:
         return sorted(self._members, key=lambda m: hashlib.sha256(start + m.server.url.encode()).digest())
 
     def _ask(self, questions: Sequence[Question], order: Sequence[_Member], over: threading.Event) -> list[Reply]:
-        """Ask the first server that is well, again and again where that can help. raises : LabelError"""
+        """Ask the first server that is well, again and again where that can help.
+
+        raises : EngineError, of these questions; LabelError, of all with their labels
+        """
         n_failed = 0
         while (member := self._well(order, over)) is not None:
             try:
                 with member.room:
-                    found = member.server.answer_all(questions)
-            except LabelError:
-                raise
+                    replies = member.server.answer_all(questions)
             except ServerError as error:
                 member.failed(error, self._retry)
                 if error.fatal:
@@ -235,17 +235,15 @@ class ServerPool:
                 n_failed += 1
                 _LOG.debug("%s (try %d)", error, n_failed)
                 if not error.retryable:
-                    return [Reply(error)] * len(questions)
+                    raise
                 if n_failed >= self._retry.tries:
-                    return [Reply(EngineError(f"{error} (tried {n_failed} times)"))] * len(questions)
+                    raise EngineError(f"{error} (tried {n_failed} times)") from error
                 if not member.aside_until:
                     over.wait(self._retry.wait(n_failed, error.retry_after))
-            except EngineError as error:  # this question cannot be asked
-                return [Reply(error)] * len(questions)
             else:
                 member.failures = member.asides = 0
-                return found
-        return [Reply(EngineError(f"no server is left: {self._reasons()}"))] * len(questions)
+                return replies
+        raise EngineError(f"no server is left: {self._reasons()}")
 
     def _well(self, order: Sequence[_Member], over: threading.Event) -> _Member | None:
         """The first that is well, as soon as one is; None where none is left, or all is over."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from ...errors import EngineError
-from .steps import Step, unbiased
+from .steps import NextToken, unbiased
 
 T = TypeVar("T")
 _IMPOSSIBLE = -9999.0  # how vLLM writes a log-probability of -inf; llama.cpp writes -3.4e38
@@ -87,7 +87,7 @@ class Route(ABC):
     checked_by: ClassVar[type[Route] | None] = None
 
     @abstractmethod
-    def ask(self, post: Post, prompt: Any, wanted: Sequence[Any], top_k: int) -> Step[Any]:
+    def ask(self, post: Post, prompt: Any, wanted: Sequence[Any], top_k: int) -> NextToken[Any]:
         """What is reported of the token. prompt : token ids, or the fields of a chat. wanted : the tokens that matter;
         behind a chat template, those that the answer is made to begin with"""
 
@@ -97,87 +97,43 @@ class Route(ABC):
         return usage.get("prompt_tokens"), (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
 
 
-class OneReply(Route):
-    """A way that takes one request."""
-
-    @abstractmethod
-    def body(self, prompt: Any, wanted: Sequence[Any], top_k: int) -> dict[str, Any]:
-        """The request."""
-
-    @abstractmethod
-    def step(self, reply: Mapping[str, Any], wanted: Sequence[Any], top_k: int) -> Step[Any]:
-        """What its reply reports."""
-
-    def ask(self, post: Post, prompt: Any, wanted: Sequence[Any], top_k: int) -> Step[Any]:
-        return post(self.body(prompt, wanted, top_k), lambda reply: self.step(reply, wanted, top_k))
-
-
-class ChosenIds(OneReply):
+class ChosenIds(Route):
     """Chosen tokens by logprob_token_ids: vLLM. https://github.com/vllm-project/vllm/pull/43463"""
 
     name, complete = "ids", True
 
-    def body(self, prompt: Any, wanted: Sequence[int], top_k: int) -> dict[str, Any]:
-        return _completion(prompt, 1) | {"logprob_token_ids": list(wanted)}
-
-    def step(self, reply: Mapping[str, Any], wanted: Sequence[int], top_k: int) -> Step[int]:
-        return chosen_step(dict(_with_ids(reply)), wanted)
+    def ask(self, post: Post, prompt: Any, wanted: Sequence[int], top_k: int) -> NextToken[int]:
+        asked = _completion(prompt, 1) | {"logprob_token_ids": list(wanted)}
+        return post(asked, lambda reply: chosen_step(dict(_with_ids(reply)), wanted))
 
 
-class Generate(OneReply):
+class Generate(Route):
     """Chosen tokens by token_ids_logprob: SGLang."""
 
     name, path, at_root, complete = "generate", "/generate", True, True
 
-    def body(self, prompt: Any, wanted: Sequence[int], top_k: int) -> dict[str, Any]:
-        return {
-            "input_ids": list(prompt),
-            # At temperature 0 SGLang's log-probabilities are those of the model itself.
-            "sampling_params": {"max_new_tokens": 1, "temperature": 0},
-            "return_logprob": True,
-            "top_logprobs_num": 1,
-            "token_ids_logprob": list(wanted),
-        }
+    def ask(self, post: Post, prompt: Any, wanted: Sequence[int], top_k: int) -> NextToken[int]:
+        def read(reply: Mapping[str, Any]) -> NextToken[int]:
+            meta = reply["meta_info"]
+            triples = [*meta["output_top_logprobs"][0], *meta["output_token_ids_logprobs"][0]]
+            return chosen_step({whole(token): number(log_prob) for log_prob, token, *_ in triples}, wanted)
 
-    def step(self, reply: Mapping[str, Any], wanted: Sequence[int], top_k: int) -> Step[int]:
-        meta = reply["meta_info"]
-        triples = [*meta["output_top_logprobs"][0], *meta["output_token_ids_logprobs"][0]]
-        return chosen_step({whole(token): number(log_prob) for log_prob, token, *_ in triples}, wanted)
+        # At temperature 0 SGLang's log-probabilities are those of the model itself.
+        asked = {"input_ids": list(prompt), "sampling_params": {"max_new_tokens": 1, "temperature": 0}}
+        reported = {"return_logprob": True, "top_logprobs_num": 1, "token_ids_logprob": list(wanted)}
+        return post(asked | reported, read)
 
     def used(self, reply: Mapping[str, Any]) -> tuple[Any, Any]:
         return reply["meta_info"]["prompt_tokens"], reply["meta_info"].get("cached_tokens")
 
 
-class Scored(Route):
-    """Chosen tokens by /v1/score: SGLang behind a gateway that lets nothing but /v1 through.
-
-    It reports nothing of other tokens. A token that it did not find has no number; under --enable-mis it reads a
-    delimiter in the prompt, which its count of tokens gives away.
-    """
-
-    name, path, complete = "score", "/score", True
-
-    def ask(self, post: Post, prompt: Any, wanted: Sequence[int], top_k: int) -> Step[int]:
-        def read(reply: Mapping[str, Any]) -> Step[int]:
-            if (n := reply["usage"]["prompt_tokens"]) != len(prompt):
-                raise ValueError(f"it read {n} tokens of a prompt of {len(prompt)}; start it without --enable-mis")
-            (told,) = reply["token_logprobs"]
-            return chosen_step(dict(zip(wanted, map(number, told), strict=True)), wanted)
-
-        asked = {"query": list(prompt[:-1]), "items": [list(prompt[-1:])], "label_token_ids": list(wanted)}
-        return post(asked | {"apply_softmax": False, "return_token_logprobs": True}, read)
-
-
-class TopIds(OneReply):
+class TopIds(Route):
     """The k most probable tokens, by id: older vLLM; llama-server."""
 
     name = "topk"
 
-    def body(self, prompt: Any, wanted: Sequence[int], top_k: int) -> dict[str, Any]:
-        return _completion(prompt, top_k)
-
-    def step(self, reply: Mapping[str, Any], wanted: Sequence[int], top_k: int) -> Step[int]:
-        return Step.of_top(_with_ids(reply), top_k)
+    def ask(self, post: Post, prompt: Any, wanted: Sequence[int], top_k: int) -> NextToken[int]:
+        return post(_completion(prompt, top_k), lambda reply: NextToken.of_top(_with_ids(reply), top_k))
 
 
 class Biased(Route):
@@ -192,49 +148,50 @@ class Biased(Route):
     def __init__(self) -> None:
         self._bias: dict[int, float] = {}
 
-    def ask(self, post: Post, prompt: Any, wanted: Sequence[int], top_k: int) -> Step[int]:
+    def ask(self, post: Post, prompt: Any, wanted: Sequence[int], top_k: int) -> NextToken[int]:
         # The bias comes first in its chain of samplers, and at temperature 1 nothing else changes a probability.
         chain = {"samplers": ["temperature"], "temperature": 1.0, "post_sampling_probs": True, "cache_prompt": True}
         asked = {"prompt": list(prompt), "n_predict": 1, "n_probs": len(wanted) + 20, **chain}
-        bias: Mapping[int, float] = {token: self._bias.get(token, 4.0) for token in wanted}
+        bias = {token: self._bias.get(token, 4.0) for token in wanted}
+
+        def read(reply: Mapping[str, Any]) -> tuple[NextToken[int], dict[int, float]]:
+            top = reply["completion_probabilities"][0]["top_probs"]
+            return unbiased([(whole(entry["id"]), number(entry["prob"])) for entry in top], bias)
+
         for _ in range(6):
-            step, better = self._biased(post, asked, bias)
+            step, better = post(asked | {"logit_bias": [list(pair) for pair in bias.items()]}, read)
             if not better:
                 return step
             self._bias |= better
             bias = better
         raise EngineError("the biases that show the labels' tokens were not found within 6 requests")
 
-    @staticmethod
-    def _biased(post: Post, asked: dict[str, Any], bias: Mapping[int, float]) -> tuple[Step[int], dict[int, float]]:
-        sent = asked | {"logit_bias": [[token, b] for token, b in bias.items()]}
-        return post(sent, lambda reply: unbiased(_with_probs(reply), bias))
-
     def used(self, reply: Mapping[str, Any]) -> tuple[Any, Any]:
         return reply.get("tokens_evaluated"), (reply.get("timings") or {}).get("cache_n")
 
 
-class Chat(OneReply):
+class Chat(Route):
     """The k most probable tokens, as text, behind a message in the server's own chat template."""
 
     name, path, by_ids = "chat", "/chat/completions", False
 
-    def body(self, prompt: Any, wanted: Sequence[str], top_k: int) -> dict[str, Any]:
+    def ask(self, post: Post, prompt: Any, wanted: Sequence[str], top_k: int) -> NextToken[str]:
         asked = {**prompt, "temperature": 0, "logprobs": True, "top_logprobs": top_k}
         if wanted:  # then a character that no label begins with: more than the tokens themselves
             spelled = json.dumps("".join(wanted), ensure_ascii=False)
             asked |= {"grammar": f'root ::= {spelled} "\\n"', "max_tokens": len(wanted) + 1}
-        return asked
 
-    def step(self, reply: Mapping[str, Any], wanted: Sequence[str], top_k: int) -> Step[str]:
-        if wanted:
-            places = reply["choices"][0]["logprobs"]["content"]
-            if [place["token"] for place in places[: len(wanted)]] != list(wanted) or len(places) <= len(wanted):
-                return Step.nothing()  # spelled in other tokens
-        return Step.of_top([(str(token), p) for token, p in told_token(reply, "token", len(wanted))], top_k)
+        def read(reply: Mapping[str, Any]) -> NextToken[str]:
+            if wanted:
+                places = reply["choices"][0]["logprobs"]["content"]
+                if [place["token"] for place in places[: len(wanted)]] != list(wanted) or len(places) <= len(wanted):
+                    return NextToken.nothing()  # spelled in other tokens
+            return NextToken.of_top([(str(token), p) for token, p in told_token(reply, "token", len(wanted))], top_k)
+
+        return post(asked, read)
 
 
-ROUTES: tuple[type[Route], ...] = (ChosenIds, Generate, Scored, Biased, TopIds, Chat)
+ROUTES: tuple[type[Route], ...] = (ChosenIds, Generate, Biased, TopIds, Chat)
 """The first that a server turns out to offer is taken."""
 
 
@@ -245,10 +202,6 @@ def _completion(ids: Sequence[int], n_top: int) -> dict[str, Any]:
 
 def _with_ids(reply: Mapping[str, Any]) -> list[tuple[int, float]]:
     return [(token_id(token), log_prob) for token, log_prob in told_token(reply, "id")]
-
-
-def _with_probs(reply: Mapping[str, Any]) -> list[tuple[int, float]]:
-    return [(whole(entry["id"]), number(entry["prob"])) for entry in reply["completion_probabilities"][0]["top_probs"]]
 
 
 def told_token(reply: Mapping[str, Any], by: Literal["id", "token"], at: int = 0) -> list[tuple[int | str, float]]:
@@ -272,10 +225,10 @@ def token_id(token: int | str) -> int:
     return whole(int(found[1]))
 
 
-def chosen_step(reported: Mapping[int, float], wanted: Sequence[int]) -> Step[int]:
+def chosen_step(reported: Mapping[int, float], wanted: Sequence[int]) -> NextToken[int]:
     if missing := sorted(set(wanted) - set(reported)):
         raise ValueError(f"no log-probabilities of the tokens {missing}, which were asked for")
-    return Step.of_chosen(list(reported.items()))
+    return NextToken.of_chosen(list(reported.items()))
 
 
 def number(value: Any) -> float:

@@ -12,16 +12,16 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from ...engine import Answer, Generation, LabelAnswer, OtherToken, Prompt, Question, Sampling
+from ...engine import Answer, Capabilities, Generation, LabelAnswer, OtherToken, Prompt, Question, Sampling
 from ...errors import EngineError, ServerError, SynthscoreWarning
 from ...signature import Signature
 from ..tokens import PromptTokenizer, warn_of_boundary
 from .http import root_of
 from .routes import ROUTES, SOFTWARE, Route, whole
 from .served import Served
-from .steps import Known, Step, known_from_ids, known_from_text, next_tokens
+from .steps import Known, NextToken, known_from_ids, known_from_text, next_tokens
 
-Method = Literal["ids", "generate", "score", "bias", "topk", "chat"]
+Method = Literal["ids", "generate", "bias", "topk", "chat"]
 METHODS = tuple(route.name for route in ROUTES)
 TOP_K = (1000, 100, 20, 5)
 """How many of the most probable tokens are asked for: the first number that the server takes. The last of 1000 is never
@@ -84,8 +84,12 @@ class Server(Served):
         return self._route.name
 
     @property
-    def reports(self) -> str:
-        """What it tells of labels, in words."""
+    def capabilities(self) -> Capabilities:
+        return Capabilities(served=True, tokenizer=self.tokens, description=self._reports)
+
+    @property
+    def _reports(self) -> str:
+        """What it reports of labels."""
         if self._route.complete:
             return f"reports the probability of chosen tokens, exactly (server-{self.method})"
         better = "" if self.top_k >= TOP_K[0] else "; vLLM, SGLang and llama.cpp would report more (docs/servers.md)"
@@ -131,10 +135,10 @@ class Server(Served):
             answer = LabelAnswer(known.most.tolist(), other, censored.tolist(), known.least.tolist())
         return Reply(answer, used[0][0], sum(n for _, n in used))
 
-    def _known(self, prompt: Prompt, labels: Sequence[str]) -> tuple[Known, Step[Any], list[tuple[int, int]]]:
+    def _known(self, prompt: Prompt, labels: Sequence[str]) -> tuple[Known, NextToken[Any], list[tuple[int, int]]]:
         """What is known of labels; the first step; and of each request, its tokens, and those run over."""
         used: list[tuple[int, int]] = []
-        steps: list[Step[Any]] = []
+        steps: list[NextToken[Any]] = []
 
         def post(body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], T], /) -> T:
             reply = self._post(self._route, body)
@@ -143,7 +147,7 @@ class Server(Served):
                 used.append((n_tokens, n_tokens - n_cached))
                 return read(reply)
 
-        def step(asked: Any, wanted: Sequence[Any]) -> Step[Any]:
+        def step(asked: Any, wanted: Sequence[Any]) -> NextToken[Any]:
             steps.append(self._route.ask(post, asked, wanted, self.top_k))
             return steps[-1]
 

@@ -27,7 +27,7 @@ _MOST_BIAS = 60.0  # nats; what is not reported even so has a logit of -inf
 
 
 @dataclass(frozen=True, slots=True)
-class Step(Generic[Token]):
+class NextToken(Generic[Token]):
     """What was reported of the token at one place.
 
     reported : token -> log-probability, nats; the most probable first
@@ -40,7 +40,7 @@ class Step(Generic[Token]):
     rest: float = -math.inf
 
     @classmethod
-    def of_top(cls, entries: Sequence[tuple[Token, float]], k: int) -> Step[Token]:
+    def of_top(cls, entries: Sequence[tuple[Token, float]], k: int) -> NextToken[Token]:
         """From the most probable tokens; those beyond the k-th (a sampled token that came along) are reported as well.
 
         Entries of the same token (two tokens that are spelled alike) are added up.
@@ -48,16 +48,17 @@ class Step(Generic[Token]):
         """
         ordered = _checked(entries)
         unseen = ordered[: max(k, 1)][-1][1]
-        rest = math.log(max(1.0 - math.fsum(math.exp(log_prob) for _, log_prob in ordered), 0.0) + _ROUNDING)
+        total = math.fsum(math.exp(log_prob) for _, log_prob in ordered)
+        rest = math.log(max(1.0 - total, 0.0) + _ROUNDING)
         return cls(_merged(ordered), unseen, rest)
 
     @classmethod
-    def of_chosen(cls, entries: Sequence[tuple[Token, float]]) -> Step[Token]:
+    def of_chosen(cls, entries: Sequence[tuple[Token, float]]) -> NextToken[Token]:
         """From chosen tokens, all of which are reported. raises : ValueError, for what cannot be log-probabilities"""
         return cls(_merged(_checked(entries)))
 
     @classmethod
-    def nothing(cls) -> Step[Token]:
+    def nothing(cls) -> NextToken[Token]:
         """Nothing was reported: any token may have any probability."""
         return cls({}, 0.0, 0.0)
 
@@ -66,7 +67,9 @@ class Step(Generic[Token]):
         return min(math.log(n) + self.unseen, self.rest)
 
 
-def unbiased(entries: Sequence[tuple[int, float]], bias: Mapping[int, float]) -> tuple[Step[int], dict[int, float]]:
+def unbiased(
+    entries: Sequence[tuple[int, float]], bias: Mapping[int, float]
+) -> tuple[NextToken[int], dict[int, float]]:
     """From probabilities that were reported with biases on the logits of some tokens; exact.
 
         q_i = p_i e^(b_i) / Z,  sum p = 1    =>    p_i = Z q_i e^(-b_i),  Z = 1 / (1 - sum_b q_i + sum_b q_i e^(-b_i))
@@ -88,7 +91,7 @@ def unbiased(entries: Sequence[tuple[int, float]], bias: Mapping[int, float]) ->
     missing = [token for token in bias if token not in told]
     unseen = max((min(told.values()) - bias[token] + log_z for token in missing), default=-math.inf)
     ordered = dict(sorted(reported.items(), key=lambda entry: -entry[1]))
-    step = Step(ordered, unseen, math.log(max(len(missing), 1)) + unseen)
+    step = NextToken(ordered, unseen, math.log(max(len(missing), 1)) + unseen)
     if left * _MOST_MAGNIFIED >= 1 and all(bias[token] >= _MOST_BIAS for token in missing):
         return step, {}
     better = {token: max(round(-3.0 - reported[token]), 0) for token in bias if token in told}  # each has .05 or more
@@ -126,7 +129,7 @@ class Known:
     other: tuple[int | str, float] | None
 
 
-def known_from_ids(forms: LabelForms, step: Callable[[Ids], Step[int]]) -> Known:
+def known_from_ids(forms: LabelForms, step: Callable[[Ids], NextToken[int]]) -> Known:
     """Labels from steps in token ids.
 
         log P(label) = log sum_form exp( sum_t log p(form_t | prompt, form_<t) )
@@ -134,7 +137,7 @@ def known_from_ids(forms: LabelForms, step: Callable[[Ids], Step[int]]) -> Known
     step : the beginning of a form -> what was reported of the token after it; called once for each beginning, and only
         for those that are reported themselves
     """
-    steps: dict[Ids, Step[int]] = {}
+    steps: dict[Ids, NextToken[int]] = {}
     rows = []
     for forms_of_label in forms.forms:
         reported: list[float] = []
@@ -161,7 +164,7 @@ def next_tokens(forms: LabelForms, start: Ids) -> list[int]:
     return sorted({form[n] for form in forms.all if len(form) > n and form[:n] == start})
 
 
-def known_from_text(labels: Sequence[str], step: Callable[[Path], Step[str]], *, can_continue: bool) -> Known:
+def known_from_text(labels: Sequence[str], step: Callable[[Path], NextToken[str]], *, can_continue: bool) -> Known:
     """Labels from steps in text, where no tokenizer is at hand: token ids and borders are not known.
 
     A token that is spelled as the whole form is how the model writes the form. Where none is reported, a token that is
@@ -172,7 +175,7 @@ def known_from_text(labels: Sequence[str], step: Callable[[Path], Step[str]], *,
     """
     check_distinct(labels, [[label] for label in labels], repr)
     forms = [(label, f" {label}") for label in labels]
-    steps: dict[Path, Step[str]] = {(): step(())}
+    steps: dict[Path, NextToken[str]] = {(): step(())}
 
     rows = []
     for forms_of_label in forms:
@@ -212,7 +215,7 @@ def _between(reported: list[float], left_open: list[float]) -> tuple[float, floa
     return least, min(float(np.logaddexp.reduce([least, *left_open])), 0.0) if left_open else least
 
 
-def _known(rows: list[tuple[float, float]], first: Step[Token], begins: Callable[[Token], bool]) -> Known:
+def _known(rows: list[tuple[float, float]], first: NextToken[Token], begins: Callable[[Token], bool]) -> Known:
     other = next(((token, log_prob) for token, log_prob in first.reported.items() if not begins(token)), None)
     least, most = np.array(rows, dtype=np.float64).T
     return Known(least, most, other)

@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
-from ...engine import Answer, Answers, Progress, Question, Sampling
+from ...engine import Answer, Sampling
 from ...errors import SynthscoreWarning
-from ..labels import MAX_ROWS, Questions, Readings, TokenIds, disagreement
-from ..loading import CHECK_TEXT, LocalEngine, max_length, stop_ids
+from ...types import FloatArray
+from ..loading import CHECK_TEXT, disagreement, max_length, stop_ids
+from ..local import MAX_ROWS, LocalEngine, Questions, Readings, TokenIds
 from ..tokens import PromptTokenizer
 from . import writing
 from .forward import Forward
@@ -41,22 +42,12 @@ class CausalEngine(LocalEngine):
         )
         return self._forward.backend
 
-    def _judge(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
-        """log P(label | prompt), the whole label, summed over its surface forms, over the full vocabulary.
+    def _next_log_probs(self, asked: Questions) -> Iterator[tuple[Sequence[int], torch.Tensor, int]]:
+        return self._forward.next_log_probs(asked.sequences)
 
-        log P(label) = log sum_form exp( sum_t log p(form_t | prompt, form_<t) )
-        """
-        questions = Questions(asked, self.prompts, self.name, progress)
-        for group, log_probs, n_tokens in self._forward.next_log_probs(questions.sequences):
-            questions.add(group, log_probs, n_tokens)
-        return questions.answers()
-
-    def _read(self, asked: Sequence[Question], progress: Progress | None) -> Answers:
+    def _token_log_probs(self, asked: Readings) -> Iterator[tuple[int, FloatArray]]:
         """Backend cascade runs over what rows begin with in common once; no other shares."""
-        readings = Readings(asked, self.prompts, self.name, progress)
-        for place, log_probs in self._forward.token_log_probs(readings.sequences, readings.n_starts):
-            readings.add(place, log_probs)
-        return readings.answers()
+        return self._forward.token_log_probs(asked.sequences, asked.n_starts)
 
     def _written(
         self, prompts: Sequence[TokenIds], sampling: Sampling, seeds: Sequence[int]

@@ -25,7 +25,8 @@ import torch
 from ...engine import KEPT
 from ...errors import EngineError, SynthscoreWarning
 from ...types import FloatArray
-from ..labels import MOST_LOGITS, NOT_NUMBERS, TokenIds, choose_backend, chosen, disagreement, log_softmax
+from ..loading import choose_backend, disagreement
+from ..local import MOST_LOGITS, NOT_NUMBERS, TokenIds, chosen, log_softmax
 from .cascade import Memory, Pass, cascading
 from .plan import plan
 from .trie import Packed, grow, pack
@@ -172,7 +173,7 @@ class Forward:
             keeps &= sum(k.nbytes + v.nbytes for pieces in memory.values() for _, k, v in pieces) <= MOST_KEPT
             first, last = np.searchsorted(ends, [part.start, part.stop])
             reads, back = np.unique(ends[first:last] - part.start, return_inverse=True)
-            current = Pass(tree, part, reads, memory, self._n_layers, keeps)
+            current = Pass(tree, part, reads, memory, n_layers=self._n_layers, keeps_all=keeps)
             with cascading(self.model, current):
                 logits = self._logits(
                     torch.from_numpy(tree.ids[part.start : part.stop])[None],

@@ -13,7 +13,7 @@ from transformers import GenerationConfig
 from ...engine import Generation, Sampling
 from ...errors import EngineError
 from ...types import BoolArray
-from ..labels import NOT_NUMBERS, TokenIds
+from ..local import NOT_NUMBERS, TokenIds
 
 
 def batches(prompts: Sequence[TokenIds], n_rows: Callable[[int], int]) -> Iterator[list[int]]:

@@ -1,48 +1,32 @@
-"""A method is anything that gives each text a number: a judge in some protocol, a metric, a count of words.
+"""What evaluation asks of a method: scores of all rated texts on one attribute.
 
-What methods share: the kinds and their options, which are read off a kind's own parameters; what they need of ratings
-and tools; and how what they found becomes Scores.
+A method that gives each text a number by itself (scoring/method.py) is asked through `OnRatings`; others, which look at
+whole sets of texts or at references by people, are functions of the ratings.
 """
 
 from __future__ import annotations
 
-import inspect
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, NamedTuple, Protocol, get_args, get_origin
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
 
 from ..._version import __version__
 from ...engine import Engine
-from ...errors import InputError, SynthscoreError
+from ...errors import InputError
+from ...io.fields import text_fault
 from ...io.scores import Scores
+from ...io.texts import Item
 from ...judging.tasks import load_task
-from ...ladders.references import References
-from ...ranking.methods import given_options
+from ...judging.templates import Templates
+from ...scoring.ladder import unscored
+from ...scoring.method import Method, MethodError, Texts, Tools
 from ...signature import Signature
-from ...types import Attribute, Score, Task, blank
-from ..ratings import Ratings
+from ...types import Attribute, Score, Target, Task, blank
+from ..ratings import RatedText, Ratings
 
 
-class MethodError(SynthscoreError):
-    """A method that is not known, or that lacks something: a judge, ladders, references by people, a package."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tools:
-    """What methods may ask for.
-
-    judge : the model that is asked, behind its store. references : ladders. templates : a set, or a folder
-    """
-
-    judge: Engine | None = None
-    references: References | None = None
-    templates: str = "default"
-
-
-class Method(Protocol):
+class SetMethod(Protocol):
     """Scores of all texts on one attribute, in the order of ratings.texts; higher is better.
 
     A text that cannot be scored is unscored, with the reason; it is never left out.
@@ -52,91 +36,50 @@ class Method(Protocol):
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores: ...
 
 
-# ------------------------------------------------------------------------------------------------- kinds and options
-
-
-class Span(NamedTuple):
-    """The numbers that an option takes, both ends included."""
-
-    low: float
-    high: float = math.inf
-
-
-Count = Annotated[int, Span(1)]
-Seed = Annotated[int, Span(0)]
-Share = Annotated[float, Span(0, 1)]
-
-
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of method, as it is listed and made: "g-eval", or "g-eval:samples=20" with an option.
+class OnRatings:
+    """A method that gives each text a number by itself, as a SetMethod."""
 
-    make : options -> the method; its parameters are the options, and their types say which texts they take
-    summary : one line for a list. uses : what of Tools it needs. fixed : arguments of make that are no options
-    """
+    method: Method
 
-    make: Callable[..., Method]
-    summary: str
-    uses: tuple[str, ...] = ()
-    fixed: Mapping[str, object] = field(default_factory=dict)
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """Name -> type."""
-        parameters = inspect.signature(self.make, eval_str=True).parameters
-        return {name: of.annotation for name, of in parameters.items() if name not in self.fixed}
-
-    def method(self, spec: str, settings: str) -> Method:
-        """The method of the options that a spec holds: "samples=20,seed=1". raises : MethodError"""
-        types = self.options
-        try:
-            given = given_options(settings, types)
-            options = {name: read_option(name, types[name], text) for name, text in given.items()}
-        except InputError as error:
-            raise MethodError(f"cannot make the method {spec!r}: {error}", spec=spec) from error
-        return self.make(**self.fixed, **options)
-
-
-def read_option(name: str, of: Any, text: str) -> object:
-    """The value of an option. of : its type. raises : InputError"""
-    if type(None) in get_args(of):  # no value is what it has without being named
-        of = next(each for each in get_args(of) if each is not type(None))
-    span = Span(-math.inf)
-    if get_origin(of) is Annotated:
-        of, span = get_args(of)
-    if get_origin(of) is Literal or of is bool:
-        choices: Mapping[str, object] = (
-            {"yes": True, "no": False} if of is bool else {each: each for each in get_args(of)}
+    def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
+        task, asked = task_of(ratings, attribute)
+        items = [_item(number, text, ratings) for number, text in enumerate(ratings, 1)]
+        good = [index for index, item in enumerate(items) if isinstance(item.target, Target)]
+        texts = Texts(
+            templates=Templates(task, tools.asking.prompts),
+            attribute=asked,
+            items=[items[index] for index in good],
+            contexts=ratings.contexts,
+            named=attribute,
         )
-        if text in choices:
-            return choices[text]
-        expected = "yes or no" if of is bool else f"one of {', '.join(choices)}"
-    elif of not in (int, float):
-        return of(text)
-    else:
-        with suppress(ValueError):
-            if span.low <= (number := of(text)) <= span.high and math.isfinite(number):
-                return number
-        ends = f" from {span.low:g} to {span.high:g}" if span.high < math.inf else f" of {span.low:g} or more"
-        expected = ("a whole number" if of is int else "a number") + (ends if span.low > -math.inf else "")
-    raise InputError(f"{name} is {text!r}, expected {expected}", value=text)
+        plan = self.method.plan(texts, tools)
+        scores = dict(zip(good, plan.score(), strict=True))
+        rows = [
+            scores[index] if index in scores else unscored(item, attribute, str(item.target))
+            for index, item in enumerate(items)
+        ]
+        return scored(ratings, attribute, rows, plan.signature)
 
 
-def require(kind: str, wrong: Mapping[str, object]) -> None:
-    """raises : MethodError for the first statement about the options that holds"""
-    for what, holds in wrong.items():
-        if holds:
-            raise MethodError(f"cannot make {kind}: {what}")
+def _item(number: int, text: RatedText, ratings: Ratings) -> Item:
+    context = ratings.contexts.get(text.context_id)
+    try:
+        if why := _why_unreadable(text):
+            raise InputError(why)
+        target: Target | InputError = Target(text.id, text.context_id, text.text, text.system)
+    except InputError as error:
+        target = error
+    return Item(
+        number=number,
+        target=target,
+        id=text.id,
+        context_id=text.context_id,
+        context=context.text if context else "",
+    )
 
 
 # ------------------------------------------------------------------------------------------------- what they need
-
-
-def judge_of(tools: Tools) -> Engine:
-    """raises : MethodError where there is none"""
-    if tools.judge is None:
-        raise MethodError("this method asks a judge, and there is none. Name one: --model MODEL, or Tools(judge=...)")
-    return tools.judge
 
 
 def task_of(ratings: Ratings, attribute: str) -> tuple[Task, Attribute]:
@@ -153,10 +96,14 @@ def task_of(ratings: Ratings, attribute: str) -> tuple[Task, Attribute]:
     return task, task.attribute(ratings.asked_as.get(attribute, attribute))
 
 
+def _why_unreadable(text: RatedText) -> str:
+    return text.fault or ". ".join(filter(None, text_fault(text.text)))
+
+
 def why_not_asked(ratings: Ratings) -> list[str]:
     """For each text why nobody can be asked about it, or ""."""
     return [
-        "the text is empty"
+        _why_unreadable(text)
         if blank(text.text)
         else f"the text of its context {text.context_id!r} is not known"
         if text.context_id not in ratings.contexts

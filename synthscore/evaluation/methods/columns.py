@@ -15,13 +15,15 @@ from functools import partial
 from pathlib import Path
 
 from ...io.scores import Scores
+from ...scoring.method import MethodError, Tools
+from ...scoring.methods import MethodKind
 from ...signature import Signature
 from ..join import NO_ROW, join
 from ..ratings import Ratings
-from .base import Kind, Method, MethodError, Tools, scored, signed
+from .base import SetMethod, scored, signed
 
 
-def file_column(name: str) -> Method:
+def file_column(name: str) -> SetMethod:
     """The method of a spec's text behind "file:".
 
     raises : MethodError for a path that is no file, or an option that is not there
@@ -31,7 +33,8 @@ def file_column(name: str) -> Method:
         raise MethodError(
             f"cannot read the scores file:{name}: there is no file {path!r}. Check the path", spec=f"file:{name}"
         )
-    return Kind(partial(_file, Path(path)), "").method(f"file:{name}", options or "")
+    column: SetMethod = MethodKind(partial(_file, Path(path)), "").make_method(f"file:{name}", options or "")
+    return column
 
 
 def _file(
@@ -41,7 +44,7 @@ def _file(
     context_id: str = "context_id",
     system: str = "system",
     attribute: str = "attribute",
-) -> Method:
+) -> SetMethod:
     """Signed with the file's hash and, where its rows have one signature, the parts of that: file.model:...
 
     raises : InputError where two rows are about one text and attribute, or none is about a rated text

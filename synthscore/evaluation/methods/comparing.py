@@ -16,13 +16,25 @@ from ...errors import InputError
 from ...io.scores import Scores
 from ...judging.asking import Asking
 from ...judging.templates import Templates
-from ...ranking import METHODS, ComparisonSets, Judge, Problem, Ranking, Rankings, Selection, ask_judge, rank
-from ...ranking import Method as Ranker
+from ...ranking import (
+    METHODS,
+    ComparisonSets,
+    PairJudge,
+    Problem,
+    Ranking,
+    RankingMethod,
+    Rankings,
+    Selection,
+    ask_judge,
+    rank,
+)
 from ...ranking.methods import method_of
 from ...ranking.sets import Group
+from ...scoring.method import MethodError, Tools
+from ...scoring.methods import MethodKind
 from ...types import Context, Score, Task
 from ..ratings import Ratings
-from .base import Kind, Method, MethodError, Tools, judge_of, scored, task_of, why_not_asked
+from .base import SetMethod, scored, task_of, why_not_asked
 
 Protocol = Literal["choose", "compare", "yes_no"]
 
@@ -52,7 +64,7 @@ class Compared:
 
     def __call__(self, ratings: Ratings, attribute: str, tools: Tools) -> Scores:
         task, _ = task_of(ratings, attribute)
-        return self.scores(ratings, attribute, judge_of(tools), Templates(task, tools.templates))
+        return self.scores(ratings, attribute, tools.require_judge(), Templates(task, tools.asking.prompts))
 
     def scores(self, ratings: Ratings, attribute: str, engine: Engine, templates: Templates) -> Scores:
         """Of all texts, by questions of these templates."""
@@ -80,7 +92,7 @@ class Compared:
         }
         return scored(ratings, attribute, found, judge.signature.with_(**about))
 
-    def ranked(self, judge: Judge) -> tuple[ComparisonSets, Rankings]:
+    def ranked(self, judge: PairJudge) -> tuple[ComparisonSets, Rankings]:
         """What the judge answers about its problems, and what is made of it."""
         sets = ask_judge(judge, self.selection)
         try:
@@ -92,11 +104,11 @@ class Compared:
 
     def judge(
         self, ratings: Ratings, attribute: str, groups: Sequence[Sequence[int]], engine: Engine, templates: Templates
-    ) -> Judge:
+    ) -> PairJudge:
         """Whom to ask about these groups of rows."""
         _, asked = task_of(ratings, attribute)
         problems = [_problem(ratings, asked.name, rows, templates.task, self.pool) for rows in groups]
-        return Judge(problems, engine, templates, self.asking)
+        return PairJudge(problems, engine, templates, self.asking)
 
 
 def grouped(ratings: Ratings, *, pool: bool = False) -> tuple[list[list[int]], list[float | str | Score]]:
@@ -171,7 +183,7 @@ def pairwise(
     pool: bool = False,
     min_mass: float = 0.01,
     max_unreported: float = 0.02,
-) -> Method:
+) -> SetMethod:
     """Any method of ranking, over all calls or a number of them."""
     mine = {name: value for name, value in {"decisions": decisions, "prior": prior}.items() if value is not None}
     options = {name: None if value == "none" else value for name, value in mine.items()}
@@ -186,15 +198,15 @@ def pairwise(
     except InputError as error:
         raise MethodError(f"cannot make {method}: {error}") from None
     about = {"selection": selection, "method": method, **mine, "debias": debias}
-    return Compared(selection, method, about, asking, debias, options, pool)
+    return Compared(selection, method, about=about, asking=asking, debias=debias, options=options, pool=pool)
 
 
-def _kind(of: Ranker) -> Kind:
-    without = dict.fromkeys({"decisions", "prior"} - of.options.keys())
-    return Kind(pairwise, of.summary, ("judge",), fixed={"method": of.name, **without})
+def _kind(ranker: RankingMethod) -> MethodKind:
+    without = dict.fromkeys({"decisions", "prior"} - ranker.options.keys())
+    return MethodKind(pairwise, ranker.summary, ("judge",), fixed={"method": ranker.name, **without})
 
 
-KINDS: Mapping[str, Kind] = {
-    "pairwise": Kind(pairwise, "any of the following, by its name", ("judge",)),
-    **{name: _kind(of) for name, of in METHODS.items()},
+KINDS: Mapping[str, MethodKind] = {
+    "pairwise": MethodKind(pairwise, "any of the following, by its name", ("judge",)),
+    **{name: _kind(ranker) for name, ranker in METHODS.items()},
 }

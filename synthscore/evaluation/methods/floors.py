@@ -14,9 +14,15 @@ from typing import Literal
 import numpy as np
 
 from ...io.scores import Scores
+from ...io.settings import Count, Seed
+from ...scoring.method import Tools
+from ...scoring.methods import MethodKind
 from ...signature import Signature, text_hash
 from ..ratings import Ratings
-from .base import Count, Kind, Method, Seed, Tools, scored, signed
+from .base import SetMethod, scored, signed
+
+FLOORS = ("length", "overlap", "copied-span", "type-token-ratio")
+"""Methods that any judge should be better than."""
 
 Words = Literal["letters", "english", "spaces"]
 
@@ -46,12 +52,12 @@ class PerText:
         return scored(ratings, attribute, self._last[1], self.signature)
 
 
-def length(words: Words = "letters") -> Method:
+def length(words: Words = "letters") -> SetMethod:
     """Number of words."""
     return _of_words("length", words, lambda text: len(_split(text, words)))
 
 
-def type_token_ratio(words: Words = "letters") -> Method:
+def type_token_ratio(words: Words = "letters") -> SetMethod:
     """Number of different words / number of words."""
 
     def ratio(text: str) -> float | str:
@@ -61,7 +67,7 @@ def type_token_ratio(words: Words = "letters") -> Method:
     return _of_words("type-token-ratio", words, ratio)
 
 
-def overlap(n: Count = 2, words: Words = "english") -> Method:
+def overlap(n: Count = 2, words: Words = "english") -> SetMethod:
     """Share of the text's runs of n words that its source, the context with its facts, holds.
 
     Unscored: a text of fewer than n words; with words="english", one most of whose letters are not a to z.
@@ -91,7 +97,7 @@ def source_overlap(text: str, source: str, n: int = 2, words: Words = "english")
     return sum(run in known for run in mine) / len(mine) if mine else float("nan")
 
 
-def copied_span(words: Words = "letters") -> Method:
+def copied_span(words: Words = "letters") -> SetMethod:
     """Share of the text's words that are in its longest run of words that its source holds."""
 
     def share(text: str, source: str) -> float | str:
@@ -127,12 +133,12 @@ def _of_source(name: str, words: str, share: Callable[[str, str], float | str], 
 # ------------------------------------------------------------------------------------------------ sanity rows
 
 
-def constant() -> Method:
+def constant() -> SetMethod:
     """0 for every text: shows what a table makes of a method that tells no texts apart."""
     return PerText(lambda ratings: [0.0] * len(ratings), signed(method="constant"))
 
 
-def random(seed: Seed = 0) -> Method:
+def random(seed: Seed = 0) -> SetMethod:
     """A draw from [0, 1) a text and attribute, which does not depend on the other texts."""
 
     def draws(ratings: Ratings, attribute: str, tools: Tools) -> Scores:
@@ -143,11 +149,11 @@ def random(seed: Seed = 0) -> Method:
     return draws
 
 
-KINDS: Mapping[str, Kind] = {
-    "length": Kind(length, "number of words"),
-    "overlap": Kind(overlap, "share of the text's word pairs that its source holds"),
-    "copied-span": Kind(copied_span, "share of the text that is one copied run of words"),
-    "type-token-ratio": Kind(type_token_ratio, "different words / words"),
-    "constant": Kind(constant, "0 for every text: what a table makes of it"),
-    "random": Kind(random, "a draw a text: what chance gives"),
+KINDS: Mapping[str, MethodKind] = {
+    "length": MethodKind(length, "number of words"),
+    "overlap": MethodKind(overlap, "share of the text's word pairs that its source holds"),
+    "copied-span": MethodKind(copied_span, "share of the text that is one copied run of words"),
+    "type-token-ratio": MethodKind(type_token_ratio, "different words / words"),
+    "constant": MethodKind(constant, "0 for every text: what a table makes of it"),
+    "random": MethodKind(random, "a draw a text: what chance gives"),
 }

@@ -13,9 +13,11 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 from ...degrade.reading import sentences
+from ...scoring.method import MethodError
+from ...scoring.methods import MethodKind
 from ...types import blank
 from ..ratings import RatedText, Ratings
-from .base import Kind, Method, MethodError, signed
+from .base import SetMethod, signed
 from .floors import WORDS, PerText
 
 Which = Literal["first", "all"]
@@ -25,7 +27,7 @@ Metric = Callable[[str, Sequence[str]], float]  # a text and its references -> a
 ROUGE = {"rouge-1": "rouge1", "rouge-2": "rouge2", "rouge-l": "rougeL", "rouge-lsum": "rougeLsum"}
 
 
-def bleu(references: Which = "first", system: str = "", own: bool = False, lowercase: bool = False) -> Method:
+def bleu(references: Which = "first", system: str = "", own: bool = False, lowercase: bool = False) -> SetMethod:
     """Sentence BLEU, 0 to 100: up to 4-grams, as many as the text has (effective order), exponential smoothing.
 
     Several references: n-grams are counted against all of them at once.
@@ -36,13 +38,13 @@ def bleu(references: Which = "first", system: str = "", own: bool = False, lower
 
 def chrf(
     references: Which = "first", system: str = "", own: bool = False, lowercase: bool = False, word_order: int = 0
-) -> Method:
+) -> SetMethod:
     """chrF, 0 to 100: F-score of character 6-grams; with word_order=2, chrF++. Several references: the best."""
     metric = package("sacrebleu.metrics", "chrf").CHRF(lowercase=lowercase, word_order=word_order)
     return _sacrebleu("chrf", metric, references, system, own)
 
 
-def rouge(kind: str, references: Which = "first", system: str = "", own: bool = False, stem: bool = False) -> Method:
+def rouge(kind: str, references: Which = "first", system: str = "", own: bool = False, stem: bool = False) -> SetMethod:
     """F-score of ROUGE, 0 to 1; kind: rouge-1, rouge-2, rouge-l, rouge-lsum. Several references: the best F-score.
 
     rouge-lsum takes the union of the longest common subsequences of sentences, which synthscore separates.
@@ -60,7 +62,7 @@ def rouge(kind: str, references: Which = "first", system: str = "", own: bool = 
     return against_references(kind, metric, references, system, own, **parts)
 
 
-def _sacrebleu(name: str, metric: Any, references: Which, system: str, own: bool) -> Method:
+def _sacrebleu(name: str, metric: Any, references: Which, system: str, own: bool) -> SetMethod:
     """Signed as sacrebleu signs, without the number of references, which may differ from text to text."""
     metric.sentence_score("a", ["a"])  # it signs nothing before
     info = metric.get_signature().info
@@ -87,7 +89,7 @@ def package(name: str, method: str) -> Any:
 # ------------------------------------------------------------------------------------------------ references
 
 
-def against_references(name: str, metric: Metric, references: Which, system: str, own: bool, **parts: str) -> Method:
+def against_references(name: str, metric: Metric, references: Which, system: str, own: bool, **parts: str) -> SetMethod:
     """Gives each text the metric of it and its references (see reference_texts). parts : of the signature"""
 
     def compute(ratings: Ratings) -> Iterator[float | str]:
@@ -150,8 +152,8 @@ def _authors(ratings: Ratings, known: Sequence[tuple[str, ...]]) -> set[str]:
     return {system for system, found in is_reference.items() if len(found) > 1 and all(found)}
 
 
-KINDS: Mapping[str, Kind] = {
-    "bleu": Kind(bleu, "sentence BLEU against references by people"),
-    "chrf": Kind(chrf, "chrF against references by people"),
-    **{kind: Kind(rouge, f"{kind.upper()} against references by people", fixed={"kind": kind}) for kind in ROUGE},
+KINDS: Mapping[str, MethodKind] = {
+    "bleu": MethodKind(bleu, "sentence BLEU against references by people"),
+    "chrf": MethodKind(chrf, "chrF against references by people"),
+    **{kind: MethodKind(rouge, f"{kind.upper()} against references by people", fixed={"kind": kind}) for kind in ROUGE},
 }

@@ -2,19 +2,19 @@
 
 from .fit import fit
 from .mode import Anchored
-from .model import Answers, JudgeModel, Posterior, Prior
+from .model import JudgeModel, Posterior, Prior, SoftAnswers
 from .positions import positions
 from .scale import Anchors, Scale, Scales, three_way
 
 __all__ = [
     "Anchored",
     "Anchors",
-    "Answers",
     "JudgeModel",
     "Posterior",
     "Prior",
     "Scale",
     "Scales",
+    "SoftAnswers",
     "fit",
     "positions",
     "three_way",

@@ -104,7 +104,8 @@ def ask_in_rounds(
     usable : shape (n_targets, N); rungs that can be asked about; None: all. What fails is not asked again
     scale : of a judge that sees the rungs rise
     """
-    n_targets, n = len(contexts), scale.n_rungs
+    n_targets = len(contexts)
+    n = scale.n_rungs
     usable = np.ones((n_targets, n), dtype=bool) if usable is None else usable
     left = np.repeat(usable[:, None], 1 + both_orders, axis=1)  # (n_targets, n_orders, N)
     n_full = left.sum(axis=(1, 2))
@@ -125,19 +126,27 @@ def ask_in_rounds(
         target, rung, order = known.best(left[open_], going).T
         target = open_[target]
         sort = np.lexsort((target, order, rung, context[target]))
-        target, rung, order = target[sort], rung[sort], order[sort]
+        target = target[sort]
+        rung = rung[sort]
+        order = order[sort]
         probs[target, order, rung] = ask(target, rung + 1, order == 1)
         left[target, order, rung] = False
         open_ = open_[going]
         n_rounds += 1
     posterior = _placed(scale, contexts, probs)
-    return Rounds(posterior, probs, n_full - left.sum(axis=(1, 2)), n_full, met, n_rounds)
+    return Rounds(
+        posterior=posterior,
+        probs=probs,
+        n_asked=n_full - left.sum(axis=(1, 2)),
+        n_full=n_full,
+        met=met,
+        n_rounds=n_rounds,
+    )
 
 
 def _answered(probs: FloatArray) -> BoolArray:
     """Which questions have an answer, shape (n_targets, n_orders, N)."""
-    answered: BoolArray = np.logical_not(np.isnan(probs).any(axis=-1))
-    return answered
+    return np.logical_not(np.isnan(probs).any(axis=-1))
 
 
 def _placed(scale: Scale, contexts: Sequence[str], probs: FloatArray) -> Posterior:
@@ -185,8 +194,7 @@ class _Known:
         in_turn = left & (n_left == n_left.max(axis=1, keepdims=True))[:, :, None]
         at = np.where(in_turn, fall, -1.0).reshape(len(left), -1)[target].argmax(axis=1)
         order, rung = np.divmod(at, left.shape[2])
-        questions: IntArray = np.stack([target, rung, order], axis=1)
-        return questions
+        return np.stack([target, rung, order], axis=1)
 
 
 def information(
@@ -215,23 +223,20 @@ def _with(precision: FloatArray, info: FloatArray) -> FloatArray:
 
 
 def _inverse(matrix: FloatArray) -> FloatArray:
-    inverse: FloatArray = np.linalg.inv(matrix).astype(np.float64)
-    return inverse
+    return np.linalg.inv(matrix).astype(np.float64)
 
 
 def _of_differences(cov: FloatArray) -> FloatArray:
     """Variance of x - r of each rung, shape (n, N)."""
     own = cov.diagonal(0, 1, 2)
-    differences: FloatArray = own[:, :1] + own[:, 1:] - 2 * cov[:, 0, 1:]
-    return differences
+    return own[:, :1] + own[:, 1:] - 2 * cov[:, 0, 1:]
 
 
 def _side(difference: FloatArray, sd: FloatArray) -> FloatArray:
     """Probability that what is expected at a distance from the threshold lies on its other side."""
     from scipy.special import ndtr
 
-    side: FloatArray = ndtr(-np.abs(difference) / np.maximum(sd, 1e-12))
-    return side
+    return ndtr(-np.abs(difference) / np.maximum(sd, 1e-12))
 
 
 def _require(holds: bool, name: str, value: object, expected: str) -> None:

@@ -16,9 +16,9 @@ import numpy as np
 
 from ...signature import Signature
 from ...types import FloatArray, IntArray, Score
-from .model import Answers, JudgeModel, variance
-from .positions import log_odds, solve
-from .scale import Scale, Seen, three_way
+from .model import JudgeModel, SoftAnswers, centred_levels, margin, variance
+from .positions import log_odds_at, solve
+from .scale import Scale, Statistic, three_way
 
 ALPHA = 0.05  # probability of an alarm where nothing has changed, over all statistics together
 RATIOS = ("sharpness", "noise", "ties")  # compared by their logarithms
@@ -27,12 +27,12 @@ _FEWEST = 2.5  # contexts, counted by weight: of fewer, nothing can be said
 _REWEIGHTED = 2
 
 
-class Change(NamedTuple):
+class StatisticChange(NamedTuple):
     """A statistic at the fit and now. p : of no change, over all statistics together (Holm)"""
 
     name: str
-    was: Seen
-    now: Seen
+    was: Statistic
+    now: Statistic
     p: float
 
     @property
@@ -60,20 +60,18 @@ class Change(NamedTuple):
 class Drift:
     """What has changed since a scale was fitted, or a certificate made.
 
-    of : which of them. remedy : what to do about a change of the judge
+    origin : which of them, in words. remedy : what to do about a change of the judge
     changes : one for each statistic that could be compared. lacking : those of the fit that the run does not tell
-    rungs : context -> where its rungs are seen, shape (N,), in the order of the run; their mean is (N + 1) / 2
     """
 
-    of: str
+    origin: str
     remedy: str
-    changes: tuple[Change, ...]
+    changes: tuple[StatisticChange, ...]
     lacking: tuple[str, ...]
     n_contexts: int
-    rungs: Mapping[str, FloatArray]
 
     @property
-    def changed(self) -> list[Change]:
+    def changed(self) -> list[StatisticChange]:
         return [change for change in self.changes if change.p < ALPHA]
 
     @property
@@ -97,23 +95,23 @@ class Drift:
     def words(self) -> str:
         """The verdict in a sentence or two."""
         if self.verdict == "unknown":
-            return f"drift from {self.of} is not known: " + (
+            return f"drift from {self.origin} is not known: " + (
                 f"of {', '.join(self.lacking)} this run says nothing. It needs verdicts (score --verdicts) on texts of "
                 "3 contexts at least, asked about in full"
                 if self.lacking
                 else f"it does not hold what was seen when it was made. To have this check, {self.remedy}"
             )
         without = f" (not compared: {', '.join(self.lacking)})" if self.lacking else ""
-        of = f"{len(self.changes)} statistics of {self.n_contexts} contexts{without}"
+        compared = f"{len(self.changes)} statistics of {self.n_contexts} contexts{without}"
         if self.verdict == "none":
-            return f"no drift from {self.of}: {of}"
+            return f"no drift from {self.origin}: {compared}"
         seen = "; ".join(change.words for change in sorted(self.changed, key=lambda change: change.p))
         if self.verdict == "judge":
-            return f"drift from {self.of}: {seen}. Of {of}. Its numbers are of another judge: {self.remedy}"
+            return f"drift from {self.origin}: {seen}. Of {compared}. Its numbers are of another judge: {self.remedy}"
         end = "the judge answers as it did"
         if self._promised:
             end = f"what was promised was promised of texts drawn like those: {self.remedy}"
-        return f"the texts are not like those of {self.of}: {seen}. Of {of}; {end}"
+        return f"the texts are not like those of {self.origin}: {seen}. Of {compared}; {end}"
 
 
 @dataclass(slots=True, eq=False)
@@ -124,58 +122,62 @@ class Watch:
     keep_from : of a certificate. seen : at the fit
     """
 
-    of: str
+    origin: str
     remedy: str
     signature: Signature
     judge: JudgeModel | None
-    seen: Mapping[str, Seen] = field(default_factory=dict)
+    seen: Mapping[str, Statistic] = field(default_factory=dict)
     keep_from: float | None = None
     _sums: dict[str, dict[str, FloatArray]] = field(default_factory=dict)  # statistic, context -> above, below
-    _rungs: dict[str, FloatArray] = field(default_factory=dict)
 
     @classmethod
     def scale(cls, scale: Scale) -> Watch:
         """Of what is placed on a scale that is kept."""
-        of = f"the scale {scale.task}/{scale.attribute} of {scale.n_rungs} rungs"
-        judge = scale.judge if scale.judge.rungs_rise else None
-        return cls(of, "fit the scale anew (--save-scale)", scale.signature, judge, scale.seen)
+        return cls(
+            origin=f"the scale {scale.task}/{scale.attribute} of {scale.n_rungs} rungs",
+            remedy="fit the scale anew (--save-scale)",
+            signature=scale.signature,
+            judge=scale.judge if scale.judge.rungs_rise else None,
+            seen=scale.seen,
+        )
 
     def add(self, scored: Iterable[tuple[Score, Signature]]) -> None:
         """Scores of other tasks, attributes and lengths of ladder are left alone."""
-        own = dict(self.signature.parts)
-        protocols: dict[Signature, str | None] = {}
-        by_protocol: dict[str, list[Score]] = {}
+        by_signature: dict[Signature, list[Score]] = {}
         for score, signature in scored:
-            if signature not in protocols:
-                parts = dict(signature.parts)
-                same = all(parts.get(name) == own.get(name) for name in ("task", "attribute"))
-                protocols[signature] = parts.get("protocol", "") if same else None
-            if (protocol := protocols[signature]) is not None:
-                by_protocol.setdefault(protocol, []).append(score)
+            by_signature.setdefault(signature, []).append(score)
+        by_protocol: dict[str, list[Score]] = {}
+        for signature, scores in by_signature.items():
+            if not {"task", "attribute"} & self.signature.differs(signature).keys():
+                by_protocol.setdefault(dict(signature.parts).get("protocol", ""), []).extend(scores)
+        n = self.judge.n_rungs if self.judge else 0
         for protocol, scores in by_protocol.items():
             for score in scores:
                 if self.keep_from is not None and score.value is not None:
                     self._count("score", score.context_id, score.value, 1)
                     self._count("kept", score.context_id, score.value >= self.keep_from, 1)
-            n = self.judge.n_rungs if self.judge else 0
             # Answers that were chosen by those before are others: in rounds, 19 % of the alarms were false.
-            if told := [s for s in scores if s.verdicts and "questions" not in s.details and n_rungs(s) == n]:
-                self.observe(*answers_of(told, n, protocol))
+            judged = [s for s in scores if s.verdicts and "questions" not in s.details and n_rungs(s) == n]
+            if judged:
+                self.observe(*answers_of(judged, n, protocol))
 
-    def observe(self, answers: Answers, contexts: Sequence[str]) -> Watch:
+    def observe(self, answers: SoftAnswers, contexts: Sequence[str]) -> Watch:
         """contexts : of each ladder, its id. Answers about rungs alone are left out: known ladders have none."""
         if (judge := self.judge) is None:
             return self
-        n, size = answers.n_rungs, answers.n_ladders
+        n = answers.n_rungs
+        size = answers.n_ladders
         answers = answers.take(answers.first >= n)
-        uneven, level = judge.rung_sd[2], np.arange(n) - (n - 1) / 2
+        uneven = judge.rung_sd[2]
+        level = centred_levels(n)
         wide = replace(judge, context_sd=0.0, target_sd=2 * judge.text_sd, rung_sd=(0.01, 1.0, uneven))
         posterior, differences = solve(answers, wide)
         for _ in range(_REWEIGHTED):
             posterior, differences = solve(answers, wide, posterior)
-        expected = wide.probs(log_odds(answers, wide, posterior.rungs, posterior.mean, posterior.sharpness))
+        expected = wide.probs(log_odds_at(answers, wide, posterior))
         var = variance(expected)
-        weight, residual = wide.weight(expected), answers.margin - (expected[:, 0] - expected[:, 1]) / 2
+        weight = wide.weight(expected)
+        residual = answers.margin - margin(expected)
 
         def over(values: FloatArray, at: IntArray = answers.ladder) -> FloatArray:
             return np.bincount(at, values, size).astype(np.float64)
@@ -186,14 +188,16 @@ class Watch:
         told = 1 - np.einsum("n,cnm,m->c", level, posterior.rung_cov, level) / (long**2 + uneven**2 * long)
         found = {"sharpness": (slope - 1 + told, told)}
         if len(set(answers.sign.tolist())) > 1:
-            info, lean = over(weight * var), over(weight * answers.sign * residual)
+            info = over(weight * var)
+            lean = over(weight * answers.sign * residual)
             found["bias"] = lean + judge.position_bias * info, info
             residual = residual - lean.sum() / info.sum() * answers.sign * var
         hidden = (var * judge.discrimination) ** 2 * differences
         found["noise"] = over(residual**2), over(var / weight - hidden)
         if np.isfinite(judge.log_tie):
             found["ties"] = over(answers.probs[:, 2]), over(expected[:, 2])
-        told, middle = 1 - (posterior.sd / wide.target_sd) ** 2, (n + 1) / 2
+        told = 1 - (posterior.sd / wide.target_sd) ** 2
+        middle = (n + 1) / 2
         off = over(posterior.mean - judge.target_mean + (judge.target_mean - middle) * told, answers.target_ladder)
         below = over(told, answers.target_ladder) * slope  # in rungs of the ladder as it is seen
         found["texts"] = off + middle * below, below
@@ -205,46 +209,53 @@ class Watch:
         for ladder in np.unique(answers.ladder).tolist():
             for name, (above, below) in found.items():
                 self._count(name, contexts[ladder], above[ladder], below[ladder])
-            self._rungs.setdefault(contexts[ladder], posterior.rungs[ladder])
         return self
 
     def _count(self, name: str, context: str, above: float, below: float) -> None:
-        of = self._sums.setdefault(name, {})
-        of[context] = of.get(context, 0.0) + np.array([above, below], dtype=np.float64)
+        sums = self._sums.setdefault(name, {})
+        sums[context] = sums.get(context, 0.0) + np.array([above, below], dtype=np.float64)
 
-    def now(self) -> dict[str, Seen]:
+    def now(self) -> dict[str, Statistic]:
         """The statistics of what was added; those of which too few contexts tell are missing."""
         found = {}
         for name, sums in self._sums.items():
             above, below = np.array(list(sums.values())).T
-            above, below = above[below > 0], below[below > 0]
+            above = above[below > 0]
+            below = below[below > 0]
             n = below.sum() ** 2 / (below @ below) if len(below) else 0.0
             if n < _FEWEST:
                 continue
             value = float(above.sum() / below.sum())
             off = above - value * below
-            found[name] = Seen(value, math.sqrt(off @ off * n / (n - 1)) / float(below.sum()), float(n))
+            stderr = math.sqrt(off @ off * n / (n - 1)) / float(below.sum())
+            found[name] = Statistic(value, stderr, float(n))
         return found
 
     def drift(self) -> Drift:
         now = self.now()
         p = {name: _p(name, was, now[name]) for name, was in self.seen.items() if name in now}
-        least, adjusted = 0.0, {}
+        least = 0.0
+        adjusted = {}
         for rank, (name, value) in enumerate(sorted(p.items(), key=lambda item: item[1])):
             least = adjusted[name] = max(least, min(1.0, value * (len(p) - rank)))
-        changes = tuple(Change(name, self.seen[name], now[name], adjusted[name]) for name in p)
-        n_contexts = len({context for sums in self._sums.values() for context in sums})
-        lacking = tuple(name for name in self.seen if name not in now)
-        return Drift(self.of, self.remedy, changes, lacking, n_contexts, self._rungs)
+        return Drift(
+            origin=self.origin,
+            remedy=self.remedy,
+            changes=tuple(StatisticChange(name, self.seen[name], now[name], adjusted[name]) for name in p),
+            lacking=tuple(name for name in self.seen if name not in now),
+            n_contexts=len({context for sums in self._sums.values() for context in sums}),
+        )
 
 
-def _p(name: str, was: Seen, now: Seen) -> float:
+def _p(name: str, was: Statistic, now: Statistic) -> float:
     """Of no difference, two-sided: Welch's, where contexts differ now by no less than they did at the fit."""
     from scipy.special import stdtr
 
-    off, squares = now.value - was.value, np.array([was.stderr**2, now.stderr**2])
+    off = now.value - was.value
+    squares = np.array([was.stderr**2, now.stderr**2])
     if name in RATIOS and min(was.value, now.value) > 0:
-        off, squares = math.log(now.value / was.value), squares / np.array([was.value, now.value]) ** 2
+        off = math.log(now.value / was.value)
+        squares = squares / np.array([was.value, now.value]) ** 2
     squares[1] = max(squares[1], squares[0] * was.n / now.n)  # few contexts may be alike by chance
     if not squares.sum():
         return float(off == 0)
@@ -257,14 +268,23 @@ def n_rungs(score: Score) -> int:
     return int(score.details.get("n_rungs") or max((verdict.level for verdict in score.verdicts), default=0))
 
 
-def answers_of(scores: Sequence[Score], n_rungs: int, protocol: str) -> tuple[Answers, list[str]]:
+def answers_of(scores: Sequence[Score], n_rungs: int, protocol: str) -> tuple[SoftAnswers, list[str]]:
     """The answers about texts that their verdicts are, and the contexts that their ladders are of."""
-    contexts = {name: place for place, name in enumerate(dict.fromkeys(score.context_id for score in scores))}
-    of = np.array([contexts[score.context_id] for score in scores], dtype=np.int64)
+    contexts = {name: index for index, name in enumerate(dict.fromkeys(score.context_id for score in scores))}
+    target_ladder = np.array([contexts[score.context_id] for score in scores], dtype=np.int64)
     table = verdict_table(scores)
-    target, rung = table[:, :2].astype(np.int64).T - [[0], [1]]
-    sign, probs = np.where(table[:, 2], -1.0, 1.0), three_way(table[:, 3:], protocol)
-    return Answers(len(contexts), n_rungs, of, of[target], n_rungs + target, rung, sign, probs), list(contexts)
+    target, level = table[:, :2].astype(np.int64).T
+    answers = SoftAnswers(
+        n_ladders=len(contexts),
+        n_rungs=n_rungs,
+        target_ladder=target_ladder,
+        ladder=target_ladder[target],
+        first=n_rungs + target,
+        second=level - 1,
+        sign=np.where(table[:, 2], -1.0, 1.0),
+        probs=three_way(table[:, 3:], protocol),
+    )
+    return answers, list(contexts)
 
 
 def verdict_table(scores: Iterable[Score]) -> FloatArray:

@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from ...types import FloatArray
-from .model import Answers, JudgeModel, Posterior, variance
-from .positions import log_odds, positions, solve
+from .model import JudgeModel, Posterior, SoftAnswers, centred_levels, margin, variance
+from .positions import log_odds_at, positions, solve
 from .sharpness import Lengths, share, sharpness
 
 _ROUNDS = 300
@@ -22,14 +22,17 @@ _LEAST_STRETCH = 0.05  # below: the judge sees the rungs upside down
 _CLEAR = 2.0  # standard errors by which answers must favour higher rungs
 _LEAST_NATS = 0.2  # between the worst and the best rung, or it sees them as one
 _MOST_ANSWERS = 50_000
-_FEW_LADDERS, _FEW_TARGETS, _FEW_ANSWERS = 2.0, 2.0, 20.0  # how many of each the priors of the variances count as
+_FEW_LADDERS = 2.0
+_FEW_TARGETS = 2.0
+_FEW_ANSWERS = 20.0  # how many of each the priors of the variances count as
 _RUNG_SD = (0.3, 0.2, 0.3)  # prior: shift and unevenness in rungs of N = 5, stretch relative
-_NOISE, _SPREAD = 0.05, 0.7  # prior: logit noise of about 0.8 nats
+_NOISE = 0.05
+_SPREAD = 0.7  # prior: logit noise of about 0.8 nats
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
-def fit(answers: Answers) -> tuple[JudgeModel, Posterior]:
+def fit(answers: SoftAnswers) -> tuple[JudgeModel, Posterior]:
     """The judge's parameters, and the positions under them.
 
     The position bias is known from its opposite sign in the two orders, or from rungs against each other; where there
@@ -42,12 +45,13 @@ def fit(answers: Answers) -> tuple[JudgeModel, Posterior]:
     return replace(judge, converged=judge.converged and bool(posterior.settled.all())), posterior
 
 
-def _some(answers: Answers, most: int = _MOST_ANSWERS) -> Answers:
+def _some(answers: SoftAnswers, most: int = _MOST_ANSWERS) -> SoftAnswers:
     """The answers about as many targets as have `most` together, a target of every ladder before a second of any."""
     if len(answers) <= most:
         return answers
     rng = np.random.default_rng(0)
-    n, ladder_of = answers.n_rungs, answers.target_ladder
+    n = answers.n_rungs
+    ladder_of = answers.target_ladder
     order = np.lexsort((rng.random(answers.n_targets), ladder_of))
     starts = np.searchsorted(ladder_of[order], ladder_of[order])
     turn = np.empty(answers.n_targets, dtype=np.int64)
@@ -58,11 +62,13 @@ def _some(answers: Answers, most: int = _MOST_ANSWERS) -> Answers:
     costs = np.bincount(about[~among_rungs], minlength=answers.n_targets)[order]
     of_ladder = np.bincount(answers.ladder[among_rungs], minlength=answers.n_ladders)
     costs = costs + np.where(turn[order] == 0, of_ladder[ladder_of[order]], 0)
-    kept, ladders = np.zeros(answers.n_targets, dtype=bool), np.zeros(answers.n_ladders, dtype=bool)
+    kept = np.zeros(answers.n_targets, dtype=bool)
+    ladders = np.zeros(answers.n_ladders, dtype=bool)
     kept[order[: max(1, int(np.searchsorted(np.cumsum(costs), most, "right")))]] = True
     ladders[ladder_of[kept]] = True
     some = answers.take(np.where(among_rungs, ladders[answers.ladder], kept[about]))
-    new_ladder, new_code = np.cumsum(ladders) - 1, np.concatenate([np.arange(n), n + np.cumsum(kept) - 1])
+    new_ladder = np.cumsum(ladders) - 1
+    new_code = np.concatenate([np.arange(n), n + np.cumsum(kept) - 1])
     return replace(
         some,
         n_ladders=int(ladders.sum()),
@@ -72,7 +78,7 @@ def _some(answers: Answers, most: int = _MOST_ANSWERS) -> Answers:
     )
 
 
-def _fit(answers: Answers) -> JudgeModel:
+def _fit(answers: SoftAnswers) -> JudgeModel:
     """The judge's parameters by all of these answers."""
     n = answers.n_rungs
     unit = (n - 1) / 4  # N = 5 is where the priors are stated
@@ -99,7 +105,7 @@ def _fit(answers: Answers) -> JudgeModel:
     told: FloatArray | None = None  # sharpness of the judge on each context; None: it is not yet told from stretch
     for turn in range(_ROUNDS):
         before = judge
-        posterior, differences = solve(answers, judge, start, judge.prior(answers.n_ladders, answers.n_targets, told))
+        posterior, differences = solve(answers, judge, start, judge.prior(answers.n_ladders, told))
         judge = _answering(answers, judge, posterior, differences)
         judge = _noise(answers, judge, posterior, differences)
         stretch = _stretch(posterior)
@@ -133,12 +139,17 @@ def _fit(answers: Answers) -> JudgeModel:
     assert posterior is not None
     # Answers do not tell a low ladder from good texts: ladders differ as wholes by no more than the prior says, and
     # what contexts differ by beyond that is their texts'.
-    (shift, *others), ladders = judge.rung_sd, min(judge.rung_sd[0], _RUNG_SD[0] * unit)
-    bias_sd, context_sd = _bias_sd(answers, judge, posterior), float(np.sqrt(shift**2 - ladders**2))
-    return replace(judge, rung_sd=(ladders, others[0], others[1]), context_sd=context_sd, bias_sd=bias_sd)
+    shift, stretch, uneven = judge.rung_sd
+    ladders = min(shift, _RUNG_SD[0] * unit)
+    return replace(
+        judge,
+        rung_sd=(ladders, stretch, uneven),
+        context_sd=float(np.sqrt(shift**2 - ladders**2)),
+        bias_sd=_bias_sd(answers, judge, posterior),
+    )
 
 
-def _rises(answers: Answers) -> bool:
+def _rises(answers: SoftAnswers) -> bool:
     """Whether answers favour higher rungs by more than twice the error of that: of their noise, and of ladders.
 
     By least squares, of the margin on the rung's level, with a constant for each target in each order, and each ladder.
@@ -149,12 +160,12 @@ def _rises(answers: Answers) -> bool:
     up: FloatArray = asked * (np.where(of_rungs, answers.first, 0) - answers.second)
     group = np.where(of_rungs, answers.ladder, n_ladders + 2 * (answers.first - answers.n_rungs) + (answers.sign > 0))
     count = np.maximum(np.bincount(group), 1)
-    up, margin = (values - (np.bincount(group, values) / count)[group] for values in (up, asked * answers.margin))
+    up, margins = (values - (np.bincount(group, values) / count)[group] for values in (up, asked * answers.margin))
     size = up @ up
     if not size:
         return False
-    rise = (up @ margin) / size
-    left = margin - rise * up
+    rise = (up @ margins) / size
+    left = margins - rise * up
     free = max(len(left) - len(np.unique(group)) - 1, 0)
     typical = _NOISE / 5 + _SPREAD / 25  # of one answer, of variance 1/5
     by_answers = (left @ left + typical) / (free + 1) * size
@@ -162,7 +173,7 @@ def _rises(answers: Answers) -> bool:
     return bool(rise * size > _CLEAR * np.sqrt(max(by_answers, by_ladders)))
 
 
-def _bias_sd(answers: Answers, judge: JudgeModel, posterior: Posterior) -> float:
+def _bias_sd(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior) -> float:
     """By how much the bias differs between texts, as rungs show it that are asked about, nats.
 
     What is off in the answers on two rungs, each asked about once, is summed: where they stand goes out, and the bias
@@ -170,12 +181,13 @@ def _bias_sd(answers: Answers, judge: JudgeModel, posterior: Posterior) -> float
     """
     n = answers.n_rungs
     some = answers.take(answers.first < n)
-    probs = judge.probs(_log_odds(some, judge, posterior))
+    probs = judge.probs(log_odds_at(some, judge, posterior))
     var = np.maximum(variance(probs), 1e-12)
-    off = some.sign * (some.margin - (probs[:, 0] - probs[:, 1]) / 2) / var
+    off = some.sign * (some.margin - margin(probs)) / var
     known = var / (judge.noise + judge.spread * var)
     about, other = np.where(some.sign > 0, (some.first, some.second), (some.second, some.first))
-    place, shape = (some.ladder * n + about) * n + other, (answers.n_ladders, n, n)
+    place = (some.ladder * n + about) * n + other
+    shape = (answers.n_ladders, n, n)
     weight, sums = (np.bincount(place, each, np.prod(shape)).reshape(shape) for each in (known, known * off))
     unsure = 1 / np.maximum(weight, 1e-300)
     mean = sums * unsure
@@ -197,34 +209,40 @@ def _products(values: FloatArray) -> tuple[float, float]:
     return float(sharing), float(((values.sum(axis=(1, 2)) / 2) ** 2).sum() - squares / 2 - sharing)
 
 
-def _tells_bias(answers: Answers) -> FloatArray:
+def _tells_bias(answers: SoftAnswers) -> FloatArray:
     """1 for each answer that can tell the position bias, 0 for others, shape (n_answers,).
 
     With targets asked about in one order only, their positions take up any bias: rungs against each other alone tell.
     """
     among_rungs = answers.first < answers.n_rungs
     both_orders = len(set(np.sign(answers.sign[~among_rungs]).tolist())) > 1
-    tells: FloatArray = (among_rungs | both_orders).astype(np.float64)
-    return tells
+    return (among_rungs | both_orders).astype(np.float64)
 
 
-def _answering(answers: Answers, judge: JudgeModel, posterior: Posterior, differences: FloatArray) -> JudgeModel:
+def _answering(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior, differences: FloatArray) -> JudgeModel:
     """Discrimination, bias and ties that make the answers most probable, on average over the posterior."""
-    expected = judge.probs(_log_odds(answers, judge, posterior))
-    sign, weight = answers.sign[:, None], judge.weight(expected)[:, None] * _WEIGHTS
+    expected = judge.probs(log_odds_at(answers, judge, posterior))
+    sign = answers.sign[:, None]
+    weight = judge.weight(expected)[:, None] * _WEIGHTS
     tells = _tells_bias(answers)[:, None] * sign
     bare = replace(judge, discrimination=1.0, position_bias=0.0)
-    x = _log_odds(answers, bare, posterior)[:, None] + np.sqrt(differences)[:, None] * _NODES
-    margin, similar = answers.margin[:, None], answers.probs[:, 2][:, None]
+    x = log_odds_at(answers, bare, posterior)[:, None] + np.sqrt(differences)[:, None] * _NODES
+    observed = answers.margin[:, None]
+    similar = answers.probs[:, 2][:, None]
     free = np.array([True, judge.bias_known, np.isfinite(judge.log_tie)])
     values = np.array([judge.discrimination, judge.position_bias, judge.log_tie])
     for _ in range(50):
         now = replace(judge, discrimination=values[0], position_bias=values[1], log_tie=values[2])
         probs = now.probs(values[0] * x + values[1] * sign)
-        mean, tie, var = (probs[..., 0] - probs[..., 1]) / 2, probs[..., 2], variance(probs)
-        off, off_tie = weight * (margin - mean), weight * (similar - tie)
+        mean = margin(probs)
+        tie = probs[..., 2]
+        var = variance(probs)
+        off = weight * (observed - mean)
+        off_tie = weight * (similar - tie)
         grad = np.array([(off * x).sum(), (off * tells).sum(), off_tie.sum()])
-        var, both, tied = weight * var, -weight * mean * tie, weight * tie * (1 - tie)
+        var = weight * var
+        both = -weight * mean * tie
+        tied = weight * tie * (1 - tie)
         hessian = np.array(
             [
                 [(var * x * x).sum(), (var * x * sign).sum(), (both * x).sum()],
@@ -242,17 +260,13 @@ def _answering(answers: Answers, judge: JudgeModel, posterior: Posterior, differ
     return replace(judge, discrimination=float(values[0]), position_bias=float(values[1]), log_tie=float(values[2]))
 
 
-def _log_odds(answers: Answers, judge: JudgeModel, posterior: Posterior) -> FloatArray:
-    return log_odds(answers, judge, posterior.rungs, posterior.mean, posterior.sharpness)
-
-
-def _noise(answers: Answers, judge: JudgeModel, posterior: Posterior, differences: FloatArray) -> JudgeModel:
+def _noise(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior, differences: FloatArray) -> JudgeModel:
     """How far answers lie from what the positions say: squared residuals ~ noise * V + spread * V^2."""
     from scipy.optimize import nnls
 
-    probs = judge.probs(_log_odds(answers, judge, posterior))
+    probs = judge.probs(log_odds_at(answers, judge, posterior))
     var = np.maximum(variance(probs), 1e-12)
-    residual = answers.margin - (probs[:, 0] - probs[:, 1]) / 2
+    residual = answers.margin - margin(probs)
     # The positions are fitted to these very answers: what they hide of the residual is their own variance.
     squared = residual**2 + (var * judge.discrimination) ** 2 * differences
     expected = judge.noise * var + judge.spread * var**2
@@ -267,7 +281,7 @@ def _stretch(posterior: Posterior) -> float:
     """How far the median ladder's rungs are apart, as the judge sees them; 1 on the scale."""
     if not len(posterior.rungs):
         return 1.0
-    level = np.arange(posterior.rungs.shape[1]) - (posterior.rungs.shape[1] - 1) / 2
+    level = centred_levels(posterior.rungs.shape[1])
     return float(np.median(posterior.rungs @ level / (level @ level)))
 
 
@@ -286,8 +300,9 @@ def _gauge(judge: JudgeModel, posterior: Posterior, stretch: float) -> tuple[Jud
 
 def _spreads(judge: JudgeModel, posterior: Posterior) -> JudgeModel:
     """Variances of rungs and targets: of their positions, and what is not known of these."""
-    n, unit = judge.n_rungs, (judge.n_rungs - 1) / 4
-    level = np.arange(n) - (n - 1) / 2
+    n = judge.n_rungs
+    unit = (judge.n_rungs - 1) / 4
+    level = centred_levels(n)
     off = posterior.rungs - np.arange(1.0, n + 1)
     basis = np.linalg.qr(np.column_stack([np.ones(n), level, np.eye(n)[:, : n - 2]]))[0].T
     second = (off @ basis.T) ** 2 + np.einsum("kn,cnm,km->ck", basis, posterior.rung_cov, basis)

@@ -10,17 +10,19 @@ import numpy as np
 
 from ...engine import Progress
 from ...errors import InputError, unusable
-from ...judging.asking import Inquiry, Pair, Verdicts, unreported_note
+from ...judging.asking import Asking, Inquiry, Pair, Verdicts, unreported_note
+from ...signature import Signature
 from ...types import Ladder, Score
-from ..paper import OnLadder, unscored
+from ..ladder import OnLadder, Scoring
+from ..method import Limits
 from .adaptive import Stop
-from .questions import Group, ask_adaptively, grouped
+from .questions import LengthGroup, ask_adaptively, grouped
 from .scale import Scale, Scales
 from .scores import LEVEL, UNSETTLED, fitted, placed
 
 
 @dataclass(frozen=True)
-class Anchored:
+class Anchored(Scoring):
     """Scores by positions on the rung scale. Checked when made: InputError.
 
     An anchored score is a posterior mean; `stderr` and `low` to `high` (90 %) say how sure it is; a rung without a
@@ -48,6 +50,44 @@ class Anchored:
             remedy = "Score some texts in full, keep the scale (Scorer.scales, --save-scale), and give it as scale"
             raise unusable("stop", self.stop, expected, remedy)
 
+    gives_errors = True
+    on_rungs = True
+
+    @property
+    def alone(self) -> bool:  # type: ignore[override]
+        return self.scale is not None
+
+    @property
+    def name(self) -> str:
+        return self.name_with(())
+
+    def limits(self, n_rungs: int) -> Limits:
+        low = 1.0 - n_rungs
+        high = 2.0 * n_rungs  # further from the rungs than a ladder is long: surely a slip
+        return Limits(
+            low=low,
+            high=high,
+            words=(
+                f"far outside the anchored scale, whose rungs stand at 1..{n_rungs}: expected {low:g} to {high:g}; "
+                f"1 is as good as the worst rung, {n_rungs} as the best"
+            ),
+            likely_low=1.0,
+            likely_high=float(n_rungs),
+            likely_words=(
+                f"outside 1..{n_rungs}, where anchored scores are extrapolated: no rung is there to tell texts apart. "
+                "Choose one between the rungs, or trust such decisions less"
+            ),
+        )
+
+    def require_alone(self) -> None:
+        if self.scale is None:
+            raise InputError(
+                "anchored scores without a scale are fitted to all texts of a call, and here not all are there at "
+                "once. Give a scale that was fitted before (--save-scale FILE, then --scale FILE; in Python "
+                "Anchored(scale=...)), or score all texts in one call",
+                field="scale",
+            )
+
     @property
     def scales(self) -> tuple[Scale, ...]:
         """Those given."""
@@ -58,7 +98,7 @@ class Anchored:
         """Length of ladder -> the scale given for it."""
         return {scale.n_rungs: scale for scale in self.scales}
 
-    def own(self, task: str, attribute: str) -> Anchored:
+    def for_question(self, task: str, attribute: str) -> Anchored:
         """With the scales of this task and attribute. raises : InputError where none of those given is"""
         if self.scale is None:
             return self
@@ -90,22 +130,24 @@ class Anchored:
         hashes = sorted(scale.hash[:12] for scale in self.scales or scales)
         return ",scale=".join([f"anchored{stop}", *hashes])
 
-    def groups(
-        self, texts: Mapping[int, OnLadder], pairs: list[Pair], attribute: str, both_orders: bool
-    ) -> list[Group]:
-        """The texts by length of ladder. pairs : of texts and rungs; those among rungs are added"""
-        return grouped(texts, pairs, attribute, self.known, both_orders)
+    def prepare(
+        self, texts: Mapping[int, OnLadder], pairs: list[Pair], attribute: str, asking: Asking
+    ) -> list[LengthGroup]:
+        """The texts by length of ladder; the pairs among rungs are added to those of texts and rungs."""
+        return grouped(texts, pairs, attribute, self.known, asking.both_orders)
 
     def score(
         self,
         texts: Mapping[int, OnLadder],
-        groups: Sequence[Group],
+        prepared: Sequence[LengthGroup],
         inquiry: Inquiry,
-        task: str,
-        attribute: str,
+        signature: Signature,
         progress: Progress | None,
     ) -> tuple[dict[int, Score], Scales]:
-        """The scores of the texts, and the scales that they are on."""
+        parts = dict(signature.parts)
+        task = parts["task"]
+        attribute = parts["attribute"]
+        groups = prepared
         known = self.known
         for group in groups if known else ():
             known[group.n_rungs].check(inquiry.signature.with_(task=task, attribute=attribute))
@@ -126,31 +168,29 @@ class Anchored:
                 settled = posterior.settled  # each target has a ladder of its own
             scales.append(scale)
             if scale.useless:
-                rows |= {index: unscored(texts[index].target, attribute, scale.useless) for index in group.members}
+                rows |= {index: texts[index].unscored(scale.useless) for index in group.members}
                 continue
             low, high = posterior.interval(LEVEL)
             numbers = np.stack([posterior.mean, posterior.sd, low, high, posterior.extrapolated()], axis=1).tolist()
             for index, values, still in zip(group.members, numbers, settled.tolist(), strict=True):
                 note = "" if still else UNSETTLED
-                rows[index] = _position(texts[index], attribute, verdicts, values, met.get(index), note)
+                rows[index] = _position(texts[index], verdicts, values, met.get(index), note)
         return rows, Scales(scales)
 
 
-def _position(
-    text: OnLadder, attribute: str, verdicts: Verdicts, values: Sequence[float], met: bool | None, note: str
-) -> Score:
+def _position(text: OnLadder, verdicts: Verdicts, values: Sequence[float], met: bool | None, note: str) -> Score:
     """values : mean, sd, low, high, extrapolated. met : the stop rule, if there is one"""
     pairs = list(text.pairs)
     questions: dict[str, float] = {}
     if met is not None:
-        assert verdicts.asked is not None
-        were, n_sides = verdicts.asked[:, pairs], len(verdicts.answers) // max(verdicts.asked.size, 1)
+        were = verdicts.asked[:, pairs]
+        n_sides = len(verdicts.answers) // max(verdicts.asked.size, 1)
         questions = {"questions": int(were.sum()) * n_sides, "questions_full": were.size * n_sides, "met": float(met)}
     found = text.verdicts(verdicts)
     known = {verdict.level for verdict in found}
     missing = text.missing(verdicts, known)
     if not known:
-        return unscored(text.target, attribute, missing[0], questions)
+        return text.unscored(missing[0], questions)
     known_pairs = [pair for pair, level in zip(pairs, text.levels, strict=True) if level in known]
     unreported = unreported_note(verdicts.unreported[known_pairs])
     mass = verdicts.answers.label_mass.reshape(-1, len(verdicts))
@@ -158,7 +198,7 @@ def _position(
     return Score(
         id=text.target.id,
         context_id=text.target.context_id,
-        attribute=attribute,
+        attribute=text.attribute,
         value=value,
         stderr=stderr,
         low=low,

@@ -21,7 +21,7 @@ _MOST = 1e12  # no number of a judge comes near
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answers:
+class SoftAnswers:
     """Soft answers of one judge on one attribute, about texts on ladders of n_rungs rungs each.
 
     target_ladder : int64, shape (n_targets,); which ladder each target stands on
@@ -60,10 +60,9 @@ class Answers:
     @property
     def margin(self) -> FloatArray:
         """(p(better) - p(worse)) / 2, shape (n_answers,)"""
-        margin: FloatArray = (self.probs[:, 0] - self.probs[:, 1]) / 2
-        return margin
+        return margin(self.probs)
 
-    def take(self, rows: npt.NDArray[Any]) -> Answers:
+    def take(self, rows: npt.NDArray[Any]) -> SoftAnswers:
         """Some of the answers, over the same ladders and targets."""
         return replace(self, **{name: getattr(self, name)[rows] for name in _BY_ANSWER})
 
@@ -136,28 +135,24 @@ class JudgeModel:
 
     def weight(self, probs: FloatArray) -> FloatArray:
         """How many answers drawn from P an answer is worth, shape of all but the last axis."""
-        weight: FloatArray = 1 / (self.noise + self.spread * variance(probs))
-        return weight
+        return 1 / (self.noise + self.spread * variance(probs))
 
     def rung_precision(self) -> FloatArray:
         """Inverse covariance of a ladder's rungs around 1..N, shape (N, N)."""
         shift, stretch, uneven = self.rung_sd
         n = self.n_rungs
-        level = np.arange(n) - (n - 1) / 2
+        level = centred_levels(n)
         covariance: FloatArray = shift**2 + stretch**2 * np.outer(level, level) + uneven**2 * np.eye(n)
-        precision: FloatArray = np.linalg.inv(covariance).astype(np.float64)
-        return precision
+        return np.linalg.inv(covariance).astype(np.float64)
 
-    def prior(self, n_ladders: int, n_targets: int, sharpness: FloatArray | None = None) -> Prior:
-        """What is known of ladders and targets before any answer."""
+    def prior(self, n_ladders: int, sharpness: FloatArray | None = None) -> Prior:
+        """What is known of ladders before any answer."""
         n = self.n_rungs
-        level = np.arange(1.0, n + 1)
         return Prior(
-            np.broadcast_to(level, (n_ladders, n)),
-            np.broadcast_to(self.rung_precision(), (n_ladders, n, n)),
-            np.full(n_targets, self.target_mean),
-            np.zeros(n_ladders) if sharpness is None else sharpness,
-            np.full(n_ladders, self.sharpness_sd),
+            rungs=np.broadcast_to(np.arange(1.0, n + 1), (n_ladders, n)),
+            precision=np.broadcast_to(self.rung_precision(), (n_ladders, n, n)),
+            sharpness=np.zeros(n_ladders) if sharpness is None else sharpness,
+            sharpness_sd=np.full(n_ladders, self.sharpness_sd),
         )
 
     def scale_variance(self, x: FloatArray) -> FloatArray:
@@ -188,16 +183,15 @@ class JudgeModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prior:
-    """Where texts are expected before any answer: normal distributions on the rung scale.
+    """Where rungs are expected before any answer: normal distributions on the rung scale. Targets are expected as
+    JudgeModel says.
 
     rungs, precision : float64, shape (n_ladders, N) and (n_ladders, N, N); mean and inverse covariance
-    targets : float64, shape (n_targets,); means, each with the deviation JudgeModel.target_sd
     sharpness, sharpness_sd : float64, shape (n_ladders,); log of how much sharper the judge is on this context
     """
 
     rungs: FloatArray
     precision: FloatArray
-    targets: FloatArray
     sharpness: FloatArray
     sharpness_sd: FloatArray
 
@@ -236,8 +230,16 @@ class Posterior:
         return outside
 
 
+def margin(probs: FloatArray) -> FloatArray:
+    """Mean of a variable that is 1/2 for better, -1/2 for worse, 0 for similar; shape of all but the last axis."""
+    return (probs[..., 0] - probs[..., 1]) / 2
+
+
 def variance(probs: FloatArray) -> FloatArray:
-    """Of a variable that is 1/2 for better, -1/2 for worse, 0 for similar; shape of all but the last axis."""
-    margin = (probs[..., 0] - probs[..., 1]) / 2
-    spread: FloatArray = (probs[..., 0] + probs[..., 1]) / 4 - margin**2
-    return spread
+    """Of the variable of `margin`; shape of all but the last axis."""
+    return (probs[..., 0] + probs[..., 1]) / 4 - margin(probs) ** 2
+
+
+def centred_levels(n_rungs: int) -> FloatArray:
+    """Levels 1..N less their mean, shape (N,)."""
+    return np.arange(n_rungs, dtype=np.float64) - (n_rungs - 1) / 2

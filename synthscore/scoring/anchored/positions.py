@@ -15,16 +15,17 @@ from dataclasses import replace
 import numpy as np
 
 from ...types import BoolArray, FloatArray, IntArray
-from .model import Answers, JudgeModel, Posterior, Prior, variance
+from .model import JudgeModel, Posterior, Prior, SoftAnswers, margin, variance
 from .sharpness import Lengths, sharpness
 
 _STEP = 2.0  # nats by which a Newton step may change a log-odds
 _STEPS = 100
 _TOLERANCE = 1e-4  # rungs: Newton's last step; what it leaves is of the order of its square
-_REWEIGHTED, _SETTLED = 100, 3e-4  # steps with new weights, and the rungs by which the last one may move a text
+_REWEIGHTED = 100
+_SETTLED = 3e-4  # steps with new weights, and the rungs by which the last one may move a text
 
 
-def positions(answers: Answers, judge: JudgeModel, prior: Prior | None = None) -> Posterior:
+def positions(answers: SoftAnswers, judge: JudgeModel, prior: Prior | None = None) -> Posterior:
     """The posterior of all targets and rungs under this judge; the errors of targets are those of the scale, too.
 
     A ladder that has settled moves no more: where others settle does not change it. Not settling is part of the result:
@@ -34,10 +35,10 @@ def positions(answers: Answers, judge: JudgeModel, prior: Prior | None = None) -
     shift, stretch, uneven = judge.rung_sd
     if prior is None:  # answers tell only where ladders and texts stand to each other: that is found first
         together = replace(judge, rung_sd=(math.hypot(shift, judge.context_sd), stretch, uneven), context_sd=0.0)
-        prior = together.prior(answers.n_ladders, answers.n_targets)
+        prior = together.prior(answers.n_ladders)
         if judge.sharpness_sd:
             alike = together.alike
-            found, _ = _at_rest(answers, alike, alike.prior(answers.n_ladders, answers.n_targets))
+            found, _ = _at_rest(answers, alike, alike.prior(answers.n_ladders))
             told, unsure = sharpness(Lengths.of(answers, found, alike), judge)
             prior = replace(prior, sharpness=told, sharpness_sd=unsure)
         posterior, search = _at_rest(answers, together, prior)
@@ -51,7 +52,7 @@ def positions(answers: Answers, judge: JudgeModel, prior: Prior | None = None) -
     return replace(posterior, sd=np.sqrt(variance))
 
 
-def _at_rest(answers: Answers, judge: JudgeModel, prior: Prior) -> tuple[Posterior, _Search]:
+def _at_rest(answers: SoftAnswers, judge: JudgeModel, prior: Prior) -> tuple[Posterior, _Search]:
     search = _Search(answers, judge, None, prior)
     search.climb(judge.weight(answers.probs))  # where that stops short, reweighting goes on, and tells
     settled = search.climb(None)
@@ -59,7 +60,7 @@ def _at_rest(answers: Answers, judge: JudgeModel, prior: Prior) -> tuple[Posteri
 
 
 def _shared_out(
-    posterior: Posterior, shared: FloatArray, answers: Answers, judge: JudgeModel, together: JudgeModel
+    posterior: Posterior, shared: FloatArray, answers: SoftAnswers, judge: JudgeModel, together: JudgeModel
 ) -> Posterior:
     """What sets a context apart, which was given to its ladder (s), given in part (u) to its texts.
 
@@ -67,7 +68,8 @@ def _shared_out(
 
     Ladder and texts move together, by u. shared : covariances of targets and rungs, shape (n_targets, N)
     """
-    n, ladder = answers.n_rungs, answers.target_ladder
+    n = answers.n_rungs
+    ladder = answers.target_ladder
     total = together.rung_sd[0] ** 2
     part = 1 - judge.rung_sd[0] ** 2 / total
     of_rungs = total * together.rung_precision().sum(axis=1)  # E(s | rungs) is of_rungs @ (rungs - level)
@@ -87,7 +89,7 @@ def _shared_out(
 
 
 def solve(
-    answers: Answers, judge: JudgeModel, start: Posterior | None = None, prior: Prior | None = None
+    answers: SoftAnswers, judge: JudgeModel, start: Posterior | None = None, prior: Prior | None = None
 ) -> tuple[Posterior, FloatArray]:
     """The posterior where each answer has its weight at `start`, and the posterior variance of x_first - x_second.
 
@@ -102,12 +104,13 @@ def solve(
 class _Search:
     """Positions on their way to the maximum."""
 
-    def __init__(self, answers: Answers, judge: JudgeModel, start: Posterior | None, prior: Prior | None) -> None:
-        self.answers, self.judge = answers, judge
-        self.prior = prior or judge.prior(answers.n_ladders, answers.n_targets)
+    def __init__(self, answers: SoftAnswers, judge: JudgeModel, start: Posterior | None, prior: Prior | None) -> None:
+        self.answers = answers
+        self.judge = judge
+        self.prior = prior or judge.prior(answers.n_ladders)
         self.sharp = judge.discrimination * np.exp(self.prior.sharpness)  # nats a rung, of each ladder
         self.rungs = (self.prior.rungs if start is None else start.rungs).copy()
-        self.targets = (self.prior.targets if start is None else start.mean).copy()
+        self.targets = np.full(answers.n_targets, judge.target_mean) if start is None else start.mean.copy()
         self.about = answers.first >= answers.n_rungs  # which answers are about a target; others are about rungs alone
         self.target = answers.first[self.about] - answers.n_rungs
 
@@ -116,18 +119,21 @@ class _Search:
 
     def weight(self) -> FloatArray:
         """Of each answer, at the positions as they are."""
-        weight: FloatArray = self.judge.weight(self.probs())
-        return weight
+        return self.judge.weight(self.probs())
 
     def newton(self, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Newton's step of rungs and targets. Its system is kept for `result`."""
         answers, about, target, n = self.answers, self.about, self.target, self.answers.n_rungs
-        ladders, n_targets, size = answers.target_ladder, answers.n_targets, answers.n_ladders * n
-        probs, a, prior = self.probs(), self.sharp[answers.ladder], self.judge.target_sd**-2.0
+        ladders = answers.target_ladder
+        n_targets = answers.n_targets
+        size = answers.n_ladders * n
+        probs = self.probs()
+        a = self.sharp[answers.ladder]
+        prior = self.judge.target_sd**-2.0
         # First and minus second derivative of each answer by x_first - x_second.
-        push = weight * a * (answers.margin - (probs[:, 0] - probs[:, 1]) / 2)
+        push = weight * a * (answers.margin - margin(probs))
         pull = weight * a**2 * variance(probs)
-        grad_targets = np.bincount(target, push[about], n_targets) - prior * (self.targets - self.prior.targets)
+        grad_targets = np.bincount(target, push[about], n_targets) - prior * (self.targets - self.judge.target_mean)
         self.own = np.bincount(target, pull[about], n_targets) + prior
         lean = pull / a * answers.sign  # rungs by which a bias of one nat moves the target: 0 in both orders, all but
         self.lean = np.bincount(target, lean[about], n_targets) / self.own
@@ -168,7 +174,8 @@ class _Search:
 
     def climb(self, weight: FloatArray | None) -> BoolArray:
         """Steps with these weights, or new ones for each (None); which ladders came to rest, shape (n_ladders,)."""
-        moving, last = np.ones(self.answers.n_ladders, dtype=bool), np.full(self.answers.n_ladders, np.inf)
+        moving = np.ones(self.answers.n_ladders, dtype=bool)
+        last = np.full(self.answers.n_ladders, np.inf)
         n_steps, tolerance = (_REWEIGHTED, _SETTLED) if weight is None else (_STEPS, _TOLERANCE)
         for _ in range(n_steps):
             largest = self.step(self.weight() if weight is None else weight, moving, last)
@@ -187,27 +194,36 @@ class _Search:
         self.shared = np.einsum("tn,tnm->tm", self.ratio, cov[answers.target_ladder])  # of each target and the rungs
         variances = 1 / self.own + (self.shared * self.ratio).sum(axis=1)
         differences = np.empty(len(answers))
-        ladder, first, second = answers.ladder, answers.first, answers.second
+        ladder = answers.ladder
+        first = answers.first
+        second = answers.second
         differences[about] = cov[ladder, second, second][about] + variances[self.target]
         differences[about] -= 2 * self.shared[self.target, second[about]]
-        ladder, first, second = ladder[plain], first[plain], second[plain]
+        ladder = ladder[plain]
+        first = first[plain]
+        second = second[plain]
         differences[plain] = cov[ladder, first, first] + cov[ladder, second, second] - 2 * cov[ladder, first, second]
         n_answers: IntArray = np.bincount(self.target, minlength=answers.n_targets)
         posterior = Posterior(
-            self.targets,
-            np.sqrt(variances),
-            self.rungs,
-            cov,
-            n_answers,
-            settled,
-            self.prior.sharpness,
-            self.prior.sharpness_sd,
+            mean=self.targets,
+            sd=np.sqrt(variances),
+            rungs=self.rungs,
+            rung_cov=cov,
+            n_answers=n_answers,
+            settled=settled,
+            sharpness=self.prior.sharpness,
+            sharpness_sd=self.prior.sharpness_sd,
         )
         return posterior, np.maximum(differences, 0.0)
 
 
+def log_odds_at(answers: SoftAnswers, judge: JudgeModel, posterior: Posterior) -> FloatArray:
+    """d of each answer where texts stand, nats."""
+    return log_odds(answers, judge, posterior.rungs, posterior.mean, posterior.sharpness)
+
+
 def log_odds(
-    answers: Answers, judge: JudgeModel, rungs: FloatArray, targets: FloatArray, sharpness: FloatArray
+    answers: SoftAnswers, judge: JudgeModel, rungs: FloatArray, targets: FloatArray, sharpness: FloatArray
 ) -> FloatArray:
     """d of each answer, nats."""
     is_rung = answers.first < answers.n_rungs

@@ -14,9 +14,9 @@ import numpy as np
 from ...engine import Progress, together
 from ...judging.asking import Inquiry, Pair, Verdicts
 from ...types import BoolArray, FloatArray, IntArray, Ladder
-from ..paper import OnLadder
+from ..ladder import OnLadder
 from .adaptive import Stop, ask_in_rounds
-from .model import Answers
+from .model import SoftAnswers
 from .scale import Scale, three_way
 from .scores import answers_of, extended
 
@@ -26,25 +26,25 @@ they read of it from one round to the next (engine.together), enough that a roun
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Group:
+class LengthGroup:
     """Targets on ladders of one length, and the pairs that are asked about.
 
     members : of each target, its index in the call. ladders : by context id
     ladder_of : of each target, index in ladders, shape (n_targets,)
-    pair : as in answers_of. at : of each pair, its index among all pairs of the call, shape (n_pairs,)
+    compared : as in answers_of. pairs : index of each among all pairs of the call, shape (n_pairs,)
     """
 
     n_rungs: int
     members: list[int]
     ladders: dict[str, Ladder]
     ladder_of: IntArray
-    pair: IntArray
-    at: IntArray
+    compared: IntArray
+    pairs: IntArray
 
-    def answers(self, verdicts: Verdicts) -> Answers:
+    def answers(self, verdicts: Verdicts) -> SoftAnswers:
         """verdicts : of all pairs of the call"""
-        by_order = verdicts.by_order[:, self.at]
-        return answers_of(list(self.ladders.values()), self.ladder_of, self.pair, by_order, verdicts.protocol)
+        by_order = verdicts.by_order[:, self.pairs]
+        return answers_of(self.n_rungs, len(self.ladders), self.ladder_of, self.compared, by_order, verdicts.protocol)
 
 
 def grouped(
@@ -53,7 +53,7 @@ def grouped(
     attribute: str,
     scales: Mapping[int, Scale],
     both_orders: bool,
-) -> list[Group]:
+) -> list[LengthGroup]:
     """The texts by the length of their ladder.
 
     pairs : of texts and rungs. Those among rungs are added: every rung is asked about against every other, of each
@@ -65,86 +65,98 @@ def grouped(
     groups = []
     for n, members in sorted(by_length.items()):
         ladders = {texts[index].ladder.context_id: texts[index].ladder for index in members}
-        places = {name: place for place, name in enumerate(ladders)}
-        of = [places[texts[index].ladder.context_id] for index in members]
-        pair = [(of[k], n + k, level - 1) for k, index in enumerate(members) for level in texts[index].levels]
-        at = [pair for index in members for pair in texts[index].pairs]
+        names = {name: index for index, name in enumerate(ladders)}
+        ladder_of = [names[texts[index].ladder.context_id] for index in members]
+        compared: list[tuple[int, int, int]] = []
+        asked: list[int] = []
+        for target, index in enumerate(members):
+            asked += texts[index].pairs
+            compared += [(ladder_of[target], n + target, level - 1) for level in texts[index].levels]
         placed = scales[n].ladders if n in scales else {}
-        for name in [name for name in ladders if name not in placed]:
-            ladder = ladders[name]
+        for name, ladder in ladders.items():
+            if name in placed:
+                continue
             assert ladder.context is not None
             # In both orders, the question about (b, a) is that about (a, b) the other way round.
             for one, other in (combinations if both_orders else permutations)(ladder.usable, 2):
-                at.append(len(pairs))
-                pair.append((places[name], one.level - 1, other.level - 1))
+                asked.append(len(pairs))
+                compared.append((names[name], one.level - 1, other.level - 1))
                 pairs.append(Pair(ladder.context, attribute, one.text, other.text))
-        group = Group(
+        group = LengthGroup(
             n_rungs=n,
             members=members,
             ladders=ladders,
-            ladder_of=np.array(of, dtype=np.int64),
-            pair=np.array(pair, dtype=np.int64).reshape(-1, 3),
-            at=np.array(at, dtype=np.int64),
+            ladder_of=np.array(ladder_of, dtype=np.int64),
+            compared=np.array(compared, dtype=np.int64).reshape(-1, 3),
+            pairs=np.array(asked, dtype=np.int64),
         )
         groups.append(group)
     return groups
 
 
 def ask_adaptively(
-    inquiry: Inquiry, groups: Sequence[Group], scales: Mapping[int, Scale], stop: Stop, progress: Progress | None
+    inquiry: Inquiry, groups: Sequence[LengthGroup], scales: Mapping[int, Scale], stop: Stop, progress: Progress | None
 ) -> dict[int, bool]:
     """Ask about rungs against each other, then about each target until the stop rule is met.
 
     scales : by length of ladder. On one whose judge does not see the rungs rise, nothing is asked
     returns : whether each target that was asked about, by its place in the call, meets the rule
     """
-    asking, met = inquiry.asking, dict[int, bool]()
+    asking = inquiry.asking
+    met = dict[int, bool]()
     rising = [group for group in groups if scales[group.n_rungs].judge.rungs_rise]
-    n_skipped = sum(len(group.at) for group in groups) - sum(len(group.at) for group in rising)
+    n_skipped = sum(len(group.pairs) for group in groups if group not in rising)
     if progress and n_skipped:
         progress(n_skipped * asking.n_questions)
-    first = [at for group in rising for at in group.at[group.pair[:, 1] < group.n_rungs].tolist()]
+    first = [pair for group in rising for pair in group.pairs[group.compared[:, 1] < group.n_rungs].tolist()]
     if first:
         orders = [False, True][: asking.n_orders]
         inquiry.ask(np.tile(first, len(orders)), np.repeat(orders, len(first)), progress)
     verdicts = inquiry.verdicts()
     for group in rising:
-        n, scale = group.n_rungs, extended(group.answers(verdicts), group.ladders, scales[group.n_rungs])
-        rows = np.full((len(group.members), n), -1, dtype=np.int64)  # places of pairs
-        _, one, rung = group.pair.T
-        rows[one[one >= n] - n, rung[one >= n]] = group.at[one >= n]
+        n = group.n_rungs
+        scale = extended(group.answers(verdicts), group.ladders, scales[n])
+        of_texts = group.compared[:, 1] >= n
+        _, text, rung = group.compared[of_texts].T
+        pair_of = np.full((len(group.members), n), -1, dtype=np.int64)
+        pair_of[text - n, rung] = group.pairs[of_texts]
         contexts = list(group.ladders)
-        for some in _blocks(group, rows.max(axis=1), inquiry.pairs):
+        for block in _blocks(group, pair_of.max(axis=1), inquiry.pairs):
+            own = pair_of[block]
 
-            def ask(target: IntArray, level: IntArray, swapped: BoolArray, own: IntArray = rows[some]) -> FloatArray:
+            def ask(target: IntArray, level: IntArray, swapped: BoolArray, own: IntArray = own) -> FloatArray:
                 return three_way(inquiry.ask(own[target, level - 1], swapped, progress), asking.protocol)
 
             with together():
                 rounds = ask_in_rounds(
                     scale,
-                    [contexts[place] for place in group.ladder_of[some].tolist()],
+                    [contexts[index] for index in group.ladder_of[block].tolist()],
                     ask,
                     stop,
                     both_orders=asking.both_orders,
-                    usable=rows[some] >= 0,
+                    usable=own >= 0,
                 )
-            met |= {group.members[k]: done for k, done in zip(some.tolist(), rounds.met.tolist(), strict=True)}
-            if progress and (n_saved := int((rounds.n_full - rounds.n_asked).sum())):
+            met |= {group.members[k]: done for k, done in zip(block.tolist(), rounds.met.tolist(), strict=True)}
+            n_saved = int((rounds.n_full - rounds.n_asked).sum())
+            if progress and n_saved:
                 progress(n_saved * asking.n_sides)
     return met
 
 
-def _blocks(group: Group, pair: IntArray, pairs: Sequence[Pair]) -> Iterator[IntArray]:
+def _blocks(group: LengthGroup, pair: IntArray, pairs: Sequence[Pair]) -> Iterator[IntArray]:
     """The group's targets, those of a context side by side, in blocks of MOST_CHARACTERS.
 
     pair : of each target, one of the pairs that it is in; -1: none
     """
     block: list[int] = []
-    n, last = 0, -1
+    n = 0
+    last = -1
     for target in np.argsort(group.ladder_of, kind="stable").tolist():
         if n > MOST_CHARACTERS or (n > MOST_CHARACTERS / 2 and group.ladder_of[target] != last):
             yield np.array(block, dtype=np.int64)
-            block, n, last = [], 0, -1
+            block = []
+            n = 0
+            last = -1
         block.append(target)
         if pair[target] >= 0:
             asked = pairs[pair[target]]

@@ -21,14 +21,14 @@ from ...io.fields import parse_json
 from ...io.write import write_whole
 from ...signature import Signature, text_hash
 from ...types import FloatArray, IntArray
-from .model import Answers, JudgeModel, Posterior, Prior
+from .model import JudgeModel, Posterior, Prior, SoftAnswers
 from .positions import positions
 
 FORMAT = 1
-_FREE = ("synthscore", "references", "scoring")  # parts of a signature in which a scale and its use may differ
+_FREE = {"synthscore", "references", "scoring"}  # parts of a signature in which a scale and its use may differ
 
 
-class Seen(NamedTuple):
+class Statistic(NamedTuple):
     """A statistic of many contexts: its value, that one's standard error, and the contexts, counted by their weight."""
 
     value: float
@@ -36,7 +36,7 @@ class Seen(NamedTuple):
     n: float
 
     @classmethod
-    def of(cls, values: Mapping[str, Sequence[float]]) -> dict[str, Seen]:
+    def of(cls, values: Mapping[str, Sequence[float]]) -> dict[str, Statistic]:
         """From JSON. raises : ValueError for what is no statistic"""
         found = {name: cls(*map(float, seen)) for name, seen in values.items()}
         if not all(math.isfinite(sum(seen)) and seen.stderr >= 0 and seen.n > 1 for seen in found.values()):
@@ -73,7 +73,7 @@ class Scale:
     task: str
     attribute: str
     signature: Signature
-    seen: Mapping[str, Seen] = field(default_factory=dict)
+    seen: Mapping[str, Statistic] = field(default_factory=dict)
 
     @property
     def n_rungs(self) -> int:
@@ -120,7 +120,7 @@ class Scale:
                 value=int(level[wrong[0]]),
             )
         n_targets = len(contexts)
-        answers = Answers(
+        answers = SoftAnswers(
             n_ladders=n_targets,  # each target has a ladder of its own: none tells another one's rungs anything
             n_rungs=self.n_rungs,
             target_ladder=np.arange(n_targets),
@@ -135,31 +135,29 @@ class Scale:
     def prior(self, contexts: Sequence[str]) -> Prior:
         """Of targets, each with a ladder of its own."""
         n = self.n_rungs
-        unknown = self.judge.prior(1, len(contexts))
-        none = Anchors(
-            unknown.rungs[0], np.linalg.inv(unknown.precision[0]), sharpness_sd=float(unknown.sharpness_sd[0])
+        expected = self.judge.prior(1)
+        covariance = np.linalg.inv(expected.precision[0])
+        unknown = Anchors(expected.rungs[0], covariance, sharpness_sd=self.judge.sharpness_sd)
+        names, index = np.unique(np.array(contexts, dtype=object), return_inverse=True)
+        anchors = [self.ladders.get(name, unknown) for name in names]
+        return Prior(
+            rungs=np.array([one.mean for one in anchors]).reshape(-1, n)[index],
+            precision=np.linalg.inv(np.array([one.cov for one in anchors]).reshape(-1, n, n))[index],
+            sharpness=np.array([one.sharpness for one in anchors])[index],
+            sharpness_sd=np.array([one.sharpness_sd for one in anchors])[index],
         )
-        names, at = np.unique(np.array(contexts, dtype=object), return_inverse=True)
-        known = [self.ladders.get(name, none) for name in names]
-        rungs = np.array([each.mean for each in known]).reshape(-1, n)
-        precision = np.linalg.inv(np.array([each.cov for each in known]).reshape(-1, n, n))
-        sharp = np.array([(each.sharpness, each.sharpness_sd) for each in known]).reshape(-1, 2)
-        return Prior(rungs[at], precision[at], unknown.targets, *sharp[at].T)
 
     def check(self, signature: Signature) -> None:
         """raises : InputError where the questions would not be those that the scale was fitted on"""
-        free = {*_FREE, "orders"} if self.judge.bias_known else set(_FREE)
-        ours, theirs = (
-            {key: value for key, value in each.parts if key not in free} for each in (self.signature, signature)
-        )
-        for key in [*ours, *theirs]:
-            if ours.get(key) != theirs.get(key):
+        free = {*_FREE, "orders"} if self.judge.bias_known else _FREE
+        for part, (ours, theirs) in self.signature.differs(signature).items():
+            if part not in free:
                 raise InputError(
-                    f"the scale {self.task}/{self.attribute} is of {key} {ours.get(key)!r}, and {key} is now "
-                    f"{theirs.get(key)!r}, expected the same: a scale is what one judge makes of one question. Use "
-                    "what it was fitted with, or fit one anew (--save-scale)",
-                    field=key,
-                    value=theirs.get(key),
+                    f"the scale {self.task}/{self.attribute} is of {part} {ours!r}, and {part} is now {theirs!r}, "
+                    "expected the same: a scale is what one judge makes of one question. Use what it was fitted with, "
+                    "or fit one anew (--save-scale)",
+                    field=part,
+                    value=theirs,
                 )
 
     def _plain(self) -> dict[str, object]:
@@ -210,15 +208,15 @@ def three_way(verdicts: FloatArray, protocol: str) -> FloatArray:
     """
     if protocol != "yes_no_two_sided":
         return _summing_to_1(verdicts)
-    better, worse = verdicts[:, 0] * (1 - verdicts[:, 1]), verdicts[:, 1] * (1 - verdicts[:, 0])
+    better = verdicts[:, 0] * (1 - verdicts[:, 1])
+    worse = verdicts[:, 1] * (1 - verdicts[:, 0])
     return np.stack([better, worse, 1 - better - worse], axis=1)
 
 
 def _summing_to_1(verdicts: FloatArray) -> FloatArray:
-    """Without what rounding has left; what is further off is no distribution, and stays as it is: Answers refuse it."""
+    """Without what rounding has left; what is further off is no distribution, and stays: SoftAnswers refuse it."""
     total = verdicts.sum(axis=1, keepdims=True)
-    probs: FloatArray = verdicts / np.where(np.abs(total - 1) > 1e-6, 1.0, total)
-    return probs
+    return verdicts / np.where(np.abs(total - 1) > 1e-6, 1.0, total)
 
 
 def _scale(values: Mapping[str, object], path: str | os.PathLike[str]) -> Scale:
@@ -248,8 +246,15 @@ def _scale(values: Mapping[str, object], path: str | os.PathLike[str]) -> Scale:
         fits = each.mean.shape == (judge.n_rungs,) and len(each.cov) == judge.n_rungs
         if not fits or not max(abs(each.mean).max(), abs(each.sharpness), abs(each.sharpness_sd)) < 1e9:
             raise ValueError(f"the ladder {name!r} is {each}, expected {judge.n_rungs} positions, and numbers")
-    seen = Seen.of(of.get("seen", {}))  # type: ignore[arg-type]
-    return Scale(judge, ladders, str(of["task"]), str(of["attribute"]), Signature.parse(str(of["signature"])), seen)
+    seen = Statistic.of(of.get("seen", {}))  # type: ignore[arg-type]
+    return Scale(
+        judge=judge,
+        ladders=ladders,
+        task=str(of["task"]),
+        attribute=str(of["attribute"]),
+        signature=Signature.parse(str(of["signature"])),
+        seen=seen,
+    )
 
 
 def _json(values: object) -> str:

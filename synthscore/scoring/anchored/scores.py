@@ -6,7 +6,7 @@ Ladders of different lengths have scales of their own. Asks nobody: the verdicts
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from ...signature import Signature
 from ...types import FloatArray, IntArray, Ladder
 from .drift import Watch
 from .fit import fit
-from .model import Answers, Posterior
+from .model import Posterior, SoftAnswers
 from .positions import positions
 from .scale import Anchors, Scale, three_way
 
@@ -27,26 +27,27 @@ UNSETTLED = "its position still moved when the steps ran out, so that its error 
 
 
 def answers_of(
-    ladders: Sequence[Ladder],
+    n_rungs: int,
+    n_ladders: int,
     ladder_of: IntArray,
-    pair: IntArray,
+    compared: IntArray,
     by_order: FloatArray,
     protocol: str,
-) -> Answers:
+) -> SoftAnswers:
     """Those that were given about pairs of texts, on ladders of one length; what failed is missing.
 
-    ladder_of : of each target, index in ladders, shape (n_targets,)
-    pair : shape (n_pairs, 3); ladder, the text asked about, the rung it was compared with, numbered as in Answers
+    ladder_of : of each target, its ladder, shape (n_targets,)
+    compared : shape (n_pairs, 3); ladder, text asked about, rung it was compared with, numbered as in SoftAnswers
     by_order : shape (n_orders, n_pairs, 3), as in Verdicts; NaN where there is no answer. protocol : that it came by
     """
     n_orders, n_pairs = by_order.shape[:2]
     probs = by_order.reshape(-1, 3)
     known = ~np.isnan(probs).any(axis=1)
-    ladder, first, second = np.tile(pair, (n_orders, 1))[known].T
+    ladder, first, second = np.tile(compared, (n_orders, 1))[known].T
     sign = np.repeat([1.0, -1.0][:n_orders], n_pairs)[known]
-    return Answers(
-        n_ladders=len(ladders),
-        n_rungs=ladders[0].n_rungs,
+    return SoftAnswers(
+        n_ladders=n_ladders,
+        n_rungs=n_rungs,
         target_ladder=ladder_of,
         ladder=ladder,
         first=first,
@@ -57,7 +58,7 @@ def answers_of(
 
 
 def fitted(
-    answers: Answers, ladders: Mapping[str, Ladder], task: str, attribute: str, signature: Signature
+    answers: SoftAnswers, ladders: Mapping[str, Ladder], task: str, attribute: str, signature: Signature
 ) -> tuple[Scale, Posterior]:
     """The scale that these answers make, and where their targets stand on it. ladders : by context id, in order"""
     judge, posterior = fit(answers)
@@ -66,7 +67,7 @@ def fitted(
     return replace(scale, seen=Watch.scale(scale).observe(answers, list(ladders)).now()), posterior
 
 
-def extended(answers: Answers, ladders: Mapping[str, Ladder], scale: Scale) -> Scale:
+def extended(answers: SoftAnswers, ladders: Mapping[str, Ladder], scale: Scale) -> Scale:
     """The scale with the ladders that it lacks, which are placed by the verdicts on their rungs."""
     contexts = list(ladders)
     lacking = [index for index, name in enumerate(contexts) if name not in scale.ladders]
@@ -87,17 +88,28 @@ def extended(answers: Answers, ladders: Mapping[str, Ladder], scale: Scale) -> S
 
 
 def _anchors(found: Posterior, ladders: Mapping[str, Ladder]) -> dict[str, Anchors]:
-    by_ladder = (found.rungs, found.rung_cov, found.sharpness.tolist(), found.sharpness_sd.tolist())
     return {
-        name: Anchors(mean, cov, ladder.hash, sharp, unsure)
-        for (name, ladder), mean, cov, sharp, unsure in zip(ladders.items(), *by_ladder, strict=True)
+        name: Anchors(
+            mean=found.rungs[index],
+            cov=found.rung_cov[index],
+            ladder=ladder.hash,
+            sharpness=float(found.sharpness[index]),
+            sharpness_sd=float(found.sharpness_sd[index]),
+        )
+        for index, (name, ladder) in enumerate(ladders.items())
     }
 
 
-def placed(answers: Answers, ladders: Mapping[str, Ladder], scale: Scale) -> tuple[Scale, Posterior]:
+def placed(answers: SoftAnswers, ladders: Mapping[str, Ladder], scale: Scale) -> tuple[Scale, Posterior]:
     """The scale with the ladders that it lacks; and targets on it, each by its own answers alone."""
-    scale, n = extended(answers, ladders, scale), answers.n_rungs
-    own = answers.take(answers.first >= n)
+    scale = extended(answers, ladders, scale)
+    about = answers.take(answers.first >= answers.n_rungs)
     names = list(ladders)
-    contexts = [names[index] for index in answers.target_ladder.tolist()]
-    return scale, scale.place(contexts, own.first - n, own.second + 1, own.sign < 0, own.probs)
+    posterior = scale.place(
+        contexts=[names[index] for index in answers.target_ladder.tolist()],
+        target=about.first - answers.n_rungs,
+        level=about.second + 1,
+        swapped=about.sign < 0,
+        verdicts=about.probs,
+    )
+    return scale, posterior

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...types import FloatArray
-from .model import Answers, JudgeModel, Posterior
+from .model import JudgeModel, Posterior, SoftAnswers, centred_levels
 
 _LEAST_KNOWN = 0.05  # share of what lengths differ by that answers must tell, or they count as telling this much
 
@@ -36,7 +36,7 @@ class Lengths:
     spread_error: FloatArray
 
     @classmethod
-    def of(cls, answers: Answers, posterior: Posterior, judge: JudgeModel) -> Lengths:
+    def of(cls, answers: SoftAnswers, posterior: Posterior, judge: JudgeModel) -> Lengths:
         """posterior : without sharpness, by a judge (JudgeModel.alike) whose ladders have all of g + s as stretch
 
         What answers leave open is drawn towards what is expected: of what lengths differ by, only the part `known` is
@@ -45,7 +45,7 @@ class Lengths:
         from scipy.special import polygamma
 
         n, n_ladders, (_, stretch, uneven) = judge.n_rungs, answers.n_ladders, judge.rung_sd
-        level = np.arange(n) - (n - 1) / 2
+        level = centred_levels(n)
         size = level @ level
         left = np.einsum("n,cnm,m->c", level, posterior.rung_cov, level) / size**2
         known = np.maximum(1 - left / (stretch**2 + uneven**2 / size), _LEAST_KNOWN)
@@ -53,7 +53,8 @@ class Lengths:
         ladder = np.log(np.maximum(squares / (size + uneven**2 * (n - 1)), 1e-6)) / 2 / known
 
         asked = posterior.n_answers > 0
-        at, mean = answers.target_ladder[asked], posterior.mean[asked]
+        at = answers.target_ladder[asked]
+        mean = posterior.mean[asked]
         count = np.bincount(at, minlength=n_ladders)
         middle, left_open = (
             np.bincount(at, values, n_ladders) / np.maximum(count, 1) for values in (mean, posterior.sd[asked] ** 2)
@@ -69,7 +70,7 @@ class Lengths:
         return cls(ladder, left / known, spread, error / max(1 - weight @ weight, 1e-9))
 
 
-class Share(NamedTuple):
+class Deviations(NamedTuple):
     """Standard deviations of g, s and h; and how far answers have told g and s apart, from 0 (half each) to 1."""
 
     sharpness: float
@@ -78,7 +79,7 @@ class Share(NamedTuple):
     told: float
 
 
-def share(lengths: Lengths, prior: float, n_prior: float) -> Share:
+def share(lengths: Lengths, prior: float, n_prior: float) -> Deviations:
     """The variance of L is half g's before any text is seen; cov(L, T) moves that as far as its own error lets it.
 
     prior : standard deviation of L that counts as n_prior ladders
@@ -96,7 +97,7 @@ def share(lengths: Lengths, prior: float, n_prior: float) -> Share:
     told = precision[0] / sum(precision)
     sharp = float(np.clip(told * cov + (1 - told) * total / 2, 0.0, total))
     spread = max(var - sharp - error, 0.0)
-    return Share(math.sqrt(sharp), math.sqrt(total - sharp), math.sqrt(spread), float(told))
+    return Deviations(math.sqrt(sharp), math.sqrt(total - sharp), math.sqrt(spread), float(told))
 
 
 def sharpness(lengths: Lengths, judge: JudgeModel) -> tuple[FloatArray, FloatArray]:
@@ -109,5 +110,4 @@ def sharpness(lengths: Lengths, judge: JudgeModel) -> tuple[FloatArray, FloatArr
 
 def _normalised(weight: FloatArray) -> FloatArray:
     """Summing to 1, where there is any."""
-    normalised: FloatArray = weight / weight.sum() if weight.any() else weight
-    return normalised
+    return weight / weight.sum() if weight.any() else weight

@@ -1,0 +1,332 @@
+"""The formats of files: how rows are read from each, how they are written, and which format a file's name says it has.
+
+`FORMATS`, at the end, is the only list of them: `io/files.py` reads by it, `io/write.py` writes by it, a report finds
+the files of a folder by it, and help and messages name what it holds. A new format is one more row of it, a function
+that reads it, and, if rows are to be written in it, one that writes it. Knows nothing of what rows mean.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import itertools
+import os
+import re
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from ..errors import InputError
+from .fields import Row, is_formula, make_row, parse_json, shorten
+from .tables import write_csv, write_parquet
+
+Use = Literal["read", "write"]
+Fields = Mapping[str, str]
+"""Our name -> the column of a file that holds it, where they differ."""
+
+_LONGEST_FIELD = 1 << 26  # characters in a CSV field; the csv module stops at 131 072 unless told
+
+
+@dataclass(frozen=True, slots=True)
+class RowBatch:
+    """Neighbouring rows of a source, the `lines` of a JSONL file that they were read from, and the Arrow `schema` of a
+    source whose columns have types."""
+
+    rows: Sequence[Row | InputError]
+    lines: Sequence[str] = ()
+    schema: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One way to keep rows in a file: a row of the table `FORMATS`.
+
+    suffix : which names of such files end in, in lower case and before a .gz
+    read : gives the rows of such a file, in batches: takes its path, the most rows of a batch, the encoding of its text
+        and Fields. Raises an InputError, also after some rows, for a file that cannot be read at all
+    lines : whether a file is a line for each row. Then rows are written as they come, and files of rows can be joined
+        end to end. Otherwise it is a table, whose columns must all be known before its first row is written
+    write : makes a table of all rows: takes a file that holds them as lines of JSON, and the file to write. Raises an
+        InputError for rows that the format cannot hold. None for lines, and where rows are only read
+    keeps_types : whether columns have types, as Parquet's: rows that come with a schema are written by it
+    gzipped : whether it may be compressed by gzip, with a .gz after the suffix
+    """
+
+    suffix: str
+    read: Callable[[str, int, str, Fields], Iterator[RowBatch]]
+    lines: bool = False
+    write: Callable[[IO[bytes], IO[bytes]], None] | None = None
+    keeps_types: bool = False
+    gzipped: bool = True
+
+    def serves(self, use: Use) -> bool:
+        """Whether rows can be read from it, as from all formats, or written to it."""
+        return use == "read" or self.lines or self.write is not None
+
+
+def find_format(path: str | os.PathLike[str], use: Use) -> Format:
+    """The format that a file's name says it has, in upper or lower case.
+
+    raises : InputError for a name of no format, or of one that rows are only read from; it lists those there are
+    """
+    for each in FORMATS:
+        if each.serves(use) and _is_named(path, each):
+            return each
+    expected = f"expected {list_formats(use)}. Name a file of one of these formats"
+    raise InputError(f"cannot {use} {path}: its format is unknown, {expected}", source=str(path))
+
+
+def is_readable(path: str | os.PathLike[str]) -> bool:
+    """Whether a file's name says that it has a format of which rows can be read."""
+    return any(_is_named(path, each) for each in FORMATS)
+
+
+def list_formats(use: Use) -> str:
+    """All that rows are read from, or written to, as messages and help name it."""
+    formats = [each for each in FORMATS if each.serves(use)]
+    gzipped = ", ".join(each.suffix for each in formats if each.gzipped)
+    others = [each.suffix for each in formats if not each.gzipped]
+    pipe = "a datasets folder, or - for JSONL on stdin" if use == "read" else "or - for JSONL on stdout"
+    return ", ".join([f"{gzipped} (each also .gz)", *others, pipe])
+
+
+def split_gz(path: str | os.PathLike[str]) -> tuple[Path, bool]:
+    """The path without a .gz at its end, and whether there was one: then the file is compressed."""
+    whole = Path(path)
+    is_gzipped = whole.suffix.lower() == ".gz"
+    return (whole.with_suffix("") if is_gzipped else whole), is_gzipped
+
+
+def _is_named(path: str | os.PathLike[str], format: Format) -> bool:
+    bare, is_gzipped = split_gz(path)
+    return bare.suffix.lower() == format.suffix and (format.gzipped or not is_gzipped)
+
+
+def unreadable(name: str, why: str, **data: object) -> InputError:
+    return InputError(f"cannot read {name}: {why}", source=name, **data)
+
+
+def _bad_row(name: str, number: int, why: str, line: int | None = None, **data: object) -> InputError:
+    """line : of the file, where rows may be longer than that"""
+    where = f"{name} row {number}" if line is None else f"{name} row {number} (line {line})"
+    return InputError(f"{where}: {why}", source=name, row=number, line=line, **data)
+
+
+# ------------------------------------------------------------------------------------------------- reading
+
+
+def make_batches(rows: Iterator[tuple[int, object]], size: int, name: str, fields: Fields) -> Iterator[RowBatch]:
+    """Batches of rows. rows : the number of each, and what it holds"""
+    while batch := list(itertools.islice(rows, size)):
+        yield RowBatch([make_row(number, values, name, fields) for number, values in batch])
+
+
+def read_jsonl(path: str, size: int, encoding: str, fields: Fields) -> Iterator[RowBatch]:
+    """An object a line; a line that cannot be read costs itself alone. path : "-" for stdin"""
+    name = "stdin" if path == "-" else path
+    return _line_batches(_lines(path, encoding, ESCAPED), size, name, fields)
+
+
+def _line_batches(lines: Iterable[str], size: int, name: str, fields: Fields) -> Iterator[RowBatch]:
+    """An object a line."""
+    numbered = ((number, line) for number, line in enumerate(lines, 1) if not line.isspace())
+    while batch := list(itertools.islice(numbered, size)):
+        rows = [make_row(number, _parsed(number, line, name), name, fields) for number, line in batch]
+        yield RowBatch(rows, [line for _, line in batch])
+
+
+def _parsed(number: int, line: str, name: str) -> object:
+    try:
+        if escaped := None if line.isascii() else re.search("[\udc80-\udcff]", line):
+            found = f"byte {ord(escaped[0]) - 0xDC00:#x} is not of the file's encoding"
+            return _bad_row(name, number, f"{found}: {shorten(line.strip())}. {_RECODE}", value=line)
+        return parse_json(line, object_pairs_hook=_each_once)
+    except ValueError as error:
+        why = f"not JSON ({error}): {shorten(line.strip())}. Mend or remove the line"
+        return _bad_row(name, number, why, value=line)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} stands there twice")
+    return found
+
+
+def _read_json(path: str, size: int, encoding: str, fields: Fields) -> Iterator[RowBatch]:
+    """An array of objects, one object, or, like .jsonl, an object a line."""
+    text = "".join(_lines(path, encoding))
+    try:
+        whole = parse_json(text, object_pairs_hook=_each_once)
+    except ValueError as error:
+        if text.lstrip()[:1] != "[":
+            yield from _line_batches(io.StringIO(text, newline="\n"), size, path, fields)
+            return
+        remedy = "Mend it, or write an object a line into a .jsonl file, where a broken line costs only itself"
+        raise unreadable(path, f"not JSON ({error}). {remedy}") from error
+    yield from make_batches(enumerate(whole if isinstance(whole, list) else [whole], 1), size, path, fields)
+
+
+def _check_columns(columns: Sequence[str], name: str, fields: Fields) -> None:
+    for ours, theirs in fields.items():
+        if theirs not in columns:
+            why = f"{ours} is to be in column {theirs!r}, but its columns are {', '.join(map(repr, columns))}"
+            raise unreadable(name, why, field=ours, value=theirs)
+
+
+def _read_csv(path: str, size: int, encoding: str, fields: Fields, delimiter: str) -> Iterator[RowBatch]:
+    """A header, then a row a line; a line of other fields than the header's costs itself alone."""
+    return make_batches(_csv_rows(_lines(path, encoding), delimiter, path, fields), size, path, fields)
+
+
+def _csv_rows(lines: Iterable[str], delimiter: str, name: str, fields: Fields) -> Iterator[tuple[int, object]]:
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    try:
+        header = next(reader, [])
+    except csv.Error as error:
+        why = f"its header is not CSV ({error}). Mend its quotes and line ends"
+        raise unreadable(name, why, line=reader.line_num) from error
+    if len(set(header)) < len(header):
+        raise unreadable(name, f"its header names a column twice: {header}. Rename one", value=header)
+    if len(header) == 1 and (other := next((c for c in ";\t," if c in header[0]), None)):
+        why = f"its header is one column, {header[0]!r}, separated by {other!r} rather than {delimiter!r}"
+        raise unreadable(name, f"{why}. Save it as .csv with commas or .tsv with tabs")
+    _check_columns(header, name, fields if header else {})
+
+    number = 0
+    while True:
+        line = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            number += 1
+            why = f"not CSV ({error}). Mend its quotes: a quote inside a text is doubled"
+            yield number, _bad_row(name, number, why, line)
+            continue
+        if not cells:  # an empty line
+            continue
+        number += 1
+        if len(cells) == len(header):
+            texts = (cell[1:] if cell[:1] == "'" and is_formula(cell) else cell for cell in cells)
+            yield number, dict(zip(header, texts, strict=True))
+        else:
+            why = f"{len(cells)} fields, expected {len(header)} as in the header: {shorten(cells)}"
+            yield number, _bad_row(name, number, f"{why}. Quote texts that hold a {delimiter!r}", line, value=cells)
+
+
+def _read_parquet(path: str, size: int, encoding: str, fields: Fields) -> Iterator[RowBatch]:
+    """Rows with the types of their columns. encoding : plays no part, for its texts are UTF-8"""
+    return table_batches(parquet_tables([Path(path)], size), path, fields)
+
+
+def table_batches(tables: Iterable[Any], name: str, fields: Fields) -> Iterator[RowBatch]:
+    """Rows of Arrow tables, numbered through."""
+    number = 0
+    for table in tables:
+        _check_columns(table.schema.names, name, fields)
+        try:
+            values = table.to_pylist()
+        except UnicodeDecodeError as error:  # Arrow does not check the strings that it stores
+            which = f"of the rows {number + 1} to {number + table.num_rows}"
+            why = f"{which}, one holds a text that is not UTF-8 ({error}). Write it again"
+            raise unreadable(name, why) from error
+        rows = [make_row(index, row, name, fields) for index, row in enumerate(values, number + 1)]
+        yield RowBatch(rows, schema=table.schema)
+        number += len(values)
+
+
+def parquet_tables(paths: Sequence[Path], size: int) -> Iterator[Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for path in paths:
+        try:
+            with pq.ParquetFile(path) as file:
+                for batch in file.iter_batches(batch_size=size):
+                    yield pa.Table.from_batches([batch])
+        except (pa.ArrowException, OSError) as error:
+            why = f"not a whole Parquet file ({error}). Make or download it again"
+            raise unreadable(str(path), why) from error
+
+
+# ------------------------------------------------------------------------------------------------- bytes -> lines
+
+
+ESCAPED = "surrogateescape"  # a byte that cannot be read is half a surrogate pair, as no JSON that was read holds it
+_NOT_TEXT = {
+    b"\x1f\x8b": "The file is compressed by gzip: give it a name that ends in .gz",
+    **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "The file starts like utf-16: pass --encoding utf-16"),
+}
+"""What the first two bytes of a file say that it is, if that is no text in UTF-8; and what to do."""
+_RECODE = "Mend that line, or name the encoding of the file, such as --encoding cp1252 (Windows, Western Europe)"
+
+
+def _open_bytes(source: str) -> AbstractContextManager[Any]:
+    """What a file holds, without its compression. source : "-" for stdin, which stays open"""
+    if source == "-":
+        return nullcontext(sys.stdin.buffer)
+    _, is_gzipped = split_gz(source)
+    return gzip.open(source) if is_gzipped else open(source, "rb")
+
+
+def _lines(source: str, encoding: str, errors: str = "strict") -> Iterator[str]:
+    """Lines with their ends. Split at \\n alone: texts may hold the other characters that str.splitlines splits at.
+
+    errors : ESCAPED, where a byte that cannot be read costs its line alone
+    """
+    name, number = "stdin" if source == "-" else source, 0
+    try:
+        if codecs.lookup(encoding).name == "utf-8":
+            encoding = "utf-8-sig"  # accepts a byte order mark
+    except LookupError:
+        why = f"there is no encoding {encoding!r}, expected one such as utf-8 or cp1252"
+        raise unreadable(name, why) from None
+    try:
+        with _open_bytes(source) as data:
+            text = io.TextIOWrapper(data, encoding=encoding, errors=errors, newline="\n")
+            try:
+                for number, line in enumerate(text, 1):
+                    if number == 1 and (remedy := _NOT_TEXT.get(line[:2].encode(errors=ESCAPED))):
+                        raise unreadable(name, remedy, line=1)
+                    yield line
+            finally:
+                text.detach()
+    except UnicodeDecodeError as error:
+        at = number + 1 + error.object[: error.start].count(b"\n")
+        seen = (
+            f"line {at} holds the byte 0x{error.object[error.start]:02x}, which is not {encoding.removesuffix('-sig')}"
+        )
+        raise unreadable(name, f"{seen}. {_NOT_TEXT.get(error.object[:2], _RECODE)}", line=at) from None
+    except (OSError, EOFError, zlib.error) as error:
+        message = f"cannot read {name} beyond line {number + 1}: {error}. Make or download the file again"
+        raise InputError(message, source=name, line=number + 1) from error
+
+
+# ------------------------------------------------------------------------------------------------- the table
+
+
+FORMATS: tuple[Format, ...] = (
+    Format(suffix=".jsonl", read=read_jsonl, lines=True),
+    Format(suffix=".ndjson", read=read_jsonl, lines=True),
+    Format(suffix=".json", read=_read_json),  # a whole array: only read, for .jsonl holds the same rows
+    Format(suffix=".csv", read=partial(_read_csv, delimiter=","), write=partial(write_csv, delimiter=",")),
+    Format(suffix=".tsv", read=partial(_read_csv, delimiter="\t"), write=partial(write_csv, delimiter="\t")),
+    Format(
+        suffix=".parquet",
+        read=_read_parquet,
+        write=write_parquet,
+        keeps_types=True,
+        gzipped=False,  # it is compressed inside
+    ),
+)

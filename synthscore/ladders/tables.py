@@ -1,0 +1,261 @@
+"""Files of ladders: first an index of their ladders, then the ladders that are asked for, one at a time.
+
+The index holds no texts: memory follows from how many ladders a set has, not from how long they are. Of the texts, only
+those that were read last are kept.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..errors import InputError, LadderError, ReferencesError
+from ..io.fields import parse_json
+from ..signature import text_hash
+from ..types import Context, Ladder, Rung
+from .release import DATA, MAKE, NEEDED, PROVENANCE, Key
+
+INDEXED = ["task", "context_id", "attribute", "level"]
+REPEATED = ["context", "facts"]  # in every row of a context: each is held once
+N_KEPT_LADDERS, N_KEPT_GROUPS = 1024, 2  # that were read last
+
+# Arrow's own memory pool keeps what was read and given back, some 20 MB. This has an effect before its first import.
+os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+
+
+class LadderFile:
+    """A Parquet file of ladders. A file that changes after it was opened here is an error.
+
+    path, name : of the file; of the release, for messages
+    columns : their names
+    raises : ReferencesError where it is no Parquet file
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path, self.name = path, name
+        self._stamp = self._read_stamp()
+        with self._open() as file:
+            self._metadata = file.metadata
+            self.columns: list[str] = file.schema_arrow.names
+        self.n_groups: int = self._metadata.num_row_groups
+
+    def read_group(self, group: int, columns: list[str] | None = None) -> Any:
+        """A pyarrow Table. raises : ReferencesError"""
+        if self._read_stamp() != self._stamp:
+            raise ReferencesError(
+                f"{self.path} was changed after its ladders were loaded. Load them again, or repeat the command: what "
+                "a judge has answered is in the store",
+                source=self.name,
+            )
+        repeated = [column for column in REPEATED if column in self.columns]
+        with self._open(metadata=self._metadata, read_dictionary=repeated) as file:
+            return file.read_row_group(group, columns=columns, use_threads=False)
+
+    @contextmanager
+    def _open(self, **how: Any) -> Iterator[Any]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            with pq.ParquetFile(self.path, **how) as file:
+                yield file
+        except (pa.ArrowException, OSError) as error:
+            remedy = "Make or download it again" if self.path.suffix == ".parquet" else MAKE
+            message = f"cannot load {self.path}: not a whole Parquet file ({error}). {remedy}"
+            raise ReferencesError(message, source=self.name) from error
+
+    def _read_stamp(self) -> tuple[int, int, int]:
+        found = self.path.stat()
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def find_files(source: str | os.PathLike[str], revision: str | None) -> list[Path]:
+    """The files of a references folder, of a folder of such folders, or of a Hub dataset, which is downloaded; or the
+    file that is named itself.
+
+    raises : ReferencesError
+    """
+    path = Path(source)
+    name = str(path)
+    if not path.exists() and re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name):
+        path = _download(name, revision)
+    elif not path.exists():
+        raise ReferencesError(f"cannot load {name}: there is no such folder. Check the path. {MAKE}", source=name)
+    elif revision is not None:
+        raise ReferencesError(f"{name} is a folder here, which has no revision {revision!r}; leave it out")
+    file = path / DATA if path.is_dir() else path
+    if file.exists():
+        return [file]
+    parquet = sorted((*path.glob("*.parquet"), *path.glob("*/*.parquet")))
+    if parquet and all(each.name == DATA for each in parquet):
+        return parquet
+    advice = f". Name one of its files, such as {parquet[0]}" if parquet else f". {MAKE}"
+    message = f"cannot load {path}: it holds no {DATA}, so it is no references folder{advice}"
+    raise ReferencesError(message, source=str(path))
+
+
+def _download(dataset: str, revision: str | None) -> Path:
+    """The folder of a dataset of the Hugging Face Hub, on this machine. raises : ReferencesError"""
+    import huggingface_hub
+
+    try:
+        folder = huggingface_hub.snapshot_download(dataset, repo_type="dataset", revision=revision)
+    except Exception as error:  # offline, no such dataset, no access: many types, from several libraries
+        raise ReferencesError(
+            f"cannot load {dataset}: there is no such folder, and no such dataset could be had from the Hugging Face "
+            f"Hub ({type(error).__name__}: {error}). Check the name; when offline, download it first "
+            f"(hf download --repo-type dataset {dataset} --local-dir FOLDER) and name the folder",
+            source=dataset,
+        ) from error
+    return Path(folder)
+
+
+# ------------------------------------------------------------------------------------------------- index
+
+
+class RowRun(NamedTuple):
+    """Neighbouring rows of a row group: from first up to, not including, end, counted from the group's beginning."""
+
+    group: int
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClosedLadder:
+    """What the index knows of a ladder whose texts are still in its file. runs : its rows there"""
+
+    task: str
+    context_id: str
+    attribute: str
+    file: LadderFile = field(repr=False)
+    runs: Sequence[RowRun] = field(repr=False)
+
+    @property
+    def n_rungs(self) -> int:
+        return sum(run.end - run.first for run in self.runs)
+
+
+def key_of(ladder: Ladder | ClosedLadder) -> Key:
+    return (ladder.task, ladder.context_id, ladder.attribute)
+
+
+def read_index(file: LadderFile) -> list[ClosedLadder]:
+    """The ladders of a file, in the order in which they first appear. raises : ReferencesError"""
+    if missing := [column for column in NEEDED if column not in file.columns]:
+        seen = ", ".join(file.columns)
+        raise ReferencesError(
+            f"cannot load {file.name}: it has no column {', '.join(missing)}, so it holds no ladders; it has: {seen}",
+            source=file.name,
+        )
+    runs: dict[Key, tuple[RowRun, ...]] = {}
+    for group in range(file.n_groups):
+        table = file.read_group(group, INDEXED)
+        columns = [table.column(name).to_pylist() for name in INDEXED]
+        for row, (task, context_id, attribute, level) in enumerate(zip(*columns, strict=True)):
+            names = (task, context_id, attribute)
+            if level is None or not all(isinstance(name, str) for name in names):
+                seen = ", ".join(f"{name} {value!r}" for name, value in zip(INDEXED, (*names, level), strict=True))
+                raise ReferencesError(
+                    f"cannot load {file.name}: ladder {'/'.join(map(str, names))}: {seen}: nothing tells what its "
+                    "texts are for",
+                    source=file.name,
+                )
+            key = sys.intern(task), context_id, sys.intern(attribute)
+            *before, last = runs.get(key) or (RowRun(group, row, row),)
+            if (last.group, last.end) == (group, row):
+                runs[key] = (*before, last._replace(end=row + 1))
+            else:
+                runs[key] = (*before, last, RowRun(group, row, row + 1))
+    return [ClosedLadder(*key, file, ladder_runs) for key, ladder_runs in runs.items()]
+
+
+# ------------------------------------------------------------------------------------------------- ladders
+
+
+def open_ladder(ladder: Ladder | ClosedLadder) -> Ladder:
+    """The ladder itself. raises : ReferencesError where a text is not the one that was hashed, or the rows make no
+    ladder"""
+    return ladder if isinstance(ladder, Ladder) else _read_ladder(ladder)
+
+
+@lru_cache(N_KEPT_LADDERS)
+def _read_ladder(ladder: ClosedLadder) -> Ladder:
+    rows: list[dict[str, Any]] = []
+    for run in ladder.runs:
+        table = _read_group(ladder.file, run.group)
+        rows += table.slice(run.first, run.end - run.first).to_pylist()
+    try:
+        return rows_ladder(key_of(ladder), rows)
+    except ReferencesError as error:
+        name = ladder.file.name
+        raise ReferencesError(f"cannot load {name}: ladder {error}", source=name) from error
+
+
+@lru_cache(N_KEPT_GROUPS)
+def _read_group(file: LadderFile, group: int) -> Any:
+    return file.read_group(group)
+
+
+def open_all(ladders: Sequence[Ladder | ClosedLadder]) -> list[Ladder]:
+    """The ladders, in the order given; each file is read from its beginning to its end. raises : as open_ladder"""
+    opened = {id(ladder): open_ladder(ladder) for ladder in sorted(ladders, key=_place)}
+    return [opened[id(ladder)] for ladder in ladders]
+
+
+def _place(ladder: Ladder | ClosedLadder) -> tuple[str, Sequence[RowRun]]:
+    return ("", ()) if isinstance(ladder, Ladder) else (ladder.file.name, ladder.runs)
+
+
+def rows_ladder(key: Key, rows: list[dict[str, Any]]) -> Ladder:
+    """One ladder; sorts its rows. raises : ReferencesError, with its name"""
+    task, context_id, attribute = key
+    context = None
+    try:
+        rows.sort(key=lambda row: row["level"])
+        first = rows[0]
+        if first.get("context") is not None:
+            _require_hash(first, "context")
+            references = tuple(first.get("references") or ())
+            context = _shared_context(context_id, first["context"], first.get("facts") or "", references)
+        return Ladder(context_id, task, attribute, tuple(map(_rung, rows)), context)
+    except (LadderError, InputError, ValueError, TypeError, AttributeError) as error:
+        raise ReferencesError(f"{'/'.join(key)}: {error}") from error
+
+
+_shared_context = lru_cache(N_KEPT_LADDERS)(Context)  # one object for the ladders of a context, which are neighbours
+
+
+def _rung(row: Mapping[str, Any]) -> Rung:
+    provenance = {key: row[key] for key in PROVENANCE if row.get(key) is not None}
+    provenance |= parse_json(row["extra"]) if row.get("extra") else {}
+    level, fraction = row["level"], row.get("fraction")
+    if fraction is None:
+        raise LadderError(f"rung {level} has no fraction")
+    _require_hash(row, "text")
+    return Rung(
+        level=level,
+        fraction=fraction,
+        text=row["text"] or "",
+        status=row.get("status") or "ok",
+        reason=row.get("reason") or "",
+        parents=tuple(row.get("parents") or ()),
+        provenance=provenance,
+    )
+
+
+def _require_hash(row: Mapping[str, Any], column: str) -> None:
+    """raises : LadderError for another text than the one that was hashed"""
+    stated = row.get(f"{column}_sha256")
+    if stated and stated != text_hash(row[column] or ""):
+        raise LadderError(
+            f"rung {row['level']}: the {column} is not the one that was hashed. Make or download it again; if the "
+            f"change is meant, empty {column}_sha256"
+        )

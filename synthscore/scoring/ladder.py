@@ -1,0 +1,356 @@
+"""The method `ladder`: each text is compared with every rung of its context's ladder, and the verdicts become a score.
+
+How they become one is a `Scoring`: Paper (the paper's sum), Anchored (positions by a model of the judge), or one of
+your own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..engine import Progress
+from ..errors import InputError, LadderError, require_kind
+from ..io.texts import Item
+from ..judging.asking import Asking, Inquiry, Pair, Verdicts
+from ..ladders.references import References
+from ..signature import Signature
+from ..types import FloatArray, Ladder, Score, Target, Verdict, same_context
+from .method import NOT_ALONE, Limits, Method, MethodError, MethodPlan, Texts, Tools
+from .whole import WholeTexts
+
+
+def unscored(item: Item, attribute: str, reason: str, details: Mapping[str, float] | None = None) -> Score:
+    """The score of a row that has none, under the names that the row gives its text."""
+    return Score(
+        id=item.id,
+        context_id=item.context_id,
+        attribute=attribute,
+        value=None,
+        status="unscored",
+        reason=reason,
+        details=details or {},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OnLadder:
+    """A text, its ladder, and the pairs that are asked about.
+
+    pairs : indices among the pairs of a call, one a rung that has a text, worst first. attribute : as it is scored
+    """
+
+    item: Item
+    ladder: Ladder
+    pairs: range
+    attribute: str
+
+    @property
+    def target(self) -> Target:
+        assert isinstance(self.item.target, Target)
+        return self.item.target
+
+    @property
+    def levels(self) -> list[int]:
+        """Of the rungs that have a text, 1..N; as `pairs`."""
+        return [rung.level for rung in self.ladder.usable]
+
+    def unscored(self, reason: str, details: Mapping[str, float] | None = None) -> Score:
+        return unscored(self.item, self.attribute, reason, details)
+
+    def verdicts(self, verdicts: Verdicts) -> tuple[Verdict, ...]:
+        """On the target, by rung and order, as far as there are any."""
+        return tuple(
+            Verdict(level, bool(order), *probs)
+            for pair, level in zip(self.pairs, self.levels, strict=True)
+            for order, probs in enumerate(verdicts.by_order[:, pair].tolist())
+            if not np.isnan(probs[0])
+        )
+
+    def missing(self, verdicts: Verdicts, known: Collection[int]) -> list[str]:
+        """Why rungs have no verdict; rungs that failed alike have one reason. known : levels that have. What was not
+        asked has no reason"""
+        pair_of = dict(zip(self.levels, self.pairs, strict=True))
+        failed: dict[str, list[int]] = {}
+        reasons = []
+        for rung in self.ladder.rungs:
+            if rung.level in known:
+                continue
+            if rung.status == "failed":
+                failed.setdefault(rung.reason, []).append(rung.level)
+            elif pair_of[rung.level] in verdicts.failures:
+                reasons.append(f"rung {rung.level}: {verdicts.failures[pair_of[rung.level]]}")
+        for reason, levels in failed.items():
+            which = f"rungs {','.join(map(str, levels))} have" if len(levels) > 1 else f"rung {levels[0]} has"
+            reasons.append(f"{which} no text: {reason}")
+        return reasons
+
+
+class Scoring(ABC):
+    """How the verdicts on a text and its ladder's rungs become the text's score.
+
+    One that looks at one text at a time is a `TextScoring`, which needs a `name` and `score_text` and nothing else.
+
+    alone : whether a score follows from the text's own verdicts alone. gives_errors : whether scores have a stderr
+    on_rungs : whether scores are on the scale of the rungs, 1 as good as the worst; else the signature says which they
+        are on, by `limits`
+    """
+
+    alone: bool = True
+    gives_errors: bool = False
+    on_rungs: bool = False
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What a signature says of it."""
+
+    def limits(self, n_rungs: int) -> Limits:
+        """Which numbers scores can be, on ladders of so many rungs."""
+        return Limits()
+
+    def for_question(self, task: str, attribute: str) -> Scoring:
+        """As it scores this task and attribute. raises : InputError where it cannot"""
+        return self
+
+    def refuse(self, ladder: Ladder) -> str:
+        """Why texts cannot be scored on this ladder; "" where they can."""
+        return ""
+
+    def require_alone(self) -> None:
+        """raises : InputError where scores follow from all texts together"""
+        if not self.alone:
+            raise InputError(NOT_ALONE, field="scoring")
+
+    def name_with(self, scales: Sequence[Any]) -> str:
+        """What a signature says of it, with the scales that were fitted."""
+        return self.name
+
+    def whole_values(self, probs: FloatArray, asking: Asking) -> FloatArray | None:
+        """Scores of texts from stored verdicts alone, to the last bit as `score` gives them; None where this scoring
+        needs more than that.
+
+        probs : float64, shape (n_texts, n_rungs, n_orders, 3): better, worse, similar. returns : shape (n_texts,)
+        """
+        return None
+
+    def prepare(self, texts: Mapping[int, OnLadder], pairs: list[Pair], attribute: str, asking: Asking) -> Any:
+        """Adds what else is asked about to the pairs; what it returns is given back to `score`."""
+        return None
+
+    @abstractmethod
+    def score(
+        self,
+        texts: Mapping[int, OnLadder],
+        prepared: Any,
+        inquiry: Inquiry,
+        signature: Signature,
+        progress: Progress | None,
+    ) -> tuple[dict[int, Score], Sequence[Any]]:
+        """Asks, and gives the scores of the texts and the scales that they are on.
+
+        prepared : what `prepare` gave. signature : of the scores, which names task and attribute
+        """
+
+
+class TextScoring(Scoring):
+    """A scoring that makes each text's score from that text's verdicts alone."""
+
+    @abstractmethod
+    def score_text(self, text: OnLadder, verdicts: Verdicts) -> Score:
+        """verdicts : of all pairs of the call, of which `text.pairs` are the text's"""
+
+    def score(
+        self,
+        texts: Mapping[int, OnLadder],
+        prepared: Any,
+        inquiry: Inquiry,
+        signature: Signature,
+        progress: Progress | None,
+    ) -> tuple[dict[int, Score], Sequence[Any]]:
+        inquiry.ask_all(progress)
+        verdicts = inquiry.verdicts()
+        return {index: self.score_text(text, verdicts) for index, text in texts.items()}, ()
+
+
+@dataclass(frozen=True)
+class LadderMethod(Method):
+    """Scores texts against the ladders of `Tools.references`.
+
+    n_rungs : takes the ladder of so many rungs out of each; None: the ladders as they are
+    asking : instead of Tools.asking, the fields that are named
+    """
+
+    scoring: Scoring
+    n_rungs: int | None = None
+    asking: Mapping[str, Any] = field(default_factory=dict)
+
+    uses = ("judge", "references")
+    asks_pairs = True
+
+    def __post_init__(self) -> None:
+        require_kind("scoring", self.scoring, Scoring, "Paper(...), Anchored(...), or a Scoring of your own")
+
+    @property
+    def alone(self) -> bool:  # type: ignore[override]
+        return self.scoring.alone
+
+    @property
+    def gives_errors(self) -> bool:  # type: ignore[override]
+        return self.scoring.gives_errors
+
+    @property
+    def on_rungs(self) -> bool:  # type: ignore[override]
+        return self.scoring.on_rungs
+
+    def limits(self, n_rungs: int) -> Limits:
+        return self.scoring.limits(self.n_rungs or n_rungs)
+
+    def require_alone(self) -> None:
+        self.scoring.require_alone()
+
+    def plan(self, texts: Texts, tools: Tools) -> LadderPlan:
+        judge = tools.require_judge()
+        references = tools.require_references(texts.task, texts.attribute)
+        asking = replace(tools.asking, **self.asking) if self.asking else tools.asking
+        scoring = self.scoring.for_question(texts.task.name, texts.attribute.name)
+        scores: dict[int, Score] = {}
+        compared: dict[int, tuple[Item, Ladder]] = {}
+        for index, (item, found) in enumerate(zip(texts.items, find_ladders(texts, references), strict=True)):
+            ladder = found if isinstance(found, str) else self._fitting(found, scoring)
+            if isinstance(ladder, str):
+                scores[index] = unscored(item, texts.scored_as, ladder)
+            else:
+                compared[index] = item, ladder
+        signature = asking.signature(judge, texts.templates).with_(
+            task=texts.task.name,
+            attribute=texts.attribute.name,
+            references=references.hash[:12],
+            scoring=scoring.name_with(()),
+            **self._scale_parts,
+        )
+        whole = None
+        if tools.whole_texts is not None:
+            whole = tools.whole_texts.texts(judge.signature, signature, scoring.whole_values, asking)
+            scores |= whole.find(compared, texts.scored_as)
+        on_ladders: dict[int, OnLadder] = {}
+        pairs: list[Pair] = []
+        for index in texts.in_contexts(index for index in compared if index not in scores):
+            item, ladder = compared[index]
+            assert ladder.context is not None
+            assert isinstance(item.target, Target)
+            start = len(pairs)
+            for rung in ladder.usable:
+                pairs.append(Pair(ladder.context, texts.attribute.name, item.target.text, rung.text))
+            on_ladders[index] = OnLadder(item, ladder, range(start, len(pairs)), texts.scored_as)
+        prepared = scoring.prepare(on_ladders, pairs, texts.attribute.name, asking)
+        n_rungs = {index: score.n_comparisons for index, score in scores.items() if score.n_comparisons}
+        return LadderPlan(
+            signature=signature,
+            n_questions=len(pairs) * asking.n_questions,
+            n_asked=sum(n_rungs.values()) * asking.n_questions,
+            n_rungs=n_rungs | {index: len(text.pairs) for index, text in on_ladders.items()},
+            scoring=scoring,
+            scores=scores,
+            on_ladders=on_ladders,
+            prepared=prepared,
+            inquiry=Inquiry(pairs, judge, texts.templates, asking, on_ladders=True),
+            whole=whole,
+        )
+
+    @property
+    def _scale_parts(self) -> dict[str, object]:
+        """What a signature says of the scale, where it is not that of the whole ladders."""
+        parts: dict[str, object] = {} if self.on_rungs else {"scale": self.limits(0)}
+        return parts if self.n_rungs is None else {**parts, "rungs": self.n_rungs}
+
+    def _fitting(self, ladder: Ladder, scoring: Scoring) -> Ladder | str:
+        """The ladder with as many rungs as are wanted, or why texts cannot be scored on it."""
+        if self.n_rungs is not None:
+            ladder = evenly_spaced(ladder, self.n_rungs)
+        return scoring.refuse(ladder) or ladder
+
+
+@dataclass(slots=True, kw_only=True)
+class LadderPlan(MethodPlan):
+    """What is asked about texts and their ladders' rungs.
+
+    scores : by index of an item, those that need no question. on_ladders : the texts that are asked about
+    prepared : what the scoring keeps until the answers are there. whole : where verdicts on whole texts are kept
+    """
+
+    scoring: Scoring
+    scores: dict[int, Score]
+    on_ladders: Mapping[int, OnLadder]
+    prepared: Any
+    inquiry: Inquiry
+    whole: WholeTexts | None = None
+
+    def score(self, progress: Progress | None = None) -> list[Score]:
+        found, self.scales = self.scoring.score(self.on_ladders, self.prepared, self.inquiry, self.signature, progress)
+        self.n_asked += self.inquiry.n_asked
+        self.signature = self.signature.with_(scoring=self.scoring.name_with(self.scales))
+        if self.whole is not None:
+            self.whole.keep({i: (text.item, text.ladder) for i, text in self.on_ladders.items()}, found)
+        self.scores |= found
+        return [self.scores[index] for index in range(len(self.scores))]
+
+
+def find_ladders(texts: Texts, references: References) -> list[Ladder | str]:
+    """Of each item the ladder of the context that its text was written for, with that context and at least one rung; or
+    why there is none. This is the one place where rows and ladders meet.
+
+    A ladder is found by the context's id; where the row gives none, or one that no ladder has, by the context's text.
+    An id whose ladder was made for another text is not looked up by text: one id then means two contexts.
+    raises : ReferencesError for a ladder whose texts are not those that were hashed
+    """
+    task, attribute = texts.task.name, texts.attribute.name
+    wanted = [(item.context_id, attribute, task) for item in texts.items]
+    return [
+        _usable_ladder(item, found, texts, references)
+        for item, found in zip(texts.items, references.find_all(wanted), strict=True)
+    ]
+
+
+def _usable_ladder(item: Item, found: Ladder | LadderError, texts: Texts, references: References) -> Ladder | str:
+    """found : by the context's id"""
+    known = texts.contexts.get(item.context_id)
+    context_text = known.text if known is not None else item.context
+    if isinstance(found, LadderError):
+        if not context_text:
+            return str(found)
+        try:
+            ladder = references.find_by_text(context_text, texts.attribute.name, texts.task.name)
+        except LadderError as error:
+            return str(found if item.names_context else error)
+    elif found.context is None or not context_text or same_context(context_text, found.context.text):
+        ladder = found
+    else:
+        return (
+            f"the ladder of context {found.context_id!r} was made for another text of that id: it is "
+            f"{found.context.text.strip()[:40]!r}, the row's is {context_text.strip()[:40]!r}. Generate ladders for "
+            "this file, or give its contexts other ids"
+        )
+    name = f"ladder {ladder.context_id}/{ladder.attribute}"
+    if not ladder.usable:
+        return f"{name}: all rungs failed. {ladder.rungs[0].reason}"
+    if ladder.context is not None:
+        return ladder
+    context = texts.context(item)
+    return f"{name} does not carry its context's text" if context is None else replace(ladder, context=context)
+
+
+def evenly_spaced(ladder: Ladder, n_rungs: int) -> Ladder:
+    """The ladder of so many rungs that is in this one. raises : MethodError where there is none"""
+    step, rest = divmod(ladder.n_rungs - 1, n_rungs - 1)
+    if rest or not step:
+        raise MethodError(
+            f"cannot take {n_rungs} rungs, evenly spaced, out of the {ladder.n_rungs} of ladder "
+            f"{ladder.context_id}/{ladder.attribute}. 2, 3, 5, 9, ... are in each other; write ladders of 9"
+        )
+    rungs = tuple(replace(rung, level=level) for level, rung in enumerate(ladder.rungs[::step], 1))
+    return replace(ladder, rungs=rungs)

@@ -1,0 +1,160 @@
+"""Texts + ladders + judge -> where each text would stand on its ladder, in one question: which rung is it most like?
+
+    value = sum over k of  level(k) p(k),   p(k) = P(rung k | prompt) / P(any rung | prompt)
+
+All rungs are shown at once, so a text costs one question where comparisons cost one a rung:
+
+    place           numbered, to any judge that writes numbers. It may go by the place of a rung in the list rather than
+                    by the rung: with several orders, the value is the mean of theirs
+    decision-score  as the levels of a `score` question, to a judge that decides
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from ...engine import Engine, Progress, Prompt, Question, capabilities_of, stacked
+from ...io.settings import Seed, Share, Span
+from ...judging.asking import unanswered
+from ...types import IntArray, Ladder, Score, Target
+from ..ladder import find_ladders, unscored
+from ..method import Limits, Method, MethodError, SimplePlan, Texts, Tools, sign
+
+_HOW = ("from the worst to the best in one respect", "from the best to the worst in one respect", "in no order")
+
+
+@dataclass(frozen=True, slots=True)
+class Place(Method):
+    """Asks about a text and all rungs at once, by their numbers.
+
+    orders : 1: the worst rung first; 2: and the best first; more: and others, drawn by seed, alike for all texts
+    """
+
+    min_mass: Share = 0.01
+    max_unreported: Share = 0.02
+    orders: Annotated[int, Span(1, 20)] = 1
+    seed: Seed = 0
+
+    uses = ("judge", "references")
+    on_rungs = True
+
+    @property
+    def name(self) -> str:
+        drawn = f",seed={self.seed}" if self.orders > 2 else ""
+        return f"place,orders={self.orders}{drawn}"
+
+    template = "place"
+
+    def limits(self, n_rungs: int) -> Limits:
+        words = f"outside the scale of places, which for ladders of {n_rungs} rungs is 1 to {n_rungs}"
+        return Limits(low=1.0, high=float(n_rungs), words=words)
+
+    def plan(self, texts: Texts, tools: Tools) -> SimplePlan:
+        judge = tools.require_judge()
+        references = tools.require_references(texts.task, texts.attribute)
+        scores: dict[int, Score] = {}
+        by_length: dict[int, dict[int, Ladder]] = {}  # how many rungs are shown -> index -> ladder
+        for index, (item, ladder) in enumerate(zip(texts.items, find_ladders(texts, references), strict=True)):
+            if isinstance(ladder, str):
+                scores[index] = unscored(item, texts.scored_as, ladder)
+            else:
+                by_length.setdefault(len(ladder.usable), {})[index] = ladder
+        signature = sign(
+            judge,
+            texts,
+            template=f"{texts.templates.name}/{self.template}@{texts.templates.hash(self.template)}",
+            references=references.hash[:12],
+            scoring=self.name,
+        )
+
+        def ask(progress: Progress | None) -> list[Score]:
+            for n_rungs, ladders in by_length.items():
+                scores.update(self._place(texts, ladders, n_rungs, judge, progress))
+            return [scores[index] for index in range(len(texts.items))]
+
+        n_asked = sum(map(len, by_length.values()))
+        compared = [index for ladders in by_length.values() for index in ladders]
+        return SimplePlan(
+            signature=signature,
+            n_questions=n_asked * self.orders,
+            n_rungs=dict.fromkeys(compared, 0),
+            ask=ask,
+        )
+
+    def _place(
+        self, texts: Texts, ladders: Mapping[int, Ladder], n_rungs: int, judge: Engine, progress: Progress | None
+    ) -> dict[int, Score]:
+        """The scores of texts whose ladders show as many rungs. ladders : by index of an item"""
+        shown = self._shown(n_rungs)
+        rows = texts.in_contexts(ladders)
+        questions = [
+            self._question(texts, row, ladders[row], order, number)
+            for row in rows
+            for number, order in enumerate(shown)
+        ]
+        labels = tuple(str(number) for number in range(1, n_rungs + 1))
+        answers = stacked(labels, judge.answer(questions, progress), capabilities_of(judge).reports_mass)
+        failures = unanswered(answers, self.min_mass, self.max_unreported)
+        probs, mass = answers.probs, answers.label_mass
+        scores: dict[int, Score] = {}
+        for place, row in enumerate(rows):
+            item, ladder = texts.items[row], ladders[row]
+            own = range(place * len(shown), (place + 1) * len(shown))
+            failed = [failures[question] for question in own if question in failures]
+            if failed:
+                scores[row] = unscored(item, texts.scored_as, failed[0])
+                continue
+            levels = np.array([rung.level for rung in ladder.usable], dtype=np.float64)
+            value = np.mean([probs[question] @ levels[order] for question, order in zip(own, shown, strict=True)])
+            details = {"n_rungs": float(ladder.n_rungs), "label_mass": float(mass[list(own)].min())}
+            scores[row] = Score(item.id, item.context_id, texts.scored_as, float(value), details=details)
+        return scores
+
+    def _shown(self, n_rungs: int) -> list[IntArray]:
+        """The orders in which the rungs are shown, one a question."""
+        rng = np.random.default_rng(self.seed)
+        drawn = (rng.permutation(n_rungs) for _ in range(self.orders - 2))
+        return [np.arange(n_rungs), np.arange(n_rungs)[::-1], *drawn][: self.orders]
+
+    def _question(self, texts: Texts, row: int, ladder: Ladder, order: IntArray, number: int) -> Question:
+        """A question about a text. order : in which the rungs are shown. number : of the order"""
+        rungs = [ladder.usable[index].text for index in order]
+        shown = {"n": len(rungs), "how": _HOW[min(number, 2)], "rungs": rungs}
+        prompt = self._prompt(texts, row, ladder, **shown)
+        return Question(prompt, tuple(str(label) for label in range(1, len(rungs) + 1)))
+
+    def _prompt(self, texts: Texts, row: int, ladder: Ladder, **shown: object) -> Prompt:
+        item = texts.items[row]
+        assert ladder.context is not None
+        assert isinstance(item.target, Target)
+        return texts.templates.render(self.template, ladder.context, texts.attribute, text=item.target.text, **shown)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionScore(Place):
+    """Asks a judge that decides for one of several levels, which the rungs describe, worst first."""
+
+    orders: Annotated[int, Span(1, 1)] = 1
+
+    template = "level"
+
+    @property
+    def name(self) -> str:
+        return "decision-score"
+
+    def plan(self, texts: Texts, tools: Tools) -> SimplePlan:
+        judge = tools.require_judge()
+        if not capabilities_of(judge).decides:
+            raise MethodError(
+                f"decision-score asks a judge that decides, and {judge.signature} does not. Name one "
+                "(systemone:http://..., or a decision model), or take the method place"
+            )
+        return Place.plan(self, texts, tools)
+
+    def _question(self, texts: Texts, row: int, ladder: Ladder, order: IntArray, number: int) -> Question:
+        rungs = tuple(rung.text for rung in ladder.usable)
+        return Question(self._prompt(texts, row, ladder), rungs, ordered=True)
