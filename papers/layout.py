@@ -68,7 +68,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MeasuredRow:
     """row : the paper's, or one like it for another model, without figures"""
 
     row: Row
@@ -83,7 +83,7 @@ class Table:
     """
 
     of: Published
-    lines: tuple[Line, ...]
+    lines: tuple[MeasuredRow, ...]
     footnotes: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -130,7 +130,7 @@ class Table:
             "settings": dict(self.settings),
         }
 
-    def _row_json(self, line: Line) -> dict[str, Any]:
+    def _row_json(self, line: MeasuredRow) -> dict[str, Any]:
         cells = []
         for cell, column in zip(line.cells, self.of.columns, strict=True):
             notes = [self.of.notes[place].text for place in self._notes(line, column, cell)]
@@ -153,12 +153,12 @@ class Table:
         """Places of the notes that are about some cells only."""
         return [place for place, note in enumerate(self.of.notes) if note.rows or note.columns]
 
-    def _notes(self, line: Line, column: Column, cell: Cell) -> list[int]:
+    def _notes(self, line: MeasuredRow, column: Column, cell: Cell) -> list[int]:
         """Places of the notes about this cell; none where the paper has no figure."""
         there = () if cell.published is None else self._lettered()
         return [place for place in there if self.of.notes[place].about(line.row, column)]
 
-    def _texts(self, line: Line) -> list[str]:
+    def _texts(self, line: MeasuredRow) -> list[str]:
         letter = {place: LETTERS[k] for k, place in enumerate(self._lettered())}
         return [
             cell.text("".join(letter[place] for place in self._notes(line, column, cell)))

@@ -16,7 +16,7 @@ from synthscore.evaluation.ratings import Ratings
 from synthscore.ladders.references import References
 from synthscore.scoring.method import Tools
 
-from .layout import Cell, Line, Table
+from .layout import Cell, MeasuredRow, Table
 from .measures import Bench, Unmeasured
 from .published import Column, Published, Row, published
 
@@ -61,7 +61,7 @@ def make_table(
             ask = of.ask(row, column)
             cell = Cell(published=value, published_sd=sd, decimals=ask["decimals"])
             cells.append(_measured(cell, bench, ask, column, of.unit) if _measurable(row, column, ask) else cell)
-        lines.append(Line(row, tuple(cells)))
+        lines.append(MeasuredRow(row, tuple(cells)))
     settings = {"seed": seed, "n_draws": n_draws, "prompts": list(prompts)}
     return Table(of, tuple(lines), tuple(_footnotes(of, lines)), settings)
 
@@ -154,7 +154,7 @@ def _insert(rows: list[Row], row: Row) -> None:
 # ------------------------------------------------------------------------------------------------- footnotes
 
 
-def _footnotes(of: Published, lines: Sequence[Line]) -> Iterator[str]:
+def _footnotes(of: Published, lines: Sequence[MeasuredRow]) -> Iterator[str]:
     quoted = [
         line.row.name
         for line in lines
