@@ -195,7 +195,7 @@ def _recognised_columns(columns: tuple[str, ...], named: frozenset[str]) -> Mapp
 def _messages(value: object) -> list[tuple[str, str]]:
     """(role, content) of each message of a chat; none where it is no chat of texts."""
     chat: list[tuple[str, str]] = []
-    for message in value if isinstance(value, Sequence) and not isinstance(value, str) else ():
+    for message in () if isinstance(value, str) or not isinstance(value, Sequence) else value:
         role, said = (message.get("role"), message.get("content")) if isinstance(message, Mapping) else (None, None)
         if isinstance(said, list) and all(isinstance(part, Mapping) and "text" in part for part in said):
             said = "\n".join(str(part["text"]) for part in said)
@@ -215,12 +215,13 @@ def read_id(row: Row, name: str, column: str | None = None) -> str:
     column = column or name
     require_column(row, column)
     value = row.values[column]
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+    if isinstance(value, str):
+        if encodable(value) and not blank(value):
+            return value
+    elif isinstance(value, int | np.integer) and not isinstance(value, bool):
         return str(value)
-    if not isinstance(value, str) or blank(value) or not encodable(value):
-        seen = f"{column} is {shorten(value)}, expected a text that is not empty"
-        raise row_error(row, name, value, seen, "Fill it")
-    return value
+    seen = f"{column} is {shorten(value)}, expected a text that is not empty"
+    raise row_error(row, name, value, seen, "Fill it")
 
 
 def find_id(row: Row, name: str) -> str | None:
