@@ -234,7 +234,9 @@ _shared_context = lru_cache(N_KEPT_LADDERS)(Context)  # one object for the ladde
 
 
 def _rung(row: Mapping[str, Any]) -> Rung:
-    provenance = {key: row[key] for key in PROVENANCE if row.get(key) is not None}
+    stated = {key: row[key] for key in PROVENANCE if row.get(key) is not None}
+    # the same words in thousands of rungs are held once
+    provenance = {key: sys.intern(value) if type(value) is str else value for key, value in stated.items()}
     provenance |= parse_json(row["extra"]) if row.get("extra") else {}
     level, fraction = row["level"], row.get("fraction")
     if fraction is None:
