@@ -183,11 +183,10 @@ def _recognised_columns(columns: tuple[str, ...], named: frozenset[str]) -> Mapp
         if name in columns:
             found[name] = name
         elif name not in named:
-            likely = [there[each] for each in (name, *usual) if each in there and each not in _DOUBTFUL]
-            doubtful = (
-                [] if "text" in columns else [there[each] for each in usual if each in there and each in _DOUBTFUL]
-            )
-            if len(candidates := likely or doubtful) == 1:
+            usual_here = [there[each] for each in (name, *usual) if each in there]
+            certain = [column for column in usual_here if str(column).lower() not in _DOUBTFUL]
+            candidates = certain or ([] if "text" in columns else usual_here)
+            if len(candidates) == 1:
                 found[name] = candidates[0]
     return found
 
