@@ -43,6 +43,7 @@ from synthscore.evaluation.intervals import spread
 from synthscore.ranking import Comparisons, ComparisonSets, Rankings, rank, rank_jury
 from synthscore.ranking.designs import greedy
 from synthscore.scoring.anchored.fit import fit
+from synthscore.scoring.anchored.model import SoftAnswers
 from synthscore.scoring.anchored.scale import Anchors, Scale
 from synthscore.scoring.jury import score_together
 from synthscore.scoring.scored import Counts, Scored
@@ -151,31 +152,40 @@ def compared(rng: np.random.Generator, soft: bool) -> dict[str, list[float]]:
 # ------------------------------------------------------------------------------------------------- ladders
 
 
+def scores_of_judge(name: str, answers: SoftAnswers, noise: float, rng: np.random.Generator) -> Scored:
+    """What a judge who answers so, but for noise of its own, makes of the texts: on a scale fitted to them.
+
+    answers : as simulated, to ladders of five rungs. noise : of its log-odds, nats
+    """
+    d = noise * rng.normal(size=len(answers)) / 2
+    probs = answers.probs * np.exp(np.stack([d, -d, 0 * d], axis=1))
+    answers = replace(answers, probs=probs / probs.sum(axis=1, keepdims=True))
+    model, posterior = fit(answers)
+    anchors = {str(c): Anchors(posterior.rungs[c], posterior.rung_cov[c]) for c in range(answers.n_ladders)}
+    scale = Scale(model, anchors, "t", "a", Signature.of(model=name, task="t"))
+    verdicts: dict[int, list[Verdict]] = defaultdict(list)
+    for first, second, sign, p in zip(answers.first, answers.second, answers.sign, answers.probs, strict=True):
+        if first >= 5:
+            verdicts[first - 5].append(Verdict(int(second) + 1, bool(sign < 0), *p.tolist()))
+    details = {"n_rungs": 5.0, "label_mass": 1.0}
+    texts = zip(answers.target_ladder.tolist(), posterior.mean.tolist(), posterior.sd.tolist(), strict=True)
+    rows = []
+    for i, (context, x, sd) in enumerate(texts):
+        score = Score(
+            str(i), str(context), "a", x, stderr=sd, n_comparisons=5, details=details, verdicts=tuple(verdicts[i])
+        )
+        if scale.useless:
+            score = replace(score, value=None, stderr=None, status="unscored", reason=scale.useless)
+        rows.append([(score, scale.signature)])
+    return Scored(rows, Counts(n_targets=len(rows)), [scale])
+
+
 def on_ladders(rng: np.random.Generator, seed: int) -> dict[str, list[float]]:
     """As `compared`; held: in the rung scale's own unit."""
 
     def judge(name: str, slope: float, noise: float = 1.0) -> tuple[Scored, FloatArray]:
         drawn = simulate(np.random.default_rng(seed), 25, 5, noise=0.0, discrimination=slope, position_bias=0.5)
-        d = noise * rng.normal(size=len(drawn.answers)) / 2
-        probs = drawn.answers.probs * np.exp(np.stack([d, -d, 0 * d], axis=1))
-        answers = replace(drawn.answers, probs=probs / probs.sum(axis=1, keepdims=True))
-        model, posterior = fit(answers)
-        anchors = {str(c): Anchors(posterior.rungs[c], posterior.rung_cov[c]) for c in range(25)}
-        scale = Scale(model, anchors, "t", "a", Signature.of(model=name, task="t"))
-        verdicts: dict[int, list[Verdict]] = defaultdict(list)
-        for first, second, sign, p in zip(answers.first, answers.second, answers.sign, answers.probs, strict=True):
-            if first >= 5:
-                verdicts[first - 5].append(Verdict(int(second) + 1, bool(sign < 0), *p.tolist()))
-        details = {"n_rungs": 5.0, "label_mass": 1.0}
-        rows = []
-        for i, (x, sd) in enumerate(zip(posterior.mean.tolist(), posterior.sd.tolist(), strict=True)):
-            score = Score(
-                str(i), str(i // N), "a", x, stderr=sd, n_comparisons=5, details=details, verdicts=tuple(verdicts[i])
-            )
-            if scale.useless:
-                score = replace(score, value=None, stderr=None, status="unscored", reason=scale.useless)
-            rows.append([(score, scale.signature)])
-        return Scored(rows, Counts(), [scale]), drawn.truth
+        return scores_of_judge(name, drawn.answers, noise, rng), drawn.truth
 
     (poor, truth), one, two = judge("poor", 0.6), judge("one", 1.2)[0], judge("two", 1.2)[0]
     result = {}

@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 
 from benchmarks.anchored import simulate
+from benchmarks.jury import scores_of_judge
 from synthscore.errors import InputError
-from synthscore.scoring.anchored.fit import fit
-from synthscore.scoring.anchored.scale import Anchors, Scale
 from synthscore.scoring.jury import score_together
 from synthscore.scoring.ladder import unscored
-from synthscore.scoring.scored import Counts, Scored
-from synthscore.signature import Signature
-from synthscore.types import Score, Target, Verdict
+from synthscore.types import Target
 
 N_CONTEXTS, N_TEXTS = 12, 12
 QUESTION = ("t", "a", 5)
@@ -24,26 +21,8 @@ def judged(name, slope, *, noise=1.0, seed=0, drawn=3):
     simulated = simulate(
         np.random.default_rng(seed), N_CONTEXTS, 5, n_texts=N_TEXTS, noise=0.0, discrimination=slope, inverted=0
     )
-    answers, rng = simulated.answers, np.random.default_rng(drawn)
-    d = noise * rng.normal(size=len(answers)) / 2
-    probs = answers.probs * np.exp(np.stack([d, -d, 0 * d], axis=1))
-    answers = replace(answers, probs=probs / probs.sum(axis=1, keepdims=True))
-    judge, posterior = fit(answers)
-    anchors = {str(c): Anchors(posterior.rungs[c], posterior.rung_cov[c]) for c in range(N_CONTEXTS)}
-    scale = Scale(judge, anchors, "t", "a", Signature.of(model=name, task="t"))
-    verdicts = [[] for _ in posterior.mean]
-    for first, second, sign, p in zip(answers.first, answers.second, answers.sign, answers.probs, strict=True):
-        if first >= 5:
-            verdicts[first - 5].append(Verdict(int(second) + 1, bool(sign < 0), *p.tolist()))
-    details = {"n_rungs": 5.0, "label_mass": 1.0}
-    rows = []
-    for i, (x, sd) in enumerate(zip(posterior.mean.tolist(), posterior.sd.tolist(), strict=True)):
-        of_text = Score(str(i), str(i // N_TEXTS), "a", x, sd, n_comparisons=5, details=details)
-        of_text = replace(of_text, verdicts=tuple(verdicts[i]))
-        if scale.useless:
-            of_text = replace(of_text, value=None, stderr=None, status="unscored", reason=scale.useless)
-        rows.append([(of_text, scale.signature)])
-    return Scored(rows, Counts(n_targets=len(rows)), [scale]), simulated.truth
+    scored = scores_of_judge(name, simulated.answers, noise, np.random.default_rng(drawn))
+    return scored, simulated.truth
 
 
 def values(scores):
