@@ -16,8 +16,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from synthscore.engines import isolated
-from synthscore.engines.counts import Counted
-from synthscore.engines.isolated import Marks, ParagraphPlan, leanings, plan
+from synthscore.engines.isolated import Counted, Marks, ParagraphPlan, leanings, plan
 from synthscore.judging.tasks import load_task, task_names
 from synthscore.judging.templates import Templates
 from synthscore.types import Context, FloatArray, IntArray

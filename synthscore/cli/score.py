@@ -73,13 +73,12 @@ def score(
         min_score: with --adaptive: the threshold
     """
     from ..integrations.formats import read_form, scores_to
+    from ..io.files import read_items
     from ..io.scores import score_row
-    from ..io.texts import read_items
     from ..io.write import write_rows
     from ..scoring.anchored import Scales
-    from ..scoring.questions import find_questions, ladder_lengths
     from ..scoring.run import Tally, score_rows
-    from ..scoring.scorer import Scorer
+    from ..scoring.scorer import Scorer, find_questions, ladder_lengths
     from ..thresholds.rules import check_threshold
 
     if min_score is not None and not scoring.adaptive:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..scoring.anchored.drift import Drift
     from ..scoring.ladder import Scoring
     from ..scoring.method import Method
-    from ..scoring.scored import Counts, LadderKind
+    from ..scoring.scorer import Counts, LadderKind
     from ..scoring.votes import Jury
 
 

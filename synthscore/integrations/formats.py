@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..io.fields import Row, make_row, row_error, shorten
+from ..io.fields import Row, make_row, read_item, row_error, shorten
 from ..io.files import Source, read_rows
-from ..io.texts import read_item
 from ..thresholds.labels import CHOSEN, DRAWN
 from ..types import Target
 from . import Labels, ScoresTo, Texts

@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..signature import text_hash
 from ..types import Context, blank, encodable
 from .fields import Row, id_of_text, is_missing, read_id, read_list, read_text, recognised, row_error, shorten
-from .files import Source, each_row, good_rows, read_rows
+from .files import Source, each_row, good_rows, read_rows, require_limit
 
 T = TypeVar("T")
 
@@ -38,12 +38,6 @@ def some_contexts(ids: Iterable[str], limit: int | None) -> frozenset[str]:
         return frozenset(ids)
     require_limit(limit)
     return frozenset(sorted(set(ids), key=text_hash)[:limit])
-
-
-def require_limit(limit: int) -> None:
-    """raises : InputError for less than one context"""
-    if limit < 1:
-        raise InputError(f"cannot take {limit} contexts, expected 1 or more. Leave the limit out for all", value=limit)
 
 
 def add_context(known: MutableMapping[str, Context], row: Row) -> Context:

@@ -1,4 +1,5 @@
-"""Rows, what stands in their columns, and the targets that they hold: the one reader of ids, texts, numbers and flags.
+"""Rows, what stands in their columns, and the texts to judge that they hold: the one reader of ids, texts, numbers and
+flags, whichever way a row comes in.
 
 A value reads alike whatever file it comes from. Nothing stands in a column (`is_missing`) where it holds null, NaN or
 an empty text.
@@ -15,17 +16,18 @@ Whatever else stands there is an InputError with `source`, `row`, `field` and `v
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import math
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +36,9 @@ from ..signature import text_hash
 from ..types import Target, blank, encodable
 
 MEND = "Mend or remove the row"
+Fields = Mapping[str, str]
+"""Our name -> the column of a source that holds it, where they differ."""
+
 _FORMULA = re.compile(r"'*(=|[@+-]\S.*[(|!])", re.DOTALL)
 _LOG = logging.getLogger(__name__)
 _USUAL = {
@@ -60,6 +65,40 @@ class Row:
     def has(self, name: str) -> bool:
         """Whether anything stands in the column."""
         return not is_missing(self.values.get(name))
+
+
+@dataclass(frozen=True, slots=True)
+class RowBatch:
+    """Neighbouring rows of a source, the `lines` of a JSONL file that they were read from, and the Arrow `schema` of a
+    source whose columns have types."""
+
+    rows: Sequence[Row | InputError]
+    lines: Sequence[str] = ()
+    schema: Any = None
+
+
+class Item(NamedTuple):
+    """One row of the input: the text that it holds to be judged, or the error that says why it holds none.
+
+    number : of the row in its source, from 1
+    id, context_id : of the text, as far as the row says them; else "row 7" and ""
+    task, attribute, context : what the columns of these names say, or ""
+    names_context : whether the row itself says its context's id, so that the id is not one made from a text
+    """
+
+    number: int
+    target: Target | InputError
+    id: str
+    context_id: str = ""
+    task: str = ""
+    attribute: str = ""
+    context: str = ""
+    names_context: bool = True
+
+    @property
+    def shard_key(self) -> str:
+        """What decides which shard the row belongs to: its context, or, where none is known, the row itself."""
+        return self.context_id or f"row {self.number}"
 
 
 def row_number(row: Row | InputError) -> int:
@@ -102,6 +141,12 @@ def make_row(number: int, values: object, name: str = "rows", fields: Mapping[st
     hint = ". An array of rows goes into a file named .json" if isinstance(values, list) else ""
     message = f'{name} row {number}: it is {shorten(values)}, expected an object such as {{"text": "..."}}{hint}'
     return InputError(message, source=name, row=number, value=values)
+
+
+def make_batches(rows: Iterator[tuple[int, object]], size: int, name: str, fields: Fields) -> Iterator[RowBatch]:
+    """Batches of rows. rows : the number of each, and what it holds"""
+    while batch := list(itertools.islice(rows, size)):
+        yield RowBatch([make_row(number, values, name, fields) for number, values in batch])
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +376,46 @@ def target_names(row: Row) -> dict[str, Any]:
     system = find_id(row, "system")
     target_id = find_id(row, "id") or f"{context_id}/{row.number if system is None else system}"
     return {"id": target_id, "context_id": context_id, "system": system}
+
+
+def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None) -> Item:
+    """The item of one row. fields : our name -> the row's own column"""
+    if isinstance(row, InputError):
+        number = row_number(row)
+        return Item(number=number, target=row, id=f"row {number}")
+    names: dict[str, Any] = {"id": f"row {row.number}", "context_id": ""}
+    target: Target | InputError
+    ours = make_row(row.number, row.values, row.source, fields) if fields else row
+    try:
+        assert isinstance(ours, Row)
+        ours = recognised(ours)
+        names = target_names(ours)
+        target = read_target(ours, names)
+    except InputError as error:
+        target = error
+    assert isinstance(ours, Row)
+    return Item(
+        number=row.number,
+        target=target,
+        id=names["id"],
+        context_id=names["context_id"],
+        task=_word(ours, "task"),
+        attribute=_word(ours, "attribute"),
+        context=_context(ours),
+        names_context=ours.has("context_id"),
+    )
+
+
+def _word(row: Row, name: str) -> str:
+    value = row.values.get(name)
+    if isinstance(value, str):
+        return value.strip()
+    return "" if is_missing(value) else str(value)
+
+
+def _context(row: Row) -> str:
+    value = row.values.get("context")
+    return value.strip() if isinstance(value, str) else ""
 
 
 def parse_json(text: str, **how: Any) -> Any:

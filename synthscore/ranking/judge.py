@@ -19,9 +19,8 @@ import numpy as np
 from ..engine import Engine
 from ..errors import InputError, SynthscoreWarning
 from ..io.contexts import add_context, read_contexts, some_contexts
-from ..io.fields import Row, make_row, row_error
-from ..io.files import Source
-from ..io.texts import Item, read_items
+from ..io.fields import Item, Row, make_row, row_error
+from ..io.files import Source, read_items
 from ..judging.asking import Asking, Pair, ask
 from ..judging.tasks import load_task
 from ..judging.templates import Templates

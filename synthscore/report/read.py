@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 
 from ..errors import InputError, SynthscoreError
 from ..evaluation.ratings import Ratings
-from ..io.fields import Row
+from ..io.fields import Row, read_item
 from ..io.files import each_row, good_rows, read_rows
 from ..io.formats import is_readable, split_gz
 from ..io.scores import read_score
-from ..io.texts import read_item
 from ..ladders.references import References
 from ..ladders.release import DATA
 from ..signature import Signature

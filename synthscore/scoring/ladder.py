@@ -15,7 +15,7 @@ import numpy as np
 
 from ..engine import Progress
 from ..errors import InputError, LadderError, require_kind
-from ..io.texts import Item
+from ..io.fields import Item
 from ..judging.asking import Asking, Inquiry, Pair, Verdicts
 from ..ladders.references import References
 from ..signature import Signature

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .._version import __version__
 from ..engine import Engine, Progress
 from ..errors import InputError, LadderError, SynthscoreError
-from ..io.texts import Item
+from ..io.fields import Item
 from ..judging.asking import Asking
 from ..judging.templates import Templates
 from ..ladders.references import References

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..io.texts import Item
+from ..io.fields import Item
 from ..judging.asking import Asking
 from ..signature import Signature
 from ..store.engine import StoredVerdicts

@@ -18,20 +18,17 @@ from typing import Any, NamedTuple, get_args
 from ..engine import Engine, Progress
 from ..engines import open_judge
 from ..errors import InputError, Reasons, SynthscoreWarning
-from ..io.fields import Row
-from ..io.files import Source
-from ..io.formats import RowBatch
+from ..io.fields import Row, RowBatch
+from ..io.files import Source, read_items
 from ..io.shards import Shard
-from ..io.texts import read_items
 from ..io.write import Output, require_apart, require_format, sorted_into
 from ..judging.asking import Asking
 from ..ladders.references import References
 from ..scoring.ladder import Scoring
 from ..scoring.method import Method
 from ..scoring.paper import Paper
-from ..scoring.questions import find_questions, ladder_lengths
 from ..scoring.run import Judges, Tally, score_rows
-from ..scoring.scorer import Planned, Scorer, make_method
+from ..scoring.scorer import Planned, Scorer, find_questions, ladder_lengths, make_method
 from ..store.engine import store_of
 from ..types import Score
 from .certificate import Certificate

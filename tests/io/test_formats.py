@@ -7,9 +7,8 @@ import pytest
 
 from synthscore.errors import InputError
 from synthscore.io import formats
-from synthscore.io.files import read_rows
+from synthscore.io.files import read_items, read_rows
 from synthscore.io.formats import FORMATS, find_format, is_readable, list_formats
-from synthscore.io.texts import read_items
 from synthscore.io.write import write_rows
 
 ROWS = [{"id": str(number), "text": f"Text {number}."} for number in range(5)]

@@ -13,10 +13,9 @@ from synthscore.io.shards import Shard
 from synthscore.io.write import replacing
 from synthscore.ladders import tables
 from synthscore.ladders.card import card_text
-from synthscore.ladders.manifest import file_sha256
 from synthscore.ladders.references import References
 from synthscore.ladders.release import DATA
-from synthscore.ladders.tables import N_KEPT_LADDERS
+from synthscore.ladders.tables import N_KEPT_LADDERS, file_sha256
 from synthscore.signature import text_hash
 from synthscore.types import Context, Ladder, Rung, blank
 

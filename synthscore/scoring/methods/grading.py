@@ -18,8 +18,8 @@ import numpy as np
 
 from ...engine import Engine, Progress, Prompt, label_log_probs
 from ...errors import LabelError
+from ...io.fields import Item
 from ...io.settings import Count, Seed, Share
-from ...io.texts import Item
 from ...judging.asking import unanswered, unreported_note
 from ...signature import text_hash
 from ...types import FloatArray, Score, Target
