@@ -24,12 +24,10 @@ from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.io.fields import Row, check_number, read_id, require_number, row_error, shorten
 from synthscore.io.files import Source, read_rows
 from synthscore.io.write import plain
-from synthscore.judging.tasks import load_task
-from synthscore.judging.templates import Templates
+from synthscore.judging.templates import Templates, load_task
 from synthscore.signature import Signature, text_hash
-from synthscore.store.answers import Stored
 from synthscore.store.engine import stored_value
-from synthscore.store.file import Store
+from synthscore.store.file import Store, Stored
 
 FLOOR = math.log(1e-5)
 """A published log-probability that is null is at most this, nats: it is censored, not zero."""

@@ -36,7 +36,7 @@ from synthscore.evaluation.agreement import agreement, difference
 from synthscore.evaluation.methods import Tools, method
 from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.judging.asking import Asking, Pair, Verdicts, ask
-from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import load_task
 from synthscore.types import Context, IntArray
 
 from .corpora import HALVES, heldout

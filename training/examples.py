@@ -17,8 +17,7 @@ from transformers import PreTrainedTokenizerBase
 
 from synthscore.engines import isolated
 from synthscore.engines.isolated import Counted, Marks, ParagraphPlan, leanings, plan
-from synthscore.judging.tasks import load_task, task_names
-from synthscore.judging.templates import Templates
+from synthscore.judging.templates import Templates, load_task, task_names
 from synthscore.types import Context, FloatArray, IntArray
 
 from .groups import Group

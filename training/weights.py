@@ -23,7 +23,7 @@ from scipy.optimize import minimize
 from transformers import AutoTokenizer
 
 from synthscore.engines.isolated import COUNTS, SourceText, Vocabulary
-from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import load_task
 from synthscore.types import FloatArray
 
 from .corpora import documents

@@ -16,8 +16,7 @@ from ..engine import Engine
 from ..errors import LadderError
 from ..io.write import plain
 from ..judging.asking import Asking
-from ..judging.tasks import load_task
-from ..judging.templates import Templates
+from ..judging.templates import Templates, load_task
 from ..ladders.references import References
 from ..scoring.anchored.scale import Scale
 from ..signature import Signature

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, pairwise
 
-from ..judging.tasks import load_task, task_names
+from ..judging.templates import load_task, task_names
 from ..ladders.faults import ALIKE, Fault, alike, bare, ends, faults
 from ..ladders.write import schedule
 from ..signature import Signature

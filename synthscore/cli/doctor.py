@@ -85,7 +85,7 @@ def doctor(
         output: also write all figures, and each pair, to a JSON file
     """
     from ..checking.judge import examine
-    from ..judging.tasks import load_task
+    from ..judging.templates import load_task
 
     known = load_task(task or "summarization")
     known.attribute(attribute or next(iter(known.attributes)))

@@ -109,7 +109,7 @@ def generate(
         model: the writer: a model on the hub, or a folder
     """
     from ..io.contexts import read_contexts, some_contexts
-    from ..judging.tasks import load_task
+    from ..judging.templates import load_task
     from ..ladders.degraded import DegradedWriter
     from ..ladders.prompted import PromptedWriter
     from ..ladders.references import References, held_by

@@ -28,7 +28,7 @@ from ..io.fields import (
     target_names,
 )
 from ..io.files import Source, read_rows
-from ..judging.tasks import load_task
+from ..judging.templates import load_task
 from ..signature import text_hash
 from ..types import Context, Ladder, Rung
 from .release import Key

@@ -19,7 +19,7 @@ from typing import Any
 from ..errors import LadderError, ReferencesError, require_kind
 from ..io.fields import shorten
 from ..io.write import replacing, write_whole
-from ..judging.tasks import load_task
+from ..judging.templates import load_task
 from ..signature import texts_hash
 from ..types import Ladder, context_key
 from .card import card_text

@@ -22,8 +22,7 @@ from ..io.contexts import add_context, read_contexts, some_contexts
 from ..io.fields import Item, Row, make_row, row_error
 from ..io.files import Source, read_items
 from ..judging.asking import Asking, Pair, ask
-from ..judging.tasks import load_task
-from ..judging.templates import Templates
+from ..judging.templates import Templates, load_task
 from ..signature import Signature, text_hash
 from ..types import Context, FloatArray, IntArray, Target, Task, same_context
 from .comparisons import Comparisons
@@ -187,7 +186,7 @@ class PairJudge:
         self.failures: list[Unanswered] = []
         self._answered: list[list[tuple[int, int, FloatArray]]] = [[] for _ in problems]
         self._target_first = _target_first(templates, asking.protocol)
-        self.signature: Signature = asking.signature(engine, templates).with_(task=templates.task.name)
+        self.signature: Signature = asking.signature(engine, templates, task=templates.task.name)
 
     def __call__(self, calls: Sequence[Call]) -> FloatArray:
         """log P(first is better), log P(second is better), log P(similar), nats, shape (k, 3); NaN: no answer.

@@ -226,7 +226,9 @@ class LadderMethod(Method):
                 scores[index] = unscored(item, texts.scored_as, ladder)
             else:
                 compared[index] = item, ladder
-        signature = asking.signature(judge, texts.templates).with_(
+        signature = asking.signature(
+            judge,
+            texts.templates,
             task=texts.task.name,
             attribute=texts.attribute.name,
             references=references.hash[:12],
@@ -293,7 +295,8 @@ class LadderPlan(MethodPlan):
     def score(self, progress: Progress | None = None) -> list[Score]:
         found, self.scales = self.scoring.score(self.on_ladders, self.prepared, self.inquiry, self.signature, progress)
         self.n_asked += self.inquiry.n_asked
-        self.signature = self.signature.with_(scoring=self.scoring.name_with(self.scales))
+        if self.scales:
+            self.signature = self.signature.with_(scoring=self.scoring.name_with(self.scales))
         if self.whole is not None:
             self.whole.keep({i: (text.item, text.ladder) for i, text in self.on_ladders.items()}, found)
         self.scores |= found

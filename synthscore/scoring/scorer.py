@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..engine import Engine, Progress
@@ -21,8 +22,7 @@ from ..io.fields import Item
 from ..io.files import ItemBatch, Source, list_items
 from ..io.scores import Scores
 from ..judging.asking import Asking
-from ..judging.tasks import load_task
-from ..judging.templates import Templates
+from ..judging.templates import Templates, load_task
 from ..ladders.references import References
 from ..signature import Signature
 from ..types import Attribute, Score, Target, Task
@@ -155,7 +155,6 @@ class Scorer:
         self.named_attributes = (attribute,) if isinstance(attribute, str) else attribute
         self.questions = find_questions(references, task, self.named_attributes)
         self.scales: Sequence[Scale] = ()  # that the last call scored on
-        self._batcher = MicroBatcher(self._score_items, lambda item: item.context_id)
         self._asked_by: dict[Question, tuple[Templates, Attribute]] = {}
         for name, attributes in self.questions.items():
             for each in attributes:
@@ -218,9 +217,11 @@ class Scorer:
         scored = plan.score(progress)
         self.scales = scored.scales
         signatures = tuple(signature for _, signature in scored)
-        different = scored.used or plan.signatures or tuple(dict.fromkeys(signatures))
-        merged = Signature.merged(different) if different else self.signature
-        return Scores(tuple(score for score, _ in scored), merged, signatures if len(different) > 1 else ())
+        scores = tuple(score for score, _ in scored)
+        different = scored.used or plan.signatures or tuple(dict.fromkeys(signatures)) or (self.signature,)
+        if len(different) == 1:
+            return Scores(scores, different[0])
+        return Scores(scores, Signature.merged(different), signatures)
 
     def score_batches(
         self,
@@ -346,6 +347,10 @@ class Scorer:
         _ = self.question
         return self._batcher.submit(list_items(rows))
 
+    @cached_property
+    def _batcher(self) -> MicroBatcher[Item, Score]:
+        return MicroBatcher(self._score_items, lambda item: item.context_id)
+
     def _score_items(self, items: Sequence[Item]) -> Sequence[Score]:
         return [score for score, _ in self.plan(items).score()]
 
@@ -434,7 +439,7 @@ def _with_only(groups: Iterator[list[ItemBatch]]) -> Iterator[tuple[list[ItemBat
 
 def make_method(method: str | Method | None, scoring: Scoring) -> Method:
     """The method that is named, or that of ladders. raises : InputError, MethodError"""
-    if method is None:
+    if method is None or method == "ladder":
         return LadderMethod(scoring)
     if isinstance(method, str):
         from .methods import open_method

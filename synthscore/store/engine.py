@@ -30,8 +30,7 @@ from ..engine import (
 from ..errors import EngineError, StoreError
 from ..signature import Signature, text_hash
 from ..types import FloatArray, Ladder, Score
-from .answers import VERDICTS, Stored
-from .file import Store
+from .file import VERDICTS, Store, Stored
 
 SAMPLE = 512  # questions whose tokens a QuestionCounter counts, of one call
 _PAUSE_S = 120  # between two batches of answers: after a longer time, another run wrote the second

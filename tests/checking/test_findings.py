@@ -12,8 +12,7 @@ from synthscore.checking import findings as module
 from synthscore.checking.findings import MEANING, Finding, judged_findings, last_written
 from synthscore.checking.rungs import ask_rungs, place_rungs
 from synthscore.judging.asking import Asking
-from synthscore.judging.tasks import load_task
-from synthscore.judging.templates import Templates
+from synthscore.judging.templates import Templates, load_task
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 from synthscore.scoring.anchored import Anchored, Scales

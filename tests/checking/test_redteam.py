@@ -11,7 +11,7 @@ from synthscore.checking.redteam import HARMLESS, Attack, Canary, choose_canarie
 from synthscore.engines import open_judge
 from synthscore.errors import InputError, LadderError
 from synthscore.judging.asking import Asking
-from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import load_task
 from synthscore.ladders.references import References
 from synthscore.resources import resource
 from synthscore.scoring.anchored import Anchored

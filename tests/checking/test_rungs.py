@@ -7,8 +7,7 @@ import pytest
 
 from synthscore.checking.rungs import LadderCheck, ask_rungs
 from synthscore.errors import LadderError
-from synthscore.judging.tasks import load_task
-from synthscore.judging.templates import Templates
+from synthscore.judging.templates import Templates, load_task
 from tests import factories
 from tests.fakes import FakeEngine
 

@@ -19,9 +19,8 @@ from synthscore.engines.seq2seq import Seq2SeqEngine
 from synthscore.engines.tree import forward
 from synthscore.engines.tree.causal import CausalEngine
 from synthscore.errors import EngineError, PromptTooLongError, SynthscoreWarning
-from synthscore.store.answers import pack, unpack
 from synthscore.store.engine import RecordedEngine, StoredEngine
-from synthscore.store.file import Store
+from synthscore.store.file import Store, pack, unpack
 from tests.fakes import FakeEngine, stored_in_batches
 from tests.models import byte_level, metaspace, one_fast
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from synthscore.engine import Answers, Generation, Prompt, Question, Sampling
 from synthscore.errors import EngineError, InputError, LadderError, TaskError
-from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import load_task
 from synthscore.ladders import degraded as module
 from synthscore.ladders.degraded import DegradedWriter
 from synthscore.ladders.prompted import PromptedWriter

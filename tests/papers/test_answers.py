@@ -18,8 +18,7 @@ from synthscore.evaluation.benchmarks import load_benchmark
 from synthscore.evaluation.join import join
 from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.io.write import write_rows
-from synthscore.judging.tasks import load_task
-from synthscore.judging.templates import Templates
+from synthscore.judging.templates import Templates, load_task
 from synthscore.store.file import Store
 from synthscore.types import Context
 

@@ -26,12 +26,11 @@ from synthscore.io import texts
 from synthscore.io.files import read_batches, read_rows
 from synthscore.io.write import sorted_into
 from synthscore.judging.asking import PROTOCOLS, Asking
-from synthscore.judging.tasks import load_task
+from synthscore.judging.templates import load_task
 from synthscore.ladders.references import References
 from synthscore.scoring.scorer import Scorer
-from synthscore.store.answers import Stored
 from synthscore.store.engine import StoredVerdicts
-from synthscore.store.file import Store
+from synthscore.store.file import Store, Stored
 from synthscore.thresholds import filter as filtering
 from synthscore.thresholds.rules import AtLeast
 from synthscore.types import Context, Ladder
@@ -351,11 +350,6 @@ def test_stdout_streams_and_nothing_stays_behind(engine, small, monkeypatch, cap
 
 KILLED = """
 import sys, time
-from synthscore import engines
-from synthscore.cli.app import main
-from synthscore.scoring.scorer import Scorer
-from synthscore.io import texts
-from tests.fakes import FakeEngine
 from tests.thresholds.test_filter import judge
 engines.open_engine = lambda name, **options: FakeEngine(judge)
 texts.BATCH = 16

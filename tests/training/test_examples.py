@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from transformers import AddedToken
 
-from synthscore.judging.tasks import load_task
-from synthscore.judging.templates import Templates
+from synthscore.judging.templates import Templates, load_task
 from tests.models import word_piece
 from training.examples import ALONE, BREAK, PROTOCOLS, SMOOTHING, alone, answer, example, prompts
 from training.groups import Group

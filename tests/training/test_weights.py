@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from synthscore.engines.isolated import COUNTS
-from synthscore.judging.tasks import load_task, task_names
+from synthscore.judging.templates import load_task, task_names
 from tests.models import word_piece
 from training.groups import Group
 from training.weights import differences, fitted, of_attributes
