@@ -350,6 +350,11 @@ def test_stdout_streams_and_nothing_stays_behind(engine, small, monkeypatch, cap
 
 KILLED = """
 import sys, time
+from synthscore import engines
+from synthscore.cli.app import main
+from synthscore.io import files
+from synthscore.scoring.scorer import Scorer
+from tests.fakes import FakeEngine
 from tests.thresholds.test_filter import judge
 engines.open_engine = lambda name, **options: FakeEngine(judge)
 files.BATCH = 16
