@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 
 from ..integrations import Labels
-from .exits import OK
-from .messages import Messages
+from .messages import OK, Messages, counted
 from .options import Input, Output, Positive, RowsIn, Seed
-from .talk import counted
 
 
 def export(

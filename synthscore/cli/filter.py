@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..judging.asking import Asking
-from .exits import ERROR, INCOMPLETE, OK, UsageError, usage
-from .messages import Messages
+from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, usage
 from .options import AskingOptions, DryRun, Input, Judges, MoreRows, On, OneShard, RowsIn, RowsOut
-from .scoring import MethodOptions, asked_line, ladder_jury_lines, tell_drift
+from .score import MethodOptions, asked_line, ladder_jury_lines, tell_drift
 
 if TYPE_CHECKING:
     from ..thresholds.filter import Filtered

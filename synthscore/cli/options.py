@@ -15,8 +15,7 @@ from ..errors import InputError
 from ..io.formats import list_formats
 from ..io.shards import Shard
 from ..judging.asking import Asking, ProtocolName
-from .exits import UsageError
-from .messages import Messages, Watched
+from .messages import Messages, UsageError, Watched
 
 if TYPE_CHECKING:
     from ..engine import Progress

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from .exits import INCOMPLETE, OK, UsageError
-from .messages import Messages, Watched
+from .messages import INCOMPLETE, OK, Messages, UsageError, Watched, clip, counted, reasons, table
 from .options import Answering, Count, JudgeOptions, MoreRows, OneAttribute, OneTask, Revision, Source, given
-from .talk import clip, counted, reasons, table
 
 if TYPE_CHECKING:
     from ..checking.check import CheckedLadder, CheckReport

@@ -6,10 +6,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from .exits import INCOMPLETE, OK
-from .messages import Messages
+from .messages import INCOMPLETE, OK, Messages, counted
 from .options import FileIn, Output
-from .talk import counted
 
 
 def report(
