@@ -24,6 +24,7 @@ from .options import (
     Limit,
     On,
     OneShard,
+    OpenJudges,
     Positive,
     RowsIn,
     RowsOut,
@@ -33,11 +34,10 @@ from .options import (
 if TYPE_CHECKING:
     from ..engine import Engine
     from ..scoring.anchored import Scale
-    from ..scoring.anchored.adaptive import Stop
-    from ..scoring.anchored.drift import Drift
     from ..scoring.ladder import Scoring
     from ..scoring.method import Method
-    from ..scoring.scored import Counts, LadderKind
+    from ..scoring.run import Tally
+    from ..scoring.scored import Counts
 
 
 @Parameter(name="*", group="scoring")
@@ -65,6 +65,7 @@ class ScoringOptions:
         raises : UsageError for options that do nothing together; InputError for a file that holds no scales
         """
         from ..scoring.anchored import Anchored
+        from ..scoring.anchored.adaptive import SameDecision, Sure
         from ..scoring.paper import Paper
 
         other = "paper" if self.scoring == "anchored" else "anchored"
@@ -80,21 +81,16 @@ class ScoringOptions:
                 "--adaptive needs to know the judge and the ladders: --scoring anchored --scale FILE. Make the file "
                 "from some of the texts, asked in full: synthscore score SOME --scoring anchored --save-scale FILE"
             )
-        if self.scoring == "anchored":
-            return Anchored(self.scale, stop=self._stop(min_score, alpha))
-        with usage():
-            return Paper(self.samples, self.seed or 0)
-
-    def _stop(self, min_score: float | None, alpha: float | None) -> Stop | None:
-        """When --adaptive is done with a text."""
-        from ..scoring.anchored.adaptive import SameDecision, Sure
-
+        if self.scoring == "paper":
+            with usage():
+                return Paper(self.samples, self.seed or 0)
         if not self.adaptive:
-            return None
+            return Anchored(self.scale)
         if min_score is None:
             raise UsageError("--adaptive needs a threshold, on one side of which each text is. Give --min-score X")
         with usage():
-            return SameDecision(min_score) if alpha is None else Sure(min_score, alpha)
+            stop = SameDecision(min_score) if alpha is None else Sure(min_score, alpha)
+        return Anchored(self.scale, stop=stop)
 
 
 @Parameter(name="*", group="scoring")
@@ -201,7 +197,6 @@ def score(
     from ..io.scores import score_row
     from ..io.texts import read_items
     from ..io.write import write_rows
-    from ..scoring.anchored import Scales
     from ..scoring.questions import find_questions, ladder_lengths
     from ..scoring.run import Tally, score_rows
     from ..scoring.scorer import Scorer
@@ -233,7 +228,7 @@ def score(
             for score, signature in part.scored:
                 yield score_row(score, signature, verdicts=verdicts)
 
-    with judge.open_all(messages, alone=method.alone, dry_run=dry_run) as asked:
+    with OpenJudges(judge, messages, dry_run=dry_run) as asked:
         if dry_run:
             deque(made(), maxlen=0)
             print(*asked.cost, sep="\n")
@@ -242,16 +237,7 @@ def score(
     statuses = tally.counts.statuses
     if not statuses and not shard:
         messages.warn(f"{targets} holds no rows")
-    if tally.leaning.words:
-        messages.warn(tally.leaning.words)
-    tell_drift(tally.drifts, messages)
-    if scoring.save_scale:
-        Scales(tally.scales).save(scoring.save_scale)
-    lines = [asked_line(asking, tally.counts)]
-    if statuses["unscored"]:
-        lines += ["unscored:", *tally.why_unscored.lines()]
-    lines += [*judge_lines(tally.scales), *ladder_jury_lines(tally.juries)]
-    messages.note(*lines, *asked.cost, signature=str(tally.signature))
+    tell_scores(tally, asking, scoring, asked, messages)
     if statuses["unscored"] == statuses.total() > 0:
         messages.warn("nothing could be scored")
         return ERROR
@@ -259,6 +245,32 @@ def score(
 
 
 # ------------------------------------------------------------------------------------------------- what is reported
+
+
+def tell_scores(
+    tally: Tally, asking: Asking, scoring: ScoringOptions, asked: OpenJudges, messages: Messages, *decided: str
+) -> None:
+    """What became of the rows, and of the judges' scales, which are saved where that is asked for.
+
+    decided : lines on what was made of the scores
+    """
+    from ..scoring.anchored import Scales
+
+    if scoring.save_scale:
+        Scales(tally.scales).save(scoring.save_scale)
+    if tally.leaning.words:
+        messages.warn(tally.leaning.words)
+    for drift in tally.drifts:
+        if drift.holds or drift.verdict == "unknown":
+            messages.note(drift.words)
+        else:
+            messages.warn(drift.words)
+    lines = [asked_line(asking, tally.counts)]
+    if tally.counts.statuses["unscored"]:
+        lines += ["unscored:", *tally.why_unscored.lines()]
+    lines += [*decided, *judge_lines(tally.scales)]
+    lines += jury_lines({(attribute, f"{n} rungs"): jury for (_, attribute, n), jury in tally.juries.items()})
+    messages.note(*lines, *asked.cost, signature=str(tally.signature))
 
 
 def asked_line(asking: Asking, counts: Counts) -> str:
@@ -278,20 +290,6 @@ def asked_line(asking: Asking, counts: Counts) -> str:
     found = f"{counts.statuses['ok']} scored" + f", {n_unscored} unscored" * (n_unscored > 0)
     unmet = f"; the rule is not met by {counted(counts.n_unmet, 'score')} on which all was asked"
     return f"{asked}; {found}{unmet * (counts.n_unmet > 0)}"
-
-
-def tell_drift(drifts: Sequence[Drift], messages: Messages) -> None:
-    """What has changed since a scale or certificate was made: a warning where scores or decisions do not hold."""
-    for drift in drifts:
-        if drift.holds or drift.verdict == "unknown":
-            messages.note(drift.words)
-        else:
-            messages.warn(drift.words)
-
-
-def ladder_jury_lines(juries: Mapping[LadderKind, Jury]) -> Iterator[str]:
-    """Who votes where several judges score."""
-    return jury_lines({(attribute, f"{n_rungs} rungs"): jury for (_, attribute, n_rungs), jury in juries.items()})
 
 
 def judge_lines(scales: Sequence[Scale]) -> list[str]:
