@@ -19,9 +19,7 @@ from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, Unused
 
 from .._version import __version__
 from ..errors import InputError, SynthscoreError
-from .exits import BROKEN_PIPE, ERROR, INTERRUPTED, OK, USAGE, UsageError, as_usage
-from .messages import Messages
-from .talk import visible
+from .messages import BROKEN_PIPE, ERROR, INTERRUPTED, OK, USAGE, Messages, UsageError, as_usage, visible
 
 HELP = """
 Absolute quality scores for generated texts: a judge model compares each text with a ladder of synthetic references;

@@ -14,10 +14,8 @@ from pathlib import Path
 from statistics import fmean
 
 from ..resources import resource
-from .exits import ERROR, OK, UsageError
-from .messages import Messages
+from .messages import ERROR, OK, Messages, UsageError, table
 from .options import JudgeOptions, Output
-from .talk import table
 
 TASKS = ("summarization", "dialogue", "story")
 CHECKED = (

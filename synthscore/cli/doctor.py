@@ -15,10 +15,8 @@ from ..errors import EngineError
 from ..judging.asking import PROTOCOLS, Pair, ProtocolName, Verdicts, ask, prompt_of
 from ..judging.templates import Templates
 from ..types import Context
-from .exits import ERROR, OK
-from .messages import Messages
+from .messages import ERROR, OK, Messages, counted, table
 from .options import JUDGE, Answering, DryRun, Opening, Output, Positive
-from .talk import counted, table
 
 if TYPE_CHECKING:
     from ..checking.judge import JudgeReport

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .exits import INCOMPLETE, OK, UsageError
-from .messages import Messages
+from .messages import INCOMPLETE, OK, Messages, UsageError, counted, table
 from .options import FileIn, Input
-from .talk import counted, table
 
 if TYPE_CHECKING:
     from ..scoring.anchored.drift import Drift

@@ -13,10 +13,9 @@ from cyclopts import Parameter
 
 from ..errors import InputError
 from ..judging.asking import Asking
-from .exits import ERROR, INCOMPLETE, OK, UsageError
-from .messages import Messages, Watched
+from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, Watched
+from .messages import table as as_table
 from .options import JUDGE, Attributes, DryRun, FileIn, Input, Limit, Opening, Output
-from .talk import table as as_table
 
 if TYPE_CHECKING:
     from ..evaluation import Evaluation, Settings

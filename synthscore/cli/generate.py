@@ -17,8 +17,7 @@ from ..engine import Sampling
 from ..errors import InputError
 from ..signature import Signature
 from ..types import Ladder, Task
-from .exits import ERROR, INCOMPLETE, OK, UsageError
-from .messages import Messages
+from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, reasons
 from .options import (
     Count,
     DryRun,
@@ -33,7 +32,6 @@ from .options import (
     Whole,
     given,
 )
-from .talk import counted, reasons
 
 if TYPE_CHECKING:
     from ..ladders.references import References

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 
 from ..judging.asking import Asking
-from .exits import ERROR, INCOMPLETE, OK, UsageError
-from .messages import Messages
+from .messages import ERROR, INCOMPLETE, OK, Messages, UsageError, counted, reasons, table
 from .options import AskingOptions, DryRun, JudgeOptions, OneAttribute, OneTask, Output, Positive, Share
-from .scoring import ScoringOptions
-from .talk import counted, reasons, table
+from .score import ScoringOptions
 
 DEFAULT = "data/references/curated/first24"
 

@@ -7,12 +7,10 @@ from collections import Counter
 
 from cyclopts import App
 
-from .exits import OK
-from .messages import Messages
+from .messages import OK, Messages, counted, table, visible
 from .options import OneAttribute, OneTask, Revision, Source
 from .references_check import check
 from .references_import import import_
-from .talk import counted, table, visible
 
 HELP = """
 Bring your own ladders, look at ladders, check them.

@@ -7,14 +7,13 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from .exits import INCOMPLETE, OK, UsageError
-from .messages import Messages, Watched
+from ..judging.asking import ProtocolName
+from .messages import INCOMPLETE, OK, Messages, UsageError, Watched, clip, counted, reasons, table
 from .options import Answering, Count, JudgeOptions, MoreRows, OneAttribute, OneTask, Revision, Source, given
-from .talk import clip, counted, reasons, table
 
 if TYPE_CHECKING:
     from ..checking.check import CheckedLadder, CheckReport
@@ -29,7 +28,7 @@ class RungJudging(Answering, JudgeOptions):
 
     no_judge: bool = False
     "look at the texts alone, and ask no model"
-    protocol: Literal["compare", "yes_no", "yes_no_two_sided", "choose"] = "compare"
+    protocol: ProtocolName = "compare"
     "how the judge is asked"
 
     @contextmanager

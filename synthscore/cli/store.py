@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from ..errors import StoreError
-from .exits import OK, UsageError
-from .messages import Messages
+from .messages import OK, Messages, UsageError, counted, table
 from .options import Positive, RowsOut
-from .talk import counted, table
 
 if TYPE_CHECKING:
     from ..store.file import Batch

@@ -116,9 +116,8 @@ def _change(name: str, one: ScoreGroup, other: ScoreGroup) -> RunChange:
         return change
     if (one.n_rungs, one.scale) == (other.n_rungs, other.scale):
         change = change._replace(difference=_difference(before, after, [score.context_id for score, _ in pairs]))
-    if len(pairs) > 1:
-        change = change._replace(rank=correlation(before, after))
-    return change._replace(means=(float(before.mean()), float(after.mean())))
+    means = float(before.mean()), float(after.mean())
+    return change._replace(means=means, rank=correlation(before, after))
 
 
 def _difference(before: FloatArray, after: FloatArray, context_ids: Sequence[str]) -> tuple[float, float, float]:

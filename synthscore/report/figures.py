@@ -127,13 +127,9 @@ def histogram(
     if cut is not None and low <= cut <= high:
         parts += [_down(across(cut), top - 8, bottom, "cut")]
         parts += [_text(across(cut), top - 11, f"{cut:g}", "strong", "middle")]
-    parts += [_path(f"M{LEFT} {bottom:.1f}H{RIGHT}", "axis")]
-    for mark in marks:
-        parts += [_path(f"M{across(mark.at):.1f} {bottom:.1f}v4", "axis")]
-        parts += [_text(across(mark.at), bottom + 16, mark.label, anchor="middle")]
-    parts.append(_text((LEFT + RIGHT) / 2, bottom + 33, label, "soft", "middle"))
+    parts.append(_path(f"M{LEFT} {bottom:.1f}H{RIGHT}", "axis"))
     described = f"{len(values)} values from {low:.3g} to {high:.3g}; the highest bar is {most}."
-    return _svg(bottom + 40, title, described, *parts)
+    return _rows(parts, across, marks, bottom, "grid", label, title, described)
 
 
 class Dot(NamedTuple):
@@ -173,7 +169,7 @@ def dots(
     return _rows(parts, across, marks, _height(rows), class_, label, title, described)
 
 
-SHARES = [Mark(0, percent(0)), Mark(0.25, ""), Mark(0.5, percent(0.5)), Mark(0.75, ""), Mark(1, percent(1))]
+SHARES = [Mark(share, percent(share)) for share in (0, 0.25, 0.5, 0.75, 1)]
 COLOURS = ("fill-a", "fill-c", "fill-b")  # of better, similar, worse
 _of_rows = _scale(0, 1, LEFT + 20, RIGHT - 20)
 
@@ -212,7 +208,7 @@ def _rows(
     rows: Sequence[Markup], across: Scale, marks: Sequence[Mark], bottom: float, class_: str, label: str, title: str,
     described: str,
 ) -> Markup:  # fmt: skip
-    """Rows over lines of class_ at the marks, which are named below."""
+    """Rows, or bars, over lines of class_ at the marks, which are named below."""
     gap = float(WIDTH)
     if len(marks) > 1:
         gap = across(marks[1].at) - across(marks[0].at)
@@ -221,8 +217,7 @@ def _rows(
     lines, names = [], []
     for mark in marks:
         lines.append(_down(across(mark.at), 0, bottom, class_))
-        if mark.label:
-            names.append(_text(across(mark.at), bottom + 16, mark.label, anchor="middle"))
+        names.append(_text(across(mark.at), bottom + 16, mark.label, anchor="middle"))
     middle = WIDTH / 2
     if marks:
         middle = (across(marks[0].at) + across(marks[-1].at)) / 2

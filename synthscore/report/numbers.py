@@ -26,16 +26,15 @@ from .verdicts import MeanVerdicts, verdicts_by_rung
 
 
 class ThresholdCounts(NamedTuple):
-    """What a threshold does: texts that reach it, that may or may not, that do not, and that have no score.
+    """What a threshold does: texts that reach it, that may or may not, and that do not.
 
-    An unscored text that its limits decide is kept or below.
+    An unscored text that its limits decide is kept or below; another is none of these.
     """
 
     threshold: float
     kept: int
     undecided: int
     below: int
-    unscored: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +56,6 @@ class ScoreGroup:
     def values(self) -> FloatArray:
         """Shape (n,), NaN where unscored."""
         return floats(score.value for score, _ in self.rows)
-
-    @cached_property
-    def stderr(self) -> FloatArray:
-        """Shape (n,), NaN where a score has none."""
-        return floats(score.stderr for score, _ in self.rows)
 
     @cached_property
     def scored(self) -> BoolArray:
@@ -96,16 +90,14 @@ class ScoreGroup:
         return low, high
 
     def decide(self, threshold: float) -> ThresholdCounts:
-        """As `synthscore filter --min-score` does, but that what is undecided and has no score is unscored."""
+        """As `synthscore filter --min-score` does, but that what is undecided and has no score is not counted."""
         rule = MinScore(threshold)
         decided = np.array([rule.decide(score)[0] for score, _ in self.rows])
-        unsure = decided == "unsure"
         return ThresholdCounts(
             threshold=threshold,
             kept=int((decided == "kept").sum()),
-            undecided=int((unsure & self.scored).sum()),
+            undecided=int(((decided == "unsure") & self.scored).sum()),
             below=int((decided == "dropped").sum()),
-            unscored=int((unsure & ~self.scored).sum()),
         )
 
     @cached_property
@@ -289,4 +281,5 @@ def failures(run: Run) -> list[FailedRows]:
 
 
 def floats(values: Iterable[float | None]) -> FloatArray:
-    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    """NaN for None."""
+    return np.array([*values], dtype=np.float64)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from synthscore.cli.app import main
-from synthscore.cli.exits import ERROR, USAGE
+from synthscore.cli.messages import ERROR, USAGE
 from tests.cli.given import CONTEXTS, shown, target
 
 ROW = json.dumps(target("c1", 2)) + "\n"

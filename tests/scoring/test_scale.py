@@ -11,7 +11,7 @@ import pytest
 
 from synthscore import engines
 from synthscore.cli.app import main
-from synthscore.cli.scoring import judge_lines
+from synthscore.cli.score import judge_lines
 from synthscore.errors import InputError, SynthscoreWarning
 from synthscore.ladders.references import References
 from synthscore.scoring.anchored import Anchored, Anchors, JudgeModel, Scale, Scales
