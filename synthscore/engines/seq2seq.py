@@ -31,7 +31,7 @@ from ..types import FloatArray, IntArray
 from .loading import CHECK_TEXT, choose_backend, disagreement, stop_ids
 from .local import MAX_ROWS, MOST_LOGITS, NOT_NUMBERS, LocalEngine, Questions, Readings, TokenIds, chosen, log_softmax
 from .tokens import Boundary, Ids, LabelForms, PromptTokenizer
-from .tree.writing import batches, write
+from .tree.writing import batches, side_by_side, write
 
 Backend = Literal["padded", "single"]
 _BACKENDS: dict[Backend, str] = {"padded": "side by side", "single": "one at a time, which is slower"}
@@ -206,7 +206,9 @@ class Seq2SeqEngine(LocalEngine):
             return write(self.model, inputs, limits, sampling, seeds, self._stop_ids, self.prompts.decode)
 
         texts: list[Generation | Exception] = self._run(
-            made, **_side_by_side(prompts), decoder_input_ids=torch.tensor([start] * len(prompts))
+            made,
+            **side_by_side(prompts, self.model.device, left=False),
+            decoder_input_ids=torch.tensor([start] * len(prompts)),
         )
         return texts
 
@@ -237,7 +239,7 @@ class Seq2SeqEngine(LocalEngine):
 
     def _encode(self, texts: Sequence[TokenIds]) -> tuple[torch.Tensor, torch.Tensor | None]:
         """The encoder's states of texts side by side, shape (n_texts, n_tokens, d_model), and what is no padding."""
-        inputs = _side_by_side(texts)
+        inputs = side_by_side(texts, self.model.device, left=False)
         return self._run(self.model.get_encoder(), **inputs)[0], inputs["attention_mask"]
 
     def _decode(self, states: torch.Tensor, mask: torch.Tensor | None, texts: Sequence[IntArray]) -> torch.Tensor:
@@ -285,11 +287,3 @@ class Seq2SeqEngine(LocalEngine):
         groups = [texts] if backend == "padded" else [[text] for text in texts]
         found = torch.cat([self._decode(*self._encode(group), [answer] * len(group)) for group in groups])
         return disagreement(log_softmax(found[:, -3:]), log_softmax(plain[:, -3:]), self.model.dtype)
-
-
-def _side_by_side(texts: Sequence[TokenIds]) -> dict[str, Any]:
-    """Padded on the right, with a mask; without padding there is nothing to mask, and attention is faster."""
-    width = max(map(len, texts))
-    ids = np.stack([np.pad(text, (0, width - len(text))) for text in texts]).astype(np.int64)
-    mask = torch.arange(width) < torch.tensor([[len(text)] for text in texts])
-    return {"input_ids": torch.from_numpy(ids), "attention_mask": None if mask.all() else mask.long()}
