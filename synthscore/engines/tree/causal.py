@@ -232,7 +232,7 @@ class CausalEngine(LocalEngine):
         for batch in writing.batches(prompts, n_rows):
             beside = [prompts[row] for row in batch]
             limits = [min(most, longest - len(ids)) for ids in beside]
-            inputs = writing.side_by_side(beside, self.model.device, left=True)
+            inputs = writing.side_by_side(beside, left=True)
             own = [seeds[row] for row in batch]
             yield batch, writing.write(self.model, inputs, limits, sampling, own, self._stop_ids, self.prompts.decode)
 
@@ -251,7 +251,7 @@ class CausalEngine(LocalEngine):
             return [token] * len(logits)
 
         try:
-            inputs = writing.side_by_side(prompts, self.model.device, left=True)
+            inputs = writing.side_by_side(prompts, left=True)
             writing.generate(self.model, inputs, 2, choose, lambda: np.zeros(len(prompts), dtype=bool))
             problem = disagreement(log_softmax(torch.cat(found)), plain, self.model.dtype)
         except Exception as error:

@@ -73,7 +73,7 @@ def write(
     return [results[row] for row in range(len(seeds))]
 
 
-def side_by_side(prompts: Sequence[TokenIds], device: Any, *, left: bool) -> dict[str, Any]:
+def side_by_side(prompts: Sequence[TokenIds], *, left: bool) -> dict[str, Any]:
     """Padded on the left or the right, with a mask; None where there is no padding, for then attention is faster."""
     lengths = torch.tensor([[len(prompt)] for prompt in prompts])
     width = int(lengths.max())
@@ -81,10 +81,7 @@ def side_by_side(prompts: Sequence[TokenIds], device: Any, *, left: bool) -> dic
     ids = np.stack([np.pad(prompt, n) for prompt, n in zip(prompts, missing, strict=True)]).astype(np.int64)
     places = torch.arange(width)
     mask = places >= width - lengths if left else places < lengths
-    return {
-        "input_ids": torch.from_numpy(ids).to(device),
-        "attention_mask": None if mask.all() else mask.long().to(device),
-    }
+    return {"input_ids": torch.from_numpy(ids), "attention_mask": None if mask.all() else mask.long()}
 
 
 @torch.inference_mode()
@@ -107,6 +104,7 @@ def generate(
     def stops(ids: torch.Tensor, scores: object, **_: object) -> torch.Tensor:
         return torch.from_numpy(ended()).to(ids.device)
 
+    inputs = {name: each.to(model.device) for name, each in inputs.items() if each is not None}
     start = inputs["decoder_input_ids"][0, 0].item() if "decoder_input_ids" in inputs else None
     how = GenerationConfig(max_new_tokens=n_tokens, do_sample=False, decoder_start_token_id=start)
     plain = copy(model)  # the same weights, without the model's own penalties, forced tokens and samplers
