@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 from ..engine import Engine, Progress
@@ -23,11 +23,11 @@ if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(os.environ):
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
 _ENGINES = {  # by how a model's config says that it is to be read
-    "causal": (".tree.causal", "CausalEngine"),
-    "encoder-decoder": (".seq2seq", "Seq2SeqEngine"),
-    "isolated": (".isolated", "IsolatedEngine"),
-    "decision": (".decision", "DecisionEngine"),
-    "reward": (".reward", "RewardEngine"),
+    "causal": "tree.causal:CausalEngine",
+    "encoder-decoder": "seq2seq:Seq2SeqEngine",
+    "isolated": "isolated:IsolatedEngine",
+    "decision": "decision:DecisionEngine",
+    "reward": "reward:RewardEngine",
 }
 _LOADED = ("revision", "dtype", "device", "device_map", "max_tokens", "backend", "exact")
 _ADDRESS = re.compile(r"https?://")
@@ -86,8 +86,7 @@ def _load(name: str, options: dict[str, Any]) -> Engine:
         options = {"dtype": "float32", **options}
     from .loading import read_as  # imports torch
 
-    module, engine = _ENGINES[read_as(source)]
-    opened: Engine = getattr(import_module(module, __package__), engine).load(source, **options)
+    opened: Engine = resolve_name(f"{__package__}.{_ENGINES[read_as(source)]}").load(source, **options)
     return opened
 
 

@@ -201,12 +201,14 @@ def dtype_name(model: Any) -> str:
 
 def max_length(config: Any, tokenizer: Any) -> int:
     """Tokens that the model takes: what its config says; else its tokenizer; else a million."""
-    text = config.get_text_config()
-    for name in ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length"):
-        value = getattr(text, name, None)
-        if isinstance(value, int) and value > 0:
-            return value
-    return int(min(tokenizer.model_max_length, 1_000_000))
+    names = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length")
+    return n_positions(config.get_text_config(), names) or int(min(tokenizer.model_max_length, 1_000_000))
+
+
+def n_positions(config: Any, names: Iterable[str]) -> int | None:
+    """The first of these entries of a config that is a number of tokens."""
+    values = (getattr(config, name, None) for name in names)
+    return next((value for value in values if isinstance(value, int) and value > 0), None)
 
 
 def stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:

@@ -180,14 +180,16 @@ class ServerPool:
                 except IndexError:  # another thread has taken the last
                     return
                 asked = [questions[row] for row in together[place]]
+                replies: list[Reply] | Exception
                 try:
-                    done.put((place, self._ask(asked, orders[place], over)))
+                    replies = self._ask(asked, orders[place], over)
                 except Exception as error:
                     if isinstance(error, EngineError) and not isinstance(error, LabelError):
-                        done.put((place, [Reply(error)] * len(asked)))
-                        continue
-                    over.set()  # labels that cannot be asked of any row, or our own mistake
-                    done.put((place, error))
+                        replies = [Reply(error)] * len(asked)
+                    else:
+                        over.set()  # labels that cannot be asked of any row, or our own mistake
+                        replies = error
+                done.put((place, replies))
 
         # Threads that do not keep the process: an interrupt need not wait for requests that are on their way.
         for waiting in queues.values():
@@ -280,10 +282,8 @@ def _server(url: str, model: str | None, options: dict[str, Any]) -> Server | De
         return DecisionServer(url, model, method=method, **timeout)
     try:
         return Server(url, model, **options)
-    except ServerError:
-        raise
     except EngineError as error:
-        if method != "auto":
+        if method != "auto" or isinstance(error, ServerError):
             raise
         try:
             return DecisionServer(url, model, **timeout)

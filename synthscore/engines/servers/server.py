@@ -85,22 +85,18 @@ class Server(Served):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(served=True, tokenizer=self.tokens, description=self._reports)
-
-    @property
-    def _reports(self) -> str:
-        """What it reports of labels."""
-        if self._route.complete:
-            return f"reports the probability of chosen tokens, exactly (server-{self.method})"
-        better = "" if self.top_k >= TOP_K[0] else "; vLLM, SGLang and llama.cpp would report more (docs/servers.md)"
-        return f"reports its {self.top_k} most probable tokens, so less probable labels have bounds{better}"
+        reports = f"reports the probability of chosen tokens, exactly (server-{self.method})"
+        if not self._route.complete:
+            reports = f"reports its {self.top_k} most probable tokens, so less probable labels have bounds"
+            if self.top_k < TOP_K[0]:
+                reports += "; vLLM, SGLang and llama.cpp would report more (docs/servers.md)"
+        return Capabilities(served=True, tokenizer=self.tokens, description=reports)
 
     def check(self) -> None:
         """raises : ServerError, unless the server answers and has the model."""
         super().check()
-        if "owned_by" in self.entry:
-            return
-        self._known(_PROBE, _LABELS)  # it lists no models
+        if "owned_by" not in self.entry:  # it lists no models
+            self._known(_PROBE, _LABELS)
 
     # -------------------------------------------------------------------------------------------- asking
 
@@ -128,11 +124,11 @@ class Server(Served):
         other = None
         if known.other is not None:
             token, log_prob = known.other
-            other = OtherToken(token if isinstance(token, str) else self._spelled(token), log_prob)
-        censored = known.least < known.most
+            other = OtherToken(self.tokens.tokenizer.decode([token]) if self.tokens else str(token), log_prob)
         answer = LabelAnswer(known.most.tolist(), other)
+        censored = known.least < known.most
         if censored.any():
-            answer = LabelAnswer(known.most.tolist(), other, censored.tolist(), known.least.tolist())
+            answer = answer._replace(censored=censored.tolist(), floors=known.least.tolist())
         return Reply(answer, used[0][0], sum(n for _, n in used))
 
     def _known(self, prompt: Prompt, labels: Sequence[str]) -> tuple[Known, NextToken[Any], list[tuple[int, int]]]:
@@ -303,7 +299,3 @@ class Server(Served):
                 f"of which the server makes {there[:8]} ... . Name the right one"
             )
         return tokens
-
-    def _spelled(self, token: int) -> str:
-        assert self.tokens is not None
-        return str(self.tokens.tokenizer.decode([token]))
