@@ -36,8 +36,7 @@ from synthscore.types import FloatArray, IntArray
 
 from .accuracy import pairwise_accuracy
 from .accuracy import self_consistency as self_consistency_of
-from .designs import symmetric
-from .thinning import thinned
+from .designs import symmetric, thinned
 
 Ask = Mapping[str, Any]
 Of = tuple[str, str]  # benchmark, attribute

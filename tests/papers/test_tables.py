@@ -8,22 +8,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from papers.layout import Cell
 from papers.measures import Bench, Figure, with_options
 from papers.published import published, table_ids
 from papers.tables import make_table
-from papers.thinning import connecting, thinned
 from synthscore.errors import InputError
 from synthscore.evaluation.agreement import agreement
 from synthscore.evaluation.methods import MethodError, Tools, method
 from synthscore.evaluation.ratings import RatedText, Ratings
 from synthscore.ladders.references import References
-from synthscore.ranking import Comparisons
-from synthscore.ranking import designs as selection
 from synthscore.types import Context
 from tests import factories
 from tests.fakes import FakeEngine
@@ -549,52 +544,6 @@ def test_a_budget_that_is_more_than_all_calls_leaves_the_cell_empty():
     missing = made.cell("Llama2-7B/50N", "hanna/COH PoE-BT").missing
     assert missing[0] == "InputError:"
     assert missing[1].startswith("cannot draw 50N = 600 calls about 12 texts")
-
-
-def full(n):
-    calls = selection.all_pairs(n)
-    return Comparisons.from_probabilities([str(k) for k in range(n)], calls[:, 0], calls[:, 1], [0.5] * len(calls))
-
-
-@settings(max_examples=30)
-@given(st.integers(4, 9), st.integers(2, 3), st.integers(0, 999))
-def test_some_calls_are_pairs_in_both_orders_that_connect_all_texts(n, per_text, seed):
-    calls = full(n)
-    used = calls.subset(thinned(calls, f"{per_text}N", "symmetric", np.random.default_rng(seed)))
-    directed = set(zip(used.first.tolist(), used.second.tolist(), strict=True))
-    assert len(directed) == len(used) == per_text * n + per_text * n % 2
-    assert {(j, i) for i, j in directed} == directed
-    reached = {0}
-    for _ in range(n):
-        reached |= {j for i, j in directed if i in reached}
-    assert len(reached) == n
-
-
-@settings(max_examples=30)
-@given(st.integers(3, 7), st.integers(0, 999))
-def test_pairs_that_connect_all_texts_anyway_are_a_uniform_draw(n, seed):
-    i, j = np.triu_indices(n, 1)
-    n_pairs = len(i) - 1  # all pairs but one connect all
-    chosen = connecting(n, i, j, n_pairs, np.random.default_rng(seed))
-    order = np.argsort(np.random.default_rng(seed).permutation(len(i)))
-    assert set(chosen.tolist()) == set(order[:n_pairs].tolist())
-
-
-def test_greedy_calls_are_those_of_the_design():
-    calls = full(8)
-    used = calls.subset(thinned(calls, "3N", "greedy", np.random.default_rng(5)))
-    design = selection.greedy(8, 24, np.random.default_rng(5))
-    assert set(zip(used.first.tolist(), used.second.tolist(), strict=True)) == set(map(tuple, design.tolist()))
-
-
-def test_pairs_with_an_answer_in_one_order_are_not_drawn():
-    calls = full(5)
-    missing = (calls.first == 0) & (calls.second == 1)
-    known = calls.subset(~missing)
-    used = known.subset(thinned(known, "3N", "symmetric", np.random.default_rng(0)))
-    assert (1, 0) not in set(zip(used.first.tolist(), used.second.tolist(), strict=True))
-    with pytest.raises(InputError, match="greedy: that needs 20, and there are answers to 18"):
-        thinned(known, "2N", "greedy", np.random.default_rng(0))
 
 
 # ------------------------------------------------------------------------------------------------- rows
