@@ -297,7 +297,7 @@ def _self_consistency(bench: Bench, ask: Ask, tools: Tools, of: Of) -> Figure:
     def of_all() -> list[Any]:
         rng = bench.rng("subsets", of, size)
         return [
-            self_consistency_of(each, [size], rng, human=human[rows], n_draws=bench.n_draws or 1000)[0]
+            self_consistency_of(each, size, rng, human=human[rows], n_draws=bench.n_draws or 1000)
             for each, rows in zip(calls.problems, calls.rows, strict=True)
         ]
 
