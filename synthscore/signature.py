@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from .errors import InputError
 
@@ -22,6 +23,11 @@ def texts_hash(texts: Iterable[str]) -> str:
         digest.update(f"{len(data)}:".encode())
         digest.update(data)
     return digest.hexdigest()
+
+
+def file_hash(path: str | Path) -> str:
+    """The first 12 hex digits of a file's sha256. raises : OSError where it cannot be read"""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]
 
 
 @dataclass(frozen=True, slots=True)
