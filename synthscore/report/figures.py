@@ -169,7 +169,7 @@ def dots(
     return _rows(parts, across, marks, _height(rows), class_, label, title, described)
 
 
-SHARES = [Mark(share, percent(share)) for share in (0, 0.25, 0.5, 0.75, 1)]
+SHARES = [Mark(0, percent(0)), Mark(0.25, ""), Mark(0.5, percent(0.5)), Mark(0.75, ""), Mark(1, percent(1))]
 COLOURS = ("fill-a", "fill-c", "fill-b")  # of better, similar, worse
 _of_rows = _scale(0, 1, LEFT + 20, RIGHT - 20)
 
@@ -217,7 +217,8 @@ def _rows(
     lines, names = [], []
     for mark in marks:
         lines.append(_down(across(mark.at), 0, bottom, class_))
-        names.append(_text(across(mark.at), bottom + 16, mark.label, anchor="middle"))
+        if mark.label:
+            names.append(_text(across(mark.at), bottom + 16, mark.label, anchor="middle"))
     middle = WIDTH / 2
     if marks:
         middle = (across(marks[0].at) + across(marks[-1].at)) / 2

@@ -78,7 +78,8 @@ def position_bias(group: ScoreGroup, both: Sequence[MeanVerdicts]) -> Markup:
 
 def label_mass(name: str, masses: FloatArray) -> Markup:
     title = f"Label mass, {name}"
-    return draw.histogram(masses, (0.0, 1.0), draw.number_marks(0, 1), n_bins=20, label="label mass", title=title)
+    marks = [Mark(at, f"{at:g}") for at in (0, 0.25, 0.5, 0.75, 1)]
+    return draw.histogram(masses, (0.0, 1.0), marks, n_bins=20, label="label mass", title=title)
 
 
 def length(group: ScoreGroup, effect: LengthEffect) -> Markup:
