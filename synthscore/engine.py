@@ -300,6 +300,21 @@ def capabilities_of(engine: Engine) -> Capabilities:
     return capabilities
 
 
+class EngineAround:
+    """What engines around another one have in common: its signature and capabilities are theirs."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    @property
+    def signature(self) -> Signature:
+        return self.engine.signature
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return capabilities_of(self.engine)
+
+
 KEPT: ContextVar[dict[Any, Any] | None] = ContextVar("synthscore_kept", default=None)
 """What engines keep of what they read, each under a key of its own; None: nothing is kept."""
 

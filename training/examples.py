@@ -179,7 +179,7 @@ def _of_texts(
     nodes: dict[int, tuple[float, float, float]] = {}
     for prompt, texts in enumerate(shown):
         for part, text in texts.items():
-            tokens = planned.tokens(prompt, part).tolist()
+            tokens = planned.places(planned.paragraphs_of(prompt, part)).tolist()
             ends[tokens[-1]] = group.severities[text]
             nodes.update(zip(tokens[-1 - len(marks[text]) : -1], marks[text], strict=True))
     told = np.array(list(nodes.values()))

@@ -251,10 +251,6 @@ class ParagraphPlan:
         numbered = zip(self.paths[sequence], self.parts[sequence], strict=True)
         return tuple(paragraph for paragraph, part_of_it in numbered if part_of_it == part)
 
-    def tokens(self, sequence: int, part: int) -> IntArray:
-        """Indices of the tokens of one part of a sequence."""
-        return self.places(self.paragraphs_of(sequence, part))
-
     def places(self, paragraphs: Sequence[int]) -> IntArray:
         """Indices of the tokens of paragraphs."""
         ranges = [np.arange(self.starts[paragraph], self.starts[paragraph + 1]) for paragraph in paragraphs]

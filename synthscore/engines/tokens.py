@@ -265,8 +265,6 @@ class PromptTokenizer:
         boundaries: set[Boundary] = set()
         forms: list[tuple[Ids, ...]] = []
         for label in labels:
-            if not label.strip():
-                raise LabelError(f"label {label!r} is empty, expected a word")
             distinct: dict[Ids, None] = {}
             for surface in (label, " " + label):
                 added, boundary = self._added(text, untrusted, ids, surface)

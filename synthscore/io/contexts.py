@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..signature import text_hash
 from ..types import Context, blank, encodable
 from .fields import Row, id_of_text, is_missing, read_id, read_list, read_text, recognised, row_error, shorten
-from .files import Source, each_row, good_rows, read_rows, require_limit
+from .files import Source, each_row, read_rows, require_limit
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ def read_contexts(
     """
     contexts: dict[str, Context] = {}
     errors: list[InputError] = []
-    rows = good_rows(read_rows(source, encoding=encoding, fields=fields), errors)
+    rows = read_rows(source, encoding=encoding, fields=fields)
     for _ in each_row(rows, lambda row: add_context(contexts, row), errors):
         pass
     return list(contexts.values()), errors

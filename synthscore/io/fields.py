@@ -84,6 +84,7 @@ class Item(NamedTuple):
     id, context_id : of the text, as far as the row says them; else "row 7" and ""
     task, attribute, context : what the columns of these names say, or ""
     names_context : whether the row itself says its context's id, so that the id is not one made from a text
+    row, line : as it was read, and the line of a JSONL file that it was read from
     """
 
     number: int
@@ -94,16 +95,13 @@ class Item(NamedTuple):
     attribute: str = ""
     context: str = ""
     names_context: bool = True
+    row: Row | InputError = Row(0, {})
+    line: str = ""
 
     @property
     def shard_key(self) -> str:
         """What decides which shard the row belongs to: its context, or, where none is known, the row itself."""
         return self.context_id or f"row {self.number}"
-
-
-def row_number(row: Row | InputError) -> int:
-    """Its place in the source, from 1, whether or not it could be read."""
-    return row.number if isinstance(row, Row) else row.row
 
 
 def is_formula(cell: str) -> bool:
@@ -309,14 +307,12 @@ def read_number(row: Row, name: str, expected: str = "a number, or null where th
     return check_number(row, name, row.values.get(name), expected)
 
 
-def require_number(
-    row: Row, name: str, expected: str = "a number", *, finite: bool = True, remedy: str = MEND
-) -> float:
+def require_number(row: Row, name: str, expected: str = "a number", *, finite: bool = True) -> float:
     """As read_number, where there must be one."""
     value = row.values.get(name)
-    number = check_number(row, name, value, expected, finite=finite, remedy=remedy)
+    number = check_number(row, name, value, expected, finite=finite)
     if number is None:
-        raise row_error(row, name, value, f"{name} is {shorten(value)}, expected {expected}", remedy)
+        raise row_error(row, name, value, f"{name} is {shorten(value)}, expected {expected}", MEND)
     return number
 
 
@@ -356,11 +352,6 @@ def read_flag(row: Row, name: str, *, remedy: str = MEND) -> bool | None:
     return flag
 
 
-def read_target(row: Row, names: Mapping[str, Any]) -> Target:
-    """The target that a row holds, which is `recognised` already. names : its `target_names`. raises : InputError"""
-    return Target(text=read_text(row, "text", **names), **names)
-
-
 def target_names(row: Row) -> dict[str, Any]:
     """What identifies a row's target, whether or not its text is good: id, context_id, system.
 
@@ -378,22 +369,20 @@ def target_names(row: Row) -> dict[str, Any]:
     return {"id": target_id, "context_id": context_id, "system": system}
 
 
-def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None) -> Item:
+def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None, line: str = "") -> Item:
     """The item of one row. fields : our name -> the row's own column"""
     if isinstance(row, InputError):
-        number = row_number(row)
-        return Item(number=number, target=row, id=f"row {number}")
+        return Item(number=row.row, target=row, id=f"row {row.row}", row=row, line=line)
     names: dict[str, Any] = {"id": f"row {row.number}", "context_id": ""}
     target: Target | InputError
     ours = make_row(row.number, row.values, row.source, fields) if fields else row
+    assert isinstance(ours, Row)
     try:
-        assert isinstance(ours, Row)
         ours = recognised(ours)
         names = target_names(ours)
-        target = read_target(ours, names)
+        target = Target(text=read_text(ours, "text", **names), **names)
     except InputError as error:
         target = error
-    assert isinstance(ours, Row)
     return Item(
         number=row.number,
         target=target,
@@ -403,6 +392,8 @@ def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None) ->
         attribute=_word(ours, "attribute"),
         context=_context(ours),
         names_context=ours.has("context_id"),
+        row=row,
+        line=line,
     )
 
 

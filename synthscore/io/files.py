@@ -32,22 +32,20 @@ Wanted = Callable[[str], bool]
 """Whether the rows of a context are wanted, by its id."""
 
 
-def good_rows(rows: Iterable[Row | InputError], errors: list[InputError]) -> Iterator[Row]:
-    """The rows that could be read; why others could not goes to the errors."""
-    for row in rows:
-        if isinstance(row, InputError):
-            errors.append(row)
-        else:
-            yield row
-
-
-def each_row(rows: Iterable[Row], read: Callable[[Row], T], errors: list[InputError]) -> Iterator[T]:
-    """What is read from each row; why others hold none goes to the errors."""
+def each_row(rows: Iterable[Row | InputError], read: Callable[[Row], T], errors: list[InputError]) -> Iterator[T]:
+    """What is read from each row; why others hold none, or could not be read, goes to the errors."""
     for row in rows:
         try:
+            if isinstance(row, InputError):
+                raise row
             yield read(row)
         except InputError as error:
             errors.append(error)
+
+
+def good_rows(rows: Iterable[Row | InputError], errors: list[InputError]) -> Iterator[Row]:
+    """The rows that could be read; why others could not goes to the errors."""
+    return each_row(rows, lambda row: row, errors)
 
 
 def read_rows(
@@ -108,10 +106,10 @@ def _folder_batches(path: Path, size: int, name: str, fields: dict[str, str]) ->
 
 @dataclass(frozen=True, slots=True)
 class ItemBatch:
-    """Neighbouring rows as they were read, and the item of each."""
+    """Items of neighbouring rows, and the Arrow schema of a source whose columns have types."""
 
-    read: RowBatch
     items: Sequence[Item]
+    schema: Any = None
 
 
 def read_items(
@@ -121,7 +119,6 @@ def read_items(
     fields: Mapping[str, str] | None = None,
     limit: int | None = None,
     only: Wanted | None = None,
-    size: int | None = None,
 ) -> Iterator[ItemBatch]:
     """Every row of a source, in its order, a batch at a time. The second row of one id and attribute is an error.
 
@@ -129,17 +126,15 @@ def read_items(
     limit : only the rows of so many contexts (io.contexts.some_contexts), and those of which no context is known;
         their rows are then held at once
     only : of an item's `shard_key`, whether the row is wanted
-    size : rows of a batch (default: BATCH)
     raises : InputError for a source that cannot be read at all
     """
-    size = size or BATCH
-    batches = _refuse_ids_given_twice(_read(source, encoding, fields, size))
+    batches = _read_all(source, encoding, fields)
     if only is not None:
-        batches = _wanted(batches, only, size)
-    if limit is not None:
-        require_limit(limit)
-        batches = _rebatched(_of_few_contexts(batches, limit), size)
-    return batches
+        batches = _wanted(batches, only)
+    if limit is None:
+        return batches
+    require_limit(limit)
+    return _rebatched(_of_few_contexts(batches, limit))
 
 
 def list_items(source: Source | Iterable[Target | Mapping[str, Any]]) -> list[Item]:
@@ -147,76 +142,53 @@ def list_items(source: Source | Iterable[Target | Mapping[str, Any]]) -> list[It
     return [item for batch in read_items(source) for item in batch.items]
 
 
-def _read(source: Any, encoding: str, fields: Mapping[str, str] | None, size: int) -> Iterator[ItemBatch]:
-    for batch in read_batches(source, size, encoding=encoding):
-        yield ItemBatch(read=batch, items=[read_item(row, fields) for row in batch.rows])
-
-
-def _refuse_ids_given_twice(batches: Iterator[ItemBatch]) -> Iterator[ItemBatch]:
+def _read_all(source: Any, encoding: str, fields: Mapping[str, str] | None) -> Iterator[ItemBatch]:
     """Remembers a 64-bit hash of each id, and the number of its row, so that millions of rows need little memory."""
     first_rows: dict[int, int] = {}
-    for batch in batches:
-        items = list(batch.items)
-        for index, item in enumerate(items):
-            if isinstance(item.target, InputError):
-                continue
-            first = first_rows.setdefault(hash((item.attribute, item.id)), item.number)
-            if first != item.number:
-                items[index] = item._replace(target=_given_twice(batch.read.rows[index], item, first))
-        yield ItemBatch(read=batch.read, items=items)
+    for batch in read_batches(source, BATCH, encoding=encoding):
+        items = []
+        lines = batch.lines or [""] * len(batch.rows)
+        for row, line in zip(batch.rows, lines, strict=True):
+            item = read_item(row, fields, line)
+            if isinstance(row, Row) and isinstance(item.target, Target):
+                first = first_rows.setdefault(hash((item.attribute, item.id)), item.number)
+                if first != item.number:
+                    seen = f"target id {item.id!r} was already used by row {first}"
+                    remedy = "Give each target an id of its own in a column named id"
+                    item = item._replace(target=row_error(row, "id", item.id, seen, remedy))
+            items.append(item)
+        yield ItemBatch(items, batch.schema)
 
 
-def _given_twice(row: Row | InputError, item: Item, first: int) -> InputError:
-    assert isinstance(row, Row)
-    seen = f"target id {item.id!r} was already used by row {first}"
-    return row_error(row, "id", item.id, seen, "Give each target an id of its own in a column named id")
+def _rebatched(items: Iterable[Item]) -> Iterator[ItemBatch]:
+    items = iter(items)
+    while chosen := list(itertools.islice(items, BATCH)):
+        yield ItemBatch(chosen)
 
 
-_Single = tuple[Item, Row | InputError, Sequence[str]]
-"""An item, the row that it was read from, and the line of the file, if the file has lines."""
-
-
-def _singles(batches: Iterable[ItemBatch]) -> Iterator[_Single]:
-    for batch in batches:
-        for index, item in enumerate(batch.items):
-            yield item, batch.read.rows[index], batch.read.lines[index : index + 1]
-
-
-def _rebatched(singles: Iterable[_Single], size: int) -> Iterator[ItemBatch]:
-    singles = iter(singles)
-    while chosen := list(itertools.islice(singles, size)):
-        yield _make_batch(chosen)
-
-
-def _make_batch(singles: Sequence[_Single], schema: Any = None) -> ItemBatch:
-    rows = [row for _, row, _ in singles]
-    lines = [line for _, _, own_line in singles for line in own_line]
-    return ItemBatch(read=RowBatch(rows, lines, schema), items=[item for item, _, _ in singles])
-
-
-def _wanted(batches: Iterable[ItemBatch], only: Wanted, size: int) -> Iterator[ItemBatch]:
-    """The rows that are wanted, with their lines, in batches of `size` rows or some more.
+def _wanted(batches: Iterable[ItemBatch], only: Wanted) -> Iterator[ItemBatch]:
+    """The rows that are wanted, in batches of BATCH rows or some more.
 
     The last batch may have no rows: its schema still says which columns there are.
     """
-    waiting: list[_Single] = []
+    waiting: list[Item] = []
     schema = None
     for batch in batches:
-        schema = batch.read.schema
-        waiting += [single for single in _singles([batch]) if only(single[0].shard_key)]
-        if len(waiting) >= size:
-            yield _make_batch(waiting, schema)
+        schema = batch.schema
+        waiting += [item for item in batch.items if only(item.shard_key)]
+        if len(waiting) >= BATCH:
+            yield ItemBatch(waiting, schema)
             waiting = []
-    yield _make_batch(waiting, schema)
+    yield ItemBatch(waiting, schema)
 
 
-def _of_few_contexts(batches: Iterable[ItemBatch], limit: int) -> list[_Single]:
+def _of_few_contexts(batches: Iterable[ItemBatch], limit: int) -> list[Item]:
     """The rows of the contexts with the lowest hashes; rows of other contexts are let go as soon as that is known."""
-    by_context: dict[str, list[_Single]] = {}
+    by_context: dict[str, list[Item]] = {}
     highest: list[tuple[int, str]] = []  # a heap of the contexts kept, the one with the highest hash first
     let_go: set[str] = set()
-    for single in _singles(batches):
-        context_id = single[0].context_id
+    for item in itertools.chain.from_iterable(batch.items for batch in batches):
+        context_id = item.context_id
         if context_id in let_go:
             continue
         if context_id and context_id not in by_context:
@@ -227,9 +199,8 @@ def _of_few_contexts(batches: Iterable[ItemBatch], limit: int) -> list[_Single]:
                 let_go.add(gone)
                 if gone == context_id:
                     continue
-        by_context.setdefault(context_id, []).append(single)
-    kept = [single for singles in by_context.values() for single in singles]
-    return sorted(kept, key=lambda single: single[0].number)
+        by_context.setdefault(context_id, []).append(item)
+    return sorted(itertools.chain.from_iterable(by_context.values()), key=lambda item: item.number)
 
 
 def require_limit(limit: int) -> None:

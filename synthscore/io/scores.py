@@ -27,9 +27,10 @@ from .write import plain, write_rows
 if TYPE_CHECKING:
     import pandas
 
+_LAST = ("verdicts", "signature")  # behind the details
 _COLUMNS = (
     "id", "context_id", "attribute", "score", "stderr", "low", "high", "n_comparisons", "status", "reason",
-    "verdicts", "signature",
+    *_LAST,
 )  # fmt: skip
 
 
@@ -108,9 +109,7 @@ class Scores:
 
 def score_row(score: Score, signature: Signature, *, verdicts: bool = False) -> dict[str, Any]:
     """One row: the score, its error, its details, and the signature that makes the number citable."""
-    row = {name: plain(getattr(score, name)) for name in ("id", "context_id", "attribute")}
-    row |= {"score": score.value, "stderr": score.stderr, "low": score.low, "high": score.high}
-    row |= {"n_comparisons": score.n_comparisons, "status": score.status, "reason": score.reason}
+    row = {name: getattr(score, "value" if name == "score" else name) for name in _COLUMNS[: -len(_LAST)]}
     if clash := sorted({*_COLUMNS} & score.details.keys()):
         raise InputError(f"score {score.id!r}: details {clash} have the names of columns. Rename them", value=clash)
     row |= dict(score.details)

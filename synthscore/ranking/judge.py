@@ -76,9 +76,9 @@ def compare(
     by_context: dict[str, list[Target]] = {}
     left_out: list[LeftOut] = []
     for batch in read_items(candidates, encoding=encoding, fields=fields):
-        for item, row in zip(batch.items, batch.read.rows, strict=True):
+        for item in batch.items:
             try:
-                target = _candidate(item, row, known, add=contexts is None, fields=fields)
+                target = _candidate(item, known, add=contexts is None, fields=fields)
                 by_context.setdefault(target.context_id, []).append(target)
             except InputError as error:
                 said = {"id": item.id, "context_id": item.context_id, "attribute": item.attribute}
@@ -99,15 +99,14 @@ def compare(
     return ask_judge(asked, selection, left_out)
 
 
-def _candidate(
-    item: Item, row: Row | InputError, known: dict[str, Context], *, add: bool, fields: Mapping[str, str] | None
-) -> Target:
+def _candidate(item: Item, known: dict[str, Context], *, add: bool, fields: Mapping[str, str] | None) -> Target:
     """The candidate that a row holds. known : contexts. add : the row says what its context is, which is added to them
 
     raises : InputError
     """
     if isinstance(item.target, InputError):
         raise item.target
+    row = item.row
     assert isinstance(row, Row)
     if add:
         ours = make_row(row.number, row.values, row.source, fields or {})

@@ -349,7 +349,7 @@ class Scorer:
 
     @cached_property
     def _batcher(self) -> MicroBatcher[Item, Score]:
-        return MicroBatcher(self._score_items, lambda item: item.context_id)
+        return MicroBatcher(self._score_items)
 
     def _score_items(self, items: Sequence[Item]) -> Sequence[Score]:
         return [score for score, _ in self.plan(items).score()]
@@ -426,15 +426,9 @@ class ScorerPlan:
 
 def _with_only(groups: Iterator[list[ItemBatch]]) -> Iterator[tuple[list[ItemBatch], bool]]:
     """Each group, and whether there is no other."""
-    first = next(groups, None)
-    if first is None:
-        return
-    second = next(groups, None)
-    yield first, second is None
-    if second is not None:
-        yield second, False
-    for group in groups:
-        yield group, False
+    ahead = list(itertools.islice(groups, 2))
+    for group in itertools.chain(ahead, groups):
+        yield group, len(ahead) == 1
 
 
 def make_method(method: str | Method | None, scoring: Scoring) -> Method:

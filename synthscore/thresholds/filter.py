@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, get_args
 from ..engine import Engine, Progress
 from ..engines import open_judge
 from ..errors import InputError, Reasons, SynthscoreWarning
-from ..io.fields import Row, RowBatch
+from ..io.fields import Item, Row
 from ..io.files import Source, read_items
 from ..io.shards import Shard
 from ..io.write import Output, require_apart, require_format, sorted_into
@@ -44,7 +44,7 @@ ABOUT: Mapping[str, type] = {
 class Decided(NamedTuple):
     """A row, its score, and what was decided of it."""
 
-    row: Row | InputError
+    item: Item
     score: Score
     decision: Decision
     why: str
@@ -52,7 +52,8 @@ class Decided(NamedTuple):
     @property
     def values(self) -> Mapping[str, Any]:
         """As they were read."""
-        return self.row.values if isinstance(self.row, Row) else {"unreadable": self.row.value}
+        row = self.item.row
+        return row.values if isinstance(row, Row) else {"unreadable": row.value}
 
     @property
     def marked(self) -> dict[str, Any]:
@@ -171,11 +172,10 @@ def filter(
             filtered.tally.add(part.scored, method)
             scores = (score for score, _ in part.scored)
             for batch in part.batches:
-                rows_read = batch.read.rows
-                these = zip(rows_read, islice(scores, len(rows_read)), strict=True)
-                decided = [Decided(row, score, *rule.decide(score)) for row, score in these]
+                these = zip(batch.items, islice(scores, len(batch.items)), strict=True)
+                decided = [Decided(item, score, *rule.decide(score)) for item, score in these]
                 filtered.count(decided)
-                _sort(batch.read, decided, outputs, filtered)
+                _sort(batch.schema, decided, outputs, filtered)
     return filtered
 
 
@@ -223,17 +223,17 @@ def check(
     check_threshold(rule.threshold, method.limits(max(lengths, default=0)))
 
 
-def _sort(batch: RowBatch, decided: Sequence[Decided], outputs: Mapping[str, Output], found: Filtered) -> None:
-    """Each row where it belongs."""
+def _sort(typed: Any, decided: Sequence[Decided], outputs: Mapping[str, Output], found: Filtered) -> None:
+    """Each row where it belongs. typed : the Arrow schema of the rows, if they have one"""
     for name in outputs or get_args(Decision):
         which = {"dropped", "unsure"} if name == "dropped" and outputs and "unsure" not in outputs else {name}
-        chosen = [index for index, each in enumerate(decided) if each.decision in which]
-        if name == "kept" and batch.lines and outputs:
-            lines = (batch.lines[index] for index in chosen)
+        chosen = [each for each in decided if each.decision in which]
+        lines = [each.item.line for each in chosen]
+        if name == "kept" and any(lines) and outputs:
             outputs[name].write_lines("".join(line if line.endswith("\n") else f"{line}\n" for line in lines).encode())
             continue
-        rows = [decided[index].values if name == "kept" else decided[index].marked for index in chosen]
-        schema = batch.schema if name == "kept" or batch.schema is None else _marked(batch.schema)
+        rows = [each.values if name == "kept" else each.marked for each in chosen]
+        schema = typed if name == "kept" or typed is None else _marked(typed)
         if outputs:
             outputs[name].write_rows(rows, schema)
         else:
