@@ -18,9 +18,9 @@ import numpy as np
 
 from ..engine import Engine
 from ..errors import InputError, SynthscoreWarning
-from ..io.contexts import add_context, read_contexts, some_contexts
+from ..io.contexts import add_context, read_contexts
 from ..io.fields import Item, Row, make_row, row_error
-from ..io.files import Source, read_items
+from ..io.files import Source, read_items, some_contexts
 from ..judging.asking import Asking, Pair, ask
 from ..judging.templates import Templates, load_task
 from ..signature import Signature, text_hash

@@ -28,16 +28,6 @@ from ..method import Limits, Method, MethodError, SimplePlan, Texts, Tools, requ
 from ..paper import sample_verdicts
 
 
-def scale_ends(scale: str) -> tuple[int, int]:
-    """1 and 5, of "1-5". raises : MethodError"""
-    ends = re.fullmatch(r"(\d+)-(\d+)", scale)
-    if not ends or int(ends[1]) >= int(ends[2]):
-        raise MethodError(
-            f"cannot make a rating: scale is {scale!r}, expected two whole numbers such as 1-5, the lower one first"
-        )
-    return int(ends[1]), int(ends[2])
-
-
 class Grading(Method):
     """Asks the judge for a number on a scale, about each text by itself. What of the answer is the number, `read` says.
 
@@ -49,7 +39,14 @@ class Grading(Method):
 
     @property
     def ends(self) -> tuple[int, int]:
-        return scale_ends(self.scale)
+        """1 and 5, of "1-5". raises : MethodError"""
+        ends = re.fullmatch(r"(\d+)-(\d+)", self.scale)
+        if not ends or int(ends[1]) >= int(ends[2]):
+            raise MethodError(
+                f"cannot make a rating: scale is {self.scale!r}, expected two whole numbers such as 1-5, the lower one "
+                "first"
+            )
+        return int(ends[1]), int(ends[2])
 
     @property
     @abstractmethod
