@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from .errors import InputError
 
 
@@ -22,6 +24,11 @@ def texts_hash(texts: Iterable[str]) -> str:
         digest.update(f"{len(data)}:".encode())
         digest.update(data)
     return digest.hexdigest()
+
+
+def seeded_rng(seed: int, *names: str) -> np.random.Generator:
+    """For what is drawn about what has these names: numbers that depend on the seed and them alone."""
+    return np.random.default_rng([seed, int(text_hash(*names)[:16], 16)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,12 @@ class Item(NamedTuple):
         """What decides which shard the row belongs to: its context, or, where none is known, the row itself."""
         return self.context_id or f"row {self.number}"
 
+    def require_target(self) -> Target:
+        """raises : InputError where the row holds none"""
+        if isinstance(self.target, InputError):
+            raise self.target
+        return self.target
+
 
 def is_formula(cell: str) -> bool:
     """Whether a spreadsheet may compute the text of a cell; in CSV such a text has an apostrophe before it."""

@@ -20,7 +20,7 @@ import numpy as np
 from ...engine import Engine, Progress, Prompt, Question, capabilities_of, stacked
 from ...io.settings import Seed, Share, Span
 from ...judging.asking import unanswered
-from ...types import IntArray, Ladder, Score, Target
+from ...types import IntArray, Ladder, Score
 from ..ladder import find_ladders, unscored
 from ..method import Limits, Method, MethodError, SimplePlan, Texts, Tools, sign
 
@@ -130,8 +130,8 @@ class Place(Method):
     def _prompt(self, texts: Texts, row: int, ladder: Ladder, **shown: object) -> Prompt:
         item = texts.items[row]
         assert ladder.context is not None
-        assert isinstance(item.target, Target)
-        return texts.templates.render(self.template, ladder.context, texts.attribute, text=item.target.text, **shown)
+        text = item.require_target().text
+        return texts.templates.render(self.template, ladder.context, texts.attribute, text=text, **shown)
 
 
 @dataclass(frozen=True, slots=True)
