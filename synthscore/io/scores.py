@@ -89,7 +89,7 @@ class Scores:
             and where there are none
         """
         scores: list[Score] = []
-        signatures: dict[Signature, Row] = {}
+        signatures: dict[Signature, None] = {}
         for row in read_rows(source):
             if isinstance(row, InputError):
                 raise row
@@ -97,7 +97,7 @@ class Scores:
                 continue
             score, signature = read_score(row)
             scores.append(score)
-            signatures.setdefault(signature, row)
+            signatures[signature] = None
         if len(signatures) != 1:
             attributes = ", ".join(dict.fromkeys(score.attribute for score in scores)) or "none"
             raise InputError(
