@@ -471,21 +471,22 @@ class SourceText:
         forward = [later > sooner for sooner, later in pairwise(places)]
         apart = [pair for pair in pairs if pair not in self.places and self.known.issuperset(pair)]
         n, n_pairs = max(1, len(words)), max(1, len(pairs))
-        counts = dict.fromkeys(COUNTS, 0.0)
-        counts["pairs held"] = sum(pair in self.places for pair in pairs) / n_pairs
-        counts["content held"] = 1 - len(strange) / max(1, len(content))
-        counts["copied span"] = sizes.max() / n
-        counts["longest run"] = np.log1p(sizes.max())
-        counts["density of runs"] = np.log1p((sizes**2).sum() / n)
-        counts["unsupported numbers"] = sum(kinds[word] == NUMBER for word in strange) / n
-        counts["order of runs"] = float(np.mean(forward)) if forward else 0.0
-        counts["repeated pairs"] = (len(pairs) - len(set(pairs))) / n_pairs
-        counts["length"] = np.log(n)
-        counts["closed"] = len(text) > 0 and int(text[-1]) in self.vocabulary.closing
-        counts["pairs of the end"] = sum(pair in self.ending for pair in pairs) / n_pairs
-        counts["place of runs"] = float(np.mean(places)) / len(self.words) if places else 0.0
-        counts["pairs apart"] = len(apart) / n_pairs
-        return np.array(list(counts.values()), dtype=np.float64)
+        counts: dict[str, float] = {
+            "pairs held": sum(pair in self.places for pair in pairs) / n_pairs,
+            "content held": 1 - len(strange) / max(1, len(content)),
+            "copied span": sizes.max() / n,
+            "longest run": np.log1p(sizes.max()),
+            "density of runs": np.log1p((sizes**2).sum() / n),
+            "unsupported numbers": sum(kinds[word] == NUMBER for word in strange) / n,
+            "order of runs": float(np.mean(forward)) if forward else 0.0,
+            "repeated pairs": (len(pairs) - len(set(pairs))) / n_pairs,
+            "length": np.log(n),
+            "closed": len(text) > 0 and int(text[-1]) in self.vocabulary.closing,
+            "pairs of the end": sum(pair in self.ending for pair in pairs) / n_pairs,
+            "place of runs": float(np.mean(places)) / len(self.words) if places else 0.0,
+            "pairs apart": len(apart) / n_pairs,
+        }
+        return np.array([counts[name] for name in COUNTS], dtype=np.float64)
 
     def runs(self, words: Sequence[int]) -> list[tuple[int, int]]:
         """(length, place in the source) of the maximal runs of two or more words that the source holds, left to right:

@@ -27,10 +27,9 @@ from .write import plain, write_rows
 if TYPE_CHECKING:
     import pandas
 
-_LAST = ("verdicts", "signature")  # behind the details
 _COLUMNS = (
     "id", "context_id", "attribute", "score", "stderr", "low", "high", "n_comparisons", "status", "reason",
-    *_LAST,
+    "verdicts", "signature",
 )  # fmt: skip
 
 
@@ -109,7 +108,8 @@ class Scores:
 
 def score_row(score: Score, signature: Signature, *, verdicts: bool = False) -> dict[str, Any]:
     """One row: the score, its error, its details, and the signature that makes the number citable."""
-    row = {name: getattr(score, "value" if name == "score" else name) for name in _COLUMNS[: -len(_LAST)]}
+    front = _COLUMNS[:-2]  # verdicts and signature stand behind the details
+    row = {name: getattr(score, "value" if name == "score" else name) for name in front}
     if clash := sorted({*_COLUMNS} & score.details.keys()):
         raise InputError(f"score {score.id!r}: details {clash} have the names of columns. Rename them", value=clash)
     row |= dict(score.details)

@@ -76,11 +76,10 @@ class Place(Method):
                 scores.update(self._place(texts, ladders, n_rungs, judge, progress))
             return [scores[index] for index in range(len(texts.items))]
 
-        n_asked = sum(map(len, by_length.values()))
         compared = [index for ladders in by_length.values() for index in ladders]
         return SimplePlan(
             signature=signature,
-            n_questions=n_asked * self.orders,
+            n_questions=len(compared) * self.orders,
             n_rungs=dict.fromkeys(compared, 0),
             ask=ask,
         )
