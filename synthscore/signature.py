@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from .errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def text_hash(*texts: str) -> str:
@@ -28,6 +30,8 @@ def texts_hash(texts: Iterable[str]) -> str:
 
 def seeded_rng(seed: int, *names: str) -> np.random.Generator:
     """For what is drawn about what has these names: numbers that depend on the seed and them alone."""
+    import numpy as np  # not where only --help is printed
+
     return np.random.default_rng([seed, int(text_hash(*names)[:16], 16)])
 
 
