@@ -31,7 +31,7 @@ from synthscore.judging.templates import Templates
 from synthscore.ladders.references import References
 from synthscore.ranking import METHODS, Comparisons, Selection, median_debiasing, pool, position_bias
 from synthscore.ranking.designs import all_pairs
-from synthscore.signature import text_hash
+from synthscore.signature import seeded_rng
 from synthscore.types import FloatArray, IntArray
 
 from .accuracy import pairwise_accuracy
@@ -166,7 +166,7 @@ class Bench:
         return self._kept[key]
 
     def rng(self, *names: object) -> np.random.Generator:
-        return np.random.default_rng([self.seed, int(text_hash(*map(str, names))[:16], 16)])
+        return seeded_rng(self.seed, *map(str, names))
 
     def calls(self, tools: Tools, of: Of, *, most: int | None = None, debias: str | None = None) -> _Calls:
         """most : asks all texts as one problem, and at most so many calls. debias : "median" """

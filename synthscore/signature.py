@@ -6,8 +6,12 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def text_hash(*texts: str) -> str:
@@ -28,6 +32,13 @@ def texts_hash(texts: Iterable[str]) -> str:
 def file_hash(path: str | Path) -> str:
     """The first 12 hex digits of a file's sha256. raises : OSError where it cannot be read"""
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]
+
+
+def seeded_rng(seed: int, *names: str) -> np.random.Generator:
+    """For what is drawn about what has these names: numbers that depend on the seed and them alone."""
+    import numpy as np  # not where only --help is printed
+
+    return np.random.default_rng([seed, int(text_hash(*names)[:16], 16)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,8 @@ def generate(
         findings: what `synthscore references check ladders/ -o FILE` wrote: the rungs to be written again
         model: the writer: a model on the hub, or a folder
     """
-    from ..io.contexts import read_contexts, some_contexts
+    from ..io.contexts import read_contexts
+    from ..io.files import some_contexts
     from ..judging.templates import load_task
     from ..ladders.degraded import DegradedWriter
     from ..ladders.prompted import PromptedWriter

@@ -295,11 +295,10 @@ def plan(sequences: Sequence[npt.ArrayLike], marks: Marks) -> ParagraphPlan:
             kinds.append(int(part == 2))
         return places[key]
 
-    for index in sorted(range(len(cut)), key=lambda i: [part.tobytes() for part in cut[i][0]]):
-        paragraphs, parts = cut[index]
+    for index in _alike_together(cut):
         path: list[int] = []
         by_part: dict[int, list[int]] = defaultdict(list)
-        for paragraph, part in zip(paragraphs, parts, strict=True):
+        for part, paragraph in cut[index]:
             if part == CUE:
                 cues.append(index)  # behind all texts: then those of many prompts are side by side
                 break
@@ -309,14 +308,13 @@ def plan(sequences: Sequence[npt.ArrayLike], marks: Marks) -> ParagraphPlan:
             by_part[part].append(path[-1])
         paths[index] = tuple(path)
     for index in cues:
-        paragraphs, _ = cut[index]
-        paths[index] += (placed(paragraphs[-1], CUE, paths[index]),)
+        paths[index] += (placed(cut[index][-1][1], CUE, paths[index]),)
     sizes = np.array([len(text) for text in texts], dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     numbers = np.repeat(np.arange(len(texts)), sizes)
     ids = np.concatenate([np.arange(0), *texts])
     positions = np.arange(len(ids)) - starts[numbers]
-    parts_of_each = tuple(tuple(parts) for _, parts in cut)
+    parts_of_each = tuple(tuple(part for part, _ in pieces) for pieces in cut)
     is_second = np.array(kinds, dtype=np.int64)[numbers]
     return ParagraphPlan(
         ids=ids,
@@ -346,15 +344,15 @@ def chunks(sequences: Sequence[npt.ArrayLike], marks: Marks, max_tokens: int) ->
     held: set[tuple[int, bytes]] = set()  # what each part begins with, up to each of its paragraphs
     shared = b""
     n_tokens, most = 0, 0
-    for index in sorted(range(len(cut)), key=lambda i: [part.tobytes() for part in cut[i][0]]):
-        paragraphs, parts = cut[index]
+    for index in _alike_together(cut):
         begun: dict[int, bytes] = {}
         new: dict[tuple[int, bytes], int] = {}
-        for paragraph, part in zip(paragraphs, parts, strict=True):
+        for part, paragraph in cut[index]:
             if part != CUE:
                 begun[part] = begun.get(part, b"") + paragraph.tobytes()
                 new[part, begun[part]] = len(paragraph)
-        n_cue = len(paragraphs[-1]) if parts[-1] == CUE else 0
+        last_part, last = cut[index][-1]
+        n_cue = len(last) if last_part == CUE else 0
         if begun.get(SHARED, b"") != shared:
             held = set()  # texts that see something else are read anew
         n_new = sum(size for key, size in new.items() if key not in held) + n_cue
@@ -363,30 +361,35 @@ def chunks(sequences: Sequence[npt.ArrayLike], marks: Marks, max_tokens: int) ->
             n_tokens += n_new
         else:
             groups.append([index])
-            held, n_tokens = set(), sum(map(len, paragraphs))
+            held, n_tokens = set(), sum(len(paragraph) for _, paragraph in cut[index])
             most = max(max_tokens, 2 * n_tokens)
         held |= set(new)
         shared = begun.get(SHARED, b"")
     return groups
 
 
-def _cut(sequence: npt.ArrayLike, marks: Marks) -> tuple[list[IntArray], list[int]]:
-    """The paragraphs of a sequence, and what each of them is."""
+Pieces = list[tuple[int, IntArray]]
+"""The paragraphs of a sequence, each behind what it is."""
+
+
+def _alike_together(cut: Sequence[Pieces]) -> list[int]:
+    """Indices of sequences in an order in which those that begin alike are neighbours."""
+    return sorted(range(len(cut)), key=lambda index: [paragraph.tobytes() for _, paragraph in cut[index]])
+
+
+def _cut(sequence: npt.ArrayLike, marks: Marks) -> Pieces:
     ids = np.asarray(sequence, dtype=np.int64)
     if not len(ids):
         raise ValueError("a sequence is empty, expected one token or more")
     paragraphs = [part for part in np.split(ids, np.flatnonzero(ids == marks.end) + 1) if len(part)]
-    pieces: list[IntArray] = []
-    parts: list[int] = []
+    pieces: Pieces = []
     part = SHARED
     for n, paragraph in enumerate(paragraphs, 1):
         part = marks.text(paragraph) or part
-        if n == len(paragraphs) and 2 in parts and not marks.text(paragraph):
+        if n == len(paragraphs) and any(each == 2 for each, _ in pieces) and not marks.text(paragraph):
             part = CUE
-        cut = np.array_split(paragraph, -(-len(paragraph) // marks.longest))
-        pieces += cut
-        parts += [part] * len(cut)
-    return pieces, parts
+        pieces += [(part, piece) for piece in np.array_split(paragraph, -(-len(paragraph) // marks.longest))]
+    return pieces
 
 
 # -------------------------------------------------------------------------------------------- what words count for
@@ -468,21 +471,22 @@ class SourceText:
         forward = [later > sooner for sooner, later in pairwise(places)]
         apart = [pair for pair in pairs if pair not in self.places and self.known.issuperset(pair)]
         n, n_pairs = max(1, len(words)), max(1, len(pairs))
-        counts = dict.fromkeys(COUNTS, 0.0)
-        counts["pairs held"] = sum(pair in self.places for pair in pairs) / n_pairs
-        counts["content held"] = 1 - len(strange) / max(1, len(content))
-        counts["copied span"] = sizes.max() / n
-        counts["longest run"] = np.log1p(sizes.max())
-        counts["density of runs"] = np.log1p((sizes**2).sum() / n)
-        counts["unsupported numbers"] = sum(kinds[word] == NUMBER for word in strange) / n
-        counts["order of runs"] = float(np.mean(forward)) if forward else 0.0
-        counts["repeated pairs"] = (len(pairs) - len(set(pairs))) / n_pairs
-        counts["length"] = np.log(n)
-        counts["closed"] = len(text) > 0 and int(text[-1]) in self.vocabulary.closing
-        counts["pairs of the end"] = sum(pair in self.ending for pair in pairs) / n_pairs
-        counts["place of runs"] = float(np.mean(places)) / len(self.words) if places else 0.0
-        counts["pairs apart"] = len(apart) / n_pairs
-        return np.array(list(counts.values()), dtype=np.float64)
+        counts: dict[str, float] = {
+            "pairs held": sum(pair in self.places for pair in pairs) / n_pairs,
+            "content held": 1 - len(strange) / max(1, len(content)),
+            "copied span": sizes.max() / n,
+            "longest run": np.log1p(sizes.max()),
+            "density of runs": np.log1p((sizes**2).sum() / n),
+            "unsupported numbers": sum(kinds[word] == NUMBER for word in strange) / n,
+            "order of runs": float(np.mean(forward)) if forward else 0.0,
+            "repeated pairs": (len(pairs) - len(set(pairs))) / n_pairs,
+            "length": np.log(n),
+            "closed": len(text) > 0 and int(text[-1]) in self.vocabulary.closing,
+            "pairs of the end": sum(pair in self.ending for pair in pairs) / n_pairs,
+            "place of runs": float(np.mean(places)) / len(self.words) if places else 0.0,
+            "pairs apart": len(apart) / n_pairs,
+        }
+        return np.array([counts[name] for name in COUNTS], dtype=np.float64)
 
     def runs(self, words: Sequence[int]) -> list[tuple[int, int]]:
         """(length, place in the source) of the maximal runs of two or more words that the source holds, left to right:

@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError
-from ..io.contexts import add_context, read_references, some_contexts
+from ..io.contexts import add_context, read_references
 from ..io.fields import Row, check_number, is_missing, parse_json, read_id, read_names, row_error, shorten, text_fault
-from ..io.files import Source, read_rows
+from ..io.files import Source, read_rows, some_contexts
 from ..io.write import plain, write_rows
 from ..signature import text_hash
 from ..types import Context, FloatArray, Score, grouped

@@ -115,10 +115,8 @@ def tasks(
     chosen = False
     for row in rows:
         item = read_item(row)
-        if isinstance(item.target, InputError):
-            raise item.target
+        texts_given.append((item.require_target(), item.context))
         assert isinstance(row, Row)
-        texts_given.append((item.target, item.context))
         chosen = chosen or row.has("synthscore")
     n_given, drawn = len(texts_given), "all"
     places: Sequence[int] = range(n_given)

@@ -55,12 +55,14 @@ _FLAGS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a source. number : 1-based; the line of a JSONL file, the data row of any other."""
+    """One row of a source. number : 1-based; the line of a JSONL file, the data row of any other. line : of a JSONL
+    file, as it was read"""
 
     number: int
     values: Mapping[str, Any]
     source: str = "rows"
     fields: Mapping[str, str] = field(default_factory=dict)  # our name -> the source's column, where they differ
+    line: str = ""
 
     def has(self, name: str) -> bool:
         """Whether anything stands in the column."""
@@ -69,11 +71,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class RowBatch:
-    """Neighbouring rows of a source, the `lines` of a JSONL file that they were read from, and the Arrow `schema` of a
-    source whose columns have types."""
+    """Neighbouring rows of a source, and the Arrow `schema` of a source whose columns have types."""
 
     rows: Sequence[Row | InputError]
-    lines: Sequence[str] = ()
     schema: Any = None
 
 
@@ -84,7 +84,7 @@ class Item(NamedTuple):
     id, context_id : of the text, as far as the row says them; else "row 7" and ""
     task, attribute, context : what the columns of these names say, or ""
     names_context : whether the row itself says its context's id, so that the id is not one made from a text
-    row, line : as it was read, and the line of a JSONL file that it was read from
+    row : as it was read
     """
 
     number: int
@@ -96,12 +96,17 @@ class Item(NamedTuple):
     context: str = ""
     names_context: bool = True
     row: Row | InputError = Row(0, {})
-    line: str = ""
 
     @property
     def shard_key(self) -> str:
         """What decides which shard the row belongs to: its context, or, where none is known, the row itself."""
         return self.context_id or f"row {self.number}"
+
+    def require_target(self) -> Target:
+        """raises : InputError where the row holds none"""
+        if isinstance(self.target, InputError):
+            raise self.target
+        return self.target
 
 
 def is_formula(cell: str) -> bool:
@@ -124,7 +129,9 @@ def mappings(source: object) -> Iterable[object]:
     return source
 
 
-def make_row(number: int, values: object, name: str = "rows", fields: Mapping[str, str] = {}) -> Row | InputError:
+def make_row(
+    number: int, values: object, name: str = "rows", fields: Mapping[str, str] = {}, line: str = ""
+) -> Row | InputError:
     """The row, or why these values are none; a column that is renamed is nothing else."""
     if isinstance(values, InputError):
         return values
@@ -135,16 +142,16 @@ def make_row(number: int, values: object, name: str = "rows", fields: Mapping[st
             taken = {*fields, *fields.values()}
             renamed = {ours: values[theirs] for ours, theirs in fields.items() if theirs in values}
             values = {column: value for column, value in values.items() if column not in taken} | renamed
-        return Row(number, values, name, fields)
+        return Row(number, values, name, fields, line)
     hint = ". An array of rows goes into a file named .json" if isinstance(values, list) else ""
     message = f'{name} row {number}: it is {shorten(values)}, expected an object such as {{"text": "..."}}{hint}'
     return InputError(message, source=name, row=number, value=values)
 
 
-def make_batches(rows: Iterator[tuple[int, object]], size: int, name: str, fields: Fields) -> Iterator[RowBatch]:
-    """Batches of rows. rows : the number of each, and what it holds"""
+def make_batches(rows: Iterator[tuple[Any, ...]], size: int, name: str, fields: Fields) -> Iterator[RowBatch]:
+    """Batches of rows. rows : the number of each, what it holds, and its line if it has one"""
     while batch := list(itertools.islice(rows, size)):
-        yield RowBatch([make_row(number, values, name, fields) for number, values in batch])
+        yield RowBatch([make_row(number, values, name, fields, *line) for number, values, *line in batch])
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,10 +376,10 @@ def target_names(row: Row) -> dict[str, Any]:
     return {"id": target_id, "context_id": context_id, "system": system}
 
 
-def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None, line: str = "") -> Item:
+def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None) -> Item:
     """The item of one row. fields : our name -> the row's own column"""
     if isinstance(row, InputError):
-        return Item(number=row.row, target=row, id=f"row {row.row}", row=row, line=line)
+        return Item(number=row.row, target=row, id=f"row {row.row}", row=row)
     names: dict[str, Any] = {"id": f"row {row.number}", "context_id": ""}
     target: Target | InputError
     ours = make_row(row.number, row.values, row.source, fields) if fields else row
@@ -393,7 +400,6 @@ def read_item(row: Row | InputError, fields: Mapping[str, str] | None = None, li
         context=_context(ours),
         names_context=ours.has("context_id"),
         row=row,
-        line=line,
     )
 
 

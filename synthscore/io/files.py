@@ -8,7 +8,6 @@ fails for the same reason, whichever way it comes in.
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -123,7 +122,7 @@ def read_items(
     """Every row of a source, in its order, a batch at a time. The second row of one id and attribute is an error.
 
     source : a file, folder or "-"; or rows: Targets, mappings, a pandas DataFrame, a datasets.Dataset
-    limit : only the rows of so many contexts (io.contexts.some_contexts), and those of which no context is known;
+    limit : only the rows of so many contexts (some_contexts), and those of which no context is known;
         their rows are then held at once
     only : of an item's `shard_key`, whether the row is wanted
     raises : InputError for a source that cannot be read at all
@@ -133,8 +132,8 @@ def read_items(
         batches = _wanted(batches, only)
     if limit is None:
         return batches
-    require_limit(limit)
-    return _rebatched(_of_few_contexts(batches, limit))
+    some_contexts((), limit)  # or InputError, before anything is read
+    return _rebatched(_of_few_contexts(itertools.chain.from_iterable(batch.items for batch in batches), limit))
 
 
 def list_items(source: Source | Iterable[Target | Mapping[str, Any]]) -> list[Item]:
@@ -147,9 +146,8 @@ def _read_all(source: Any, encoding: str, fields: Mapping[str, str] | None) -> I
     first_rows: dict[int, int] = {}
     for batch in read_batches(source, BATCH, encoding=encoding):
         items = []
-        lines = batch.lines or [""] * len(batch.rows)
-        for row, line in zip(batch.rows, lines, strict=True):
-            item = read_item(row, fields, line)
+        for row in batch.rows:
+            item = read_item(row, fields)
             if isinstance(row, Row) and isinstance(item.target, Target):
                 first = first_rows.setdefault(hash((item.attribute, item.id)), item.number)
                 if first != item.number:
@@ -182,28 +180,27 @@ def _wanted(batches: Iterable[ItemBatch], only: Wanted) -> Iterator[ItemBatch]:
     yield ItemBatch(waiting, schema)
 
 
-def _of_few_contexts(batches: Iterable[ItemBatch], limit: int) -> list[Item]:
-    """The rows of the contexts with the lowest hashes; rows of other contexts are let go as soon as that is known."""
+def _of_few_contexts(items: Iterable[Item], limit: int) -> list[Item]:
+    """The rows of `some_contexts`, in their order; those of twice as many contexts are held at a time."""
     by_context: dict[str, list[Item]] = {}
-    highest: list[tuple[int, str]] = []  # a heap of the contexts kept, the one with the highest hash first
-    let_go: set[str] = set()
-    for item in itertools.chain.from_iterable(batch.items for batch in batches):
-        context_id = item.context_id
-        if context_id in let_go:
-            continue
-        if context_id and context_id not in by_context:
-            heapq.heappush(highest, (-int(text_hash(context_id), 16), context_id))
-            if len(highest) > limit:
-                _, gone = heapq.heappop(highest)
-                by_context.pop(gone, None)
-                let_go.add(gone)
-                if gone == context_id:
-                    continue
-        by_context.setdefault(context_id, []).append(item)
-    return sorted(itertools.chain.from_iterable(by_context.values()), key=lambda item: item.number)
+    for item in items:
+        by_context.setdefault(item.context_id, []).append(item)
+        if len(by_context) > 2 * limit:
+            by_context = _fewest(by_context, limit)
+    kept = itertools.chain.from_iterable(_fewest(by_context, limit).values())
+    return sorted(kept, key=lambda item: item.number)
 
 
-def require_limit(limit: int) -> None:
-    """raises : InputError for less than one context"""
+def _fewest(by_context: Mapping[str, list[Item]], limit: int) -> dict[str, list[Item]]:
+    taken = some_contexts(filter(None, by_context), limit)
+    return {name: items for name, items in by_context.items() if name in taken or not name}
+
+
+def some_contexts(ids: Iterable[str], limit: int | None) -> frozenset[str]:
+    """So many of these ids of contexts, or all: those with the lowest hashes. Whoever has the same contexts gets the
+    same ones, in whatever order they come, and those of a lower limit are among them. raises : InputError below 1"""
+    if limit is None:
+        return frozenset(ids)
     if limit < 1:
         raise InputError(f"cannot take {limit} contexts, expected 1 or more. Leave the limit out for all", value=limit)
+    return frozenset(sorted(set(ids), key=text_hash)[:limit])

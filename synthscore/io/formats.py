@@ -11,7 +11,6 @@ import codecs
 import csv
 import gzip
 import io
-import itertools
 import os
 import re
 import sys
@@ -117,10 +116,9 @@ def read_jsonl(path: str, size: int, encoding: str, fields: Fields) -> Iterator[
 
 def _line_batches(lines: Iterable[str], size: int, name: str, fields: Fields) -> Iterator[RowBatch]:
     """An object a line."""
-    numbered = ((number, line) for number, line in enumerate(lines, 1) if not line.isspace())
-    while batch := list(itertools.islice(numbered, size)):
-        rows = [make_row(number, _parsed(number, line, name), name, fields) for number, line in batch]
-        yield RowBatch(rows, [line for _, line in batch])
+    numbered = enumerate(lines, 1)
+    rows = ((number, _parsed(number, line, name), line) for number, line in numbered if not line.isspace())
+    return make_batches(rows, size, name, fields)
 
 
 def _parsed(number: int, line: str, name: str) -> object:

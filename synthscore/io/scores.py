@@ -27,10 +27,9 @@ from .write import plain, write_rows
 if TYPE_CHECKING:
     import pandas
 
-_LAST = ("verdicts", "signature")  # behind the details
 _COLUMNS = (
     "id", "context_id", "attribute", "score", "stderr", "low", "high", "n_comparisons", "status", "reason",
-    *_LAST,
+    "verdicts", "signature",
 )  # fmt: skip
 
 
@@ -89,7 +88,7 @@ class Scores:
             and where there are none
         """
         scores: list[Score] = []
-        signatures: dict[Signature, Row] = {}
+        signatures: dict[Signature, None] = {}
         for row in read_rows(source):
             if isinstance(row, InputError):
                 raise row
@@ -97,7 +96,7 @@ class Scores:
                 continue
             score, signature = read_score(row)
             scores.append(score)
-            signatures.setdefault(signature, row)
+            signatures[signature] = None
         if len(signatures) != 1:
             attributes = ", ".join(dict.fromkeys(score.attribute for score in scores)) or "none"
             raise InputError(
@@ -109,7 +108,8 @@ class Scores:
 
 def score_row(score: Score, signature: Signature, *, verdicts: bool = False) -> dict[str, Any]:
     """One row: the score, its error, its details, and the signature that makes the number citable."""
-    row = {name: getattr(score, "value" if name == "score" else name) for name in _COLUMNS[: -len(_LAST)]}
+    front = _COLUMNS[:-2]  # verdicts and signature stand behind the details
+    row = {name: getattr(score, "value" if name == "score" else name) for name in front}
     if clash := sorted({*_COLUMNS} & score.details.keys()):
         raise InputError(f"score {score.id!r}: details {clash} have the names of columns. Rename them", value=clash)
     row |= dict(score.details)

@@ -46,8 +46,8 @@ def load_task(name: str | Path) -> Task:
 
     raises : TaskError for a name that is neither, a task.toml that does not parse, or a key that is missing or unknown.
     """
-    if str(name) in _built_in_tasks():
-        return _built_in_tasks()[str(name)]
+    if built_in := _built_in_tasks().get(str(name)):
+        return built_in
     folder = Path(name)
     file = folder / "task.toml"
     if not os.path.isfile(file):  # also of a name that is longer than any file's

@@ -231,10 +231,8 @@ class References:
 
     def n_differing(self, ladders: Iterable[Ladder]) -> int:
         """How many of these stand here with other texts, for the same task, context and attribute."""
-        others = [ladder for ladder in ladders if key_of(ladder) in self]
-        held = _open_all([self._index[key_of(ladder)] for ladder in others])
-        pairs = zip(held, others, strict=True)
-        return sum(one.hash != other.hash for one, other in pairs)
+        held = ((self._index.get(key_of(ladder)), ladder) for ladder in ladders)
+        return sum(one is not None and _open_ladder(one).hash != other.hash for one, other in held)
 
     # --------------------------------------------------------------------------------------------- load and save
 

@@ -18,12 +18,12 @@ import numpy as np
 
 from ..engine import Engine
 from ..errors import InputError, SynthscoreWarning
-from ..io.contexts import add_context, read_contexts, some_contexts
+from ..io.contexts import add_context, read_contexts
 from ..io.fields import Item, Row, make_row, row_error
-from ..io.files import Source, read_items
+from ..io.files import Source, read_items, some_contexts
 from ..judging.asking import Asking, Pair, ask
 from ..judging.templates import Templates, load_task
-from ..signature import Signature, text_hash
+from ..signature import Signature, seeded_rng
 from ..types import Context, FloatArray, IntArray, Target, Task, same_context
 from .comparisons import Comparisons
 from .designs import Selection
@@ -104,8 +104,7 @@ def _candidate(item: Item, known: dict[str, Context], *, add: bool, fields: Mapp
 
     raises : InputError
     """
-    if isinstance(item.target, InputError):
-        raise item.target
+    target = item.require_target()
     row = item.row
     assert isinstance(row, Row)
     if add:
@@ -118,7 +117,7 @@ def _candidate(item: Item, known: dict[str, Context], *, add: bool, fields: Mapp
     elif item.context and not same_context(item.context, known[item.context_id].text):
         seen = f"its context {item.context_id!r} has another text in the file of contexts: {item.context[:40]!r}"
         raise row_error(row, "context", item.context, seen, "Give its context an id of its own")
-    return item.target
+    return target
 
 
 def ask_judge(judge: PairJudge, selection: Selection, left_out: Sequence[LeftOut] = ()) -> ComparisonSets:
@@ -153,8 +152,7 @@ class Problem:
 
     def rng(self, seed: int) -> np.random.Generator:
         """For what is drawn about this problem, whatever its neighbours are."""
-        name = text_hash(self.context.id, self.attribute)
-        return np.random.default_rng([seed, int(name[:16], 16)])
+        return seeded_rng(seed, self.context.id, self.attribute)
 
 
 class PairJudge:

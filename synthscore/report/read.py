@@ -182,7 +182,7 @@ def _take_scores(run: Run, name: str, rows: Iterable[Row], errors: list[InputErr
 def _take_texts(run: Run, name: str, rows: Iterable[Row], errors: list[InputError]) -> int:
     n_taken, others = 0, []
     readable = (row for row in rows if "unreadable" not in row.values)  # `synthscore filter` says so of such rows
-    for target in each_row(readable, _target, errors):
+    for target in each_row(readable, lambda row: read_item(row).require_target(), errors):
         n_taken += 1
         _say_system(run, target.id, target.system)
         if run.texts.setdefault(target.id, target).text != target.text:
@@ -192,13 +192,6 @@ def _take_texts(run: Run, name: str, rows: Iterable[Row], errors: list[InputErro
         problem = f"{len(others)} of its texts have an id under which another text was read: {ids}"
         run.left_out.append(f"{name}: {problem}. The one read first is shown")
     return n_taken
-
-
-def _target(row: Row) -> Target:
-    target = read_item(row).target
-    if isinstance(target, InputError):
-        raise target
-    return target
 
 
 def _say_system(run: Run, text_id: str, system: object) -> None:

@@ -50,8 +50,7 @@ class OnLadder:
 
     @property
     def target(self) -> Target:
-        assert isinstance(self.item.target, Target)
-        return self.item.target
+        return self.item.require_target()
 
     @property
     def levels(self) -> list[int]:
@@ -209,10 +208,10 @@ class LadderMethod(Method):
         for index in texts.in_contexts(index for index in compared if index not in scores):
             item, ladder = compared[index]
             assert ladder.context is not None
-            assert isinstance(item.target, Target)
             start = len(pairs)
+            text = item.require_target().text
             for rung in ladder.usable:
-                pairs.append(Pair(ladder.context, texts.attribute.name, item.target.text, rung.text))
+                pairs.append(Pair(ladder.context, texts.attribute.name, text, rung.text))
             on_ladders[index] = OnLadder(item, ladder, range(start, len(pairs)), texts.scored_as)
         prepared = scoring.prepare(on_ladders, pairs, texts.attribute.name, asking)
         n_rungs = {index: score.n_comparisons for index, score in scores.items() if score.n_comparisons}

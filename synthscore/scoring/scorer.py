@@ -240,10 +240,11 @@ class Scorer:
         groups: Iterator[list[ItemBatch]] = ([batch] for batch in batches)
         if not self.method.alone:
             groups = iter([list(batches)])
-        for group, is_only in _with_only(groups):
+        ahead = list(itertools.islice(groups, 2))  # of a group that is the only one, all questions are known at once
+        for group in itertools.chain(ahead, groups):
             plan = self.plan([item for batch in group for item in batch.items])
             if planned is not None:
-                planned(plan.n_questions if is_only else None)
+                planned(plan.n_questions if len(ahead) == 1 else None)
             if check is not None and self.method.alone:
                 for signature in plan.signatures:
                     check(signature)
@@ -312,9 +313,7 @@ class Scorer:
         """The tasks on which a row that names none can be judged."""
         if len(self.questions) == 1:
             return tuple(self.questions)
-        if self.tools.references is None:
-            return ()
-        ladders = self.tools.references
+        ladders = self.tools.references or ()
         return [
             task
             for task, attributes in self.questions.items()
@@ -422,13 +421,6 @@ class ScorerPlan:
             n_full=int(sum(score.details.get("questions_full", 0) for score in scores)),
             n_unmet=sum(score.status != "unscored" and not score.details.get("met", 1) for score in scores),
         )
-
-
-def _with_only(groups: Iterator[list[ItemBatch]]) -> Iterator[tuple[list[ItemBatch], bool]]:
-    """Each group, and whether there is no other."""
-    ahead = list(itertools.islice(groups, 2))
-    for group in itertools.chain(ahead, groups):
-        yield group, len(ahead) == 1
 
 
 def make_method(method: str | Method | None, scoring: Scoring) -> Method:

@@ -128,8 +128,8 @@ class Store:
             message = f"cannot write to the store {self.path}{what}: the file or its folder can only be read"
             raise self._error(f"{message}. Copy it to where it can be written, and name the copy")
 
-    def _error(self, message: str, **data: Any) -> StoreError:
-        return StoreError(message, path=self.path, **data)
+    def _error(self, message: str) -> StoreError:
+        return StoreError(message, path=self.path)
 
     def close(self) -> None:
         self._db.close()

@@ -227,8 +227,9 @@ def _sort(typed: Any, decided: Sequence[Decided], outputs: Mapping[str, Output],
     for name in outputs or get_args(Decision):
         which = {"dropped", "unsure"} if name == "dropped" and outputs and "unsure" not in outputs else {name}
         chosen = [each for each in decided if each.decision in which]
-        lines = [each.item.line for each in chosen]
-        if name == "kept" and any(lines) and outputs:
+        read = [each.item.row for each in chosen]
+        lines = [row.line for row in read if isinstance(row, Row) and row.line]
+        if name == "kept" and outputs and 0 < len(chosen) == len(lines):
             outputs[name].write_lines("".join(line if line.endswith("\n") else f"{line}\n" for line in lines).encode())
             continue
         rows = [each.values if name == "kept" else each.marked for each in chosen]

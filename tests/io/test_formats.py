@@ -93,4 +93,4 @@ def test_chosen_rows_come_once_each_in_their_order_whatever_the_batches(tmp_path
         if suffix == ".parquet":
             assert batch.schema.names == ["id", "context_id", "text"]
         else:
-            assert [json.loads(item.line) for item in batch.items] == [item.row.values for item in batch.items]
+            assert [json.loads(item.row.line) for item in batch.items] == [item.row.values for item in batch.items]
