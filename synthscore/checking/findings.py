@@ -109,7 +109,7 @@ def judged_findings(ladder: Ladder, check: LadderCheck) -> list[Finding]:
 
 def last_written(n_rungs: int, levels: Iterable[int]) -> int:
     """The one that fewest others are written from; of the two extremes, the worst: damage can be done again."""
-    order = [step.level for wave in schedule(n_rungs) for step in wave]
+    order = [level for wave in schedule(n_rungs) for level in wave]
     inner = [level for level in levels if level not in (1, n_rungs)]
     return max(inner, key=order.index) if inner else min(levels)
 
