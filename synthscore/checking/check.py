@@ -21,7 +21,7 @@ from ..judging.templates import Templates
 from ..ladders.references import References
 from ..scoring.anchored.scale import Scale
 from ..signature import Signature
-from ..types import Ladder, Task
+from ..types import Ladder, Task, grouped
 from .findings import JUDGED, Finding, flagged, judged_findings, text_findings
 from .rungs import LadderCheck, Placed, ask_rungs, place_rungs
 
@@ -115,9 +115,7 @@ class CheckReport:
         rising : ladders that rise. margin : mean. gaps : medians, nats; none where lengths differ
         words : mean lengths, by level from 1. What is not known is NaN.
         """
-        groups: dict[tuple[str, str], list[CheckedLadder]] = {}
-        for each in self.ladders:
-            groups.setdefault((each.ladder.task, each.ladder.attribute), []).append(each)
+        groups = grouped(((each.ladder.task, each.ladder.attribute), each) for each in self.ladders)
         if len(groups) > 1:
             groups["all", ""] = list(self.ladders)
         return [_summary(*key, group) for key, group in groups.items()]
@@ -172,8 +170,8 @@ def check(
 
 def by_task(ladders: Sequence[Ladder], own: str | None) -> Iterator[tuple[Task, list[Ladder]]]:
     """The ladders of each task. own : folder of a task of one's own"""
-    for name in dict.fromkeys(ladder.task for ladder in ladders):
-        yield load_task(own or name), [ladder for ladder in ladders if ladder.task == name]
+    for name, group in grouped((ladder.task, ladder) for ladder in ladders).items():
+        yield load_task(own or name), group
 
 
 def _summary(task: str, attribute: str, group: Sequence[CheckedLadder]) -> dict[str, Any]:

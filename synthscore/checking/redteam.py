@@ -28,7 +28,7 @@ from ..scoring.paper import Paper
 from ..scoring.scorer import Scorer
 from ..scoring.shares import Share, share
 from ..signature import Signature, text_hash
-from ..types import FloatArray, Ladder, Rung, Task
+from ..types import FloatArray, Ladder, Rung, Task, grouped
 from .check import by_task
 from .judge import Rate, first_in_turn, in_turn, rate
 from .rungs import ask_rungs, context_of, place_rungs
@@ -170,10 +170,7 @@ class RedteamReport:
     @property
     def families(self) -> dict[str, list[int]]:
         """Family -> the indices of its attacks."""
-        found: dict[str, list[int]] = {}
-        for index, attack in enumerate(self.attacks):
-            found.setdefault(attack.family, []).append(index)
-        return found
+        return grouped((attack.family, index) for index, attack in enumerate(self.attacks))
 
     def worst(self, family: str) -> tuple[Attack, Movement]:
         """The attack of a family that raises most texts, or moves them furthest."""
@@ -272,13 +269,7 @@ def choose_canaries(ladders: Iterable[Ladder], limit: int | None = None) -> tupl
 
     limit : how many. raises : InputError for less than 1; LadderError
     """
-    groups: dict[tuple[str, str], list[list[Canary]]] = {}
-    for ladder in ladders:
-        context_of(ladder)
-        whole = len(ladder.usable) == ladder.n_rungs  # what a rung scores where one is missing is not known
-        rungs = [Canary(ladder, rung) for rung in ladder.rungs[:-1] if whole]
-        rungs.sort(key=lambda canary: text_hash(ladder.context_id, ladder.attribute, canary.rung.text))
-        groups.setdefault((ladder.task, ladder.attribute), []).append(rungs)
+    groups = grouped(((ladder.task, ladder.attribute), _canaries(ladder)) for ladder in ladders)
     chosen = first_in_turn([in_turn(group) for _, group in sorted(groups.items())], limit)
     if not chosen:
         raise LadderError(
@@ -286,3 +277,12 @@ def choose_canaries(ladders: Iterable[Ladder], limit: int | None = None) -> tupl
             "written again: synthscore generate --findings"
         )
     return chosen
+
+
+def _canaries(ladder: Ladder) -> list[Canary]:
+    """All rungs of a ladder but the best, in the order of hashes; none where what a rung scores is not known, because
+    another is missing. raises : LadderError"""
+    context_of(ladder)
+    rungs = ladder.rungs[:-1] if len(ladder.usable) == ladder.n_rungs else ()
+    ordered = sorted(rungs, key=lambda rung: text_hash(ladder.context_id, ladder.attribute, rung.text))
+    return [Canary(ladder, rung) for rung in ordered]

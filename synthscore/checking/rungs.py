@@ -19,7 +19,7 @@ from ..judging.asking import Asking, Pair, Verdicts, ask
 from ..judging.templates import Templates
 from ..scoring.anchored.scale import Scale
 from ..scoring.anchored.scores import answers_of, fitted
-from ..types import Context, FloatArray, IntArray, Ladder
+from ..types import Context, FloatArray, IntArray, Ladder, grouped
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +145,7 @@ def place_rungs(rungs: JudgedRungs) -> list[Placed]:
 
     rungs : all of one task. Ladders of which nothing was answered are expected at 1..N, with the error of that.
     """
-    groups: dict[tuple[str, int], list[int]] = {}
-    for index, ladder in enumerate(rungs.ladders):
-        groups.setdefault((ladder.attribute, ladder.n_rungs), []).append(index)
+    groups = grouped(((ladder.attribute, ladder.n_rungs), index) for index, ladder in enumerate(rungs.ladders))
     placed = []
     for (attribute, n_rungs), members in sorted(groups.items()):
         ladders = {rungs.ladders[index].context_id: rungs.ladders[index] for index in members}

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..types import Ladder
+from ..types import Ladder, grouped
 from .release import DATA, SPLIT
 
 
@@ -61,9 +61,7 @@ def card_text(
 
 def _grouped(ladders: Sequence[Ladder], *names: str) -> list[tuple[tuple[Any, ...], list[Ladder]]]:
     """By these of their attributes, sorted."""
-    groups: dict[tuple[Any, ...], list[Ladder]] = defaultdict(list)
-    for ladder in ladders:
-        groups[tuple(getattr(ladder, name) for name in names)].append(ladder)
+    groups = grouped((tuple(getattr(ladder, name) for name in names), ladder) for ladder in ladders)
     return sorted(groups.items())
 
 
@@ -76,10 +74,8 @@ def _counted(group: Sequence[Ladder]) -> tuple[int, ...]:
 
 def _lengths(group: Sequence[Ladder], levels: Iterable[int]) -> list[str]:
     """Mean words by level."""
-    words: dict[int, list[int]] = defaultdict(list)
-    for rung in (rung for ladder in group for rung in ladder.usable):
-        words[rung.level].append(len(rung.text.split()))
-    return [f"{sum(words[level]) / len(words[level]):.0f}" if words[level] else "" for level in levels]
+    words = grouped((rung.level, len(rung.text.split())) for ladder in group for rung in ladder.usable)
+    return [f"{sum(words[level]) / len(words[level]):.0f}" if level in words else "" for level in levels]
 
 
 def _writers(ladders: Sequence[Ladder]) -> list[tuple[str, str, int, int]]:

@@ -21,7 +21,7 @@ from ..io.fields import shorten
 from ..io.write import replacing, write_whole
 from ..judging.tasks import load_task
 from ..signature import texts_hash
-from ..types import Ladder, context_key
+from ..types import Ladder, context_key, grouped
 from .card import card_text
 from .manifest import check_manifest, file_sha256, holds_ladders, read_about, write_manifest
 from .release import DATA, FORMAT, Key, ladder_rows, write_table
@@ -112,11 +112,7 @@ class References:
     @cached_property
     def _keys_by_text(self) -> dict[str, list[Key]]:
         """context_key of a context's text -> its ladders. Opens all ladders in turn."""
-        keys: dict[str, list[Key]] = {}
-        for ladder in self:
-            if ladder.context is not None:
-                keys.setdefault(context_key(ladder.context.text), []).append(key_of(ladder))
-        return keys
+        return grouped((context_key(ladder.context.text), key_of(ladder)) for ladder in self if ladder.context)
 
     # ------------------------------------------------------------------------------------------------- finding
 
