@@ -52,8 +52,7 @@ def _renamed(words: Sequence[str], name: Name, new: str) -> str:
 def _other_name(name: Name, options: Sequence[Name], rng: Generator) -> str:
     """A name of the same kind that shares no word with this one."""
     if name.kind in ("month", "day"):
-        whole = word_list("months") if name.kind == "month" else word_list("days")
-        return pick(rng, [word for word in whole if word.lower() != name.text.lower()])
+        return pick(rng, [word for word in word_list(f"{name.kind}s") if word.lower() != name.text.lower()])
     own = set(name.text.lower().split())
     options = [other for other in options if not own & set(other.text.lower().split())]
     fitting = [other.text for other in options if other.kind == name.kind]

@@ -92,7 +92,7 @@ def put(word: str, new: str) -> str:
     """`new` in place of the word's letters; marks before and after, and a capital, are kept."""
     match = re.match(r"^(\W*)(.*?)(\W*)$", word, re.DOTALL)
     before, core, after = match.groups() if match else ("", word, "")
-    if core[:1].isupper() and not (core == "I" and len(core) == 1):
+    if core[:1].isupper() and core != "I":
         new = new[:1].upper() + new[1:]
     return before + new + after
 
@@ -131,10 +131,15 @@ def place(parts: Sequence[str], index: int, new: str, replace: bool) -> str:
     return join([*parts[: index + (not replace)], new, *parts[index + 1 :]])
 
 
-def stock(text: str, ready: Sequence[str], rng: Generator, share: float) -> str:
-    """A ready-made sentence between the sentences, or (a share of the times) in place of one of them."""
+def ready_made(name: str, text: str) -> list[str]:
+    """The sentences of a list of words.toml, in the look of the text."""
+    return [like(sentence, text) for sentence in word_list(name)]
+
+
+def stock(text: str, name: str, rng: Generator, share: float) -> str:
+    """A ready-made sentence of a list between the sentences, or (a share of the times) in place of one of them."""
     parts = sentences(text)
-    shown = {like(sentence, text): sentence for sentence in ready}
+    shown = ready_made(name, text)
     free = [sentence for sentence in shown if sentence not in parts]
     index = pick(rng, [i for i, part in enumerate(parts) if part not in shown])
     require(free)
@@ -278,7 +283,7 @@ def stilted(text: str, rng: Generator, material: Material) -> str:
     try:
         return exchange_one(text, rng, word_map("stilted"))
     except NoPlaceError:
-        shown = [like(sentence, text) for sentence in word_list("stilted_closings")]
+        shown = ready_made("stilted_closings", text)
         require(not any(sentence in text for sentence in shown))
         return join([text, pick(rng, shown)])
 
@@ -309,5 +314,6 @@ def plain_words(text: str, rng: Generator, material: Material) -> str:
 def dropped_clause(text: str, rng: Generator, material: Material) -> str:
     found = [match.span() for clause in _CLAUSES for match in clause.finditer(text)]
     start, end = pick(rng, found)
-    require(text[:start] + text[end:])
-    return text[:start] + text[end:]
+    made = text[:start] + text[end:]
+    require(made)
+    return made
