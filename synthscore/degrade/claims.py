@@ -138,13 +138,11 @@ def _pronoun(text: str) -> str:
 def number_changed(text: str, rng: Generator, material: Material) -> str:
     groups = (word_list("number_words"), word_list("big_numbers"), word_list("ordinals"))
 
-    def change(words: list[str], i: int) -> None:
-        match = NUMBER.search(words[i])
-        if match:
-            words[i] = words[i][: match.start()] + _other_number(match.group(0), rng) + words[i][match.end() :]
-        else:
-            group = next(group for group in groups if bare(words[i]) in group)
-            words[i] = put(words[i], pick(rng, [word for word in group if word != bare(words[i])]))
+    def change(words: list[str], i: int) -> str:
+        if NUMBER.search(words[i]):
+            return NUMBER.sub(lambda match: _other_number(match.group(), rng), words[i], count=1)
+        group = next(group for group in groups if bare(words[i]) in group)
+        return put(words[i], pick(rng, [word for word in group if word != bare(words[i])]))
 
     spelled = {word for group in groups for word in group}
     return change_one(text, rng, lambda words, i: NUMBER.search(words[i]) or bare(words[i]) in spelled, change)
@@ -184,20 +182,20 @@ def _denial(words: Sequence[str], i: int) -> str:
 def negation(text: str, rng: Generator, material: Material) -> str:
     """A statement becomes its contrary: "not" or "never" put in or taken out, or a word replaced by its opposite."""
 
-    def change(words: list[str], i: int) -> None:
+    def change(words: list[str], i: int) -> str:
         how = _denial(words, i)
         word = words[i]
         if how == "add":
-            words.insert(i + 1, "not")
-        elif how == "never":
-            words.insert(i, "never")
-        elif how == "opposite":
+            return f"{word} not"
+        if how == "never":
+            return f"never {word}"
+        if how == "opposite":
             words[i] = put(word, word_map("antonyms")[core(word)])
             mend_articles(words, i)
-        elif word in ("not", "n't"):
-            del words[i]
-        else:
-            words[i] = put(word, {"can't": "can", "won't": "will"}.get(word.lower(), word[:-3]))
+            return words[i]
+        if word in ("not", "n't"):
+            return ""
+        return put(word, {"can't": "can", "won't": "will"}.get(word.lower(), word[:-3]))
 
     return change_one(text, rng, _denial, change)
 

@@ -108,20 +108,23 @@ def change_one(
     text: str,
     rng: Generator,
     fits: Callable[[list[str], int], object],
-    change: Callable[[list[str], int], object],
+    change: Callable[[list[str], int], str],
 ) -> str:
-    """The text with one word changed, of those that fit. change : does it, in place"""
+    """The text with one word changed, of those that fit. change : gives what stands in its place, "" for nothing; it
+    may mend the words around it"""
     words = text.split()
-    change(words, pick(rng, [i for i in range(len(words)) if fits(words, i)]))
+    index = pick(rng, [i for i in range(len(words)) if fits(words, i)])
+    words[index] = change(words, index)
     return join(words)
 
 
 def exchange_one(text: str, rng: Generator, table: Mapping[str, str], read: Callable[[str], str] = bare) -> str:
     """The text with one word exchanged by the table. read : a word as the table spells it"""
 
-    def change(words: list[str], i: int) -> None:
+    def change(words: list[str], i: int) -> str:
         words[i] = put(words[i], table[read(words[i])])
         mend_articles(words, i)
+        return words[i]
 
     return change_one(text, rng, lambda words, i: read(words[i]) in table, change)
 
@@ -159,7 +162,7 @@ def dropped_word(text: str, rng: Generator, material: Material) -> str:
         noun = words[i - 1] in ("the", "a", "an") and plain(words[i]) and words[i + 1] in word_list("prepositions")
         return words[i] in word_set("droppable") or noun
 
-    return change_one(text, rng, fits, lambda words, i: words.pop(i))
+    return change_one(text, rng, fits, lambda words, i: "")
 
 
 @edit
@@ -168,7 +171,7 @@ def doubled_word(text: str, rng: Generator, material: Material) -> str:
         text,
         rng,
         lambda words, i: words[i].isalpha() and words[i].lower() not in word_set("harmless"),
-        lambda words, i: words.insert(i + 1, words[i].lower()),
+        lambda words, i: f"{words[i]} {words[i].lower()}",
     )
 
 
@@ -202,8 +205,8 @@ def shuffled_window(text: str, rng: Generator, material: Material) -> str:
 def wrong_function_word(text: str, rng: Generator, material: Material) -> str:
     confused = word_map("confused")
 
-    def change(words: list[str], i: int) -> None:
-        words[i] = put(words[i], pick(rng, confused[words[i].lower()].split()))
+    def change(words: list[str], i: int) -> str:
+        return put(words[i], pick(rng, confused[words[i].lower()].split()))
 
     return change_one(text, rng, lambda words, i: words[i].isalpha() and words[i].lower() in confused, change)
 
@@ -240,10 +243,7 @@ def _wrong_form(words: Sequence[str], index: int) -> str:
 
 @edit
 def wrong_inflection(text: str, rng: Generator, material: Material) -> str:
-    def change(words: list[str], i: int) -> None:
-        words[i] = _wrong_form(words, i)
-
-    return change_one(text, rng, _wrong_form, change)
+    return change_one(text, rng, _wrong_form, _wrong_form)
 
 
 @edit
@@ -303,9 +303,10 @@ def plain_words(text: str, rng: Generator, material: Material) -> str:
         bound = before in word_set("bound") or (before, word) == ("a", "little")
         return ornament and leads and not bound
 
-    def change(words: list[str], i: int) -> None:
+    def change(words: list[str], i: int) -> str:
         del words[i]
         mend_articles(words, i)
+        return words[i]  # the word after it
 
     return change_one(text, rng, fits, change)
 
