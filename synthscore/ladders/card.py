@@ -79,9 +79,13 @@ def _lengths(group: Sequence[Ladder], levels: Iterable[int]) -> list[str]:
 
 
 def _writers(ladders: Sequence[Ladder]) -> list[tuple[str, str, int, int]]:
-    made, failed = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for rung in (rung for ladder in ladders for rung in ladder.rungs):
-        by = str(rung.provenance.get("writer", "")), str(rung.provenance.get("model", ""))
-        made[by] += 1
-        failed[by] += rung.status == "failed"
-    return [(by[0] or "not stated", f"`{by[1]}`" if by[1] else "", made[by], failed[by]) for by in sorted(made)]
+    """Writer, model, rungs, and failed rungs."""
+    failed = grouped(
+        ((str(rung.provenance.get("writer", "")), str(rung.provenance.get("model", ""))), rung.status == "failed")
+        for ladder in ladders
+        for rung in ladder.rungs
+    )
+    return [
+        (writer or "not stated", f"`{model}`" if model else "", len(each), sum(each))
+        for (writer, model), each in sorted(failed.items())
+    ]

@@ -93,10 +93,11 @@ def _ladder(key: Key, texts: Mapping[int, str], context: Context | None) -> Ladd
     task, context_id, attribute = key
     load_task(task).attribute(attribute)
     if context is None:
-        message = (
-            f"ladder {'/'.join(key)} lacks its context's text, which the judge is shown. Add a column context, or "
+        raise LadderError(
+            f"ladder {'/'.join(key)} lacks its context's text, which the judge is shown. Add a column context, or name "
+            "the file of contexts: --contexts FILE",
+            context_id=context_id,
         )
-        raise LadderError(f"{message}name the file of contexts: --contexts FILE", context_id=context_id)
     made = {"writer": WRITER, "context_sha256": text_hash(context.text)}
     last = max(len(texts) - 1, 1)
     rungs = tuple(
@@ -126,8 +127,10 @@ def _texts(row: Row) -> tuple[str, dict[int, str]]:
             rungs.pop()
     there = f", but {', '.join(repr(row.fields.get(name, name)) for name in row.values)}"
     if not isinstance(rungs, Sequence) or isinstance(rungs, str) or not rungs:
-        remedy = "Give them as a list in rungs, as rung_1, rung_2, ..., or as a row each with level and text; where "
-        remedy += "columns have other names: --field rung_1=COLUMN --field rung_2=COLUMN --field context=COLUMN"
+        remedy = (
+            "Give them as a list in rungs, as rung_1, rung_2, ..., or as a row each with level and text; where "
+            "columns have other names: --field rung_1=COLUMN --field rung_2=COLUMN --field context=COLUMN"
+        )
         raise row_error(row, "rungs", rungs, f"there are no rungs{there}", remedy)
     name = "context_id" if row.has("context_id") or not row.has("id") else "id"
     if name not in row.values and not {"context", "text"} & row.values.keys():
