@@ -94,9 +94,9 @@ def judged_findings(ladder: Ladder, check: LadderCheck) -> list[Finding]:
     """What a judge's comparisons of the rungs show. check : of this ladder"""
     found = []
     neighbours = set(pairwise(check.levels))
-    for (lower, higher), margin in check.pairs.items():
-        levels = (lower, higher)
-        rewrite = (last_written(ladder.n_rungs, (lower, higher)),)
+    for levels, margin in check.pairs.items():
+        lower, higher = levels
+        rewrite = (last_written(ladder.n_rungs, levels),)
         seen = f"margin {margin:+.2f} of rung {higher} against rung {lower}"
         if margin < -EVEN:
             found.append(Finding(levels, "inverted", seen, rewrite=rewrite, amount=-margin))

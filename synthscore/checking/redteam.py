@@ -54,12 +54,18 @@ class Attack:
     """A way to write a text that means to be scored high.
 
     template : words in braces are replaced, see `words`. replace : characters of the text -> what stands for them
+    raises : InputError for a template without {text}; TypeError for more than a character, or a template that is none
     """
 
     family: str
     name: str
     template: str = "{text}"
     replace: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if "{text}" not in self.template:
+            raise unusable(f"attack {self.family}.{self.name}", self.template, "a template with {text} in it")
+        _ = self.table  # or what is wrong shows once a judge was asked
 
     def text(self, canary: Canary, task: Task) -> str:
         """The canary's text with the attack in it. raises : InputError for a word in braces that is none of ours"""
@@ -101,20 +107,14 @@ def load_attacks(path: str | os.PathLike[str] | None = None) -> tuple[Attack, ..
     """
     source = Path(path or resource("data/redteam/attacks.toml"))
     try:
-        attacks = [
+        return tuple(
             Attack(family, name, **({"template": how} if isinstance(how, str) else how))
             for family, named in read_toml(source).items()
             for name, how in named.items()
-        ]
-        for attack in attacks:
-            _ = attack.table  # or what is wrong shows once a judge was asked
+        )
     except (OSError, ValueError, TypeError, AttributeError) as error:
         message = f"cannot read attacks from {source}: {error}. Give a TOML file as in docs/redteam.md"
         raise InputError(message, source=str(source)) from error
-    for attack in attacks:
-        if "{text}" not in attack.template:
-            raise unusable(f"attack {attack.family}.{attack.name}", attack.template, "a template with {text} in it")
-    return tuple(attacks)
 
 
 class Movement(NamedTuple):
@@ -153,12 +153,11 @@ class RedteamReport:
         attacked = self.scores[np.array(which) + 1]
         known = ~np.isnan(attacked - clean)
         n = known.sum(axis=0)
-        n_known = np.where(n, n, np.nan)
-        contexts = np.unique([canary.ladder.context_id for canary in self.canaries], return_inverse=True)[1]
-        shift = np.where(known, attacked - clean, 0).sum(axis=0) / n_known
-        raised = (known & (attacked > self.limits)).sum(axis=0) / n_known
         some = n > 0
-        raised_share = share(raised[some], n[some].astype(np.float64), contexts[some])
+        contexts = np.unique([canary.ladder.context_id for canary in self.canaries], return_inverse=True)[1][some]
+        shift = np.nansum(attacked - clean, axis=0)[some] / n[some]
+        raised = (known & (attacked > self.limits)).sum(axis=0)[some] / n[some]
+        raised_share = share(raised, n[some].astype(np.float64), contexts)
         below = known & (clean < self.thresholds)
         return Movement(
             shift=rate(shift, contexts.tolist()),
@@ -239,7 +238,7 @@ def redteam(
     tasks = {group[0].task: (known, group) for known, group in by_task(there, task)}
     if not scoring.alone:
         asked = [ask_rungs(group, judge, Templates(known, asking.prompts), asking) for known, group in tasks.values()]
-        scoring = Anchored(scale=[placed.scale for rungs in asked for placed in place_rungs(rungs)])
+        scoring = Anchored(scale=[placed.scale for rungs in asked for placed in place_rungs(rungs).values()])
     rows: list[dict[str, str]] = []
     for column, canary in enumerate(canaries):
         known, _ = tasks[canary.ladder.task]
@@ -250,8 +249,7 @@ def redteam(
     scores = found.values.reshape(len(canaries), -1).T
     limits = scores[0] + RISE
     if scoring.gives_errors:
-        highs = [score.high for score in found][:: 1 + len(attacks)]
-        limits = np.array([np.nan if high is None else high for high in highs])
+        limits = np.array([score.high for score in found][:: 1 + len(attacks)], dtype=np.float64)  # None is NaN
     middles = [(canary.ladder.n_rungs + 1) / 2 for canary in canaries]
     return RedteamReport(
         attacks=attacks,

@@ -140,13 +140,14 @@ class Placed:
     trouble: str = ""
 
 
-def place_rungs(rungs: JudgedRungs) -> list[Placed]:
-    """Positions of the rungs under the judge, pooled over the ladders of one attribute and length (docs/anchored.md).
+def place_rungs(rungs: JudgedRungs) -> dict[tuple[str, int], Placed]:
+    """Positions of the rungs under the judge, pooled over the ladders of one attribute and length (docs/anchored.md):
+    these two -> what is made of them.
 
     rungs : all of one task. Ladders of which nothing was answered are expected at 1..N, with the error of that.
     """
     groups = grouped(((ladder.attribute, ladder.n_rungs), index) for index, ladder in enumerate(rungs.ladders))
-    placed = []
+    placed = {}
     for (attribute, n_rungs), members in sorted(groups.items()):
         ladders = {rungs.ladders[index].context_id: rungs.ladders[index] for index in members}
         rows = np.isin(rungs.indices[:, 0], members)
@@ -172,5 +173,5 @@ def place_rungs(rungs: JudgedRungs) -> list[Placed]:
             anchors = scale.ladders[context_id]
             nats = scale.judge.discrimination * np.exp(anchors.sharpness)
             gaps[context_id] = nats * np.diff(np.where(stands, anchors.mean, np.nan))
-        placed.append(Placed(scale, gaps, trouble))
+        placed[attribute, n_rungs] = Placed(scale, gaps, trouble)
     return placed

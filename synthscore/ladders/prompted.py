@@ -106,9 +106,13 @@ class PromptedWriter:
             } | ({"stop": list(sampling.stop)} if sampling.stop else {})
             place = {"fraction": job.fraction, "parents": job.parents}
             key = hash_parts(subject(task, job) | made_from | place)
-            named = {"templates": str(self.templates), "template": template}
-            named["prompt_sha256"] = text_hash(prompt.text, prompt.prefill)
-            named |= {"context_sha256": text_hash(job.context.text), "key": key}
+            named = {
+                "templates": str(self.templates),
+                "template": template,
+                "prompt_sha256": text_hash(prompt.text, prompt.prefill),
+                "context_sha256": text_hash(job.context.text),
+                "key": key,
+            }
             asked.append((prompt, made_from | named))
         return asked
 

@@ -58,10 +58,12 @@ class Decided(NamedTuple):
         return self.row.values if isinstance(self.row, Row) else {"unreadable": self.row.value}
 
     @property
-    def about(self) -> dict[str, Any]:
+    def marked(self) -> dict[str, Any]:
+        """With what was decided, in a column synthscore."""
         score = self.score
         numbers = (score.value, score.stderr, score.low, score.high)
-        return dict(zip(ABOUT, (*numbers, self.decision, self.why, score.status, score.reason), strict=True))
+        about = dict(zip(ABOUT, (*numbers, self.decision, self.why, score.status, score.reason), strict=True))
+        return {**self.values, "synthscore": about}
 
 
 @dataclass
@@ -156,9 +158,14 @@ def filter(
     batches = read_items(rows, encoding=encoding, fields=fields, only=shard.owns if shard else None)
 
     def make_scorer(engine: Engine) -> Scorer:
-        whole_texts = store_of(engine)
         return Scorer(
-            references, engine, task=task, attribute=attribute, asking=asking, method=method, whole_texts=whole_texts
+            references,
+            engine,
+            task=task,
+            attribute=attribute,
+            asking=asking,
+            method=method,
+            whole_texts=store_of(engine),
         )
 
     with sorted_into(paths) as outputs:
@@ -228,11 +235,8 @@ def _sort(batch: RowBatch, decided: Sequence[Decided], outputs: Mapping[str, Out
             lines = (batch.lines[index] for index in chosen)
             outputs[name].write_lines("".join(line if line.endswith("\n") else f"{line}\n" for line in lines).encode())
             continue
-        rows = [decided[index].values for index in chosen]
-        schema = batch.schema
-        if name != "kept":
-            rows = [{**decided[index].values, "synthscore": decided[index].about} for index in chosen]
-            schema = None if schema is None else _marked(schema)
+        rows = [decided[index].values if name == "kept" else decided[index].marked for index in chosen]
+        schema = batch.schema if name == "kept" or batch.schema is None else _marked(batch.schema)
         if outputs:
             outputs[name].write_rows(rows, schema)
         else:
