@@ -53,8 +53,7 @@ def _other_name(name: Name, options: Sequence[Name], rng: Generator) -> str:
     """A name of the same kind that shares no word with this one."""
     if name.kind in ("month", "day"):
         return pick(rng, [word for word in word_list(f"{name.kind}s") if word.lower() != name.text.lower()])
-    own = set(name.text.lower().split())
-    options = [other for other in options if not own & set(other.text.lower().split())]
+    options = [other for other in options if not name.words & other.words]
     fitting = [other.text for other in options if other.kind == name.kind]
     if not fitting and name.kind in ("place", "other"):
         fitting = [other.text for other in options if other.kind in ("place", "other")]
@@ -91,8 +90,7 @@ def swapped_roles(text: str, rng: Generator, material: Material) -> str:
         listed = all(word in ("and", "or", ",", "&", "the") for word in between)
         joined = listed or (len(between) == 1 and between[0] in word_set("stopwords"))
         ends = any(re.search(r"[.!?]$", word) for word in words[left.start : right.start])
-        same = set(left.text.lower().split()) & set(right.text.lower().split())
-        of_a_kind = left.kind == right.kind and not (joined or ends or same)
+        of_a_kind = left.kind == right.kind and not (joined or ends or left.words & right.words)
         apart = right.start > left.end and left.text != right.text
         return apart and (of_a_kind or (left.kind, right.kind) == ("other", "place"))
 
@@ -107,8 +105,7 @@ def dangling_reference(text: str, rng: Generator, material: Material) -> str:
     first: dict[str, Name] = {}
     for name in names(text, _known(material)):
         after_the = words[name.start - 1] in ("The", "the")
-        opens = starts_sentence(words, name.start) or after_the
-        if name.kind == "other" and opens and starts_sentence(words, name.start - after_the):
+        if name.kind == "other" and starts_sentence(words, name.start - after_the):
             first.setdefault(name.text.split()[-1].lower(), name)
     name = pick(rng, list(first.values())[:2])
     pronoun = _pronoun(text)

@@ -51,7 +51,7 @@ def repeated_sentence(text: str, rng: Generator, material: Material) -> str:
 
 def _foreign_sentences(material: Material, rng: Generator) -> list[str]:
     """Those of the first foreign text, in a random order, that has any of a usual length."""
-    for i in rng.permutation(len(material.foreign)) if material.foreign else ():
+    for i in rng.permutation(len(material.foreign)):
         whole = [re.sub(r"^[AB]: ", "", sentence) for sentence in sentences(material.foreign[i])]
         found = [part for part in whole if 4 <= len(part.split()) <= 32 and "|" not in part]
         if found:

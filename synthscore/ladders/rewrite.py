@@ -41,7 +41,6 @@ def read_findings(path: str) -> dict[Key, FaultyRungs]:
         values = row.values
         try:
             key = (values["task"], values["context_id"], values["attribute"])
-            ladder_hash = values["ladder_hash"]
             reasons = grouped(
                 (level, f"{finding['kind']}: {finding['evidence']}")
                 for finding in values["findings"]
@@ -49,7 +48,7 @@ def read_findings(path: str) -> dict[Key, FaultyRungs]:
                 for level in finding["rewrite"]
             )
             joined = {level: "; ".join(lines) for level, lines in reasons.items()}
-            faulty[key] = FaultyRungs(ladder_hash, joined)
+            faulty[key] = FaultyRungs(values["ladder_hash"], joined)
         except (KeyError, TypeError) as error:
             raise InputError(
                 f"{path} row {row.number}: it has {', '.join(values)}, which is no row of a check: expected task, "
@@ -79,9 +78,7 @@ def redraft(
     for draft in drafts:
         key = (task, draft.context.id, draft.attribute.name)
         name = "/".join(key)
-        ladder = None
-        if key in there:
-            ladder = there.find(draft.context.id, draft.attribute.name, task)
+        ladder = there.find(draft.context.id, draft.attribute.name, task) if key in there else None
         faults = faulty.get(key)
         if faults is None or not faults.reasons:
             due += [] if ladder else [draft]
