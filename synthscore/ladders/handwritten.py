@@ -125,17 +125,16 @@ def _texts(row: Row) -> tuple[str, dict[int, str]]:
         rungs = [row.values[columns[level]] for level in sorted(columns)]
         while rungs and is_missing(rungs[-1]):
             rungs.pop()
-    there = f", but {', '.join(repr(row.fields.get(name, name)) for name in row.values)}"
     if not isinstance(rungs, Sequence) or isinstance(rungs, str) or not rungs:
         remedy = (
             "Give them as a list in rungs, as rung_1, rung_2, ..., or as a row each with level and text; where "
             "columns have other names: --field rung_1=COLUMN --field rung_2=COLUMN --field context=COLUMN"
         )
-        raise row_error(row, "rungs", rungs, f"there are no rungs{there}", remedy)
+        seen = f"there are no rungs, but {', '.join(repr(row.fields.get(name, name)) for name in row.values)}"
+        raise row_error(row, "rungs", rungs, seen, remedy)
     name = "context_id" if row.has("context_id") or not row.has("id") else "id"
-    if name not in row.values and not {"context", "text"} & row.values.keys():
-        remedy = "Add a column context, or say which holds it: --field context=COLUMN"
-        raise row_error(row, "context", None, f"there is no context{there}", remedy)
+    if not {name, "text"} & row.values.keys():
+        require_column(row, "context")
     context_id = read_id(row, "context_id", name) if name in row.values else context_from_row(row).id
     one = (Row(row.number, {f"rung {level}": text}, row.source) for level, text in enumerate(rungs, 1))
     return context_id, {level: read_text(each, f"rung {level}") for level, each in enumerate(one, 1)}

@@ -16,8 +16,9 @@ import numpy as np
 
 from .._version import __version__
 from ..signature import Signature
+from ..types import grouped
 from . import pictures, words
-from .agreement import Agreements, Figure, agreements, best_first
+from .agreement import Agreements, agreements, best_first
 from .changes import changes, signature_changes
 from .ladders import LIKELY, POSSIBLE, VIEW, extremes, interval, ladder_views
 from .numbers import by_system, failures, groups, length_effect, masses
@@ -93,10 +94,9 @@ def _agreement(run: Run) -> dict[str, Any]:
     ends : of the scale, which is one for all cards, so that they can be compared
     """
     found = run.evaluation or (agreements(run.ratings, run.scores) if run.ratings else Agreements())
-    drawn: dict[tuple[str, str], list[Figure]] = {}
-    for figure in found.figures:
-        if figure.statistic == found.statistic:
-            drawn.setdefault((figure.level, figure.attribute), []).append(figure)
+    drawn = grouped(
+        ((figure.level, figure.attribute), figure) for figure in found.figures if figure.statistic == found.statistic
+    )
     numbers = [end for own in drawn.values() for figure in own for end in figure[4:7]]
     known = [end for end in (*numbers, *found.ceilings.values(), 0.0, 0.5) if not math.isnan(end)]
     cards = [sorted(own, key=best_first) for own in drawn.values()]
