@@ -145,7 +145,7 @@ class RedteamReport:
     limits: FloatArray
     thresholds: FloatArray
     signature: Signature
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[str, ...]
 
     def movement(self, which: Sequence[int]) -> Movement:
         """Of these attacks, by index, together."""

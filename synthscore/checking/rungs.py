@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -33,9 +33,9 @@ class LadderCheck:
     """
 
     levels: tuple[int, ...]
-    pairs: Mapping[tuple[int, int], float] = field(default_factory=dict)
-    n_unanswered: int = 0
-    reason: str = ""
+    pairs: Mapping[tuple[int, int], float]
+    n_unanswered: int
+    reason: str
 
     @property
     def margins(self) -> tuple[float, ...]:

@@ -16,14 +16,7 @@ from ..types import Ladder, grouped
 from .release import DATA, SPLIT
 
 
-def card_text(
-    ladders: Sequence[Ladder],
-    references_hash: str,
-    *,
-    release: str = "",
-    licence: str = "",
-    description: str = "",
-) -> str:
+def card_text(ladders: Sequence[Ladder], references_hash: str, *, release: str, licence: str, description: str) -> str:
     """Markdown with the YAML head that `datasets.load_dataset` and the Hub read. Depends on its arguments alone."""
     import jinja2
 

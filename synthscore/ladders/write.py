@@ -62,11 +62,11 @@ class Job:
     attribute: Attribute
     level: int
     n_rungs: int
-    worse: str = ""
-    better: str = ""
-    others: tuple[str, ...] = ()
-    first: int = 1
-    refused: tuple[Fault, ...] = ()
+    worse: str
+    better: str
+    others: tuple[str, ...]
+    first: int
+    refused: tuple[Fault, ...]
 
     @property
     def attempt(self) -> int:

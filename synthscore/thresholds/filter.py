@@ -186,8 +186,8 @@ def check(
     references: References | None,
     rule: Rule,
     *,
-    task: str | None = None,
-    attribute: str | None = None,
+    task: str | None,
+    attribute: str | None,
     method: Method,
     paths: Mapping[str, str] | None = None,
 ) -> None:

@@ -423,7 +423,7 @@ def test_the_card_counts_and_names_what_is_inside(ladders):
         "## What it is not",
     ):
         assert line in text
-    assert "None stated" in card_text((), "0" * 64)
+    assert "None stated" in card_text((), "0" * 64, release="", licence="", description="")
 
 
 # ------------------------------------------------------------------------------------------------- opened one by one
