@@ -22,7 +22,7 @@ from ..ladders.references import References
 from ..scoring.anchored.scale import Scale
 from ..signature import Signature
 from ..types import Ladder, Task, grouped
-from .findings import JUDGED, Finding, flagged, judged_findings, text_findings
+from .findings import JUDGED, Finding, judged_findings, text_findings
 from .rungs import LadderCheck, Placed, ask_rungs, place_rungs
 
 
@@ -37,7 +37,7 @@ class CheckedLadder:
 
     @property
     def flagged(self) -> list[Finding]:
-        return flagged(self.findings)
+        return [finding for finding in self.findings if finding.flagged]
 
     @property
     def words(self) -> dict[int, int]:

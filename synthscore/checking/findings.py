@@ -6,7 +6,7 @@ or only noted where it is usual for who wrote the rungs: damage leaves neighbour
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, pairwise
@@ -84,10 +84,6 @@ class Finding:
     def __str__(self) -> str:
         rungs = f" {'-'.join(map(str, self.levels))}" if self.levels else ""
         return f"{self.kind}{rungs}: {self.evidence}"
-
-
-def flagged(findings: Sequence[Finding]) -> list[Finding]:
-    return [finding for finding in findings if finding.flagged]
 
 
 def judged_findings(ladder: Ladder, check: LadderCheck) -> list[Finding]:

@@ -195,9 +195,9 @@ def now_holds(folder: str, total: References, n_gone: int) -> str:
 
 def look_at(ladders: Sequence[Ladder], folder: str, task: Task | None = None) -> Iterator[str]:
     """What a check of their texts would flag."""
-    from ..checking.findings import flagged, text_findings
+    from ..checking.findings import text_findings
 
-    found = [{finding.kind for finding in flagged(text_findings(each, task=task))} for each in ladders]
+    found = [{finding.kind for finding in text_findings(each, task=task) if finding.flagged} for each in ladders]
     if wrong := [kinds for kinds in found if kinds]:
         counts = Counter(kind for kinds in wrong for kind in kinds)
         named = ", ".join(f"{kind} in {n}" for kind, n in counts.most_common())

@@ -198,9 +198,8 @@ def check(
     """
     require_apart(paths or {})
     questions = find_questions(references, task, None if attribute is None else [attribute])
-    names = list(dict.fromkeys(name for attributes in questions.values() for name in attributes))
-    if references is None and attribute is not None:
-        names = [attribute]
+    every = dict.fromkeys(name for attributes in questions.values() for name in attributes)
+    names = list(every) if attribute is None else [attribute]
     if len(names) != 1:
         there = f"there are {len(names)}: {', '.join(names)}" if names else "none is named"
         raise InputError(
