@@ -24,7 +24,7 @@ def symmetric(n: int, n_calls: int, rng: np.random.Generator) -> IntArray:
     drawn = rng.choice(n_pairs, n_calls // 2, replace=False)
     others = np.setdiff1d(np.arange(n_pairs), drawn)
     pairs = designs.numbered_calls(n, np.concatenate([drawn, rng.permutation(others)]))
-    return designs.in_both_orders(pairs[connecting(n, *pairs.T, n_calls // 2)])
+    return designs.in_both_orders(pairs[connecting(n, pairs[:, 0], pairs[:, 1], n_calls // 2)])
 
 
 def thinned(calls: Comparisons, budget: str, design: str, rng: np.random.Generator) -> IntArray:
