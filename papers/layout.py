@@ -139,7 +139,7 @@ class Table:
     def _letters(self) -> dict[int, str]:
         """Of the notes that are about some cells only, by their places."""
         places = [place for place, note in enumerate(self.of.notes) if note.rows or note.columns]
-        return dict(zip(places, ascii_lowercase, strict=False))
+        return {place: ascii_lowercase[k] for k, place in enumerate(places)}
 
     def _notes(self, line: MeasuredRow, column: Column, cell: Cell) -> list[int]:
         """Places of the notes about this cell; none where the paper has no figure."""
