@@ -185,6 +185,7 @@ def evaluate(
     from ..evaluation.judges import pair_with_judges
     from ..evaluation.methods import uses
     from ..evaluation.run import choose_attributes, require_method
+    from . import agreeing
 
     if list_:
         print("\n".join(_list()))
@@ -247,8 +248,8 @@ def evaluate(
     if json_:
         print(json.dumps(_as_json(evaluation, name), ensure_ascii=False, allow_nan=False))
     else:
-        _print_tables(evaluation, figures)
-    _note_signatures(evaluation, costs, messages)
+        print("\n".join(agreeing.lines(evaluation, figures.shown_levels, figures.shown_statistics)))
+    messages.note(*costs, signature="\n".join(agreeing.signatures(evaluation)))
     return _exit_code(evaluation, messages, all_rows_used=not some_rows_unused)
 
 
@@ -333,18 +334,6 @@ def _costs(engines: Mapping[str, Watched]) -> list[str]:
 
 
 # ------------------------------------------------------------------------------------------------- printing
-
-
-def _print_tables(evaluation: Evaluation, figures: FigureOptions) -> None:
-    from . import agreeing
-
-    print("\n".join(agreeing.lines(evaluation, figures.shown_levels, figures.shown_statistics)))
-
-
-def _note_signatures(evaluation: Evaluation, costs: Sequence[str], messages: Messages) -> None:
-    from . import agreeing
-
-    messages.note(*costs, signature="\n".join(agreeing.signatures(evaluation)))
 
 
 def _exit_code(evaluation: Evaluation, messages: Messages, *, all_rows_used: bool) -> int:

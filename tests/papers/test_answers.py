@@ -319,10 +319,10 @@ def test_every_published_row_is_an_answer_or_is_counted(store, name, benchmark, 
 
 @pytest.mark.slow
 @needs_data
-def test_every_first_answer_comes_back_as_it_was_published(store):
+def test_every_first_answer_comes_back_as_it_was_published(store, written):
     ratings = load_benchmark("summeval", SHARED)
     rows = [row for row in published("summeval_score_distributions") if row["judge"].startswith("Qwen")]
-    import_answers(rows, ratings, store)
+    import_answers(written(*rows), ratings, store)
     texts = {(text.context_id, text.system): text.text for text in ratings}
     prompts, first = [], {}
     for row in rows:
@@ -342,10 +342,10 @@ def test_every_first_answer_comes_back_as_it_was_published(store):
 
 @pytest.mark.slow
 @needs_data
-def test_the_positions_of_chatgpts_choices_come_back(store):
+def test_the_positions_of_chatgpts_choices_come_back(store, written):
     ratings = load_benchmark("summeval", SHARED)
     rows = published("summeval_pairwise_chatgpt")
-    import_answers(rows, ratings, store)
+    import_answers(written(*rows), ratings, store)
     texts = {(text.context_id, text.system): text.text for text in ratings}
     prompts = [
         TEMPLATES.choose(
