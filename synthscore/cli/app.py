@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -109,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise UsageError(_plain(error)) from error
         except InputError as error:  # of a noun of the library that is a group of options, or of two files that are one
             raise as_usage(error) from error
-        with _plain_warnings(), messages.logged():
+        with messages.logged():
             code = verb(*given.args, **given.kwargs)
         sys.stdout.flush()
         return code if isinstance(code, int) else OK if {*argv} & {"--help", "-h", "--version", COMPLETE} else USAGE
@@ -167,14 +165,3 @@ def _plain(error: CycloptsError) -> str:
         unused = " ".join(error.unused_tokens or ())
         what = f"there is nothing that {' '.join(error.command_chain or ())} would do with {unused!r}."
     return f"{what} See: {' '.join(['synthscore', *(error.command_chain or ())])} --help"
-
-
-@contextmanager
-def _plain_warnings() -> Iterator[None]:
-    """Warnings as a line for whoever runs the command, without the line of code that gave them."""
-    before = warnings.formatwarning
-    warnings.formatwarning = lambda message, *where, **more: visible(f"warning: {message}\n")
-    try:
-        yield
-    finally:
-        warnings.formatwarning = before

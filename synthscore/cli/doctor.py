@@ -16,7 +16,7 @@ from ..judging.asking import PROTOCOLS, Pair, ProtocolName, Verdicts, ask, promp
 from ..judging.templates import Templates
 from ..types import Context
 from .messages import ERROR, OK, Messages, counted, table
-from .options import JUDGE, Answering, DryRun, Opening, Output, Positive
+from .options import Answering, DryRun, JudgeOptions, Output, Positive
 
 if TYPE_CHECKING:
     from ..checking.judge import JudgeReport
@@ -49,8 +49,7 @@ def doctor(
     output: Output | None = None,
     dry_run: DryRun = False,
     answering: Annotated[Answering, Parameter(name="*")] = Answering(),
-    model: Annotated[str, Parameter(group="model", help=JUDGE)] = "nano",
-    opening: Opening = Opening(),
+    judge: JudgeOptions = JudgeOptions(),
     messages: Messages = Messages(),
 ) -> int:
     """Can this model judge?
@@ -88,13 +87,13 @@ def doctor(
     known = load_task(task or "summarization")
     known.attribute(attribute or next(iter(known.attributes)))
     chosen, own = _ladders(ladders, known.name if task else None, task, attribute)
-    if ladders is None and opening.store is None:
-        opening = replace(opening, store="none")  # whoever asks how a model is does not mean how it was
+    if ladders is None and judge.store is None:
+        judge = replace(judge, store="none")  # whoever asks how a model is does not mean how it was
     templates = Templates(known, answering.prompts)
     example = attribute or next(iter(known.attributes))
     asking = answering.asking(protocol)
-    with opening.open(model, messages, dry_run=dry_run) as watched:
-        _print_model(model, watched)
+    with judge.open(judge.model, messages, dry_run=dry_run) as watched:
+        _print_model(judge.model, watched)
         pairs = [Pair(CONTEXT, example, GOOD, BAD), Pair(CONTEXT, example, BAD, GOOD)]
         prompt = prompt_of(pairs[0], templates, protocol)
         if capabilities_of(watched).gives_rewards:

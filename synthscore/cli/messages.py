@@ -7,6 +7,7 @@ import math
 import re
 import sys
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -127,7 +128,7 @@ class Messages:
 
     @contextmanager
     def logged(self) -> Iterator[None]:
-        """What the library says, each line once, on stderr; not with --quiet."""
+        """What the library says, each line once, on stderr, not with --quiet; its warnings always."""
         log, said = logging.getLogger("synthscore"), set[str]()
 
         def new(record: logging.LogRecord) -> bool:
@@ -153,7 +154,9 @@ class Messages:
         for handler in handlers:
             log.addHandler(handler)
         try:
-            yield
+            with warnings.catch_warnings():
+                warnings.showwarning = lambda message, *where, **more: self.warn(str(message))
+                yield
         finally:
             for handler in handlers:
                 log.removeHandler(handler)

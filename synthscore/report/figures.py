@@ -77,25 +77,21 @@ def _scale(low: float, high: float, start: float, end: float) -> Scale:
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Round numbers, 4 to 9 of them, from below `low` to above `high`."""
+    """Round numbers within [low, high], 3 to 8 of them."""
     span = (high - low) or 1.0
     power = 10 ** math.floor(math.log10(span / 4))
     steps = (power * m for m in (1, 2, 5, 10))
     step = next(step for step in steps if span / step <= 7)
-    first = math.floor(low / step + 1e-9)
-    last = max(math.ceil(high / step - 1e-9), first + 1)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(k * step, 10) for k in range(first, last + 1)]
 
 
 def number_marks(low: float, high: float) -> list[Mark]:
-    """Round numbers within [low, high]."""
-    within = [value for value in ticks(low, high) if low - 1e-9 <= value <= high + 1e-9]
-    return [Mark(value, f"{value:g}".replace("-", "−")) for value in within]
+    return [Mark(value, f"{value:g}".replace("-", "−")) for value in ticks(low, high)]
 
 
 def rung_marks(n_rungs: int) -> list[Mark]:
-    step = max(1, math.ceil(n_rungs / 12))
-    return [Mark(level, str(level)) for level in range(1, n_rungs + 1, step)]
+    return [Mark(level, str(level)) for level in range(1, n_rungs + 1)]
 
 
 # ------------------------------------------------------------------------------------------------- figures of a page
@@ -115,7 +111,7 @@ def histogram(
     across = _scale(low, high, LEFT + 4, RIGHT - 4)
     up = _scale(0, most, bottom, top)
     parts = [_text(0, 11, "texts", "soft")]
-    for level in (value for value in ticks(0, most) if value == round(value) and value <= most):
+    for level in (value for value in ticks(0, most) if value == round(value)):
         parts += [_path(f"M{LEFT} {up(level):.1f}H{RIGHT}", "grid")]
         parts += [_text(LEFT - 6, up(level) + 4, spaced(int(level)), anchor="end")]
     width = (across(high) - across(low)) / n_bins

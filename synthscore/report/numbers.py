@@ -174,25 +174,23 @@ def by_system(found: Sequence[ScoreGroup], systems: Mapping[str, str]) -> list[t
         by_name.setdefault(group.name, []).append(group)
     tables = []
     for groups_of_name in by_name.values():
-        values: dict[str, list[list[float]]] = {}  # system -> of each group
-        for place, group in enumerate(groups_of_name):
-            for (score, _), value in zip(group.rows, group.values.tolist(), strict=True):
-                if system := systems.get(score.id):
-                    columns = values.setdefault(system, [[] for _ in groups_of_name])
-                    columns[place].append(value)
-        if len(values) > 1:
-            rows = [_system(name, columns) for name, columns in sorted(values.items())]
+        written_by = [np.array([systems.get(score.id, "") for score, _ in group.rows]) for group in groups_of_name]
+        names = sorted({*np.concatenate(written_by).tolist()} - {""})
+        if len(names) > 1:
+            rows = []
+            for name in names:
+                columns = [group.values[by == name] for group, by in zip(groups_of_name, written_by, strict=True)]
+                rows.append(_system(name, columns))
             rows.sort(key=lambda one: (math.isnan(one.mean), -one.mean))
             tables.append((groups_of_name, rows))
     return tables
 
 
-def _system(name: str, columns: Sequence[Sequence[float]]) -> System:
+def _system(name: str, columns: Sequence[FloatArray]) -> System:
     """columns : scores of its texts in each group, NaN where unscored"""
     means, errors = np.full((2, len(columns)), np.nan)
     n_unscored = 0
-    for place, column in enumerate(columns):
-        values = np.array(column, dtype=np.float64)
+    for place, values in enumerate(columns):
         scored = values[~np.isnan(values)]
         n_unscored += len(values) - len(scored)
         if len(scored):

@@ -182,14 +182,12 @@ def check(
     task: str | None = None,
     attribute: str | None = None,
     method: Method,
-    paths: Mapping[str, str] | None = None,
 ) -> None:
     """What `filter` refuses before it asks anything.
 
-    raises : InputError for two outputs that are one file (field "paths"), several attributes ("attribute"), a rule that
-        needs errors which the scores have not ("alpha") and a threshold off the scale ("threshold"); LadderError
+    raises : InputError for several attributes (field "attribute"), a rule that needs errors which the scores have not
+        ("alpha") and a threshold off the scale ("threshold"); LadderError
     """
-    require_apart(paths or {})
     questions = find_questions(references, task, None if attribute is None else [attribute])
     names = list(dict.fromkeys(name for attributes in questions.values() for name in attributes))
     if references is None and attribute is not None:
