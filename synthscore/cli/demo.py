@@ -7,11 +7,8 @@ import shlex
 import shutil
 import textwrap
 import time
-from collections import defaultdict
 from dataclasses import dataclass
-from math import nan
 from pathlib import Path
-from statistics import fmean
 
 from ..resources import resource
 from .messages import ERROR, OK, Messages, UsageError, table
@@ -44,6 +41,8 @@ def demo(
     """
     from ..io.write import write_rows
     from ..ladders.references import References
+    from ..report import read_run
+    from ..report.numbers import by_system, groups
 
     start, folder = time.perf_counter(), Path(output)
     if folder.exists() and not folder.is_dir():
@@ -92,14 +91,11 @@ def demo(
     files = [f"{folder}/targets.jsonl", "-o", f"{folder}/scores.jsonl"]
     if not run("score", *files, *judged, "--verdicts"):
         return ERROR
-    task_of, found = {ladder.context_id: ladder.task for ladder in ladders}, defaultdict(list)
-    for row in map(json.loads, (folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()):
-        if row["score"] is not None:
-            found[row["id"].rpartition("/")[2], task_of[row["context_id"]]].append(row["score"])
-    systems = dict.fromkeys(system for system, _ in found)
-    means = [[system, *(fmean(found[system, task] or [nan]) for task in TASKS)] for system in systems]
-    print("\nMean score in coherence, by system; unscored texts are left out:")
-    print(textwrap.indent(table(means, ("system", *TASKS), 96), "    "))
+    scored = read_run(folder / "scores.jsonl", targets=folder / "targets.jsonl")
+    for _, systems in by_system(groups(scored), scored.systems):
+        print("\nMean score in coherence, by system; unscored texts are left out:")
+        rows = [(one.name, one.n_texts, one.n_unscored, one.mean) for one in systems]
+        print(textwrap.indent(table(rows, ("system", "texts", "unscored", "mean")), "    "))
 
     _heading("3  A filter: scores are absolute, so a threshold means the same for every context")
     files = [f"{folder}/targets.jsonl", "-o", f"{folder}/kept.jsonl", "--dropped", f"{folder}/dropped.jsonl"]

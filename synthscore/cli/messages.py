@@ -254,12 +254,13 @@ class Watched:
         self.n_judged += n_judged
         if self.plan is not None:
             return self.plan.answer(questions)
-        if not self.announced and max(self.expected or 0, len(questions)) > MANY and not self.messages.quiet:
+        expected = max(self.expected or 0, len(questions))
+        if not self.announced and expected > MANY and not self.messages.quiet:
             from ..store.engine import QuestionCounter
 
             plan = QuestionCounter(self.engine)
             plan.answer(questions)
-            self.announce(plan.scaled_to(max(self.expected or 0, len(questions))))
+            self.announce(plan.scaled_to(expected))
         if progress is not None or n_judged < len(questions):  # who writes has a bar of their own
             return self.engine.answer(questions, progress)
         unit = "questions" if questions and questions[0].kind == "labels" else "texts"

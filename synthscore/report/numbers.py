@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 
+from ..checking.judge import Rate, rate
 from ..errors import alike
 from ..evaluation.agreement import agreement
 from ..evaluation.correlation import correlation
@@ -150,18 +152,17 @@ def n_rungs_of(score: Score) -> int | None:
 
 
 class System(NamedTuple):
-    """means, stderr : of its scored texts on each attribute; NaN without any, or of one text"""
+    """means : of its scored texts on each attribute"""
 
     name: str
     n_texts: int
     n_unscored: int
-    means: FloatArray
-    stderr: FloatArray
+    means: Sequence[Rate]
 
     @property
     def mean(self) -> float:
         """Over attributes."""
-        return float(self.means.mean())
+        return fmean(mean.value for mean in self.means)
 
 
 def by_system(found: Sequence[ScoreGroup], systems: Mapping[str, str]) -> list[tuple[list[ScoreGroup], list[System]]]:
@@ -188,16 +189,9 @@ def by_system(found: Sequence[ScoreGroup], systems: Mapping[str, str]) -> list[t
 
 def _system(name: str, columns: Sequence[FloatArray]) -> System:
     """columns : scores of its texts in each group, NaN where unscored"""
-    means, errors = np.full((2, len(columns)), np.nan)
-    n_unscored = 0
-    for place, values in enumerate(columns):
-        scored = values[~np.isnan(values)]
-        n_unscored += len(values) - len(scored)
-        if len(scored):
-            means[place] = scored.mean()
-        if len(scored) > 1:
-            errors[place] = scored.std(ddof=1) / math.sqrt(len(scored))
-    return System(name, n_texts=max(map(len, columns)), n_unscored=n_unscored, means=means, stderr=errors)
+    means = [rate(values, range(len(values))) for values in columns]
+    n_unscored = sum(map(len, columns)) - sum(mean.n for mean in means)
+    return System(name, n_texts=max(map(len, columns)), n_unscored=n_unscored, means=means)
 
 
 # ------------------------------------------------------------------------------------------------- mass, length
