@@ -61,6 +61,7 @@ VERBS = {
 }
 """In the order of the help, each with its line there. Each is a function of this name in a module of this name."""
 
+HELPS = {"--help", "-h"}
 COMPLETE = "--install-completion"
 GROUPS = ("references", "store")
 """Verbs that have actions: an App of this name in a module of this name."""
@@ -68,9 +69,9 @@ GROUPS = ("references", "store")
 
 def build_app(argv: Sequence[str] | None = None) -> App:
     """The command line, each verb loaded when it is called. argv : words of which the help for no verb loads none"""
-    listing = argv is not None and tuple(argv[:1]) in ((), ("--help",), ("-h",))
+    listing = argv is not None and HELPS.issuperset(argv[:1])
     formatter = None
-    if listing or {"--help", "-h"} & {*(argv or ())}:
+    if listing or HELPS.intersection(argv or ()):
         from .help import Flowing
 
         formatter = Flowing()
@@ -110,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with messages.logged():
             code = verb(*given.args, **given.kwargs)
         sys.stdout.flush()
-        return code if isinstance(code, int) else OK if {*argv} & {"--help", "-h", "--version", COMPLETE} else USAGE
+        return code if isinstance(code, int) else OK if {*argv} & {*HELPS, "--version", COMPLETE} else USAGE
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more when it ends
         return BROKEN_PIPE

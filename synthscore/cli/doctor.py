@@ -85,12 +85,12 @@ def doctor(
     from ..judging.tasks import load_task
 
     known = load_task(task or "summarization")
-    known.attribute(attribute or next(iter(known.attributes)))
+    example = attribute or next(iter(known.attributes))
+    known.attribute(example)
     chosen, own = _ladders(ladders, known.name if task else None, task, attribute)
     if ladders is None and judge.store is None:
         judge = replace(judge, store="none")  # whoever asks how a model is does not mean how it was
     templates = Templates(known, answering.prompts)
-    example = attribute or next(iter(known.attributes))
     asking = answering.asking(protocol)
     with judge.open(judge.model, messages, dry_run=dry_run) as watched:
         _print_model(judge.model, watched)
@@ -100,19 +100,19 @@ def doctor(
             prompt = templates.reply_to(CONTEXT, example)
         _print_prompt(watched, prompt, f"{known.name}, {example}, template set {answering.prompts}", protocol)
         verdicts = ask(pairs, watched, templates, asking)
+        if not dry_run:
+            _print_answers(verdicts, protocol)
+            _print("signature", str(verdicts.signature).split("|"))
+            if verdicts.failures:
+                why = next(iter(verdicts.failures.values()))
+                print("\n" + textwrap.fill(f"This model cannot judge so: {why}", 100, break_on_hyphens=False))
+                return ERROR
         limit = N_PAIRS if limit is None and ladders is None else limit
-        if dry_run:
-            examine(watched, chosen, asking, limit=limit, others=ladders is not None, task=own)
-            _print("questions", watched.cost)
-            return OK
-        _print_answers(verdicts, protocol)
-        _print("signature", str(verdicts.signature).split("|"))
-        if verdicts.failures:
-            why = next(iter(verdicts.failures.values()))
-            print("\n" + textwrap.fill(f"This model cannot judge so: {why}", 100, break_on_hyphens=False))
-            return ERROR
         start = time.perf_counter()
         report = examine(watched, chosen, asking, limit=limit, others=ladders is not None, task=own)
+        if dry_run:
+            _print("questions", watched.cost)
+            return OK
     _print_report(report, time.perf_counter() - start, by_attribute=ladders is not None)
     if output:
         report.save(output)

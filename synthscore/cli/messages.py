@@ -76,17 +76,15 @@ def reasons(texts: Iterable[str], most: int = 5) -> list[str]:
 def table(rows: Iterable[Sequence[object]], headers: Sequence[str], width: int = 100) -> str:
     """Columns of text, numbers to the right; the last column is cut to what is left of the width."""
     cells = [list(headers)] + [[_cell(value) for value in row] for row in rows]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]
-    right = [
-        len(cells) > 1 and all(re.fullmatch(r"[-+]?[\d. ]*\d%?|-|", row[column]) for row in cells[1:])
-        for column in range(len(headers))
-    ]
+    columns = list(zip(*cells, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    is_number = re.compile(r"[-+]?[\d. ]*\d%?|-|").fullmatch
+    justify = [str.rjust if all(map(is_number, column[1:])) else str.ljust for column in columns]
     last = len(headers) - 1
     widths[last] = min(widths[last], max(width - sum(widths[:last]) - 2 * last, 20))
     return "\n".join(
         "  ".join(
-            (clip(text, size).rjust if right[column] else clip(text, size).ljust)(size)
-            for column, (text, size) in enumerate(zip(row, widths, strict=True))
+            aligned(clip(text, size), size) for text, size, aligned in zip(row, widths, justify, strict=True)
         ).rstrip()
         for row in cells
     )

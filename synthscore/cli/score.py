@@ -292,9 +292,8 @@ def asked_line(asking: Asking, counts: Counts) -> str:
     return f"{asked}; {found}{unmet * (counts.n_unmet > 0)}"
 
 
-def judge_lines(scales: Sequence[Scale]) -> list[str]:
+def judge_lines(scales: Sequence[Scale]) -> Iterator[str]:
     """What each judge is like, by the scales that it was fitted for."""
-    shown = []
     models = [dict(scale.signature.parts).get("model", "") for scale in scales]
     for scale, model in zip(scales, models, strict=True):
         judge = scale.judge
@@ -302,7 +301,7 @@ def judge_lines(scales: Sequence[Scale]) -> list[str]:
         if len(set(models)) > 1:
             name = f"{model}: {name}"
         if why := scale.useless:
-            shown.append(f"{name}: {why}")
+            yield f"{name}: {why}"
             continue
         better, worse, similar = judge.probs(np.array(judge.position_bias))
         ties = f"{100 * judge.probs(np.array(0.0))[2]:.0f} % similar for equal texts" if similar else "no ties"
@@ -312,8 +311,8 @@ def judge_lines(scales: Sequence[Scale]) -> list[str]:
             else "position bias not known (one order, no rungs against rungs), taken as 0"
         )
         shift, stretch, uneven = judge.rung_sd
-        shown.append(f"{name}: judge tells {judge.discrimination:.2f} nats a rung, {ties}; {bias}")
-        shown.append(
+        yield f"{name}: judge tells {judge.discrimination:.2f} nats a rung, {ties}; {bias}"
+        yield (
             f"  {judge.n_ladders} ladders: single rungs are off by {uneven:.2f}; their lengths differ by "
             f"{100 * stretch:.0f} %, or the judge's sharpness by {100 * judge.sharpness_sd:.0f} % (texts tell one from "
             f"the other to {100 * judge.sharpness_told:.0f} %, the rest is shared); what sets contexts apart: ladders "
@@ -322,11 +321,10 @@ def judge_lines(scales: Sequence[Scale]) -> list[str]:
         )
         rungs = judge.bias_sd / judge.discrimination
         if dict(scale.signature.parts).get("orders") == "1" and rungs >= 0.1:
-            shown.append(
+            yield (
                 f"  the position bias differs by {judge.bias_sd:.2f} nats from text to text, in one order a score "
                 f"by {rungs:.2f} rungs: the errors count that, and --both-orders takes it out"
             )
-    return shown
 
 
 def jury_lines(juries: Mapping[tuple[str, ...], Jury]) -> Iterator[str]:

@@ -31,7 +31,7 @@ class Mark(NamedTuple):
     label: str
 
 
-def tag(name: str, *inside: str, **attributes: object) -> Markup:
+def tag(name: str, *inside: str, **attributes: float | str | None) -> Markup:
     """An element, all of it escaped. class_ for class, stroke_width for stroke-width; None leaves an attribute out."""
     shown = Markup("")
     for key, value in attributes.items():
@@ -41,17 +41,17 @@ def tag(name: str, *inside: str, **attributes: object) -> Markup:
     return Markup("<{0}{1}>{2}</{0}>").format(name, shown, Markup("").join(inside))
 
 
-def _plain(value: object) -> str:
-    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float | np.floating) else str(value)
+def _plain(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
 
 
 def _svg(height: float, title: str, description: str, *parts: Markup) -> Markup:
-    size = f"0 0 {WIDTH} {_plain(float(height))}"
+    size = f"0 0 {WIDTH} {_plain(height)}"
     return tag("svg", tag("title", title), tag("desc", description), *parts, viewBox=size, role="img")
 
 
 def _text(x: float, y: float, text: str, class_: str | None = None, anchor: str | None = None) -> Markup:
-    return tag("text", text, x=float(x), y=float(y), class_=class_, text_anchor=anchor)
+    return tag("text", text, x=x, y=y, class_=class_, text_anchor=anchor)
 
 
 def _path(d: str, class_: str) -> Markup:
@@ -68,7 +68,7 @@ def _across(start: float, end: float, class_: str) -> Markup:
 
 
 def _bar(x: float, y: float, width: float, height: float, class_: str) -> Markup:
-    return tag("rect", x=float(x), y=float(y), width=float(width), height=float(height), class_=class_)
+    return tag("rect", x=x, y=y, width=width, height=height, class_=class_)
 
 
 def _scale(low: float, high: float, start: float, end: float) -> Scale:

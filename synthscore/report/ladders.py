@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -18,8 +17,7 @@ VIEWS = 4  # of a context that is named
 ENDS = 5  # texts that are best, worst, most uncertain
 
 
-@dataclass(frozen=True, slots=True)
-class LadderView:
+class LadderView(NamedTuple):
     """A ladder, and the texts that were scored on it, best first. name : of the file or method"""
 
     name: str

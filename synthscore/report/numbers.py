@@ -208,8 +208,7 @@ def masses(run: Run) -> list[tuple[float, str, Score]]:
     return sorted(known, key=lambda one: one[0])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LengthEffect:
+class LengthEffect(NamedTuple):
     """Scores against words.
 
     bins : (median length, median score) of up to eight parts of all texts, about equally many in each

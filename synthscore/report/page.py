@@ -75,8 +75,7 @@ def _template() -> jinja2.Template:
     environment.filters |= written | {"interval": interval, "overall": overall}
     environment.globals |= written | {
         "version": __version__, "draw": pictures, "CARDS": CARDS, "VIEW": VIEW, "READ": READ,
-        "LIKELY": LIKELY, "POSSIBLE": POSSIBLE, "array": np.array, "average": np.average, "median": np.median,
-        "sqrt": math.sqrt, "isnan": math.isnan, "nan": math.nan,
+        "LIKELY": LIKELY, "POSSIBLE": POSSIBLE, "math": math, "np": np,
     }  # fmt: skip
     return environment.from_string(Path(__file__).with_name("page.html.jinja").read_text(encoding="utf-8"))
 
