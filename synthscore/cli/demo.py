@@ -8,6 +8,7 @@ import shutil
 import textwrap
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ..resources import resource
@@ -74,9 +75,7 @@ def demo(
         value = getattr(judge, name)
         judged += [f"--{name}", value] if value not in (None, "nano") else []
 
-    def run(*argv: str) -> bool:
-        return _run(argv, messages.quiet) != ERROR
-
+    run = partial(_run, messages.quiet)
     _heading("1  Ladders: five texts of rising quality for a context and an attribute, each written by itself")
     run("references", "show", f"{folder}/ladders", "sum-01", "-a", "coherence")
     _heading(
@@ -125,16 +124,15 @@ class _Indented(Messages):
         super().note(*(f"    {line}" for line in lines))
 
 
-def _run(argv: tuple[str, ...], quiet: bool) -> int:
-    """Print the command, then run it. The exit code."""
+def _run(quiet: bool, *argv: str) -> bool:
+    """Print the command, then run it. Whether it went well."""
     from .app import build_app
 
     lines = textwrap.wrap(shlex.join(["synthscore", *argv]), 90, break_long_words=False, break_on_hyphens=False)
     print("  $ " + " \\\n      ".join(lines), flush=True)
     verb, given, _ = build_app(argv).parse_args(argv, exit_on_error=False, print_error=False)
     given.arguments["messages"] = _Indented(quiet=quiet)
-    code: int = verb(*given.args, **given.kwargs)
-    return code
+    return bool(verb(*given.args, **given.kwargs) != ERROR)
 
 
 def _heading(text: str) -> None:

@@ -136,8 +136,8 @@ def _ladders(
 
 
 def _print_model(name: str, engine: Engine) -> None:
-    parts = dict(engine.signature.parts)
-    lines = [", ".join(part for part in (parts.get("model", name), parts.get("dtype")) if part)]
+    signature = engine.signature
+    lines = [", ".join(filter(None, (signature.part("model") or name, signature.part("dtype"))))]
     can = capabilities_of(engine)
     if can.description:
         lines.append(can.description)

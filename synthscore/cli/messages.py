@@ -135,12 +135,10 @@ class Messages:
             return len(said) > before
 
         shown = logging.StreamHandler()
-        shown.setLevel(logging.WARNING if self.quiet else logging.INFO)
+        shown.setLevel(logging.DEBUG if self.verbose else logging.WARNING if self.quiet else logging.INFO)
         shown.addFilter(new)
         shown.format = lambda record: visible(record.getMessage())  # type: ignore[method-assign]
         before = log.level
-        if self.verbose:
-            shown.setLevel(logging.DEBUG)
         handlers: list[logging.Handler] = [shown]
         if self.log_file:
             try:

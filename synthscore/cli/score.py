@@ -68,12 +68,12 @@ class ScoringOptions:
         from ..scoring.anchored.adaptive import SameDecision, Sure
         from ..scoring.paper import Paper
 
-        other = "paper" if self.scoring == "anchored" else "anchored"
-        idle = [(option, f"--scoring {other}") for option in given(self) if option in _ONLY[other]]
+        for option in given(self):
+            scoring = _SCORING_OF.get(option, self.scoring)
+            if scoring != self.scoring:
+                raise UsageError(f"{option} changes nothing without --scoring {scoring}. Leave it out, or add that")
         if self.seed is not None and self.samples is None:
-            idle.append((f"--seed {self.seed}", "--samples N"))
-        if idle:
-            raise UsageError(f"{idle[0][0]} changes nothing without {idle[0][1]}. Leave it out, or add that")
+            raise UsageError(f"--seed {self.seed} changes nothing without --samples N. Leave it out, or add that")
         if self.save_scale and self.scale:
             raise UsageError("--save-scale would write what --scale names. Leave one of them out")
         if self.adaptive and not self.scale:
@@ -136,8 +136,8 @@ class MethodOptions(ScoringOptions):
         return method
 
 
-_ONLY = {"paper": ("--samples",), "anchored": ("--scale", "--save-scale")}
-"""Options that change nothing without this scoring."""
+_SCORING_OF = {"--samples": "paper", "--scale": "anchored", "--save-scale": "anchored"}
+"""Options that change nothing with another scoring."""
 
 
 def score(
@@ -294,12 +294,12 @@ def asked_line(asking: Asking, counts: Counts) -> str:
 
 def judge_lines(scales: Sequence[Scale]) -> Iterator[str]:
     """What each judge is like, by the scales that it was fitted for."""
-    models = [dict(scale.signature.parts).get("model", "") for scale in scales]
-    for scale, model in zip(scales, models, strict=True):
+    models = {scale.signature.part("model") for scale in scales}
+    for scale in scales:
         judge = scale.judge
         name = f"{scale.attribute}, {scale.n_rungs} rungs"
-        if len(set(models)) > 1:
-            name = f"{model}: {name}"
+        if len(models) > 1:
+            name = f"{scale.signature.part('model')}: {name}"
         if why := scale.useless:
             yield f"{name}: {why}"
             continue
@@ -320,7 +320,7 @@ def judge_lines(scales: Sequence[Scale]) -> Iterator[str]:
             + ("" if judge.converged else "; the fit did NOT converge")
         )
         rungs = judge.bias_sd / judge.discrimination
-        if dict(scale.signature.parts).get("orders") == "1" and rungs >= 0.1:
+        if scale.signature.part("orders") == "1" and rungs >= 0.1:
             yield (
                 f"  the position bias differs by {judge.bias_sd:.2f} nats from text to text, in one order a score "
                 f"by {rungs:.2f} rungs: the errors count that, and --both-orders takes it out"

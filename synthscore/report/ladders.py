@@ -39,10 +39,8 @@ class LadderView(NamedTuple):
     @property
     def shown(self) -> list[Score]:
         """The best and the worst, where there are more than VIEW."""
-        scored = self.scored
-        if len(scored) <= VIEW:
-            return scored
-        return scored[: VIEW // 2] + scored[-VIEW // 2 :]
+        best, others = self.scored[: VIEW // 2], self.scored[VIEW // 2 :]
+        return best + others[-VIEW // 2 :]
 
     @property
     def steps(self) -> list[Rung | Score]:

@@ -136,10 +136,9 @@ def groups(run: Run, min_score: float | None = None) -> list[ScoreGroup]:
         n_rungs = sizes.pop() if len(sizes) == 1 else None
         scale = one_scale(f"{name}, {attribute}", (row.signature for row in rows))
         found.append(ScoreGroup(name=name, attribute=attribute, rows=tuple(rows), n_rungs=n_rungs, scale=scale))
-    on_rungs = [group for group in found if group.n_rungs]
-    others = [group for group in found if not group.n_rungs]
-    with_threshold = [replace(group, min_score=min_score) for group in on_rungs or others]
-    return with_threshold + (others if on_rungs else [])
+    found.sort(key=lambda group: not group.n_rungs)
+    on_rungs = [group for group in found if group.n_rungs] or found
+    return [replace(group, min_score=min_score) for group in on_rungs] + found[len(on_rungs) :]
 
 
 def n_rungs_of(score: Score) -> int | None:

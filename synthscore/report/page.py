@@ -82,7 +82,7 @@ def _template() -> jinja2.Template:
 
 def _other_ladders(run: Run) -> list[str]:
     """What the signatures name, where these are not the ladders of the run."""
-    named = {row.part("references") for row in run.rows} - {""}
+    named = {row.signature.part("references") for row in run.rows} - {""}
     return [] if run.references is None else sorted(named - {run.references.hash[:12]})
 
 
