@@ -68,6 +68,10 @@ class Signature:
         parts = (part.partition(":") for part in line.split("|"))
         return cls(tuple((key, value.replace("%7C", "|").replace("%25", "%")) for key, _, value in parts))
 
+    def part(self, name: str) -> str:
+        """The value of a part; "" where there is none of this name."""
+        return dict(self.parts).get(name, "")
+
     def with_(self, **parts: object) -> Signature:
         """A signature with parts added or replaced."""
         merged = dict(self.parts) | {key: str(value) for key, value in parts.items()}

@@ -157,7 +157,7 @@ def check(
         signatures.append(rungs.verdicts.signature)
         by_question = place_rungs(rungs)
         placed += by_question.values()
-        name = dict(judge.signature.parts).get("model", "")
+        name = judge.signature.part("model")
         for ladder, judged in zip(group, rungs.checks(), strict=True):
             findings = [*text_findings(ladder, name, kind), *judged_findings(ladder, judged)]
             checked.append(CheckedLadder(ladder, findings, judged, by_question[ladder.attribute, ladder.n_rungs]))

@@ -74,31 +74,29 @@ def filter(
     if len(on.attribute or ()) > 1:
         raise UsageError(f"filter decides by one attribute, and {on.attribute} are named. Say which with one -a")
     attribute = on.attribute[0] if on.attribute else None
-    named = {"kept": output, "dropped": dropped, "unsure": unsure}
-    paths: dict[str, Any] = {name: path for name, path in named.items() if path}
-    try:
-        thresholds.check(ladders, rule, task=on.task, attribute=attribute, method=method, paths=paths)
-    except InputError as error:
-        if error.field == "threshold":
-            raise
-        raise UsageError(str(error)) from error
+    paths: dict[str, Any] = {} if dry_run else {"kept": output, "dropped": dropped, "unsure": unsure}
     with OpenJudges(judge, messages, dry_run=dry_run) as asked:
-        filtered = thresholds.filter(
-            targets,
-            ladders,
-            asked.judges,
-            rule,
-            task=on.task,
-            attribute=attribute,
-            asking=asking,
-            method=method,
-            encoding=input.encoding,
-            fields=input.fields,
-            shard=shard,
-            planned=asked.planned,
-            progress=asked.progress,
-            **({} if dry_run else paths),
-        )
+        try:
+            filtered = thresholds.filter(
+                targets,
+                ladders,
+                asked.judges,
+                rule,
+                task=on.task,
+                attribute=attribute,
+                asking=asking,
+                method=method,
+                encoding=input.encoding,
+                fields=input.fields,
+                shard=shard,
+                planned=asked.planned,
+                progress=asked.progress,
+                **paths,
+            )
+        except InputError as error:
+            if error.field in ("attribute", "alpha"):
+                raise UsageError(str(error)) from error
+            raise
     if dry_run:
         print(*asked.cost, sep="\n")
         return OK

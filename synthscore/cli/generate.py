@@ -117,8 +117,6 @@ def generate(
 
     kind = load_task(task)
     names = list(kind.attributes) if "all" in attribute else list(dict.fromkeys(attribute))
-    for name in names:
-        kind.attribute(name)
     unused = [name for name in (*given(writing), *given(opening)) if name not in ("--rungs", "--seed")]
     if unused and not model:
         raise UsageError(f"{', '.join(unused)} changes nothing without a model that writes. Name one: --model M")

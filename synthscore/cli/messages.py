@@ -7,6 +7,7 @@ import math
 import re
 import sys
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -75,17 +76,15 @@ def reasons(texts: Iterable[str], most: int = 5) -> list[str]:
 def table(rows: Iterable[Sequence[object]], headers: Sequence[str], width: int = 100) -> str:
     """Columns of text, numbers to the right; the last column is cut to what is left of the width."""
     cells = [list(headers)] + [[_cell(value) for value in row] for row in rows]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]
-    right = [
-        len(cells) > 1 and all(re.fullmatch(r"[-+]?[\d. ]*\d%?|-|", row[column]) for row in cells[1:])
-        for column in range(len(headers))
-    ]
+    columns = list(zip(*cells, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    is_number = re.compile(r"[-+]?[\d. ]*\d%?|-|").fullmatch
+    justify = [str.rjust if all(map(is_number, column[1:])) else str.ljust for column in columns]
     last = len(headers) - 1
     widths[last] = min(widths[last], max(width - sum(widths[:last]) - 2 * last, 20))
     return "\n".join(
         "  ".join(
-            (clip(text, size).rjust if right[column] else clip(text, size).ljust)(size)
-            for column, (text, size) in enumerate(zip(row, widths, strict=True))
+            aligned(clip(text, size), size) for text, size, aligned in zip(row, widths, justify, strict=True)
         ).rstrip()
         for row in cells
     )
@@ -127,7 +126,7 @@ class Messages:
 
     @contextmanager
     def logged(self) -> Iterator[None]:
-        """What the library says, each line once, on stderr; not with --quiet."""
+        """What the library says, each line once, on stderr, not with --quiet; its warnings always."""
         log, said = logging.getLogger("synthscore"), set[str]()
 
         def new(record: logging.LogRecord) -> bool:
@@ -136,12 +135,10 @@ class Messages:
             return len(said) > before
 
         shown = logging.StreamHandler()
-        shown.setLevel(logging.WARNING if self.quiet else logging.INFO)
+        shown.setLevel(logging.DEBUG if self.verbose else logging.WARNING if self.quiet else logging.INFO)
         shown.addFilter(new)
         shown.format = lambda record: visible(record.getMessage())  # type: ignore[method-assign]
         before = log.level
-        if self.verbose:
-            shown.setLevel(logging.DEBUG)
         handlers: list[logging.Handler] = [shown]
         if self.log_file:
             try:
@@ -153,7 +150,9 @@ class Messages:
         for handler in handlers:
             log.addHandler(handler)
         try:
-            yield
+            with warnings.catch_warnings():
+                warnings.showwarning = lambda message, *where, **more: self.warn(str(message))
+                yield
         finally:
             for handler in handlers:
                 log.removeHandler(handler)
@@ -251,12 +250,13 @@ class Watched:
         self.n_judged += n_judged
         if self.plan is not None:
             return self.plan.answer(questions)
-        if not self.announced and max(self.expected or 0, len(questions)) > MANY and not self.messages.quiet:
+        expected = max(self.expected or 0, len(questions))
+        if not self.announced and expected > MANY and not self.messages.quiet:
             from ..store.engine import QuestionCounter
 
             plan = QuestionCounter(self.engine)
             plan.answer(questions)
-            self.announce(plan.scaled_to(max(self.expected or 0, len(questions))))
+            self.announce(plan.scaled_to(expected))
         if progress is not None or n_judged < len(questions):  # who writes has a bar of their own
             return self.engine.answer(questions, progress)
         unit = "questions" if questions and questions[0].kind == "labels" else "texts"

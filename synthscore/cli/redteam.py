@@ -92,9 +92,9 @@ def redteam(
     beyond = [] if at_most is None else report.beyond(at_most)
     if beyond:
         print(f"\nMore than {_percent(at_most or 0)} of the texts are raised by: {', '.join(beyond)}.")
-    asked = [f"{counted(len(report.canaries), 'rung')}, {counted(len(report.attacks), 'attack')}"]
+    asked = f"{counted(len(report.canaries), 'rung')}, {counted(len(report.attacks), 'attack')}"
     unscored = [f"{counted(len(report.reasons), 'text')} unscored:", *reasons(report.reasons)] if report.reasons else []
-    messages.note(*asked, *unscored, *engine.cost, signature=str(report.signature))
+    messages.note(asked, *unscored, *engine.cost, signature=str(report.signature))
     return ERROR if beyond else INCOMPLETE if report.reasons else OK
 
 

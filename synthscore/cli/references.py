@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections import Counter
 
 from cyclopts import App
 
@@ -50,10 +49,9 @@ def list_(
     for task, attribute in named:
         ladders = found.filter(task=task, attribute=attribute)
         sizes = "/".join(map(str, ladders.lengths))
-        failed, writers = 0, Counter[str]()
-        for rung in (rung for ladder in ladders for rung in ladder.rungs):
-            failed += rung.status == "failed"
-            writers[str(rung.provenance.get("writer", "unknown"))] += 1
+        rungs = [rung for ladder in ladders for rung in ladder.rungs]
+        failed = sum(rung.status == "failed" for rung in rungs)
+        writers = dict.fromkeys(str(rung.provenance.get("writer", "unknown")) for rung in rungs)
         rows.append((task, attribute, len(ladders), sizes, failed, ", ".join(writers)))
     print(table(rows, ("task", "attribute", "ladders", "rungs each", "failed rungs", "written by")))
     for task in found.tasks if contexts else ():

@@ -148,7 +148,8 @@ def _print_kinds(report: CheckReport, flagged: bool, title: str) -> None:
 
     times = report.counts(flagged)
     width = max((len(f"{n} x {kind}") for kind, n in times.items()), default=0)
-    print(f"\n{title}" if times else "", end="\n" * bool(times))
+    if times:
+        print(f"\n{title}")
     for kind, n in times.most_common():
         meaning, advice = MEANING[kind]
         where = sum(any(f.kind == kind and f.flagged == flagged for f in each.findings) for each in report.ladders)

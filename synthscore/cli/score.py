@@ -68,12 +68,12 @@ class ScoringOptions:
         from ..scoring.anchored.adaptive import SameDecision, Sure
         from ..scoring.paper import Paper
 
-        other = "paper" if self.scoring == "anchored" else "anchored"
-        idle = [(option, f"--scoring {other}") for option in given(self) if option in _ONLY[other]]
+        for option in given(self):
+            scoring = _SCORING_OF.get(option, self.scoring)
+            if scoring != self.scoring:
+                raise UsageError(f"{option} changes nothing without --scoring {scoring}. Leave it out, or add that")
         if self.seed is not None and self.samples is None:
-            idle.append((f"--seed {self.seed}", "--samples N"))
-        if idle:
-            raise UsageError(f"{idle[0][0]} changes nothing without {idle[0][1]}. Leave it out, or add that")
+            raise UsageError(f"--seed {self.seed} changes nothing without --samples N. Leave it out, or add that")
         if self.save_scale and self.scale:
             raise UsageError("--save-scale would write what --scale names. Leave one of them out")
         if self.adaptive and not self.scale:
@@ -136,8 +136,8 @@ class MethodOptions(ScoringOptions):
         return method
 
 
-_ONLY = {"paper": ("--samples",), "anchored": ("--scale", "--save-scale")}
-"""Options that change nothing without this scoring."""
+_SCORING_OF = {"--samples": "paper", "--scale": "anchored", "--save-scale": "anchored"}
+"""Options that change nothing with another scoring."""
 
 
 def score(
@@ -291,17 +291,16 @@ def asked_line(asking: Asking, counts: Counts) -> str:
     return f"{asked}; {found}{unmet * (counts.n_unmet > 0)}"
 
 
-def judge_lines(scales: Sequence[Scale]) -> list[str]:
+def judge_lines(scales: Sequence[Scale]) -> Iterator[str]:
     """What each judge is like, by the scales that it was fitted for."""
-    shown = []
-    models = [dict(scale.signature.parts).get("model", "") for scale in scales]
-    for scale, model in zip(scales, models, strict=True):
+    models = {scale.signature.part("model") for scale in scales}
+    for scale in scales:
         judge = scale.judge
         name = f"{scale.attribute}, {scale.n_rungs} rungs"
-        if len(set(models)) > 1:
-            name = f"{model}: {name}"
+        if len(models) > 1:
+            name = f"{scale.signature.part('model')}: {name}"
         if why := scale.useless:
-            shown.append(f"{name}: {why}")
+            yield f"{name}: {why}"
             continue
         better, worse, similar = judge.probs(np.array(judge.position_bias))
         ties = f"{100 * judge.probs(np.array(0.0))[2]:.0f} % similar for equal texts" if similar else "no ties"
@@ -311,8 +310,8 @@ def judge_lines(scales: Sequence[Scale]) -> list[str]:
             else "position bias not known (one order, no rungs against rungs), taken as 0"
         )
         shift, stretch, uneven = judge.rung_sd
-        shown.append(f"{name}: judge tells {judge.discrimination:.2f} nats a rung, {ties}; {bias}")
-        shown.append(
+        yield f"{name}: judge tells {judge.discrimination:.2f} nats a rung, {ties}; {bias}"
+        yield (
             f"  {judge.n_ladders} ladders: single rungs are off by {uneven:.2f}; their lengths differ by "
             f"{100 * stretch:.0f} %, or the judge's sharpness by {100 * judge.sharpness_sd:.0f} % (texts tell one from "
             f"the other to {100 * judge.sharpness_told:.0f} %, the rest is shared); what sets contexts apart: ladders "
@@ -320,34 +319,29 @@ def judge_lines(scales: Sequence[Scale]) -> list[str]:
             + ("" if judge.converged else "; the fit did NOT converge")
         )
         rungs = judge.bias_sd / judge.discrimination
-        if dict(scale.signature.parts).get("orders") == "1" and rungs >= 0.1:
-            shown.append(
+        if scale.signature.part("orders") == "1" and rungs >= 0.1:
+            yield (
                 f"  the position bias differs by {judge.bias_sd:.2f} nats from text to text, in one order a score "
                 f"by {rungs:.2f} rungs: the errors count that, and --both-orders takes it out"
             )
-    return shown
 
 
 def jury_lines(juries: Mapping[tuple[str, ...], Jury]) -> Iterator[str]:
     """juries : by what they were asked on"""
     for question, jury in juries.items():
-        yield from _jury_lines("/".join(question), jury)
-
-
-def _jury_lines(question: str, jury: Jury) -> Iterator[str]:
-    n_judges = sum(map(len, jury.votes)) + len(jury.left_out)
-    named = ", ".join(" + ".join(vote) for vote in jury.votes)
-    about = f" on {question}" if question else ""
-    yield f"a jury of {n_judges}{about}, with equal weights: {named}"
-    for vote in jury.votes:
-        if len(vote) > 1:
-            yield f"  {' and '.join(vote)} have one vote: their residuals correlate above {SAME:g}"
-    for name, reason in jury.left_out.items():
-        yield f"  {name} is left out: {reason}"
-    for name, words in jury.lacking.items():
-        yield f"  {name} {words}"
-    if len(jury.votes) == 2:
-        yield "  of two, nothing says which one errs: both count alike"
-    shown = [f"{one} and {other} {r:.2f}" for (one, other), r in jury.alike.items() if not math.isnan(r)]
-    if shown:
-        yield f"  correlation of residuals: {', '.join(shown)}"
+        n_judges = sum(map(len, jury.votes)) + len(jury.left_out)
+        named = ", ".join(" + ".join(vote) for vote in jury.votes)
+        about = f" on {'/'.join(question)}" if question else ""
+        yield f"a jury of {n_judges}{about}, with equal weights: {named}"
+        for vote in jury.votes:
+            if len(vote) > 1:
+                yield f"  {' and '.join(vote)} have one vote: their residuals correlate above {SAME:g}"
+        for name, reason in jury.left_out.items():
+            yield f"  {name} is left out: {reason}"
+        for name, words in jury.lacking.items():
+            yield f"  {name} {words}"
+        if len(jury.votes) == 2:
+            yield "  of two, nothing says which one errs: both count alike"
+        shown = [f"{one} and {other} {r:.2f}" for (one, other), r in jury.alike.items() if not math.isnan(r)]
+        if shown:
+            yield f"  correlation of residuals: {', '.join(shown)}"

@@ -124,7 +124,7 @@ def one_scale(name: str, signatures: Iterable[Signature]) -> str:
     name : of the scores, for the error
     raises : InputError for several scales, on which numbers do not mean the same
     """
-    scales = list(dict.fromkeys(dict(signature.parts).get("scale", "") for signature in signatures))
+    scales = list(dict.fromkeys(signature.part("scale") for signature in signatures))
     if len(scales) > 1:
         seen = " and ".join(scale or "one that the signature does not name, as of rungs" for scale in scales)
         raise InputError(

@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 
+from ..checking.judge import Rate, rate
 from ..errors import alike
 from ..evaluation.agreement import agreement
 from ..evaluation.correlation import correlation
@@ -134,10 +136,9 @@ def groups(run: Run, min_score: float | None = None) -> list[ScoreGroup]:
         n_rungs = sizes.pop() if len(sizes) == 1 else None
         scale = one_scale(f"{name}, {attribute}", (row.signature for row in rows))
         found.append(ScoreGroup(name=name, attribute=attribute, rows=tuple(rows), n_rungs=n_rungs, scale=scale))
-    on_rungs = [group for group in found if group.n_rungs]
-    others = [group for group in found if not group.n_rungs]
-    with_threshold = [replace(group, min_score=min_score) for group in on_rungs or others]
-    return with_threshold + (others if on_rungs else [])
+    found.sort(key=lambda group: not group.n_rungs)
+    on_rungs = [group for group in found if group.n_rungs] or found
+    return [replace(group, min_score=min_score) for group in on_rungs] + found[len(on_rungs) :]
 
 
 def n_rungs_of(score: Score) -> int | None:
@@ -150,18 +151,17 @@ def n_rungs_of(score: Score) -> int | None:
 
 
 class System(NamedTuple):
-    """means, stderr : of its scored texts on each attribute; NaN without any, or of one text"""
+    """means : of its scored texts on each attribute"""
 
     name: str
     n_texts: int
     n_unscored: int
-    means: FloatArray
-    stderr: FloatArray
+    means: Sequence[Rate]
 
     @property
     def mean(self) -> float:
         """Over attributes."""
-        return float(self.means.mean())
+        return fmean(mean.value for mean in self.means)
 
 
 def by_system(found: Sequence[ScoreGroup], systems: Mapping[str, str]) -> list[tuple[list[ScoreGroup], list[System]]]:
@@ -174,32 +174,23 @@ def by_system(found: Sequence[ScoreGroup], systems: Mapping[str, str]) -> list[t
         by_name.setdefault(group.name, []).append(group)
     tables = []
     for groups_of_name in by_name.values():
-        values: dict[str, list[list[float]]] = {}  # system -> of each group
-        for place, group in enumerate(groups_of_name):
-            for (score, _), value in zip(group.rows, group.values.tolist(), strict=True):
-                if system := systems.get(score.id):
-                    columns = values.setdefault(system, [[] for _ in groups_of_name])
-                    columns[place].append(value)
-        if len(values) > 1:
-            rows = [_system(name, columns) for name, columns in sorted(values.items())]
+        written_by = [np.array([systems.get(score.id, "") for score, _ in group.rows]) for group in groups_of_name]
+        names = sorted({*np.concatenate(written_by).tolist()} - {""})
+        if len(names) > 1:
+            rows = []
+            for name in names:
+                columns = [group.values[by == name] for group, by in zip(groups_of_name, written_by, strict=True)]
+                rows.append(_system(name, columns))
             rows.sort(key=lambda one: (math.isnan(one.mean), -one.mean))
             tables.append((groups_of_name, rows))
     return tables
 
 
-def _system(name: str, columns: Sequence[Sequence[float]]) -> System:
+def _system(name: str, columns: Sequence[FloatArray]) -> System:
     """columns : scores of its texts in each group, NaN where unscored"""
-    means, errors = np.full((2, len(columns)), np.nan)
-    n_unscored = 0
-    for place, column in enumerate(columns):
-        values = np.array(column, dtype=np.float64)
-        scored = values[~np.isnan(values)]
-        n_unscored += len(values) - len(scored)
-        if len(scored):
-            means[place] = scored.mean()
-        if len(scored) > 1:
-            errors[place] = scored.std(ddof=1) / math.sqrt(len(scored))
-    return System(name, n_texts=max(map(len, columns)), n_unscored=n_unscored, means=means, stderr=errors)
+    means = [rate(values, range(len(values))) for values in columns]
+    n_unscored = sum(map(len, columns)) - sum(mean.n for mean in means)
+    return System(name, n_texts=max(map(len, columns)), n_unscored=n_unscored, means=means)
 
 
 # ------------------------------------------------------------------------------------------------- mass, length
@@ -216,8 +207,7 @@ def masses(run: Run) -> list[tuple[float, str, Score]]:
     return sorted(known, key=lambda one: one[0])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LengthEffect:
+class LengthEffect(NamedTuple):
     """Scores against words.
 
     bins : (median length, median score) of up to eight parts of all texts, about equally many in each

@@ -76,15 +76,14 @@ def _template() -> jinja2.Template:
     environment.filters |= written | {"interval": interval, "overall": overall}
     environment.globals |= written | {
         "version": __version__, "draw": pictures, "CARDS": CARDS, "VIEW": VIEW, "READ": READ,
-        "LIKELY": LIKELY, "POSSIBLE": POSSIBLE, "array": np.array, "average": np.average, "median": np.median,
-        "sqrt": math.sqrt, "isnan": math.isnan, "nan": math.nan,
+        "LIKELY": LIKELY, "POSSIBLE": POSSIBLE, "math": math, "np": np,
     }  # fmt: skip
     return environment.from_string(Path(__file__).with_name("page.html.jinja").read_text(encoding="utf-8"))
 
 
 def _other_ladders(run: Run) -> list[str]:
     """What the signatures name, where these are not the ladders of the run."""
-    named = {row.part("references") for row in run.rows} - {""}
+    named = {row.signature.part("references") for row in run.rows} - {""}
     return [] if run.references is None else sorted(named - {run.references.hash[:12]})
 
 

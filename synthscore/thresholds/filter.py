@@ -186,14 +186,12 @@ def check(
     task: str | None,
     attribute: str | None,
     method: Method,
-    paths: Mapping[str, str] | None = None,
 ) -> None:
     """What `filter` refuses before it asks anything.
 
-    raises : InputError for two outputs that are one file (field "paths"), several attributes ("attribute"), a rule that
-        needs errors which the scores have not ("alpha") and a threshold off the scale ("threshold"); LadderError
+    raises : InputError for several attributes (field "attribute"), a rule that needs errors which the scores have not
+        ("alpha") and a threshold off the scale ("threshold"); LadderError
     """
-    require_apart(paths or {})
     questions = find_questions(references, task, None if attribute is None else [attribute])
     every = dict.fromkeys(name for attributes in questions.values() for name in attributes)
     names = list(every) if attribute is None else [attribute]

@@ -147,7 +147,7 @@ class Watch:
         by_protocol: dict[str, list[Score]] = {}
         for signature, scores in by_signature.items():
             if not {"task", "attribute"} & self.signature.differs(signature).keys():
-                by_protocol.setdefault(dict(signature.parts).get("protocol", ""), []).extend(scores)
+                by_protocol.setdefault(signature.part("protocol"), []).extend(scores)
         n = self.judge.n_rungs if self.judge else 0
         for protocol, scores in by_protocol.items():
             for score in scores:
