@@ -51,7 +51,12 @@ def open_engine(name: str, **options: Any) -> Engine:
     if not kind:
         return _load(name, options)
     if kind == "recorded":
-        return _replay(name, rest, options)
+        if given := [f"{key} {value}" for key, value in options.items() if value is not None]:
+            what = f"cannot open {name!r} with {', '.join(given)}"
+            raise EngineError(f"{what}: its answers are given already. Leave that out", model=name)
+        from ..store.engine import RecordedEngine
+
+        return RecordedEngine(rest)
     from .servers.decisions import WIRES
     from .servers.pool import ServerPool
 
@@ -88,15 +93,6 @@ def _load(name: str, options: dict[str, Any]) -> Engine:
 
     opened: Engine = resolve_name(f"{__package__}.{_ENGINES[read_as(source)]}").load(source, **options)
     return opened
-
-
-def _replay(name: str, file: str, options: Mapping[str, Any]) -> Engine:
-    if given := [f"{key} {value}" for key, value in options.items() if value is not None]:
-        what = f"cannot open {name!r} with {', '.join(given)}"
-        raise EngineError(f"{what}: its answers are given already. Leave that out", model=name)
-    from ..store.engine import RecordedEngine
-
-    return RecordedEngine(file)
 
 
 def _open_plugin(name: str, kind: str, rest: str, options: Mapping[str, Any], *, wires: Iterable[str]) -> Engine:

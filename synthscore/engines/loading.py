@@ -157,11 +157,9 @@ def computes_in_bfloat16(on_gpu: bool) -> bool:
 
 _DECISION_FILES = ("decision.json", "decision_config.json", "judge_config.json")
 
-ReadAs = Literal["causal", "encoder-decoder", "isolated", "decision", "reward"]
 
-
-def read_as(source: Source) -> ReadAs:
-    """How the config says that a model is to be read.
+def read_as(source: Source) -> str:
+    """How the config says that a model is to be read: causal, encoder-decoder, isolated, decision or reward.
 
     Causal also where the config names no kind that transformers knows, or there is none: `load` then says so. GGUF
     files are of causal models.
