@@ -109,7 +109,7 @@ def _open_plugin(name: str, kind: str, rest: str, options: Mapping[str, Any], *,
         )
     plugin: Any = plugins[kind]
     try:
-        engine = plugin(rest, **options)
+        engine: Engine = plugin(rest, **options)
     except SynthscoreError:
         raise
     except Exception as error:  # it is code of others, and may raise anything
@@ -119,8 +119,7 @@ def _open_plugin(name: str, kind: str, rest: str, options: Mapping[str, Any], *,
             model=name,
         ) from error
     require_kind(f"the engine of {name!r}", engine, Engine, "an engine (synthscore.engine.Engine)")
-    opened: Engine = engine
-    return opened
+    return engine
 
 
 def open_judge(judge: Engine | str, store: str | os.PathLike[str] | None = None, **options: Any) -> Engine:

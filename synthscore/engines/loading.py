@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,7 +86,7 @@ def load(
     show_progress = hf_logging.is_progress_bar_enabled()
     hf_logging.disable_progress_bar()
     try:
-        with opened_gguf(source) if source.gguf else nullcontext("") as quantised:
+        with opened_gguf(source) as quantised:
             config = AutoConfig.from_pretrained(place, **source.arguments)
             tokenizer = AutoTokenizer.from_pretrained(place, **source.arguments)
             if dtype == "auto":

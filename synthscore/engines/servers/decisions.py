@@ -76,11 +76,10 @@ class OpenAIDecisions(Wire):
     def body(self, questions: Sequence[Question]) -> dict[str, Any]:
         asked: list[dict[str, Any]] = []
         for place, question in enumerate(questions):
-            options: dict[str, Any] = {"choices": [{"value": label} for label in question.labels]}
+            kind, options = "choice", {"choices": [{"value": label} for label in question.labels]}
             if question.ordered:
                 levels = [{"label": str(level), "description": text} for level, text in enumerate(question.labels)]
-                options = {"levels": levels}
-            kind = "score" if question.ordered else "choice"
+                kind, options = "score", {"levels": levels}
             asked.append({"type": kind, "name": str(place), "instructions": question.prompt.divided[1], **options})
         return {"input": questions[0].prompt.divided[0], "questions": asked}
 

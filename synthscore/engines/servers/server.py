@@ -63,7 +63,6 @@ class Server(Served):
             raise EngineError(f"method is {method!r}, expected 'auto' or one of {', '.join(METHODS)}")
         super().__init__(url, model, timeout_s)
         self._sizes, self._limit = TOP_K if top_k is None else (top_k,), "max_tokens"
-        self.top_k = self._sizes[0]
         self.tokens: PromptTokenizer | None = None
         self._route: Route = self._choose(method, tokenizer or None, str(self.entry.get("root") or self.model))
 
@@ -149,15 +148,13 @@ class Server(Served):
             if forms.boundary == "separate":
                 warn_of_boundary(self.model, f"the labels {list(labels)}")
             known = known_from_ids(forms, lambda start: step([*ids, *start], next_tokens(forms, start)))
-        elif self.software.spells:
-            chat = self._chat(prompt, "")
-            known = known_from_text(labels, lambda path: step(chat, path), can_continue=True)
         else:
-            known = known_from_text(
-                labels,
-                lambda path: step(self._chat(prompt, "".join(path)), ()),
-                can_continue=self.software.goes_on is not None,
-            )
+            spells = self.software.spells
+
+            def behind(path: tuple[str, ...]) -> NextToken[str]:
+                return step(self._chat(prompt, ""), path) if spells else step(self._chat(prompt, "".join(path)), ())
+
+            known = known_from_text(labels, behind, can_continue=spells or self.software.goes_on is not None)
         return known, steps[0], used
 
     def _post(self, route: Route, body: Mapping[str, Any]) -> dict[str, Any]:

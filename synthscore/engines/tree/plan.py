@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -77,7 +78,7 @@ def plan(tree: Packed, max_tokens: int, start: int = 0) -> Iterator[Chunk]:
     while start < n:
         stop = min(start + max_tokens, n)  # all alike: libraries compile and keep something for each new size
         inner = cuts[np.searchsorted(cuts, start, side="right") : np.searchsorted(cuts, stop)].tolist()
-        nodes = list(zip([start, *inner], [*inner, stop], strict=True))
+        nodes = list(pairwise([start, *inner, stop]))
         yield Chunk(start, stop, _paths(tree, nodes, way), way(int(tree.parents[stop])) if stop < n else ())
         start = stop
 
