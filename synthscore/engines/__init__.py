@@ -51,7 +51,12 @@ def open_engine(name: str, **options: Any) -> Engine:
     if not kind:
         return _load(name, options)
     if kind == "recorded":
-        return _replay(name, rest, options)
+        if given := [f"{key} {value}" for key, value in options.items() if value is not None]:
+            what = f"cannot open {name!r} with {', '.join(given)}"
+            raise EngineError(f"{what}: its answers are given already. Leave that out", model=name)
+        from ..store.engine import RecordedEngine
+
+        return RecordedEngine(rest)
     from .servers.decisions import WIRES
     from .servers.pool import ServerPool
 
@@ -90,15 +95,6 @@ def _load(name: str, options: dict[str, Any]) -> Engine:
     return opened
 
 
-def _replay(name: str, file: str, options: Mapping[str, Any]) -> Engine:
-    if given := [f"{key} {value}" for key, value in options.items() if value is not None]:
-        what = f"cannot open {name!r} with {', '.join(given)}"
-        raise EngineError(f"{what}: its answers are given already. Leave that out", model=name)
-    from ..store.engine import RecordedEngine
-
-    return RecordedEngine(file)
-
-
 def _open_plugin(name: str, kind: str, rest: str, options: Mapping[str, Any], *, wires: Iterable[str]) -> Engine:
     """By a callable of an installed package: (rest, **options) -> Engine. wires : for the error where there is none"""
     plugins = load_plugins(PLUGINS)
@@ -113,7 +109,7 @@ def _open_plugin(name: str, kind: str, rest: str, options: Mapping[str, Any], *,
         )
     plugin: Any = plugins[kind]
     try:
-        engine = plugin(rest, **options)
+        engine: Engine = plugin(rest, **options)
     except SynthscoreError:
         raise
     except Exception as error:  # it is code of others, and may raise anything
@@ -123,8 +119,7 @@ def _open_plugin(name: str, kind: str, rest: str, options: Mapping[str, Any], *,
             model=name,
         ) from error
     require_kind(f"the engine of {name!r}", engine, Engine, "an engine (synthscore.engine.Engine)")
-    opened: Engine = engine
-    return opened
+    return engine
 
 
 def open_judge(judge: Engine | str, store: str | os.PathLike[str] | None = None, **options: Any) -> Engine:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,8 +33,7 @@ from .local import MAX_ROWS, MOST_LOGITS, NOT_NUMBERS, LocalEngine, Questions, R
 from .tokens import Boundary, Ids, LabelForms, PromptTokenizer
 from .tree.writing import batches, side_by_side, write
 
-Backend = Literal["padded", "single"]
-_BACKENDS: dict[Backend, str] = {"padded": "side by side", "single": "one at a time, which is slower"}
+_BACKENDS = {"padded": "side by side", "single": "one at a time, which is slower"}
 _ANY_LENGTH = 1_000_000
 
 
@@ -265,7 +264,7 @@ class Seq2SeqEngine(LocalEngine):
                 "Take a smaller max_tokens, dtype bfloat16, or a smaller model"
             ) from error
 
-    def _problem(self, backend: Backend) -> str:
+    def _problem(self, backend: str) -> str:
         """Why a backend must not be used with this model; "" if it may. Asks three texts of different lengths, each
         with two tokens of an answer."""
         ids = self.prompts.tokenizer(CHECK_TEXT, add_special_tokens=False)["input_ids"]

@@ -160,7 +160,11 @@ def _content_hash(files: Sequence[Path]) -> str:
 @contextmanager
 def opened_gguf(source: Source) -> Iterator[str]:
     """Inside, a GGUF file is parsed once, and without a progress bar: transformers does it for config, tokenizer and
-    weights, some seconds each time. Gives how its weights are quantised ("Q4_1"); it dequantises each."""
+    weights, some seconds each time. Gives how its weights are quantised ("Q4_1"); it dequantises each. "" for all other
+    models."""
+    if source.gguf is None:
+        yield ""
+        return
     if find_spec("gguf") is None:
         raise EngineError(
             f"cannot read {source.gguf}: GGUF files need the package gguf. pip install 'synthscore[gguf]'",

@@ -48,8 +48,9 @@ class Http:
         """A client, with no connection yet."""
         timeout = self._openai.Timeout(self._timeout_s, connect=min(self._timeout_s, 10.0))
         http = self._openai.DefaultHttpxClient(timeout=timeout, event_hooks={"response": [self._bound]})
-        how = {"api_key": self._key or "none", "max_retries": 0, "timeout": timeout, "http_client": http}
-        return self._openai.OpenAI(base_url=self._url, **how)
+        return self._openai.OpenAI(
+            base_url=self._url, api_key=self._key or "none", max_retries=0, timeout=timeout, http_client=http
+        )
 
     def _bound(self, response: Any) -> None:
         """A timeout is of each read. Of the whole reply, too, or one that drips would never end."""

@@ -133,7 +133,6 @@ class ServerPool:
             warning
         raises : EngineError, where none answers, or one cannot be used
         """
-        retry = retry or Retry()
         if others := sorted(set(options) - _OPTIONS):
             raise EngineError(
                 f"cannot open {name!r} with {', '.join(others)}: how a server runs its model is decided where it is "
@@ -150,7 +149,7 @@ class ServerPool:
         servers, failures = [], []
         for url, _ in addresses:
             try:
-                servers.append(_open(url, model, retry, options))
+                servers.append(_open(url, model, retry or Retry(), options))
             except ServerError as error:
                 if error.fatal or len(addresses) == 1:
                     raise

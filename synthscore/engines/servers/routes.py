@@ -80,10 +80,10 @@ class Route(ABC):
     """
 
     name: ClassVar[str]
-    path: ClassVar[str] = "/completions"
-    at_root: ClassVar[bool] = False
-    by_ids: ClassVar[bool] = True
-    complete: ClassVar[bool] = False
+    path = "/completions"
+    at_root = False
+    by_ids = True
+    complete = False
     checked_by: ClassVar[type[Route] | None] = None
 
     @abstractmethod

@@ -17,6 +17,7 @@ class Served:
     Its name is the one that the first reply gives it (`sent`), a path's last part; a reply under another name fails.
 
     url : up to and with "/v1". model : its name there; may be left out where the server has one only
+    server : software and version, as far as they are reported; for signatures
     raises : ServerError when it is not to be reached
     """
 
@@ -28,20 +29,14 @@ class Served:
         owner = str(self.entry.get("owned_by", "unknown"))
         self.owner = OWNERS.get(owner, owner)
         self.software = SOFTWARE.get(self.owner, Software())
-        self._version, self._named = self._find_version(), ""
+        self.one_by_one = self.software.one_by_one
+        version = self._find_version()
+        self.server = f"{self.owner}/{version}" if version else self.owner
+        self._named = ""
 
     @property
     def name(self) -> str:
         return stable_name(self._named or self.model)
-
-    @property
-    def server(self) -> str:
-        """Software and version, as far as they are reported; for signatures."""
-        return f"{self.owner}/{self._version}" if self._version else self.owner
-
-    @property
-    def one_by_one(self) -> bool:
-        return self.software.one_by_one
 
     def check(self) -> None:
         """raises : ServerError, unless the server answers and has the model."""

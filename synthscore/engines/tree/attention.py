@@ -47,7 +47,7 @@ class Tables:
     @classmethod
     def of(cls, chunk: Chunk, positions: IntArray, reads: IntArray, device: torch.device) -> Tables:
         def at(places: IntArray) -> Places:
-            if len(places) and places[-1] - places[0] == len(places) - 1 and (np.diff(places) == 1).all():
+            if len(places) and (np.diff(places) == 1).all():
                 return slice(int(places[0]), int(places[-1]) + 1)
             return torch.from_numpy(places).to(device)
 

@@ -16,9 +16,9 @@ import inspect
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,12 +45,10 @@ from .cascade import Memory, Pass, cascading
 from .plan import plan
 from .trie import Packed, grow, pack
 
-Backend = Literal["cascade", "exact"]
-BACKENDS: dict[Backend, str] = {
-    "cascade": "as a tree",
-    "exact": "one at a time and do not share their beginnings, which is slower",
-}
+BACKENDS = {"cascade": "as a tree", "exact": "one at a time and do not share their beginnings, which is slower"}
 """In the order in which they are tried -> how prompts are then run."""
+
+_WRITTEN = {"together": "side by side to write texts", "single": "one at a time to write texts, which is slower"}
 
 MOST_KEPT = 2**30
 """Bytes of keys and values of calls that belong together; beyond, all is forgotten."""
@@ -60,8 +58,8 @@ MOST_KEPT = 2**30
 class Read:
     """A tree whose tokens were read, and their keys and values: what a later call goes on from."""
 
-    tree: Packed = field(default_factory=lambda: pack([]))
-    memory: Memory = field(default_factory=dict)
+    tree: Packed
+    memory: Memory
 
 
 Group = tuple[list[int], torch.Tensor, int]
@@ -162,7 +160,7 @@ class CausalEngine(LocalEngine):
         kept = KEPT.get()
         if kept is None:
             return self.cascade(pack(sequences))
-        read = kept.setdefault(self, Read())
+        read = kept.setdefault(self, Read(pack([]), {}))
         return self.cascade(grow(read.tree, sequences), read=read)
 
     @torch.inference_mode()
@@ -239,8 +237,12 @@ class CausalEngine(LocalEngine):
     @cached_property
     def _n_rows(self) -> int:
         """Texts side by side: one, if padding on the left or the cache changes the numbers."""
-        if self.backend == "exact":
-            return 1
+        wanted = "single" if self.backend == "exact" else "auto"
+        return MAX_ROWS if choose_backend(self.name, wanted, _WRITTEN, self._writing_problem) == "together" else 1
+
+    def _writing_problem(self, way: str) -> str:
+        if way == "single":
+            return ""
         prompts = self._check_sequences[::2]
         token = int(prompts[0][0])
         plain = self._table([*prompts, *(np.append(prompt, np.int32(token)) for prompt in prompts)], "exact")
@@ -250,24 +252,13 @@ class CausalEngine(LocalEngine):
             found.append(logits)
             return [token] * len(logits)
 
-        try:
-            inputs = writing.side_by_side(prompts, left=True)
-            writing.generate(self.model, inputs, 2, choose, lambda: np.zeros(len(prompts), dtype=bool))
-            problem = disagreement(log_softmax(torch.cat(found)), plain, self.model.dtype)
-        except Exception as error:
-            problem = f"its forward fails on them ({type(error).__name__}: {str(error)[:200]})"
-        if not problem:
-            return MAX_ROWS
-        warnings.warn(
-            f"{self.name}: texts are written one at a time, which is slower, because side by side {problem}",
-            SynthscoreWarning,
-            stacklevel=5,
-        )
-        return 1
+        inputs = writing.side_by_side(prompts, left=True)
+        writing.generate(self.model, inputs, 2, choose, lambda: np.zeros(len(prompts), dtype=bool))
+        return disagreement(log_softmax(torch.cat(found)), plain, self.model.dtype)
 
     # -------------------------------------------------------------------------------------------- checks at load
 
-    def _problem(self, backend: Backend) -> str:
+    def _problem(self, backend: str) -> str:
         """Why a backend must not be used with this model; "" if it may."""
         if backend == "exact":
             return ""
@@ -316,9 +307,9 @@ def _check_sequences(ids: Sequence[int], max_length: int) -> list[TokenIds]:
 def _n_same_positions(config: Any) -> int:
     """Sequences up to this length have positions that do not depend on what is run beside them."""
     text = config.get_text_config()
-    rope = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}
+    rope = getattr(text, "rope_parameters", None) or {}
     kinds = [rope, *(value for value in rope.values() if isinstance(value, dict))]
-    changing = [kind for kind in kinds if kind.get("rope_type", kind.get("type")) in ("dynamic", "longrope")]
+    changing = [kind for kind in kinds if kind.get("rope_type") in ("dynamic", "longrope")]
     if not changing:
         return 10**9
     original = [kind.get("original_max_position_embeddings") for kind in changing]
