@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from synthscore.cli.talk import counted
+from synthscore.cli.messages import counted
 from synthscore.engines import open_judge
 from synthscore.errors import BenchmarkError, SynthscoreError
 from synthscore.evaluation.methods import MethodError, Tools, method_kinds
