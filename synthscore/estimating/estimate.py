@@ -147,13 +147,13 @@ def estimate(
     made = []
     for system, which in groups.items():
         counts = {"n_labels": int(rows.labelled[which].sum()), "n_texts": int(which.sum())}
-        row, means[system] = _estimate(system, "", means[system], counts, confidence, share=min_score is not None)
+        row, means[system] = make_estimate(system, "", means[system], counts, confidence, share=min_score is not None)
         made.append(row)
     made.sort(key=lambda row: -row.value.value if row.n_labels else math.inf)
     for one, other in list(combinations(made, 2)):
         counts = {name: min(getattr(one, name), getattr(other, name)) for name in ("n_labels", "n_texts")}
         difference = means[one.system].minus(means[other.system])
-        made.append(_estimate(one.system, other.system, difference, counts, confidence, share=False)[0])
+        made.append(make_estimate(one.system, other.system, difference, counts, confidence, share=False)[0])
     return Estimates(
         rows=tuple(made),
         confidence=confidence,
@@ -164,7 +164,7 @@ def estimate(
     )
 
 
-def _estimate(
+def make_estimate(
     system: str, minus: str, means: Means, counts: Mapping[str, int], confidence: float, *, share: bool
 ) -> tuple[Estimate, Means]:
     """The estimate, and the means that it is of: by labels alone where scores would only widen the interval."""

@@ -228,7 +228,7 @@ def left_out_lines(
 def _no_labels(left_out: Sequence[str]) -> InputError:
     return InputError(
         f"no score has a label: {'; '.join(left_out) or 'there are no rows'}. Expected rows with score and "
-        "label (true or false), or human with good_from. Add them, or name the file that has them (--labels)"
+        "label (true or false), or with human (a rating). Add them, or name the file that has them (--labels)"
     )
 
 
