@@ -71,7 +71,7 @@ class LabelledRows:
         attribute : which of several
         fields : as in read_rows, of the rows that hold the labels
         raises : InputError where two rows are about one text, labelled texts were chosen (read_stamps), the scores
-            are of two signatures, or no text has a label
+            are of two signatures (of what is unscored it does not matter), or no text has a label
         """
         errors: list[InputError] = []
         read = partial(read_rows, encoding=encoding)
@@ -93,7 +93,8 @@ class LabelledRows:
                 errors.append(broken)
                 continue
             found.append((score, np.nan if label is None else label, system))
-            signatures[signature] = None
+            if score.value is not None:  # what could not be scored may not have come as far as to its ladder
+                signatures[signature] = None
             if label is not None and label_row is not None:
                 labelled_rows.append(label_row)
         unmatched = tuple(name for name in labels_of if name not in rows)
@@ -103,7 +104,7 @@ class LabelledRows:
             scores=tuple(score for score, _, _ in found),
             labels=np.array([label for _, label, _ in found], dtype=np.float64),
             systems=tuple(system for _, _, system in found),
-            signature=_one_signature(list(signatures)),
+            signature=_one_signature(list(signatures)) if signatures else signature,
             drawn=read_stamps(labelled_rows, sum(score.value is not None for score, _, _ in found)),
             unmatched=unmatched,
             errors=tuple(errors),
@@ -256,8 +257,7 @@ def _only_attribute(rows: list[Row]) -> str | None:
     names = dict.fromkeys(str(row.values["attribute"]) for row in rows if row.has("attribute"))
     if len(names) > 1:
         raise InputError(
-            f"the scores are of {len(names)} attributes, {', '.join(names)}, expected one: a threshold is of one. Say "
-            "which (--attribute)",
+            f"the scores are of {len(names)} attributes, {', '.join(names)}, expected one. Say which (--attribute)",
             field="attribute",
             value=tuple(names),
         )
@@ -293,8 +293,8 @@ def _one_signature(signatures: list[Signature]) -> Signature:
         differs = signatures[0].differs(signatures[1])
         seen = "; ".join(f"{part} is {one} and {other}" for part, (one, other) in differs.items())
         raise InputError(
-            f"the scores have {len(signatures)} signatures: {seen}. Expected one: a threshold on the scores of one "
-            "judge says nothing of another's. Score all texts alike",
+            f"the scores have {len(signatures)} signatures: {seen}. Expected one: scores of one judge say "
+            "nothing of another's. Score all texts alike",
             field="signature",
             value=tuple(map(str, signatures)),
         )

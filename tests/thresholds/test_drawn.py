@@ -96,10 +96,13 @@ def test_texts_that_may_have_been_chosen_are_doubted():
     assert 1e-3 < p < 0.05
     with pytest.warns(SynthscoreWarning, match="were they drawn at random"):
         require_like_scores(values, labelled, np.arange(200))
+    groups = [np.repeat(np.arange(60), 200) == k for k in range(60)]
+    drawn = np.concatenate([labelled, *[values % 4 == 0] * 59])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        groups = [np.arange(200) % 20 == k for k in range(20)]
-        require_like_scores(values, labelled, np.arange(200), groups)  # of many groups one differs so by chance
+        require_like_scores(np.tile(values, 60), drawn, np.arange(12_000), groups)  # of 60, one differs so by chance
+    with pytest.warns(SynthscoreWarning):
+        require_like_scores(values, labelled, np.arange(200), [groups[0][:200]])
 
 
 def test_where_each_text_is_a_context_the_test_is_about_that_of_mann_and_whitney():
