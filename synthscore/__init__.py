@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .checking.check import check as check
     from .engines import open_engine as open_engine
     from .errors import SynthscoreError as SynthscoreError
+    from .estimating import estimate as estimate
     from .evaluation import evaluate as evaluate
     from .evaluation.ratings import Ratings as Ratings
     from .io.scores import Scores as Scores
@@ -57,6 +58,7 @@ _HOMES = {
     "checking.check": ("check",),
     "engines": ("open_engine",),
     "errors": ("SynthscoreError",),
+    "estimating": ("estimate",),
     "evaluation": ("evaluate",),
     "evaluation.ratings": ("Ratings",),
     "io.scores": ("Scores",),

@@ -49,6 +49,7 @@ VERBS = {
     "score": "Texts -> scores on the rung scale.",
     "filter": "Texts -> those that score well enough.",
     "calibrate": "Scores with people's labels -> a threshold with a guarantee.",
+    "estimate": "Many scores and few labels -> what the texts are worth.",
     "compare": "Texts compared with each other by a judge -> comparisons.",
     "rank": "Texts compared with each other -> an order.",
     "evaluate": "Scores or methods -> how far they agree with people.",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from ..integrations import Labels
+from .labels import LabelOptions
 from .messages import INCOMPLETE, OK, Messages, UsageError, counted
 from .options import FileIn, Input, Output
 
@@ -23,9 +23,7 @@ def calibrate(
     guarantee: list[str],
     confidence: float = 0.9,
     output: Output = "-",
-    labels: Annotated[str | None, Parameter(group="labels")] = None,
-    labels_from: Annotated[Labels | None, Parameter(group="labels")] = None,
-    good_from: Annotated[float | None, Parameter(group="labels")] = None,
+    labels: LabelOptions = LabelOptions(),
     attribute: Annotated[str | None, Parameter(name=["--attribute", "-a"], group="labels")] = None,
     one_per_context: Annotated[bool, Parameter(group="labels")] = False,
     start: float | None = None,
@@ -57,28 +55,22 @@ def calibrate(
         guarantee: "precision>=P", "recall>=R" or "fpr<=F", in quotes; may be repeated: then all hold together
         confidence: probability that the guarantees hold, over draws of the labelled texts
         output: a .json file, or - for stdout
-        labels: labels in a file of their own; the rows are then only scores
-        labels_from: the tool whose export --labels is (see `synthscore export`); human is then the mean rating
-        good_from: good is whose human is at least this
         attribute: which, where the scores are of several
         one_per_context: of several texts of a context take one, by a hash of its id
         start: strictest threshold tested for precision, chosen before seeing these scores (default: the one that keeps
             a twentieth of them, or as many as the test needs; docs/thresholds.md)
     """
-    from ..integrations.formats import read_form
     from ..thresholds.calibrate import calibrate as certify
     from ..thresholds.certificate import Guarantee
     from ..thresholds.labels import Labelled
 
     if not 0 < confidence < 1:
         raise UsageError(f"--confidence {confidence:g}: expected 0 < C < 1, such as 0.9")
-    if labels_from and labels is None:
-        raise UsageError("--labels-from says of which tool --labels FILE is: name that file too")
     guarantees = [Guarantee.parse(text) for text in guarantee]
     labelled = Labelled.load(
         scores,
-        list(read_form(labels, labels_from, input.encoding)) if labels and labels_from else labels,
-        good_from=good_from,
+        labels.read(input.encoding),
+        good_from=labels.good_from,
         attribute=attribute,
         one_per_context=one_per_context,
         encoding=input.encoding,
@@ -94,6 +86,8 @@ def calibrate(
 
 
 def _lines(labelled: Labelled, certificate: Certificate) -> Iterator[str]:
+    from ..thresholds.drawn import NOT_KNOWN
+
     of = f" of {counted(labelled.n_contexts, 'context')}" if labelled.n_contexts else ""
     unscored = f", {certificate.n_unscored} of them unscored" if certificate.n_unscored else ""
     yield f"{counted(len(labelled), 'labelled text')}{of}, {certificate.n_good} good{unscored}"
@@ -111,6 +105,8 @@ def _lines(labelled: Labelled, certificate: Certificate) -> Iterator[str]:
         f"{certificate.confidence:g} for one draw of labels and one choice of guarantees, good and --start: to try "
         "others until a certificate is given voids it"
     )
+    if labelled.drawn == "not known":
+        yield f"{NOT_KNOWN}, and the certificate says so"
     if 0 < labelled.n_contexts < len(labelled):
         yield (
             f"note: {counted(len(labelled), 'text')} are of only {counted(labelled.n_contexts, 'context')}. Texts of "

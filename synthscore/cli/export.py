@@ -31,8 +31,9 @@ def export(
     the ladders have it; no score, which would lead whoever rates. Their ratings come back with
     `synthscore calibrate scores.jsonl --labels export.json --labels-from label-studio --good-from 4`.
 
-    A certificate needs texts drawn at random from all: --sample N. Texts that `filter` did not keep are
-    chosen, not drawn, which each task says, and calibrate refuses them.
+    Labels speak for all texts only if they are of texts drawn at random from all: --sample N. Each task says
+    how it was drawn, and from how many texts; calibrate and estimate refuse texts that `filter` did not
+    keep, and those drawn from fewer than are scored, as from what it kept.
 
     Args:
         to: whose form

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import InputError
 from ..io.fields import Row, make_row, read_item, row_error, shorten
 from ..io.files import Source, read_rows
-from ..thresholds.labels import CHOSEN, DRAWN
+from ..thresholds.drawn import CHOSEN, stamp
 from ..types import Target
 from . import Labels, ScoresTo, Texts
 
@@ -108,7 +108,8 @@ def tasks(
 
     rows : id, context_id (or context), text. contexts : id -> text, where rows do not have it
     n : so many, drawn at random; None: all
-    Each says in `drawn` if its text was drawn, or chosen, as rows that `filter` did not keep: calibrate refuses these.
+    Each says how its text was drawn (thresholds/drawn.py): at random, with all, or chosen, as rows that `filter` did
+    not keep; and from how many. Where labels are read, chosen ones are refused, and those drawn from a part.
     raises : InputError for a row that holds no text, and for fewer rows than n
     """
     texts_given: list[tuple[Target, str]] = []
@@ -128,7 +129,7 @@ def tasks(
         drawn = CHOSEN
     made: list[Values] = []
     for target, context in (texts_given[place] for place in places):
-        about = {"context_id": target.context_id, DRAWN: drawn}
+        about = {"context_id": target.context_id, **stamp(drawn, n_given)}
         texts = {"context": context or contexts.get(target.context_id, ""), "text": target.text}
         if form == "argilla":
             made.append({"id": target.id, "fields": texts, "metadata": about, "suggestions": {}, "responses": {}})

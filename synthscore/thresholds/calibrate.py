@@ -93,6 +93,7 @@ def calibrate(
         n_unscored=int((~labelled.scored).sum()),
         signature=labelled.signature,
         judge=_judge(labelled),
+        drawn=labelled.drawn,
     )
     watch = made.watch
     watch.add((score, labelled.signature) for score in labelled.scores)

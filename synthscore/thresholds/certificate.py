@@ -19,6 +19,7 @@ from ..scoring.anchored.model import JudgeModel
 from ..scoring.anchored.scale import Statistic
 from ..signature import Signature
 from ..types import Score
+from .drawn import Drawn
 from .rules import Decision, Rule
 
 Kind = Literal["precision", "recall", "fpr"]
@@ -144,6 +145,7 @@ class Certificate(Rule):
     signature : of the scores that were labelled; with others nothing is promised (`check`)
     confidence : probability, over draws of the labelled texts, that no certificate is given or all its guarantees hold,
         of texts drawn like them: of the one that several draws, or settings, have given, nothing is promised
+    drawn : how the labelled texts were drawn, as far as their rows say; the promise is of texts drawn alike
     seen, judge : what drift is told by (`watch`); judge : fitted to the labelled texts' verdicts, None without them
     """
 
@@ -157,6 +159,7 @@ class Certificate(Rule):
     signature: Signature
     seen: Mapping[str, Statistic] = field(default_factory=dict)
     judge: JudgeModel | None = None
+    drawn: Drawn = "not known"
 
     def __post_init__(self) -> None:
         level = 1 - (1 - self.confidence) / max(len(self.certified), 1)
@@ -167,6 +170,7 @@ class Certificate(Rule):
             0 < self.confidence < 1
             and self.n_good > 0 < n_bad
             and self.n_unscored >= 0
+            and self.drawn in get_args(Drawn)
             and all(math.isclose(each.level, level) and each.n in seen[each.guarantee.kind] for each in self.certified)
         )
         if not follows or not self.certified or (self.keep_from, self.drop_below) != thresholds_of(self.certified):

@@ -1,23 +1,114 @@
-"""Rows of scores and people's labels -> scores of texts of which it is known whether they are good."""
+"""Rows of scores and people's labels -> scores of texts, of some of which it is known what people said."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from ..errors import InputError
-from ..io.fields import Row, read_flag, read_id, read_names, read_number, require_column, row_error, shorten
+from ..io.fields import Row, find_id, read_flag, read_names, read_number, require_column, row_error, shorten
 from ..io.files import Source, good_rows, read_rows
 from ..io.scores import read_score
 from ..signature import Signature, text_hash
-from ..types import BoolArray, FloatArray, Score
+from ..types import BoolArray, FloatArray, IntArray, Score
+from .drawn import Drawn, read_stamps, require_like_scores
 
-DRAWN = "drawn"
-CHOSEN = "chosen"
-"""The column that says how a text came to be labelled, and what stands there where it was chosen by its score."""
+ReadLabel = Callable[[Row], float | None]
+"""What people said of a row's text, None where nobody did. raises : InputError"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledRows:
+    """Scores of texts, and people's labels of some.
+
+    labels : float64, shape (n,), NaN where nobody labelled the text
+    systems : what wrote the texts, "" where nothing says it
+    drawn : how the labelled ones were drawn, as far as their rows say
+    unmatched : labelled texts without a score. errors : of rows that could not be used
+    """
+
+    scores: tuple[Score, ...]
+    labels: FloatArray
+    systems: tuple[str, ...]
+    signature: Signature
+    drawn: Drawn
+    unmatched: tuple[str, ...] = ()
+    errors: tuple[InputError, ...] = ()
+
+    @property
+    def values(self) -> FloatArray:
+        """The scores, shape (n,), NaN where unscored."""
+        return np.array([np.nan if score.value is None else score.value for score in self.scores], dtype=np.float64)
+
+    @property
+    def labelled(self) -> BoolArray:
+        return ~np.isnan(self.labels)
+
+    @property
+    def contexts(self) -> IntArray:
+        """Each text's context as a number, shape (n,). A text that names none is a context of its own."""
+        names = [("context", score.context_id) if score.context_id else ("text", score.id) for score in self.scores]
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+        return np.array([numbers[name] for name in names], dtype=np.int64)
+
+    @classmethod
+    def load(
+        cls,
+        scores: Source,
+        labels: Source | None,
+        read_label: ReadLabel,
+        *,
+        attribute: str | None = None,
+        encoding: str = "utf-8",
+        fields: Mapping[str, str] | None = None,
+    ) -> LabelledRows:
+        """Rows as `synthscore score` writes them, with people's labels in the same rows or in others.
+
+        labels : rows with the id of a score's row, or its context_id and system, and maybe the attribute
+        attribute : which of several
+        fields : as in read_rows, of the rows that hold the labels
+        raises : InputError where two rows are about one text, labelled texts were chosen (read_stamps), the scores
+            are of two signatures (of what is unscored it does not matter), or no text has a label
+        """
+        errors: list[InputError] = []
+        read = partial(read_rows, encoding=encoding)
+        all_rows = list(good_rows(read(scores, fields=fields if labels is None else None), errors))
+        attribute = attribute or _only_attribute(all_rows)
+        rows = labels_of = _by_text(all_rows, attribute, "score", errors)
+        if labels is not None:
+            labels_of = _by_text(good_rows(read(labels, fields=fields), errors), attribute, "label", errors)
+        found: list[tuple[Score, float, str]] = []
+        labelled_rows: list[Row] = []
+        signatures: dict[Signature, None] = {}
+        for name, row in rows.items():
+            label_row = labels_of.get(name)
+            try:
+                label = None if label_row is None else read_label(label_row)
+                score, signature = _read_signed(row)
+                system = _system(row, label_row)
+            except InputError as broken:
+                errors.append(broken)
+                continue
+            found.append((score, np.nan if label is None else label, system))
+            if score.value is not None:  # what could not be scored may not have come as far as to its ladder
+                signatures[signature] = None
+            if label is not None and label_row is not None:
+                labelled_rows.append(label_row)
+        unmatched = tuple(name for name in labels_of if name not in rows)
+        if not labelled_rows:
+            raise _no_labels(left_out_lines(errors, len(found), 0, unmatched))
+        return cls(
+            scores=tuple(score for score, _, _ in found),
+            labels=np.array([label for _, label, _ in found], dtype=np.float64),
+            systems=tuple(system for _, _, system in found),
+            signature=_one_signature(list(signatures)) if signatures else signature,
+            drawn=read_stamps(labelled_rows, sum(score.value is not None for score, _, _ in found)),
+            unmatched=unmatched,
+            errors=tuple(errors),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,6 +120,7 @@ class Labelled:
     n_broken : rows that were read and could not be used
     left_out : what was read and is not here, and why; one line a reason, with a count
     scores : of the texts, as they were read, to tell drift by
+    drawn : how the texts were drawn, as far as their rows say
     """
 
     value: FloatArray
@@ -38,6 +130,7 @@ class Labelled:
     n_broken: int = 0
     left_out: tuple[str, ...] = ()
     scores: tuple[Score, ...] = ()
+    drawn: Drawn = "not known"
 
     def __post_init__(self) -> None:
         if self.value.ndim != 1 or self.good.shape != self.value.shape or np.isinf(self.value).any():
@@ -65,75 +158,89 @@ class Labelled:
         encoding: str = "utf-8",
         fields: Mapping[str, str] | None = None,
     ) -> Labelled:
-        """Rows as `synthscore score` writes them, with people's labels in the same rows or in others.
+        """The labelled ones of rows as LabelledRows reads them.
 
-        labels : rows with the id of a score's row, or its context_id and system, and maybe the attribute
         good_from : good is whose column `human` is at least this. None: whose column `label` is true or 1
-        attribute : which of several
         one_per_context : take one text of each context, by a hash of its id: texts of one context are alike
-        fields : as in read_rows, of the rows that hold the labels
 
         A row without a label, a label without a row, and a row that cannot be read are left out, and counted.
-        raises : InputError where two rows are about one text, a text was chosen by its score (column `drawn`), the
-            scores are of two signatures, or nothing is left
+        warns : SynthscoreWarning where the scores of labelled texts and others differ (require_like_scores)
+        raises : InputError as LabelledRows does, or where those scores differ too much to be drawn at random
         """
-        errors: list[InputError] = []
-        read = partial(read_rows, encoding=encoding)
-        all_rows = list(good_rows(read(scores, fields=fields if labels is None else None), errors))
-        attribute = attribute or _only_attribute(all_rows)
-        rows = labels_of = _by_text(all_rows, attribute, "score", errors)
-        if labels is not None:
-            labels_of = _by_text(good_rows(read(labels, fields=fields), errors), attribute, "label", errors)
-        _require_drawn(labels_of.values())
-        joined: list[tuple[Score, bool]] = []
-        contexts: set[object] = set()
-        signatures: dict[Signature, None] = {}
-        n_without = n_further = 0
-        for name in sorted(rows, key=text_hash) if one_per_context else rows:
-            row = rows[name]
-            label_row = labels_of.get(name)
-            try:
-                good = None if label_row is None else _good(label_row, good_from)
-                if good is None:
-                    n_without += 1
-                elif one_per_context and read_id(row, "context_id") in contexts:
-                    n_further += 1
+        read_label = partial(read_good, good_from=good_from)
+        rows = LabelledRows.load(scores, labels, read_label, attribute=attribute, encoding=encoding, fields=fields)
+        require_like_scores(rows.values, rows.labelled, rows.contexts)
+        errors = list(rows.errors)
+        taken = np.flatnonzero(rows.labelled).tolist()
+        n_further = 0
+        if one_per_context:
+            of_contexts: dict[str, int] = {}
+            for at in sorted(taken, key=lambda at: text_hash(rows.scores[at].id)):
+                score = rows.scores[at]
+                if score.context_id:
+                    n_further += score.context_id in of_contexts
+                    of_contexts.setdefault(score.context_id, at)
                 else:
-                    score, signature = _read_signed(row)
-                    signatures[signature] = None
-                    joined.append((score, good))
-                    contexts.add(row.values.get("context_id"))
-            except InputError as broken:
-                errors.append(broken)
-        left_out = [f"{len(errors)} rows could not be used: {errors[0]}"] if errors else []
-        if n_without:
-            left_out.append(f"{n_without} scores have no label")
-        if n_further:
-            left_out.append(f"{n_further} texts are further ones of their context")
-        if unmatched := [name for name in labels_of if name not in rows]:
-            left_out.append(f"{len(unmatched)} labels are of texts without a score; the first is {unmatched[0]!r}")
-        if not joined:
-            raise InputError(
-                f"no score has a label: {'; '.join(left_out) or 'there are no rows'}. Expected rows with score and "
-                "label (true or false), or human with good_from. Add them, or name the file that has them (--labels)"
-            )
+                    errors.append(InputError(f"text {score.id!r}: context_id is None, expected its context's. Fill it"))
+            taken = list(of_contexts.values())
+        left_out = left_out_lines(errors, int((~rows.labelled).sum()), n_further, rows.unmatched)
+        if not taken:
+            raise _no_labels(left_out)
+        kept = [rows.scores[at] for at in taken]
+        contexts = {score.context_id for score in kept}
         return cls(
-            value=np.array([np.nan if score.value is None else score.value for score, _ in joined], dtype=np.float64),
-            good=np.array([good for _, good in joined], dtype=bool),
-            signature=_one_signature(list(signatures)),
-            n_contexts=0 if None in contexts else len(contexts),
+            value=rows.values[taken],
+            good=rows.labels[taken] > 0,
+            signature=rows.signature,
+            n_contexts=0 if "" in contexts else len(contexts),
             n_broken=len(errors),
-            left_out=tuple(left_out),
-            scores=tuple(score for score, _ in joined),
+            left_out=left_out,
+            scores=tuple(kept),
+            drawn=rows.drawn,
         )
 
 
-def _require_drawn(rows: Collection[Row]) -> None:
-    """raises : InputError where a text was chosen by its score"""
-    if chosen := [row for row in rows if row.values.get(DRAWN) == CHOSEN]:
-        seen = f"text {read_names(chosen[0]).id!r}, as {len(chosen)} of {len(rows)}, was chosen by its score"
-        remedy = "A certificate is of texts drawn at random: label some of all texts (synthscore export --sample N)"
-        raise row_error(chosen[0], DRAWN, CHOSEN, f"{seen}, expected only texts drawn at random", remedy)
+def read_good(row: Row, good_from: float | None) -> float | None:
+    """1 where the row's text is good, 0 where it is not; None where nobody says. raises : InputError"""
+    if good_from is not None:
+        rating = read_number(row, "human")
+        return None if rating is None else float(rating >= good_from)
+    if "label" not in row.values and row.has("human"):
+        seen = f"there is no 'label', but human is {shorten(row.values['human'])}"
+        raise row_error(row, "label", None, seen, "Say from which rating on a text is good (--good-from)")
+    flag = read_flag(row, "label", remedy="Mend it; a rating goes into a column human (--good-from)")
+    return None if flag is None else float(flag)
+
+
+def left_out_lines(
+    errors: Sequence[InputError], n_unlabelled: int = 0, n_further: int = 0, unmatched: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """What was read and is not used, and why: a line a reason, with a count."""
+    lines = [f"{len(errors)} rows could not be used: {errors[0]}"] if errors else []
+    if n_unlabelled:
+        lines.append(f"{n_unlabelled} scores have no label")
+    if n_further:
+        lines.append(f"{n_further} texts are further ones of their context")
+    if unmatched:
+        lines.append(f"{len(unmatched)} labels are of texts without a score; the first is {unmatched[0]!r}")
+    return tuple(lines)
+
+
+def _no_labels(left_out: Sequence[str]) -> InputError:
+    return InputError(
+        f"no score has a label: {'; '.join(left_out) or 'there are no rows'}. Expected rows with score and "
+        "label (true or false), or with human (a rating). Add them, or name the file that has them (--labels)"
+    )
+
+
+def _system(row: Row, label_row: Row | None) -> str:
+    """What wrote the text: as a row says, or the id, which is CONTEXT/SYSTEM where a target has none of its own."""
+    for each in (row, label_row):
+        if each is not None and (system := find_id(each, "system")):
+            return system
+    names = read_names(row)
+    prefix = f"{names.context_id}/"
+    return names.id.removeprefix(prefix) if names.id.startswith(prefix) else ""
 
 
 def _read_signed(row: Row) -> tuple[Score, Signature]:
@@ -150,8 +257,7 @@ def _only_attribute(rows: list[Row]) -> str | None:
     names = dict.fromkeys(str(row.values["attribute"]) for row in rows if row.has("attribute"))
     if len(names) > 1:
         raise InputError(
-            f"the scores are of {len(names)} attributes, {', '.join(names)}, expected one: a threshold is of one. Say "
-            "which (--attribute)",
+            f"the scores are of {len(names)} attributes, {', '.join(names)}, expected one. Say which (--attribute)",
             field="attribute",
             value=tuple(names),
         )
@@ -182,24 +288,13 @@ def _by_text(rows: Iterable[Row], attribute: str | None, noun: str, errors: list
     return found
 
 
-def _good(row: Row, good_from: float | None) -> bool | None:
-    """Whether the text is good; None where nobody says."""
-    if good_from is not None:
-        rating = read_number(row, "human")
-        return None if rating is None else rating >= good_from
-    if "label" not in row.values and row.has("human"):
-        seen = f"there is no 'label', but human is {shorten(row.values['human'])}"
-        raise row_error(row, "label", None, seen, "Say from which rating on a text is good (--good-from)")
-    return read_flag(row, "label", remedy="Mend it; a rating goes into a column human (--good-from)")
-
-
 def _one_signature(signatures: list[Signature]) -> Signature:
     if len(signatures) > 1:
         differs = signatures[0].differs(signatures[1])
         seen = "; ".join(f"{part} is {one} and {other}" for part, (one, other) in differs.items())
         raise InputError(
-            f"the scores have {len(signatures)} signatures: {seen}. Expected one: a threshold on the scores of one "
-            "judge says nothing of another's. Score all texts alike",
+            f"the scores have {len(signatures)} signatures: {seen}. Expected one: scores of one judge say "
+            "nothing of another's. Score all texts alike",
             field="signature",
             value=tuple(map(str, signatures)),
         )

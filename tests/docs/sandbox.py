@@ -48,6 +48,7 @@ VERDICTS = {"Better": 1, "Worse": -1, "Similar": 0, "Yes": 1, "No": -1, "A": -1,
 N_CONTEXTS = 4  # that nano is asked about: it reads no more in a few seconds
 GAPS = ("sum-04", "sum-08", "sum-09", "sum-12")  # texts too short for one of the rungs
 ATTRIBUTES = ("coherence", "fluency", "relevance")
+N_FEW = 40  # that people rated, drawn at random
 N_COPIES = 4  # of what is labelled, since few labels promise nothing
 SENTENCE = "the ferry lost its power near an island and two tugs brought it home"
 COMPARISONS = """\
@@ -180,9 +181,10 @@ def fill(folder: Path, models: Models) -> None:
     }
     for name, rows in files.items():
         _write(folder / f"{name}.jsonl", rows)
-    (folder / "people.csv").write_text(
-        "id,human\n" + "".join(f"{row['id']},{QUALITY[row['system']]}\n" for row in labelled), encoding="utf-8"
-    )
+    rated_rows = [f"{row['id']},{QUALITY[row['system']]}\n" for row in labelled]
+    drawn = np.random.default_rng(0).choice(rated_rows, N_FEW, replace=False)
+    (folder / "people.csv").write_text("id,human\n" + "".join(rated_rows), encoding="utf-8")
+    (folder / "few.csv").write_text("id,human\n" + "".join(drawn), encoding="utf-8")
     (folder / "comparisons.csv").write_text(COMPARISONS, encoding="utf-8")
     code, printed = run("synthscore generate contexts.jsonl --task summarization -a coherence -o ladders/")
     assert code == 0, printed

@@ -14,6 +14,7 @@ from synthscore.io.files import read_rows
 from synthscore.io.scores import score_row
 from synthscore.io.write import write_rows
 from synthscore.scoring.scorer import Scorer
+from synthscore.thresholds.certificate import Certificate
 from synthscore.thresholds.labels import Labelled
 from tests import factories
 from tests.scoring.test_scorer import ladder
@@ -117,15 +118,26 @@ def test_a_certificate_of_texts_that_were_chosen_is_refused(form, judge, ladders
     assert main(["score", "targets.jsonl", "--references", ladders, "-o", "scores.jsonl"]) == 0
     filtered = ["filter", "targets.jsonl", "--references", ladders, "--min-score", "3", "-o", "kept.jsonl"]
     main([*filtered, "--dropped", "dropped.jsonl"])
-    for source, options, code in (("targets.jsonl", ["--sample", "18"], 0), ("dropped.jsonl", [], 1)):
+    chosen, part = "was chosen by its score, expected only texts drawn at random", "texts, but 20 have a score"
+    for source, options, said in (
+        ("targets.jsonl", ["--sample", "18"], ""),
+        ("dropped.jsonl", [], chosen),
+        ("kept.jsonl", [], part),  # as they were before they were filtered: nothing in them says it
+        ("kept.jsonl", ["--sample", "10"], part),
+    ):
         assert main(["export", source, "--to", form, "--references", ladders, *options, "-o", "tasks.json"]) == 0
         made = json.loads((tmp_path / "tasks.json").read_text())
         assert "score" not in str(made).replace("synthscore", "")
         half = len(made) // 2  # the worse ones: rows are in order
         (tmp_path / "export.json").write_text(json.dumps(rated(made[:half], form, 1) + rated(made[half:], form, 4)))
         labels = ["--labels", "export.json", "--labels-from", form, "--good-from", "4", "--confidence", "0.6"]
-        assert main(["calibrate", "scores.jsonl", *labels, "--guarantee", "precision>=0.5", "-o", "c.json"]) == code
-    assert "was chosen by its score, expected only texts drawn at random" in capsys.readouterr().err
+        capsys.readouterr()
+        calibrated = ["calibrate", "scores.jsonl", *labels, "--guarantee", "precision>=0.5", "-o", "c.json"]
+        assert main(calibrated) == (1 if said else 0)
+        assert said in capsys.readouterr().err
+        assert main(["estimate", "scores.jsonl", *labels, "--min-score", "3"]) == (1 if said else 3)  # of one context
+        assert said in capsys.readouterr().err
+    assert Certificate.load("c.json").drawn == "random"
 
 
 def test_texts_are_drawn_by_the_seed_and_say_so():

@@ -355,6 +355,13 @@ def test_unscored_rows_stay_with_their_labels():
     assert data.good.tolist() == [True, False, True]
 
 
+def test_an_unscored_row_may_have_the_signature_of_the_judge_alone():
+    unscored = {"score": None, "status": "unscored", "reason": "empty", "signature": "model:nano@1f2e"}
+    for row in (rows(1, id="empty", **unscored), rows(1, id="empty", label=None, **unscored)):
+        assert Labelled.load([*rows(2), *row]).signature == SIGNATURE
+    assert str(Labelled.load(rows(3, **unscored)).signature) == "model:nano@1f2e"
+
+
 def test_only_rows_of_the_attribute_count():
     both = [*rows(2), *rows(2, attribute="fluency")]
     with pytest.raises(InputError, match=r"of 2 attributes, coherence, fluency, expected one.*--attribute"):

@@ -1,0 +1,122 @@
+"""Scores of many texts and labels of some -> the mean label of all such texts. NumPy: no files, no rows.
+
+Prediction-powered inference with a tuned weight of the scores (PPI++: Angelopoulos, Duchi and Zrnic 2023,
+arXiv:2311.01453), for texts that come in contexts. Whatever the scores are, the mean is right: good scores make its
+interval shorter, and useless ones get no weight.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..thresholds.clustered import ClusteredMean
+from ..types import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number with its interval; NaN where there is none."""
+
+    value: float = math.nan
+    stderr: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+
+    @property
+    def width(self) -> float:
+        return self.high - self.low
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """The mean label, by three ways; `weight` is that of the scores in the corrected one."""
+
+    corrected: ClusteredMean
+    labels_alone: ClusteredMean
+    scores_alone: ClusteredMean
+    weight: float
+
+    def minus(self, other: Means) -> Means:
+        """The differences, in which what both have of a context cancels. They have no weight of their own: NaN."""
+        return Means(
+            self.corrected.plus(other.corrected, -1.0),
+            self.labels_alone.plus(other.labels_alone, -1.0),
+            self.scores_alone.plus(other.scores_alone, -1.0),
+            math.nan,
+        )
+
+    def by_labels_alone(self) -> Means:
+        return Means(self.labels_alone, self.labels_alone, self.scores_alone, 0.0)
+
+
+def mean_labels(labels: FloatArray, scores: FloatArray, contexts: IntArray, n_all_contexts: int) -> Means:
+    """The mean label of texts like these, some of which are labelled, drawn at random:
+
+        corrected = mean(labels) + weight (mean(scores of the others) - mean(scores of the labelled))
+
+    A text without a score is taken to have the mean score: it counts, and only its label says how good it is.
+
+    labels, scores : float64, shape (n_texts,); NaN where a text is not labelled, or not scored
+    contexts : shape (n_texts,), numbers below n_all_contexts
+    """
+    labelled, scored = ~np.isnan(labels), ~np.isnan(scores)
+    predictions = np.where(scored, scores, scores[scored].mean() if scored.any() else 0.0)
+
+    def mean(values: FloatArray, which: np.ndarray) -> ClusteredMean:
+        return ClusteredMean.estimate(values[which], contexts[which], n_all_contexts)
+
+    labels_alone = mean(labels, labelled)
+    weight = tune_weight(labels[labelled], predictions[labelled], predictions[~labelled])
+    corrected = labels_alone
+    if weight:
+        excess = mean(predictions, labelled).plus(mean(predictions, ~labelled), -1.0)
+        corrected = labels_alone.plus(excess, -weight)
+    return Means(corrected, labels_alone, mean(scores, scored), weight)
+
+
+def tune_weight(labels: FloatArray, scores: FloatArray, scores_of_others: FloatArray) -> float:
+    """lambda, the weight of the scores at which the corrected mean varies least, as ppi-python estimates it:
+
+        lambda = cov(labels, scores) / ((1 + n / N) var(all scores)),  from 0 to 1
+
+    with n labelled texts and N others; cov is over n, var over n + N - 1. 0 where there are no others.
+    """
+    n, n_others = len(labels), len(scores_of_others)
+    if not (n and n_others):
+        return 0.0
+    variance = float(np.var(np.concatenate([scores, scores_of_others]), ddof=1))
+    covariance = float(np.mean((labels - labels.mean()) * (scores - scores.mean())))
+    return min(max(covariance / ((1 + n / n_others) * variance), 0.0), 1.0) if variance else 0.0
+
+
+def t_interval(mean: ClusteredMean, confidence: float) -> Figure:
+    """value +- t stderr, by Student's t with the contexts that take part, less one. None where stderr is 0: labels that
+    are all alike do not say how labels vary."""
+    if not mean.stderr > 0:
+        return Figure(mean.value)
+    reach = mean.t_quantile(confidence) * mean.stderr
+    return Figure(mean.value, mean.stderr, mean.value - reach, mean.value + reach)
+
+
+def share_interval(mean: ClusteredMean, confidence: float, variance: float) -> Figure:
+    """The interval of a share: all p with
+
+        (value - p)^2 <= t^2 p (1 - p) / n,     n = variance / stderr^2
+
+    where n is how many texts, each drawn by itself, would tell as much. value +- t stderr would be too short where few
+    texts are good, or few are not.
+
+    variance : of one label, p (1 - p) of the share by labels alone
+    source : Wilson (1927), with Student's t for the normal
+    """
+    if not (mean.stderr > 0 and variance > 0):
+        return Figure(mean.value)
+    spread = mean.t_quantile(confidence) ** 2 * mean.stderr**2 / variance  # t^2 / n
+    inside = spread * mean.value * (1 - mean.value) + spread**2 / 4
+    if inside < 0:  # a corrected share can be below 0 or above 1
+        return Figure(mean.value, mean.stderr)
+    middle, half = (mean.value + spread / 2) / (1 + spread), math.sqrt(inside) / (1 + spread)
+    return Figure(mean.value, mean.stderr, middle - half, middle + half)

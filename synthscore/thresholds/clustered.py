@@ -1,0 +1,69 @@
+"""Texts that come in contexts -> means whose errors know that texts of one context are alike. NumPy and SciPy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..types import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusteredMean:
+    """A mean over texts, or a sum of several, and what each context adds to its error.
+
+    influence : shape (n_all_contexts,); stderr^2 is the sum of its squares. 0 for a context that takes no part
+    n_contexts : those that take part; in a sum, of the mean with the fewest
+    """
+
+    value: float
+    influence: FloatArray
+    n_contexts: int
+
+    @classmethod
+    def estimate(cls, values: FloatArray, contexts: IntArray, n_all_contexts: int) -> ClusteredMean:
+        """The mean of some texts.
+
+            influence of c = sqrt(G / (G - 1)) / n  sum over the texts of c (value - mean)
+
+        with n texts of G contexts. Where each text is a context, stderr is the usual one of a mean. With fewer than two
+        contexts nothing is known of the error, and the influence is NaN.
+
+        values : shape (n_texts,). contexts : shape (n_texts,), numbers below n_all_contexts
+        source : Liang and Zeger (1986), for a mean
+        """
+        n, n_contexts = len(values), len(np.unique(contexts))
+        mean = float(values.mean()) if n else math.nan
+        if n_contexts < 2:
+            return cls(mean, np.full(n_all_contexts, np.nan), n_contexts)
+        sums = np.zeros(n_all_contexts)
+        np.add.at(sums, contexts, values - mean)
+        return cls(mean, math.sqrt(n_contexts / (n_contexts - 1)) / n * sums, n_contexts)
+
+    def plus(self, other: ClusteredMean, weight: float = 1.0) -> ClusteredMean:
+        """This and `weight` times another over the same contexts: what they share cancels, or adds up."""
+        return ClusteredMean(
+            self.value + weight * other.value,
+            self.influence + weight * other.influence,
+            min(self.n_contexts, other.n_contexts),
+        )
+
+    @property
+    def stderr(self) -> float:
+        return float(np.sqrt((self.influence**2).sum()))
+
+    def t_quantile(self, confidence: float) -> float:
+        """How many standard errors an interval of this confidence reaches, by Student's t with n_contexts - 1."""
+        from scipy.special import stdtrit
+
+        return float(stdtrit(self.n_contexts - 1, (1 + confidence) / 2))
+
+    @property
+    def p_value(self) -> float:
+        """P(a value as far from 0) where the truth is 0, by Student's t; NaN where the error is 0, or not known."""
+        from scipy.special import stdtr
+
+        stderr = self.stderr
+        return float(2 * stdtr(self.n_contexts - 1, -abs(self.value) / stderr)) if stderr > 0 else math.nan
