@@ -158,6 +158,13 @@ class Comparisons:
         return len(self.ids)
 
     @property
+    def n_of_each(self) -> FloatArray:
+        """Weight of the calls about each candidate, shape (N,)."""
+        return sum_by(self.first, self.weights, self.n_candidates) + sum_by(
+            self.second, self.weights, self.n_candidates
+        )
+
+    @property
     def probabilities(self) -> FloatArray:
         """P(first is better), shape (K,), with half of P(similar)."""
         probs = np.exp(self.log_probs)

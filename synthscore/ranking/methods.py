@@ -21,6 +21,7 @@ from ..signature import Signature
 from ..types import FloatArray
 from .bias import mean_debiasing, median_debiasing, pool, position_bias
 from .comparisons import Comparisons
+from .repeats import asked_alike, correlate_errors, weigh_repeats
 from .result import Ranking, Rankings
 from .sets import ComparisonSets, Group
 
@@ -54,14 +55,36 @@ class RankingMethod:
     stderr: tuple[str, ...] = ("bootstrap",)
 
     def __call__(self, comparisons: Comparisons, **options: Any) -> Ranking:
+        weighed, settings = self.weigh(comparisons, **options)
+        ranking = self.formula(weighed, **options)
+        return replace(
+            ranking,
+            n_comparisons=comparisons.n_of_each,
+            settings={**ranking.settings, **settings},
+            signature=comparisons.signature,
+        )
+
+    @property
+    def formula(self) -> Callable[..., Ranking]:
+        """The method as published: every answer has the weight that its row has."""
         module, name = self.function.split(".")
-        ranking: Ranking = getattr(import_module(f"{__package__}.{module}"), name)(comparisons, **options)
-        return replace(ranking, signature=comparisons.signature)
+        formula: Callable[..., Ranking] = getattr(import_module(f"{__package__}.{module}"), name)
+        return formula
 
     @property
     def fast(self) -> Callable[..., Ranking]:
-        """The same without standard errors, where they would take time."""
-        return partial(self, stderr=None) if "model" in self.stderr else self
+        """The formula without standard errors, where they would take time."""
+        return partial(self.formula, stderr=None) if "model" in self.stderr else self.formula
+
+    def weigh(self, comparisons: Comparisons, **options: Any) -> tuple[Comparisons, dict[str, float]]:
+        """Comparisons in which a pair that was asked more often weighs what its answers are worth (repeats.py), and the
+        rho that says how much; as they are where all pairs were asked equally often, or each call is a decision.
+        """
+        decisions = {**self.options, **options}.get("decisions")
+        if decisions == "per_call" or asked_alike(comparisons):
+            return comparisons, {}
+        rho = 1.0 if decisions == "averaged" else correlate_errors(comparisons)
+        return weigh_repeats(comparisons, rho), {"rho": rho}
 
     def check(self, options: Mapping[str, Any], *, debias: str = "none", stderr: str = "auto") -> None:
         """raises : InputError for what this method does not offer"""
@@ -199,12 +222,14 @@ def _with_errors(
     method: RankingMethod, calls: Comparisons, options: Mapping[str, Any], stderr: str, seed: int
 ) -> Ranking:
     """raises : as the method"""
-    if stderr in ("auto", "model") and "model" in method.stderr:
-        return method(calls, **options, stderr=stderr)
-    found = method.fast(calls, **options)
+    if "model" in method.stderr:
+        found = method(calls, **options, stderr=stderr if stderr in ("auto", "model") else None)
+    else:
+        found = method(calls, **options)
     if stderr != "bootstrap":
         return found
-    errors, n_ranked = bootstrap(partial(method.fast, **options), calls, RESAMPLES, np.random.default_rng(seed))
+    weighed, _ = method.weigh(calls, **options)
+    errors, n_ranked = bootstrap(partial(method.fast, **options), weighed, RESAMPLES, np.random.default_rng(seed))
     return replace(found, stderr=errors, settings={**found.settings, "resamples": n_ranked})
 
 
