@@ -135,14 +135,14 @@ def measure(method: str, judge: str, n_pairs: int, asked: str, repetitions: int)
         off = np.abs(rankings["weighed"].scores - TRUTH / unit)
         if freedom := settings.get("degrees_of_freedom"):
             by_t.append(float(np.mean(off <= stats.t.ppf(0.95, freedom) * rankings["weighed"].stderr)))
-        rho.append(settings.get("rho", np.nan))
+        rho += [settings["rho"]] if "rho" in settings else []
     errors = {name: float(np.sqrt(np.mean(values))) for name, values in squares.items()}
     return Row(
         method,
         judge,
         n_pairs,
         asked,
-        rho=float(np.mean(rho)),
+        rho=float(np.mean(rho)) if rho else float("nan"),
         held=float(np.mean(held["weighed"])),
         held_by_t=float(np.mean(by_t)) if by_t else float("nan"),
         error=errors["weighed"],

@@ -73,10 +73,13 @@ def correlate_errors(comparisons: Comparisons) -> float:
 
 
 def weigh_repeats(comparisons: Comparisons, rho: float) -> Comparisons:
-    """The same answers; those about a pair together weigh n / (1 + (n - 1) rho), in the unit in which all of them weigh
-    as much as before. n : weight of the pair's answers"""
+    """The same answers; those about a pair together weigh n / (1 + (n - 1) rho), n being what they weighed before.
+
+    The unit is that in which a pair asked as often as the median one keeps its n: what stands beside answers, such as a
+    prior, is worth as much as where all pairs are asked so often.
+    """
     _, pair = comparisons.numbered_pairs()
     n = comparisons.pairs().games
-    worth = n / (1 + (n - 1) * rho)
-    share = worth / n * (n.sum() / worth.sum())
+    usual = float(np.median(n))
+    share = (1 + (usual - 1) * rho) / (1 + (n - 1) * rho)
     return replace(comparisons, weights=comparisons.weights * share[pair])
