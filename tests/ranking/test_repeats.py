@@ -53,6 +53,18 @@ def test_the_likeliest_order_is_that_of_the_pairs_however_often_they_were_asked(
     np.testing.assert_array_equal(often.ranks, rank(asked(p, 1), "likelihood").ranks)
 
 
+def test_a_pair_that_is_decided_by_the_mean_of_its_calls_is_one_decision():
+    rng = np.random.default_rng(11)
+    times = some_often(rng)
+    calls = asked(rng.random(times.sum()), times)
+    once = calls.averaged()
+    once = Comparisons(IDS, once.first, once.second, once.log_probs, np.ones(len(once)))
+    for name in ("win-ratio", "colley", "bt", "poe-g-hard"):
+        ours, theirs = METHODS[name](calls), METHODS[name](once)
+        np.testing.assert_allclose(ours.scores, theirs.scores, atol=1e-8)
+        np.testing.assert_allclose(ours.stderr, theirs.stderr, rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", [name for name, method in METHODS.items() if "decisions" in method.options])
 def test_each_call_is_a_decision_where_that_is_asked_for(name):
     rng = np.random.default_rng(4)
@@ -154,8 +166,10 @@ def test_pairs_asked_equally_often_are_left_as_they_are():
     "calls",
     [
         Comparisons.of([("a", "b", 0.7), ("b", "a", 0.4), ("b", "c", 0.6)]),  # a tree
-        Comparisons.of([("a", "b", 0.7), ("b", "a", 0.4), ("c", "d", 0.6), ("a", "b", 0.5)]),  # two groups
-        Comparisons.of([("a", "b", 0.7, 0.3), ("b", "c", 0.6, 0.2), ("a", "c", 0.6, 0.4)]),  # nothing repeated
+        Comparisons.of([(x, y, p) for x, y in ("ab", "bc", "ca", "de", "ef", "fd") for p in (0.6, 0.7)][1:]),  # groups
+        Comparisons.of(
+            [("a", "b", 0.7, 0.3), ("b", "a", 0.6, 0.2), ("b", "c", 0.6), ("a", "c", 0.6)]
+        ),  # parts
         Comparisons.of([("a", "b", 1.0, 3.0), ("b", "c", 1.0), ("a", "c", 1.0)]),  # certain, and the same
     ],
 )
