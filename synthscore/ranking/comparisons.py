@@ -158,11 +158,10 @@ class Comparisons:
         return len(self.ids)
 
     @property
-    def n_of_each(self) -> FloatArray:
+    def n_comparisons(self) -> FloatArray:
         """Weight of the calls about each candidate, shape (N,)."""
-        return sum_by(self.first, self.weights, self.n_candidates) + sum_by(
-            self.second, self.weights, self.n_candidates
-        )
+        both = np.concatenate([self.first, self.second])
+        return sum_by(both, np.tile(self.weights, 2), self.n_candidates)
 
     @property
     def probabilities(self) -> FloatArray:
