@@ -121,11 +121,8 @@ def rank(
     write_rows(rows, output)
     lines += [*about_bias(rankings), *summary(rankings, method), *jury_lines(rankings.juries)]
     messages.note(*lines, signature=str(rankings.signature))
-    for group, ranking in rankings.of.items():
-        if not isinstance(ranking, str) and not ranking.converged:
-            left = f"{ranking.iterations} iterations leave a derivative of {ranking.gradient:.2g}"
-            of = f" for {'/'.join(group)}" if group else ""
-            messages.warn(f"{method} did not converge{of}: {left}. Its scores are not final")
+    for line in unconverged(rankings, method):
+        messages.warn(line)
     statuses = {row["status"] for row in rows}
     if statuses <= {"unscored"}:
         messages.warn("nothing could be ranked")
@@ -204,6 +201,23 @@ def summary(rankings: Rankings, method: str) -> Iterator[str]:
     why += [each.reason for each in rankings.left_out]
     if why:
         yield from ("unscored:", *reasons(why))
+
+
+def unconverged(rankings: Rankings, method: str) -> Iterator[str]:
+    """One line, however many rankings did not converge."""
+    by_group = {
+        group: ranking
+        for group, ranking in rankings.of.items()
+        if not isinstance(ranking, str) and not ranking.converged
+    }
+    if not by_group:
+        return
+    group, first = next(iter(by_group.items()))
+    where = ""
+    if len(rankings.of) > 1:
+        where = f" in {len(by_group)} of {counted(len(rankings.of), 'ranking')}, {'/'.join(group)} the first"
+    left = f"{first.iterations} iterations leave a derivative of {first.gradient:.2g}"
+    yield f"{method} did not converge{where}: {left}. Such scores are not final"
 
 
 def _range(values: list[Any]) -> str:

@@ -6,6 +6,7 @@ Symbols: d = s_i - s_j, sigma(d) = 1 / (1 + exp(-d)). Log-likelihoods are in nat
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -93,7 +94,6 @@ def soft_bradley_terry(
         Logistic(*pairs.shared_out(), gamma),
         method="poe-bt",
         settings=settings,
-        theta="gamma" if bias == "mle" else None,
         stderr=stderr,
     )
 
@@ -109,28 +109,17 @@ def bradley_terry_ties(comparisons: Comparisons, *, stderr: Stderr = "auto") -> 
     source : Davidson (1970), with nu halved.
     """
     pairs = comparisons.pairs()
-    ties = float(pairs.ties.sum())
-    decided = float((pairs.wins + pairs.losses).sum())
-    if decided == 0 and ties > 0:
-        raise RankingError(
-            "all comparisons are similar, so that nu is infinite and all scores are equal. Expected some wins. "
-            "Take colley or average-probability, or ask the judge for two labels"
-        )
-    if ties == 0:
-        likelihood: Logistic | Davidson = Logistic(pairs.wins, pairs.losses)
+    likelihood: Logistic | Davidson
+    if pairs.ties.any():
+        if not (pairs.wins + pairs.losses).any():
+            raise RankingError(
+                "all comparisons are similar, so that nu is infinite and all scores are equal. Expected some wins. "
+                "Take colley or average-probability, or ask the judge for two labels"
+            )
+        likelihood, settings = Davidson(pairs.wins, pairs.losses, pairs.ties), {}
     else:
-        likelihood = Davidson(pairs.wins, pairs.losses, pairs.ties)
-    return _ranked(
-        comparisons,
-        pairs,
-        likelihood,
-        method="bt-ties",
-        settings={} if ties else {"nu": 0.0},
-        theta="log_nu" if ties else None,
-        # Where equal candidates would be as often similar as all are: it keeps the first step short.
-        start=float(np.log(ties / decided)) if ties else 0.0,
-        stderr=stderr,
-    )
+        likelihood, settings = Logistic(pairs.wins, pairs.losses), {"nu": 0.0}
+    return _ranked(comparisons, pairs, likelihood, method="bt-ties", settings=settings, stderr=stderr)
 
 
 class Slopes(NamedTuple):
@@ -150,11 +139,26 @@ class Slopes(NamedTuple):
 
 
 class Logistic:
-    """wins log sigma(d - gamma) + losses log sigma(gamma - d); gamma is the shared parameter if None is given."""
+    """wins log sigma(d - gamma) + losses log sigma(gamma - d); gamma is the shared parameter if None is given.
+
+    start : of the shared parameter; None: there is none
+    """
 
     def __init__(self, wins: FloatArray, losses: FloatArray, gamma: float | None = 0.0) -> None:
         self.wins, self.losses, self.gamma = wins, losses, gamma
         self.games = wins + losses
+        self.start = 0.0 if gamma is None else None
+
+    def require_finite(self, graph: Graph, ids: Sequence[str]) -> None:
+        """raises : RankingError where no scores, or no gamma, are the most likely ones"""
+        graph.require_finite(ids, self.wins, self.losses)
+        if self.gamma is None:
+            _require_told_apart(graph, self.games)
+            graph.require_finite_shift(self.wins, self.losses)
+
+    def estimates(self, theta: float, stderr: float) -> dict[str, float]:
+        """What was estimated beside the scores, for settings."""
+        return {"gamma": theta, "gamma_stderr": stderr}
 
     def slopes(self, d: FloatArray, theta: float) -> Slopes:
         # exp once, then products: both tails keep full precision, and where p is nearly 1, a score depends on 1 - p.
@@ -184,6 +188,16 @@ class Davidson:
     def __init__(self, wins: FloatArray, losses: FloatArray, ties: FloatArray) -> None:
         self.wins, self.losses, self.ties = wins, losses, ties
         self.games = wins + losses + ties
+        # Where equal candidates would be as often similar as all are: it keeps the first step short.
+        self.start = float(np.log(ties.sum() / (wins + losses).sum()))
+
+    def require_finite(self, graph: Graph, ids: Sequence[str]) -> None:
+        """raises : RankingError where no scores are the most likely ones"""
+        graph.require_finite(ids, self.wins + self.ties, self.losses + self.ties)
+
+    def estimates(self, theta: float, stderr: float) -> dict[str, float]:
+        """What was estimated beside the scores, for settings."""
+        return {"nu": float(np.exp(theta)), "log_nu_stderr": stderr}
 
     def _log_probs(self, d: FloatArray, theta: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         similar = np.full_like(d, np.log(2) + theta)
@@ -215,24 +229,23 @@ def _ranked(
     method: str,
     settings: dict[str, Any],
     prior: float = 0.0,
-    theta: Literal["gamma", "log_nu"] | None = None,
-    start: float = 0.0,
     phi: float | FloatArray | None = None,
     stderr: Stderr,
 ) -> Ranking:
-    """theta : the parameter that all edges share. start : of it"""
+    """The scores that are most likely, with what else was estimated in settings.
+
+    prior : as in maximise. phi : as in standard_errors; None: measured
+    """
     graph = Graph(comparisons.n_candidates, pairs.i, pairs.j)
-    wins, losses = likelihood.wins, likelihood.losses
     if not prior:
-        ties = pairs.ties if isinstance(likelihood, Davidson) else 0.0
-        graph.require_finite(comparisons.ids, wins + ties, losses + ties)
-    if theta == "gamma":
-        _require_told_apart(graph, pairs.games)
-        graph.require_finite_shift(wins, losses)
+        likelihood.require_finite(graph, comparisons.ids)
+    wins, losses = likelihood.wins, likelihood.losses
     won, lost = graph.sums(wins, losses), graph.sums(losses, wins)
-    scores = np.log((won + 0.5) / (lost + 0.5))  # what they would be if all opponents were equal
-    scores = np.append(scores - scores.mean(), [] if theta is None else [start])
-    top, converged, iterations = maximise(graph, likelihood, start=scores, prior=prior)
+    start = np.log((won + 0.5) / (lost + 0.5))  # what scores would be if all opponents were equal
+    start -= start.mean()
+    if likelihood.start is not None:
+        start = np.append(start, likelihood.start)
+    top, converged, iterations = maximise(graph, likelihood, start=start, prior=prior)
     gradient = float(np.abs(top.gradient).max())
     if not converged:
         warnings.warn(
@@ -245,12 +258,8 @@ def _ranked(
     if phi is None:
         phi, settings["degrees_of_freedom"] = dispersion(top.information, top.slopes.d, unmeasured=1.0)
     errors = standard_errors(stderr, top.information, phi)
-    if theta == "log_nu":
-        settings["nu"] = float(np.exp(top.theta))
-    elif theta == "gamma":
-        settings["gamma"] = top.theta
-    if theta:
-        settings[f"{theta}_stderr"] = float(errors[-1])
+    if likelihood.start is not None:
+        settings |= likelihood.estimates(top.theta, float(errors[-1]))
     return Ranking(
         ids=comparisons.ids,
         scores=top.scores,

@@ -74,11 +74,7 @@ def gaussian(comparisons: Comparisons, *, bias: float | None = None, stderr: Std
     bias : beta, the p at which there is no difference; None: 1/2. It cancels where every pair is judged in both orders.
         > 1/2: the judge prefers what it is shown first.
     stderr : see standard_errors, with the dispersion of the pairs, whose degrees_of_freedom settings hold; with none
-        left (a tree of pairs) it is NaN. sigma in settings is of a single call; a row of weight w is w calls:
-
-            sigma^2 = sum w_k (mu_k - d_k)^2 / (sum w_k - (N - 1)),   mu_k = p_k - beta
-
-    log_likelihood : sum w_k log N(mu_k; d_k, sigma^2); infinite if the fit is perfect
+        left (a tree of pairs) it is NaN
     raises : RankingError if the comparisons do not link all candidates
     source : PoE (arXiv 2405.05894) 2.4; its anchor is a gauge, of no effect on these scores.
     """
@@ -105,18 +101,10 @@ def _least_squares(
     graph.require_connected(comparisons.ids)
     information = Information(graph, games)
     scores = information.solve(graph.divergence(flow))
-    residuals = mean - (scores[comparisons.first] - scores[comparisons.second])
-    freedom = float(w.sum()) - (n - 1)
-    if np.abs(residuals).max() <= 1e-12 * np.abs(mean).max():  # rounding
-        residuals = np.zeros_like(residuals)
-    sigma = float(np.sqrt(w @ residuals**2 / freedom)) if freedom > 1e-9 else float("nan")
     slopes = flow - games * graph.differences(scores)
-    if not residuals.any():
+    if np.abs(slopes).max() <= 1e-12 * np.abs(flow).max():  # rounding
         slopes = np.zeros_like(slopes)
-    phi, left_over = dispersion(information, slopes, float("nan"))
-    scaled = np.divide(residuals, sigma, out=np.zeros_like(residuals), where=residuals != 0)
-    with np.errstate(divide="ignore"):
-        densities = -0.5 * np.log(2 * np.pi * np.square(sigma)) - 0.5 * scaled**2
+    phi, freedom = dispersion(information, slopes, float("nan"))
     left = float(np.abs(graph.divergence(slopes)).max())
     return Ranking(
         comparisons.ids,
@@ -126,6 +114,5 @@ def _least_squares(
         standard_errors(stderr, information, phi),
         converged=left <= 1e-9 * float(np.abs(flow).sum()),
         gradient=left,
-        log_likelihood=float(w @ densities),
-        settings=settings | {"degrees_of_freedom": left_over, "sigma": sigma},
+        settings=settings | {"degrees_of_freedom": freedom},
     )

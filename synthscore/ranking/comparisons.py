@@ -158,6 +158,12 @@ class Comparisons:
         return len(self.ids)
 
     @property
+    def n_comparisons(self) -> FloatArray:
+        """Weight of the calls about each candidate, shape (N,)."""
+        both = np.concatenate([self.first, self.second])
+        return sum_by(both, np.tile(self.weights, 2), self.n_candidates)
+
+    @property
     def probabilities(self) -> FloatArray:
         """P(first is better), shape (K,), with half of P(similar)."""
         probs = np.exp(self.log_probs)

@@ -194,31 +194,38 @@ class Information:
 
         tolerance : of |L x - b|, relative to |b|, if reached by conjugate gradients
         """
-        n, failed = self.graph.n, True
-        if len(b) <= SMALL:
-            lower, failed = linalg.lapack.dpotrf(self.dense(self.gauge), lower=1)
-        if failed:
-            edges = sparse.csr_array((self.weights, (self.graph.i, self.graph.j)), shape=(n, n))
-            back = edges.T
-
-            def product(x: FloatArray) -> FloatArray:
-                scores = x[:n]
-                y: FloatArray = self.diagonal * scores - edges @ scores - back @ scores
-                if self.everyone is not None:
-                    y -= self.everyone @ scores
-                if self.column is not None:
-                    y = np.append(y + self.column * x[-1], self.column @ scores + self.corner * x[-1])
-                return y
-
-            size = len(b)
-            scaling = sparse.diags_array(1 / np.append(self.diagonal, self.corner)[:size])
-            system = LinearOperator((size, size), product, dtype=np.float64)
-            # From 0, so that x'Lx = x'b whenever it stops: Newton's method counts on that.
-            x, _ = cg(system, b, rtol=tolerance, atol=0.0, maxiter=PATIENCE * len(b), M=scaling)
-        else:
-            x = linalg.lapack.dpotrs(lower, b, lower=1)[0]
+        x = self._solve_dense(b) if len(b) <= SMALL else None
+        if x is None:
+            x = self._solve_by_gradients(b, tolerance)
         if not self.ridge:
+            n = self.graph.n
             x[:n] -= x[:n].mean()
+        return x
+
+    def _solve_dense(self, b: FloatArray) -> FloatArray | None:
+        """By Cholesky; None where rounding leaves no positive definite matrix."""
+        lower, failed = linalg.lapack.dpotrf(self.dense(self.gauge), lower=1)
+        return None if failed else np.asarray(linalg.lapack.dpotrs(lower, b, lower=1)[0])
+
+    def _solve_by_gradients(self, b: FloatArray, tolerance: float) -> FloatArray:
+        """By conjugate gradients, sparse."""
+        n, size = self.graph.n, len(b)
+        edges = sparse.csr_array((self.weights, (self.graph.i, self.graph.j)), shape=(n, n))
+        back = edges.T
+
+        def product(x: FloatArray) -> FloatArray:
+            scores = x[:n]
+            y: FloatArray = self.diagonal * scores - edges @ scores - back @ scores
+            if self.everyone is not None:
+                y -= self.everyone @ scores
+            if self.column is not None:
+                y = np.append(y + self.column * x[-1], self.column @ scores + self.corner * x[-1])
+            return y
+
+        scaling = sparse.diags_array(1 / np.append(self.diagonal, self.corner)[:size])
+        system = LinearOperator((size, size), product, dtype=np.float64)
+        # From 0, so that x'Lx = x'b whenever it stops: Newton's method counts on that.
+        x, _ = cg(system, b, rtol=tolerance, atol=0.0, maxiter=PATIENCE * size, M=scaling)
         return np.asarray(x)
 
     def covariance(self) -> FloatArray:

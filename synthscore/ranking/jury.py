@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import InputError
 from ..scoring.votes import Jury, TextPair, Vote, find_alike, mean_of_members, mean_of_votes, share_votes
 from ..signature import Signature
-from ..types import FloatArray
+from ..types import FloatArray, IntArray
 from .comparisons import Comparisons
 from .methods import rank
 from .result import Ranking, Rankings
@@ -129,14 +129,17 @@ def _take_means(
     values, variance = np.concatenate(tables, axis=2)
     spread = np.sqrt(np.nan_to_num(mean_of_members(values.T**2)))
     unit = {name: sd for name, sd in zip(judges, spread.tolist(), strict=True) if sd > 1e-9}
-    left_out = {name: "it puts no text above another" for name in judges if name not in unit}
+    left_out = {}
+    for name, scores in zip(judges, values, strict=True):
+        if name not in unit:
+            left_out[name] = "it has no ranking" if np.isnan(scores).all() else "it puts no text above another"
     votes = {}
     own = {}
     for vote in share_votes(unit, alike):
         rows = [judges.index(name) for name in vote]
         votes[vote] = mean_of_members(values[rows] / spread[rows, None])
         own[vote] = mean_of_members(variance[rows] / spread[rows, None] ** 2)
-    left_out |= _leave_out(votes, len(tables))
+    left_out |= _leave_out(votes, np.repeat(np.arange(len(tables)), [table.shape[2] for table in tables]))
     means = np.full((2, values.shape[1]), np.nan)
     if votes:
         errors = [own[vote] for vote in votes]
@@ -146,25 +149,25 @@ def _take_means(
     return Jury(tuple(votes), left_out, alike), np.split(means, ends[:-1], axis=1)
 
 
-def _leave_out(votes: dict[Vote, FloatArray], n_groups: int) -> dict[str, str]:
+def _leave_out(votes: dict[Vote, FloatArray], group: IntArray) -> dict[str, str]:
     """Take out of the votes who does not agree with the others, the worst first, while there are more than two; and say
-    why. votes : scores, centred in each of the groups
+    why. votes : scores, centred in each group. group : the number of each text's
     """
     from scipy.special import stdtrit
 
     left_out: dict[str, str] = {}
     while len(votes) > 2:
-        agreement = {}
+        agreement, freedom = {}, {}
         for vote, values in votes.items():
             others = mean_of_members(np.stack([votes[other] for other in votes if other != vote]))
             known = ~np.isnan(values + others)
             one, rest = values[known], others[known]
             length = float(np.linalg.norm(one) * np.linalg.norm(rest))
             agreement[vote] = float(one @ rest) / max(length, 1e-300)
+            freedom[vote] = len(one) - len(np.unique(group[known])) - 1
         worst = min(agreement, key=agreement.__getitem__)
-        r = agreement[worst]
-        freedom = int((~np.isnan(votes[worst])).sum()) - n_groups - 1
-        if freedom < 1 or r * np.sqrt(freedom) > stdtrit(freedom, CONFIDENCE) * np.sqrt(1 - r**2):
+        r, left = agreement[worst], freedom[worst]
+        if left < 1 or r * np.sqrt(left) > stdtrit(left, CONFIDENCE) * np.sqrt(1 - r**2):
             break
         del votes[worst]
         reason = f"its order agrees with the mean of the others no more than by chance (r = {r:.2f})"

@@ -5,7 +5,6 @@ SciPy is loaded when a method is called, not when it is named.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,8 +18,9 @@ from .._version import __version__
 from ..errors import InputError, RankingError, SynthscoreWarning
 from ..signature import Signature
 from ..types import FloatArray
-from .bias import mean_debiasing, median_debiasing, pool, position_bias
+from .bias import Debiasing, mean_debiasing, median_debiasing, pool, position_bias
 from .comparisons import Comparisons
+from .repeats import asked_alike, correlate_errors, weigh_repeats
 from .result import Ranking, Rankings
 from .sets import ComparisonSets, Group
 
@@ -54,14 +54,36 @@ class RankingMethod:
     stderr: tuple[str, ...] = ("bootstrap",)
 
     def __call__(self, comparisons: Comparisons, **options: Any) -> Ranking:
+        weighed, settings = self.weigh(comparisons, **options)
+        ranking = self.formula(weighed, **options)
+        return replace(
+            ranking,
+            n_comparisons=comparisons.n_comparisons,
+            settings={**ranking.settings, **settings},
+            signature=comparisons.signature,
+        )
+
+    @property
+    def formula(self) -> Callable[..., Ranking]:
+        """The method as published: every answer has the weight that its row has."""
         module, name = self.function.split(".")
-        ranking: Ranking = getattr(import_module(f"{__package__}.{module}"), name)(comparisons, **options)
-        return replace(ranking, signature=comparisons.signature)
+        formula: Callable[..., Ranking] = getattr(import_module(f"{__package__}.{module}"), name)
+        return formula
 
     @property
     def fast(self) -> Callable[..., Ranking]:
-        """The same without standard errors, where they would take time."""
-        return partial(self, stderr=None) if "model" in self.stderr else self
+        """The formula without standard errors, where they would take time."""
+        return partial(self.formula, stderr=None) if "model" in self.stderr else self.formula
+
+    def weigh(self, comparisons: Comparisons, **options: Any) -> tuple[Comparisons, dict[str, float]]:
+        """Comparisons in which a pair that was asked more often weighs what its answers are worth (repeats.py), and the
+        rho that says how much; as they are where all pairs were asked equally often, or each call is a decision.
+        """
+        decisions = {**self.options, **options}.get("decisions")
+        if decisions == "per_call" or asked_alike(comparisons):
+            return comparisons, {}
+        rho = 1.0 if decisions == "averaged" else correlate_errors(comparisons)
+        return weigh_repeats(comparisons, rho), {"rho": rho}
 
     def check(self, options: Mapping[str, Any], *, debias: str = "none", stderr: str = "auto") -> None:
         """raises : InputError for what this method does not offer"""
@@ -143,34 +165,34 @@ def rank(
     stderr : from the likelihood ("model"), from RESAMPLES resamples of the pairs ("bootstrap"), "none"; "auto": "model"
         for up to 3,000 candidates
     seed : of resamples
+    Where pairs were asked unequally often, answers about one weigh what they are worth (repeats.py): `settings["rho"]`.
     raises : InputError for what the method does not offer, or a bias that cannot be estimated; for a single set of
         comparisons, what the method raises
     """
-    of = method_of(method)
-    of.check(options, debias=debias, stderr=stderr)
+    chosen = method_of(method)
+    chosen.check(options, debias=debias, stderr=stderr)
     if seed < 0:
         raise InputError(f"seed is {seed}, expected 0 or more", value=seed)
     sets = comparisons if isinstance(comparisons, ComparisonSets) else ComparisonSets((), {(): comparisons})
-    run = {**of.options, **options}
+    options = {**chosen.options, **options}
     judge = sets.signature
     signature = (judge if judge.parts else Signature.of(synthscore=__version__)).with_(
-        comparisons=sets.fingerprint, method=method, **run, debias=debias, stderr=stderr
+        comparisons=sets.fingerprint, method=method, **options, debias=debias, stderr=stderr
     )
     bias, shift, shifted = None, None, sets.sets
     if any(map(len, sets.sets.values())):
         together = pool({"/".join(group) or "all": calls for group, calls in sets.sets.items()})
         bias = position_bias(together)
-        if debias == "mle":
-            run["bias"] = "mle"
-        elif debias != "none":
-            shift = median_debiasing(together) if debias == "median" else mean_debiasing(together)
-            if debias == "gamma":
-                run["bias"] = 1 / (1 + math.exp(shift.shift)) if method == "poe-g" else shift.shift
-            else:
-                shifted = {group: shift.apply(calls) for group, calls in sets.sets.items()}
+        shift = _estimate_shift(together, debias)
+    if debias == "mle":
+        options["bias"] = "mle"
+    elif shift is not None and debias == "gamma":
+        options["bias"] = shift.threshold if method == "poe-g" else shift.shift
+    elif shift is not None:
+        shifted = {group: shift.apply(calls) for group, calls in sets.sets.items()}
 
     def ranked(calls: Comparisons) -> Ranking:
-        return replace(_with_errors(of, calls, run, stderr, seed), signature=signature)
+        return replace(_with_errors(chosen, calls, options, stderr, seed), signature=signature)
 
     if isinstance(comparisons, Comparisons):
         return ranked(shifted[()])
@@ -195,16 +217,25 @@ def rank(
     )
 
 
+def _estimate_shift(calls: Comparisons, debias: str) -> Debiasing | None:
+    """Of log-odds, where one is estimated before scores are."""
+    if debias in ("none", "mle"):
+        return None
+    return median_debiasing(calls) if debias == "median" else mean_debiasing(calls)
+
+
 def _with_errors(
     method: RankingMethod, calls: Comparisons, options: Mapping[str, Any], stderr: str, seed: int
 ) -> Ranking:
     """raises : as the method"""
-    if stderr in ("auto", "model") and "model" in method.stderr:
-        return method(calls, **options, stderr=stderr)
-    found = method.fast(calls, **options)
+    if "model" in method.stderr:
+        found = method(calls, **options, stderr=stderr if stderr in ("auto", "model") else None)
+    else:
+        found = method(calls, **options)
     if stderr != "bootstrap":
         return found
-    errors, n_ranked = bootstrap(partial(method.fast, **options), calls, RESAMPLES, np.random.default_rng(seed))
+    weighed, _ = method.weigh(calls, **options)
+    errors, n_ranked = bootstrap(partial(method.fast, **options), weighed, RESAMPLES, np.random.default_rng(seed))
     return replace(found, stderr=errors, settings={**found.settings, "resamples": n_ranked})
 
 

@@ -409,6 +409,17 @@ def test_a_method_that_does_not_converge_is_a_warning_and_its_rows_say_so(monkey
     ] * 3
 
 
+def test_many_rankings_that_do_not_converge_are_one_warning(monkeypatch, capsys):
+    monkeypatch.setattr(newton, "MAX_ITERATIONS", 1)
+    rows = [{"first": i, "second": j, "probability": p, "context_id": c} for c in "xyz" for i, j, p in CYCLE]
+    write("calls.jsonl", *rows, {"first": "a", "second": "b", "probability": 0.5, "context_id": "even"})
+    assert rank("--comparisons", "calls.jsonl", "-o", "o.jsonl", task=False) == 3
+    err = capsys.readouterr().err
+    assert err.count("did not converge") == 1
+    assert "warning: poe-bt did not converge in 3 of 4 rankings, x the first: 1 iterations leave" in err
+    assert [row["status"] for row in read("o.jsonl")] == ["unconverged"] * 9 + ["ok"] * 2
+
+
 def test_comparisons_are_ranked_without_a_file_of_candidates(capsys):
     write_csv()
     write("all.jsonl", *[{"id": name} for name in "abcd"])

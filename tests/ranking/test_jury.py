@@ -167,6 +167,24 @@ def test_a_judge_whose_answers_make_no_order_in_a_context_leaves_it_to_the_other
     assert "; b: scores are not finite" in found.of["c1",]
 
 
+def test_a_judge_without_any_ranking_is_left_out_for_that_and_the_worst_of_the_others_is_still_found(rng, truth):
+    judges = {name: judge(rng, truth) for name in "abc"} | {"bad": judge(rng, truth, slope=-1.0)}
+    certain = [Comparisons.from_probabilities(IDS, *CALLS, (CALLS[0] < CALLS[1]) * 1.0) for _ in truth]
+    jury = rank_jury(sets_of(**judges, certain=certain)).juries[()]
+    assert list(jury.left_out) == ["certain", "bad"]
+    assert jury.left_out["certain"] == "it has no ranking"
+    assert jury.lacking["certain"].startswith("has no ranking of its own in 12 of 12: scores are not finite")
+
+
+def test_a_judge_is_compared_where_it_has_scores(rng, truth):
+    """Contexts that it has not seen take nothing from what the others say of its order."""
+    sets = dict(sets_of(**{name: judge(rng, truth) for name in "ab"}, seldom=judge(rng, truth, slope=-1.0)).sets)
+    for c in range(1, len(truth)):
+        del sets[f"c{c}", "seldom"]
+    jury = rank_jury(ComparisonSets(("context_id", "judge"), sets)).juries[()]
+    assert list(jury.left_out) == ["seldom"]
+
+
 def test_what_is_no_jury_is_refused(rng, truth):
     one = judge(rng, truth[:1])
     with pytest.raises(InputError, match="of one judge, 'a', expected two judges"):

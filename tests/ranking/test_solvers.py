@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import optimize, stats
+from scipy import optimize
 
 from synthscore.errors import InputError, RankingError, SynthscoreWarning
 from synthscore.ranking import bradley_terry as newton
@@ -569,31 +569,17 @@ def test_beta_cancels_where_every_pair_is_judged_in_both_orders():
     assert gaussian(one, bias=0.8).settings["beta"] == 0.8
 
 
-def test_sigma_is_what_the_residuals_leave():
-    c = linked(np.random.default_rng(11), 5, 30)
-    plain = gaussian(c)
-    residuals = c.probabilities - 0.5 - (plain.scores[c.first] - plain.scores[c.second])
-    freedom = c.weights.sum() - 4
-    assert plain.settings["degrees_of_freedom"] == len(c.averaged()) - 4
-    assert plain.settings["sigma"] == pytest.approx(np.sqrt(c.weights @ residuals**2 / freedom))
-    d = plain.scores[c.first] - plain.scores[c.second]
-    densities = stats.norm.logpdf(c.probabilities - 0.5, d, plain.settings["sigma"])
-    assert plain.log_likelihood == pytest.approx(float(c.weights @ densities))
-
-
 def test_a_tree_of_single_calls_leaves_no_residuals_and_no_errors():
     ranked = gaussian(Comparisons.of([("a", "b", 0.9), ("b", "c", 0.6)]))
     np.testing.assert_allclose(ranked.scores, [0.3, -0.1, -0.2], atol=1e-12)
-    assert np.isnan(ranked.settings["sigma"])
+    assert ranked.settings["degrees_of_freedom"] == 0
     assert np.isnan(ranked.stderr).all()
 
 
-def test_a_perfect_fit_has_no_errors_and_no_end_of_likelihood():
+def test_a_perfect_fit_has_no_errors():
     p = [0.7 + 0.2, 0.9, 1 - 0.1]  # the same up to rounding
     ranked = gaussian(Comparisons.of([("a", "b", p[0]), ("b", "c", 0.5), ("a", "c", p[1]), ("a", "c", p[2])]))
-    assert ranked.settings["sigma"] == 0
     assert ranked.stderr.tolist() == [0, 0, 0]
-    assert ranked.log_likelihood == np.inf
 
 
 # ------------------------------------------------------------------------------------------------- existence

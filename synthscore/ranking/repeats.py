@@ -1,0 +1,85 @@
+"""Comparisons of pairs that were asked unequally often -> the same, weighed by what the answers about a pair are worth.
+
+Two answers about one pair are rarely two opinions: a judge repeats itself. How far it does is measured, and
+
+    n answers count as  n / (1 + (n - 1) rho)
+
+where rho is the correlation of two answers' errors: 1 for a judge that repeats itself, whose pairs count alike however
+often they were asked; 0 where each answer is a coin's flip of its own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+
+from ..errors import RankingError, SynthscoreWarning
+from .comparisons import Comparisons
+
+CERTAIN = 0.01  # mean answers nearer than this to 0 or 1 are moved there, for the fit alone: so that it has an end
+
+
+def asked_alike(comparisons: Comparisons) -> bool:
+    """Whether all pairs that were asked were asked equally often."""
+    games = comparisons.pairs().games
+    return not len(games) or bool(np.ptp(games) <= 1e-9 * games.max())
+
+
+def correlate_errors(comparisons: Comparisons) -> float:
+    """rho, 0 to 1: how far the errors of two answers about one pair are the same error.
+
+    Of pair e, with n_e answers p around their mean m_e, and mu_e what a Bradley-Terry fit to the means expects:
+
+        call = sum w (p - m_e)^2 / sum v_e (n_e - 1),                    v_e = mu_e (1 - mu_e)
+        pair = [sum (m_e - mu_e)^2 pairs / freedom - call sum v_e / n_e] / sum v_e,  at least 0
+        rho  = pair / (pair + call)
+
+    freedom : pairs less scores that are determined. A row of weight w is w answers that say the same. Where the answers
+    do not tell (nothing repeated, pairs that form a tree, texts that no pair links), the pair is the unit: 1.
+    source : moments of the one-way random-effects model, relative to the variance of a coin
+    """
+    from .bradley_terry import soft_bradley_terry
+
+    pairs = comparisons.pairs()
+    wins, _ = pairs.shared_out()
+    n, means = pairs.games, wins / pairs.games
+    freedom = len(n) - (comparisons.n_candidates - 1)
+    if freedom <= 0:
+        return 1.0
+    bounded = np.clip(means, CERTAIN, 1 - CERTAIN)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SynthscoreWarning)  # to be near the scores is enough
+            fit = soft_bradley_terry(
+                Comparisons.from_probabilities(comparisons.ids, pairs.i, pairs.j, bounded), stderr=None
+            )
+    except RankingError:
+        return 1.0
+    expected = 1 / (1 + np.exp(fit.scores[pairs.j] - fit.scores[pairs.i]))
+    coin = expected * (1 - expected)
+    _, pair = comparisons.numbered_pairs()
+    swapped = comparisons.first > comparisons.second
+    answers = np.where(swapped, 1 - comparisons.probabilities, comparisons.probabilities)
+    around_means = comparisons.weights @ (answers - means[pair]) ** 2
+    repeated = coin @ np.maximum(n - 1, 0)
+    if not repeated or around_means <= 1e-12 * repeated:  # rounding
+        return 1.0
+    of_call = around_means / repeated
+    apart = np.sum((means - expected) ** 2) * len(n) / freedom
+    of_pair = max(apart - of_call * np.sum(coin / n), 0.0) / coin.sum()
+    return float(of_pair / (of_pair + of_call))
+
+
+def weigh_repeats(comparisons: Comparisons, rho: float) -> Comparisons:
+    """The same answers; those about a pair together weigh n / (1 + (n - 1) rho), n being what they weighed before.
+
+    The unit is that in which a pair asked as often as the median one keeps its n: what stands beside answers, such as a
+    prior, is worth as much as where all pairs are asked so often.
+    """
+    _, pair = comparisons.numbered_pairs()
+    n = comparisons.pairs().games
+    usual = float(np.median(n))
+    share = (1 + (usual - 1) * rho) / (1 + (n - 1) * rho)
+    return replace(comparisons, weights=comparisons.weights * share[pair])
