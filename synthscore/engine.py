@@ -7,19 +7,27 @@ A row that cannot be answered fails alone, with a reason; the others are answere
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 
-from .errors import EngineError, InputError, unusable
+from .errors import EngineError, InputError, SynthscoreWarning, unusable
 from .signature import Signature, text_hash
 from .types import BoolArray, FloatArray
 
 Kind = Literal["labels", "text", "tokens"]
+
+MOST_LOG_PROB = 1e-4
+"""A log-probability above this is none, nats; what float32 rounds to above 0 is below it."""
+MOST_MASS = 1.01
+"""Probabilities of distinct answers that add up to more are none; some servers round what they report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +90,7 @@ class LabelLogProbs:
         rows = np.flatnonzero(np.isnan(self.log_probs).any(axis=1))
         if set(rows.tolist()) != set(self.failures):
             raise ValueError(f"rows {rows.tolist()} are NaN but failures name rows {sorted(self.failures)}")
-        if (self.log_probs > 1e-4).any():
+        if (self.log_probs > MOST_LOG_PROB).any():
             raise ValueError(f"a log-probability is {np.nanmax(self.log_probs)}, expected at most 0")
 
     def __len__(self) -> int:
@@ -314,12 +322,112 @@ def together() -> Iterator[None]:
         KEPT.reset(mark)
 
 
+def ask_engine(engine: Engine, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
+    """What the engine answers. What is no answer (find_fault) becomes the EngineError of its question.
+
+    raises : as the engine does; EngineError where it does not give one answer a question
+    warns : of what is no answer, once, with their number
+    """
+    answers = engine.answer(questions, progress)
+    if len(answers.rows) != len(questions):
+        n_answers = len(answers.rows)
+        raise EngineError(
+            f"{engine.signature} gave {n_answers} answers to {len(questions)} questions, expected one each. "
+            "Mend the engine"
+        )
+    gives_rewards = capabilities_of(engine).gives_rewards
+    rows: list[Answer] = list(answers.rows)
+    faults: list[str] = []
+    for row, (answer, question) in enumerate(zip(answers.rows, questions, strict=True)):
+        if not isinstance(answer, Exception) and (fault := find_fault(answer, question, gives_rewards=gives_rewards)):
+            faults.append(fault)
+            rows[row] = EngineError(f"{engine.signature} gave no usable answer: {fault}")
+    if not faults:
+        return answers
+    warnings.warn(
+        f"{len(faults)} of {len(questions)} answers of {engine.signature} cannot be used and count as failed; "
+        f"the first: {faults[0]}. Mend the engine",
+        SynthscoreWarning,
+        stacklevel=3,
+    )
+    return replace(answers, rows=rows)
+
+
+def find_fault(answer: object, question: Question, *, gives_rewards: bool = False) -> str:
+    """Why this cannot be the answer to the question, whoever gave it; "" where it can.
+
+    Log-probabilities are numbers, as many as there are labels, -inf or finite, none above 0, of a mass of at most 1
+    (but for rounding: MOST_LOG_PROB, MOST_MASS), and what is censored can be at least its floor. A reward is finite.
+    """
+    try:
+        if question.kind == "labels":
+            return _fault_of_labels(answer, len(question.labels))
+        if question.kind == "text":
+            return _fault_of_text(answer)
+        if not isinstance(answer, np.ndarray) or answer.ndim != 1 or answer.dtype.kind != "f" or not len(answer):
+            return f"it is {answer!r:.80}, expected an array of floats, one a token"
+        if gives_rewards:
+            is_reward = len(answer) == 1 and np.isfinite(answer).all()
+            return "" if is_reward else f"it is {answer!r:.80}, expected one finite number"
+        return _fault_of_log_probs(answer.tolist())
+    except (TypeError, ValueError, OverflowError) as error:
+        return f"it is {answer!r:.80}: {error}"
+
+
+def _fault_of_labels(answer: object, n_labels: int) -> str:
+    if not isinstance(answer, LabelAnswer):
+        return f"it is {answer!r:.80}, expected a LabelAnswer"
+    most, other, censored, floors = answer
+    if len(most) != n_labels:
+        return f"it has {len(most)} log-probabilities, expected {n_labels}"
+    if fault := _fault_of_log_probs(most):
+        return fault
+    least = most
+    if censored is not None:
+        floors = [-math.inf] * n_labels if floors is None else floors
+        are_bools = all(isinstance(each, bool | np.bool_) for each in censored)
+        if not are_bools or not len(censored) == len(floors) == n_labels:
+            return f"censored is {censored!r:.80} and floors {floors!r:.80}, expected one of each a label"
+        if fault := _fault_of_log_probs(floors):
+            return f"of the floors, {fault}"
+        least = [low if hidden else high for low, high, hidden in zip(floors, most, censored, strict=True)]
+        if any(low > high + MOST_LOG_PROB for low, high in zip(least, most, strict=True)):
+            return f"floors are {floors!r:.80}, expected at most the log-probabilities {most!r:.80}"
+    elif floors is not None:
+        return f"floors are {floors!r:.80}, expected none where nothing is censored"
+    if (mass := math.fsum(map(math.exp, least))) > MOST_MASS:
+        return f"the probabilities of its labels add up to {mass:.4g}, expected at most 1"
+    if other is not None and not (isinstance(other, OtherToken) and isinstance(other.token, str)):
+        return f"other_token is {other!r:.80}, expected an OtherToken or None"
+    return _fault_of_log_probs([other.log_prob]) if other is not None else ""
+
+
+def _fault_of_text(answer: object) -> str:
+    if not isinstance(answer, Generation) or not isinstance(answer.text, str):
+        return f"it is {answer!r:.80}, expected a Generation with a text"
+    answer.text.encode()  # half a surrogate pair cannot be written
+    if answer.finish_reason not in ("stop", "length"):
+        return f"finish_reason is {answer.finish_reason!r:.80}, expected stop or length"
+    n_tokens: object = answer.n_tokens
+    if not isinstance(n_tokens, Integral) or isinstance(n_tokens, bool) or n_tokens < 0:
+        return f"n_tokens is {n_tokens!r:.80}, expected a whole number of at least 0"
+    return ""
+
+
+def _fault_of_log_probs(values: Sequence[object]) -> str:
+    for value in values:
+        if not isinstance(value, float | Real) or isinstance(value, bool) or not value <= MOST_LOG_PROB:
+            return f"a log-probability is {value!r:.80}, expected a number of at most 0"
+        float(value)  # an OverflowError for a whole number that no float holds
+    return ""
+
+
 def label_log_probs(
     engine: Engine, prompts: Sequence[Prompt], labels: Sequence[str], progress: Progress | None = None
 ) -> LabelLogProbs:
     """How probable each label is as the answer to each prompt. raises : LabelError, as the engine does"""
     labels = tuple(labels)
-    answers = engine.answer([Question(prompt, labels) for prompt in prompts], progress)
+    answers = ask_engine(engine, [Question(prompt, labels) for prompt in prompts], progress)
     return stacked(labels, answers, capabilities_of(engine).reports_mass)
 
 
@@ -360,7 +468,7 @@ def generate(
 ) -> list[Generation | Exception]:
     """One text a prompt; row i is drawn with seeds[i] alone. A row that fails holds its EngineError."""
     questions = [Question(prompt, (), sampling, int(seed)) for prompt, seed in zip(prompts, seeds, strict=True)]
-    return cast("list[Generation | Exception]", list(engine.answer(questions, progress).rows))
+    return cast("list[Generation | Exception]", list(ask_engine(engine, questions, progress).rows))
 
 
 def token_log_probs(
@@ -371,7 +479,7 @@ def token_log_probs(
     if capabilities_of(engine).gives_rewards:
         raise EngineError(f"a reward model does not report how probable a text is: {engine.signature}. Take another")
     questions = [Question(prompt, continuation=text) for prompt, text in zip(prompts, continuations, strict=True)]
-    return cast("list[FloatArray | Exception]", list(engine.answer(questions, progress).rows))
+    return cast("list[FloatArray | Exception]", list(ask_engine(engine, questions, progress).rows))
 
 
 def rewards(
@@ -379,5 +487,5 @@ def rewards(
 ) -> list[float | Exception]:
     """How good texts[i] is as the reply to prompts[i], by a reward model. A row that fails holds its EngineError."""
     questions = [Question(prompt, continuation=text) for prompt, text in zip(prompts, texts, strict=True)]
-    rows = engine.answer(questions, progress).rows
+    rows = ask_engine(engine, questions, progress).rows
     return [row if isinstance(row, Exception) else float(cast("FloatArray", row)[0]) for row in rows]

@@ -99,7 +99,7 @@ def clip(text: str, size: int) -> str:
 def _cell(value: object) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
+    return f"{value:.2f}" if isinstance(value, float) else visible(str(value))
 
 
 # ------------------------------------------------------------------------------------------------- stderr

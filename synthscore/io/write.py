@@ -11,6 +11,7 @@ import gzip
 import json
 import math
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -167,11 +168,15 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, os.PathLike) else value
 
 
+_CONTROL = re.compile("[\x80-\x9f]")  # those below 32 JSON writes as escapes
+
+
 def json_line(row: Mapping[str, Any]) -> bytes:
     """A row as a line of JSONL, with its end."""
     values = plain(row)
     line = json.dumps(values, ensure_ascii=False)
-    if not encodable(line):  # half a surrogate pair: only its escape can be written
+    # Of half a surrogate pair only its escape can be written; a control character would change what a terminal shows.
+    if not line.isascii() and (not encodable(line) or _CONTROL.search(line)):
         line = json.dumps(values)
     return line.encode() + b"\n"
 

@@ -19,7 +19,18 @@ from typing import Literal
 import numpy as np
 
 from .._version import __version__
-from ..engine import Answer, Answers, Engine, LabelLogProbs, Progress, Prompt, Question, capabilities_of, stacked
+from ..engine import (
+    Answer,
+    Answers,
+    Engine,
+    LabelLogProbs,
+    Progress,
+    Prompt,
+    Question,
+    ask_engine,
+    capabilities_of,
+    stacked,
+)
 from ..errors import EngineError, unusable
 from ..signature import Signature
 from ..types import BoolArray, Context, FloatArray, IntArray
@@ -252,7 +263,7 @@ class Inquiry:
                 prompt_of(self.pairs[index], self.templates, protocol, swapped=turned, worse=worse)
                 for index, turned, worse in questions
             ]
-            answers = self.engine.answer([Question(prompt, labels) for prompt in prompts], progress)
+            answers = ask_engine(self.engine, [Question(prompt, labels) for prompt in prompts], progress)
         for (index, turned, worse), answer in zip(questions, answers.rows, strict=True):
             self._answers[(turned * n_sides + worse) * len(self.pairs) + index] = answer
         self._tokens += answers.tokens_naive, answers.tokens_computed

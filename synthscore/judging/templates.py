@@ -27,6 +27,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ..engine import Prompt
 from ..errors import TaskError, TemplateError
+from ..io.fields import shorten
 from ..resources import read_toml, resource
 from ..types import Attribute, Context, Task
 
@@ -157,21 +158,22 @@ class Templates:
         return self.render(template, context, attribute, text=text, low=str(low), high=str(high))
 
     def require_texts(self, name: str) -> None:
-        """raises : TemplateError for a question about two texts that does not show each of them exactly once"""
+        """raises : TemplateError for a question about two texts that does not show each of them whole, exactly once,
+        whether they are short or long, and whatever they hold"""
         if name in self._checked:
             return
         shown = ("first", "second") if name == "choose" else ("target", "reference")
-        marks = {text: f"<the {text}, a text to judge>" for text in shown}
-        for attribute, facts in product(self.task.attributes.values(), ("", "<facts>")):
-            texts: dict[str, str] = marks if name == "choose" else _pair(**marks)
+        for attribute, facts, probes in product(self.task.attributes.values(), ("", "<facts>"), _probes(*shown)):
+            texts: dict[str, str] = probes if name == "choose" else _pair(**probes)
             more = {"prediction": attribute.better} if name == "yes_no" else {}
             prompt = self.render(name, Context("probe", "<context>", facts), attribute, **texts, **more)
-            for text, mark in marks.items():
-                if (n := (prompt.text + prompt.prefill).count(mark)) != 1:
+            for text, probe in probes.items():
+                if (n := (prompt.text + prompt.prefill).count(probe)) != 1:
                     raise self._wrong(
                         name,
-                        f" shows the {text} {n} times in a prompt about {attribute.name}, expected exactly once. Write "
-                        f"{{{{ {text} }}}} where the text is to stand",
+                        f" shows the {text} {n} times in a prompt about {attribute.name}, expected exactly once, and "
+                        f"whole (tried with a text of {len(probe):,} characters, {shorten(probe)}). Write "
+                        f"{{{{ {text} }}}} where the text is to stand, without a condition or a filter",
                     )
         self._checked.add(name)
 
@@ -260,6 +262,25 @@ _TEXTS = (
     *("worse", "better", "worse_summary", "better_summary", "extreme", "worst_best", "text", "low", "high"),
     *("given", "noun", "source", "knowledge", "n", "how", "rungs"),
 )
+
+
+_PROBES = (
+    "<the {}, a text to judge>",
+    "¤{}",  # a text of one word
+    " \n\tThe {}:\n\n  its  white space,\u00a0its & and < > \" ' \\,\r\nits Capitals ÄßΩ. \n",
+    "{{{{ {} }}}} {{% raw %}} {{# {{0}} %s #}} [[{}]]",
+    "The {}. " + "One sentence of seven words stands here. " * 20,
+    "The {}. " + "One sentence of seven words stands here.\n" * 2500,  # 100,000 characters
+)
+"""Texts that a template must show whole: short and long ones, and with what a filter would change."""
+
+
+def _probes(one: str, other: str) -> list[dict[str, str]]:
+    """Pairs of texts, of two kinds: each kind stands in the place of the one text and of the other."""
+    return [
+        {one: kind.format(one, one), other: other_kind.format(other, other)}
+        for kind, other_kind in zip(_PROBES, (*_PROBES[1:], _PROBES[0]), strict=True)
+    ]
 
 
 def _pair(target: str, reference: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..engine import Engine, Generation, Progress, Prompt, Question, Sampling
+from ..engine import Engine, Generation, Progress, Prompt, Question, Sampling, ask_engine
 from ..errors import unusable
 from ..judging.templates import Templates
 from ..signature import text_hash
@@ -58,7 +58,7 @@ class PromptedWriter:
         taken = {(job.context.id, job.attribute.name): list(job.others) for job in jobs}
         limit = self.max_attempts if sampling.temperature > 0 else 1
         rungs: list[Rung | Fault] = []
-        rows = self.engine.answer(asked, progress).rows
+        rows = ask_engine(self.engine, asked, progress).rows
         for job, (_, made_from), question, row in zip(jobs, prompts, asked, rows, strict=True):
             provenance = made_from | {"sampling_seed": question.seed, "attempt": job.attempt}
             if not isinstance(row, Generation):

@@ -26,12 +26,15 @@ from ..engine import (
     OtherToken,
     Progress,
     Question,
+    ask_engine,
+    find_fault,
 )
-from ..errors import EngineError, StoreError
+from ..errors import EngineError
 from ..signature import Signature, text_hash
 from ..types import FloatArray, Ladder, Score
 from .file import VERDICTS, Store, Stored
 
+_ROUNDING = 1e-9  # of a probability that was normalised in float64
 SAMPLE = 512  # questions whose tokens a QuestionCounter counts, of one call
 _PAUSE_S = 120  # between two batches of answers: after a longer time, another run wrote the second
 BATCH_S = 15.0  # how long a batch should take: what a killed run loses
@@ -71,7 +74,7 @@ class StoredEngine(EngineAround):
         """As the inner engine's; the token counts are of what was asked now."""
         engine = str(self.signature)
         keys = [question.key(engine) for question in questions]
-        answers = look_up(self.store, keys, questions)
+        answers = look_up(self.store, keys, questions, self.capabilities)
         counts = Counter(keys)
         if progress and (n_stored := sum(counts[key] for key in answers)):
             progress(n_stored)
@@ -88,7 +91,7 @@ class StoredEngine(EngineAround):
             while start < len(items):
                 batch = items[start : start + self._sizes[kind]]
                 began = time.monotonic()
-                found = self.engine.answer([question for _, question in batch], progress)
+                found = ask_engine(self.engine, [question for _, question in batch], progress)
                 self._count(kind, found, time.monotonic() - began)
                 self.store.put_many(
                     Stored(key, kind, stored_value(answer), engine, question)
@@ -148,17 +151,17 @@ class StoredVerdicts:
 
     def get_many(self, keys: Sequence[bytes], n_rungs: int, n_orders: int) -> dict[bytes, FloatArray]:
         """Of the keys that are stored: better, worse, similar of each rung, worst first, in each order asked; shape
-        (n_rungs, n_orders, 3), every bit as it was."""
-        found = self.store.get_many(keys)
-        size = 24 * n_rungs * n_orders
-        data = binascii.a2b_base64("".join(found.values()))
-        if len(data) != size * len(found):
-            raise StoreError(
-                f"the verdicts on {len(found)} texts in the store {self.store.path} have {len(data)} bytes, expected "
-                f"{size} each. Name another store, or none",
-                path=self.store.path,
-            )
-        return dict(zip(found, np.frombuffer(data, dtype="<f8").reshape(-1, n_rungs, n_orders, 3), strict=True))
+        (n_rungs, n_orders, 3), every bit as it was. warns : of what is no such verdict, which counts as missing"""
+
+        def read(key: bytes, value: Any) -> FloatArray:
+            if not isinstance(value, str):
+                raise ValueError(f"verdicts are {value!r:.80}, expected base64")
+            verdicts = np.frombuffer(binascii.a2b_base64(value), dtype="<f8").reshape(n_rungs, n_orders, 3)
+            if not ((verdicts >= 0) & (verdicts <= 1 + _ROUNDING)).all():
+                raise ValueError(f"verdicts are {verdicts.tolist()!r:.80}, expected probabilities")
+            return verdicts
+
+        return self.store.get_many(keys, read)
 
     def put_many(self, scores: Mapping[bytes, Score], n_rungs: int, n_orders: int) -> int:
         """Keep what the scores were computed from, of those that are whole. How many were new."""
@@ -190,21 +193,40 @@ def stored_value(answer: LabelAnswer | Generation | FloatArray) -> Any:
 
 
 def answer_of(kind: Kind, value: Any) -> LabelAnswer | Generation | FloatArray:
-    """The answer of which this was stored."""
+    """The answer of which this was stored. raises : ValueError for what no answer is stored as"""
+    try:
+        return _answer_of(kind, value)
+    except (TypeError, LookupError, AttributeError) as error:
+        raise ValueError(f"no answer is stored as {value!r:.80}") from error
+
+
+def _answer_of(kind: Kind, value: Any) -> LabelAnswer | Generation | FloatArray:
     if kind == "text":
         return Generation(*value)
     if kind == "tokens":
-        return np.array(value, dtype=np.float64)
+        return np.array(value)  # of floats, if they are numbers
     other = value["rival"]
     return LabelAnswer(
         value["log_probs"], OtherToken(*other) if other else None, value.get("censored"), value.get("floors")
     )
 
 
-def look_up(store: Store, keys: Sequence[bytes], questions: Sequence[Question]) -> dict[bytes, Answer]:
-    """The answers that are stored. keys : of the questions"""
-    kinds = {key: question.kind for key, question in zip(keys, questions, strict=True)}
-    return {key: answer_of(kinds[key], value) for key, value in store.get_many(keys).items()}
+def look_up(
+    store: Store, keys: Sequence[bytes], questions: Sequence[Question], capabilities: Capabilities
+) -> dict[bytes, Answer]:
+    """The usable answers that are stored. keys : of the questions. capabilities : of whoever answered them
+
+    warns : of those that are not usable, which count as missing
+    """
+    asked = dict(zip(keys, questions, strict=True))
+
+    def read(key: bytes, value: Any) -> Answer:
+        answer = answer_of(asked[key].kind, value)
+        if fault := find_fault(answer, asked[key], gives_rewards=capabilities.gives_rewards):
+            raise ValueError(fault)
+        return answer
+
+    return store.get_many(keys, read)
 
 
 def recorded_capabilities(signature: Signature) -> Capabilities:
@@ -251,7 +273,7 @@ class RecordedEngine:
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:
         keys = [question.key(str(self.signature)) for question in questions]
         with Store(self.path, create=False) as store:
-            found = look_up(store, keys, questions)
+            found = look_up(store, keys, questions, self.capabilities)
         if progress:
             progress(len(questions))
         pairs = zip(keys, questions, strict=True)
@@ -315,7 +337,7 @@ class QuestionCounter(EngineAround):
         """Those that the store does not hold, each once."""
         keys = [question.key(str(self.signature)) for question in questions]
         store = store_of(self.engine)
-        stored = store.get_many(keys) if store else {}
+        stored = look_up(store, keys, questions, self.capabilities) if store else {}
         asked = zip(keys, questions, strict=True)
         new = {key: question for key, question in asked if key not in stored and key not in self._new}
         self._new |= new.keys()

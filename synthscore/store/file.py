@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import sqlite3
@@ -17,7 +18,7 @@ import threading
 import time
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime, timezone
 from functools import partial
@@ -26,9 +27,13 @@ from typing import Any, NamedTuple
 
 from ..engine import Prompt, Question, Sampling
 from ..errors import InputError, StoreError, SynthscoreWarning
+from ..io.fields import parse_json
 from ..resources import cache_folder
 
 FORMAT = 2
+MOST_UNPACKED = 1 << 28  # bytes of a batch's questions, and characters of their prompts: no batch of ours comes near
+_MOST_FRAME = 1 << 22  # bytes of a batch's questions beside their texts: brackets, commas, numbers
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')  # in JSON
 _AT_ONCE = 500  # keys in one query
 _APPLICATION = 0x53594E53  # "SYNS": tells a store from any other SQLite file
 _MAGIC = b"SQLite format 3\0"  # how each file of SQLite begins
@@ -36,6 +41,14 @@ _BUSY_S = 60.0  # how long to wait for another process that writes
 _CHECKPOINT = 16384  # pages in the WAL before they go into the file: fewer, larger copies
 
 _JSON = json.JSONEncoder(separators=(",", ":"))
+
+AnswerRow = tuple[int, int, bytes, bytes, int]
+"""batch, place, key, value and checksum of an answer, as far as they are what they should be."""
+
+_SOUND_BATCH = (
+    "(typeof(kind), typeof(engine), typeof(created_at)) = ('text', 'text', 'integer')"
+    " AND created_at BETWEEN 0 AND 253402300799"  # the last second that a date can be of
+)
 
 VERDICTS = "verdicts"
 """A kind of answers, which have no question: what those to questions came to for a whole text, on all rungs of its
@@ -91,7 +104,7 @@ class Store:
         path = path or os.environ.get("SYNTHSCORE_STORE") or cache_folder() / "answers.sqlite"
         self.path = Path(path).expanduser()
         self._lock = threading.Lock()
-        self._damaged: set[tuple[int, int]] = set()  # batch and place of answers without their checksum, as far as met
+        self._damaged: set[AnswerRow] = set()  # answers that count as missing, as far as met
         if not create and not self.path.is_file():
             raise self._error(f"cannot open the store {path}: there is no such file. Check the path")
         writable = (os.access(place, os.W_OK) for place in (self.path, self.path.parent))
@@ -105,7 +118,6 @@ class Store:
         try:
             with self._using():
                 self._prepare()
-                self._db.create_function("intact", 5, intact, deterministic=True)
         except BaseException:
             self._db.close()
             raise
@@ -140,11 +152,15 @@ class Store:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def get_many(self, keys: Iterable[bytes]) -> dict[bytes, Any]:
-        """The values of those keys that are stored. warns : of answers without their checksum, which are left out"""
+    def get_many(self, keys: Iterable[bytes], read: Callable[[bytes, Any], Any] | None = None) -> dict[bytes, Any]:
+        """The values of those keys that are stored.
+
+        read : makes of a key and its value what is given instead; its ValueError says why the value is not usable
+        warns : of answers without their checksum, and of those that are not usable: they are left out
+        """
         wanted = list(dict.fromkeys(keys))
         found: dict[bytes, Any] = {}
-        damaged: list[tuple[int, int]] = []
+        damaged: dict[AnswerRow, str] = {}
         with self._using():
             for start in range(0, len(wanted), _AT_ONCE):
                 part = wanted[start : start + _AT_ONCE]
@@ -152,10 +168,11 @@ class Store:
                     f"SELECT batch, place, key, value, checksum FROM answers WHERE key IN ({','.join('?' * len(part))})"
                 )
                 for row in self._db.execute(query, part):
-                    if intact(*row):
-                        found[row[2]] = json.loads(row[3].decode())  # of bytes, json guesses the encoding each time
-                    else:
-                        damaged.append(row[:2])
+                    try:
+                        value = value_of(row)
+                        found[row[2]] = value if read is None else read(row[2], value)
+                    except ValueError as error:
+                        damaged[row] = str(error)
         self._warn_of(damaged)
         return found
 
@@ -176,7 +193,8 @@ class Store:
             # only when answers are written: who only reads changes nothing.
             self._db.executemany(
                 "DELETE FROM answers WHERE batch = ? AND place = ?"
-                " AND NOT intact(batch, place, key, CAST(value AS BLOB), checksum)",
+                " AND CAST(key AS BLOB) IS CAST(? AS BLOB) AND CAST(value AS BLOB) IS CAST(? AS BLOB)"
+                " AND checksum IS ?",
                 damaged,
             )
             for batch in batches:
@@ -192,35 +210,43 @@ class Store:
         self._damaged.difference_update(damaged)
         return n_new
 
-    def _warn_of(self, damaged: Iterable[tuple[int, int]]) -> None:
-        if new := set(damaged) - self._damaged:
-            self._damaged |= new
-            warnings.warn(
-                f"{len(new)} {'answer' if len(new) == 1 else 'answers'} in the store {self.path} without the right "
-                "checksum: damaged on disk, they count as missing until they are asked again. The others are good. "
-                "Copy the file to a disk that is sound",
-                SynthscoreWarning,
-                stacklevel=3,
+    def _warn_of(self, damaged: Mapping[AnswerRow, str]) -> None:
+        """damaged : and what is wrong with each that has its checksum; "" for those that have not"""
+        new = {row: fault for row, fault in damaged.items() if row not in self._damaged}
+        self._damaged |= new.keys()
+        unusable = [fault for fault in new.values() if fault]
+        if n_damaged := len(new) - len(unusable):
+            self._warn(
+                f"{_n_answers(n_damaged)} in the store {self.path} without the right checksum: damaged on disk, "
+                "they count as missing until they are asked again. The others are good. "
+                "Copy the file to a disk that is sound"
             )
+        if unusable:
+            self._warn(
+                f"{_n_answers(len(unusable))} in the store {self.path} cannot be used and count as missing until they "
+                f"are asked again; the first: {unusable[0]}. Take answers only from whom you trust"
+            )
+
+    def _warn(self, text: str) -> None:
+        warnings.warn(text, SynthscoreWarning, stacklevel=4)
 
     def batches(self) -> list[Batch]:
         """All batches, in the order in which they came into this file."""
         with self._using():
             rows = self._db.execute(
-                "SELECT id, kind, engine, created_at, n, questions IS NOT NULL FROM"
+                f"SELECT id, kind, engine, created_at, n, questions IS NOT NULL, {_SOUND_BATCH} FROM"
                 " (SELECT batch, count(*) AS n FROM answers GROUP BY batch) JOIN batches ON id = batch ORDER BY id"
             ).fetchall()
-        return [
-            Batch(
-                id=id_,
-                kind=kind.decode(),
-                engine=engine.decode(),
-                created_at=created_at,
-                n_answers=n_answers,
-                has_questions=bool(has_questions),
-            )
-            for id_, kind, engine, created_at, n_answers, has_questions in rows
-        ]
+            if n_lost := sum(n_answers for *_, n_answers, _, is_sound in rows if not is_sound):
+                self._warn(
+                    f"{_n_answers(n_lost)} in the store {self.path} are left out: their batch has no kind, engine "
+                    "or time that can be read. Copy the file to a disk that is sound"
+                )
+            return [
+                Batch(id_, kind.decode(), engine.decode(), created_at, n_answers, bool(has_questions))
+                for id_, kind, engine, created_at, n_answers, has_questions, is_sound in rows
+                if is_sound
+            ]
 
     def rows(self, engine: str = "", kind: str | None = None) -> Iterator[dict[str, Any]]:
         """Answers with their questions as rows of JSON. engine : part of a signature"""
@@ -279,13 +305,13 @@ class Store:
         with self._using():
             query = "SELECT batch, place, key, value, checksum FROM answers WHERE batch = ? ORDER BY place"
             rows = self._db.execute(query, (batch,)).fetchall()
-            query = "SELECT kind, engine, created_at, questions FROM batches WHERE id = ?"
+            query = f"SELECT kind, engine, created_at, questions FROM batches WHERE id = ? AND {_SOUND_BATCH}"
             if (found := self._db.execute(query, (batch,)).fetchone()) is None:
                 return None
             kind, engine, created_at, questions = found
             kind, engine = kind.decode(), engine.decode()
-        self._warn_of(row[:2] for row in rows if not intact(*row))
-        kept = [(place, key, value.decode()) for _, place, key, value, _ in filter(lambda row: intact(*row), rows)]
+        kept, damaged = _sound_rows(rows)
+        self._warn_of(damaged)
         return BatchRows(kind, engine, created_at, questions, kept) if kept else None
 
     def __len__(self) -> int:
@@ -392,17 +418,29 @@ def _readable_batches(path: Path) -> Iterator[BatchRows]:
         with closing(sqlite3.connect(copy)) as db:
             db.text_factory = bytes
             db.execute("PRAGMA writable_schema=ON")  # so that it opens a file that was cut off
-            query = "SELECT id, kind, engine, created_at FROM batches"
-            query += " WHERE (typeof(kind), typeof(engine), typeof(created_at)) = ('text', 'text', 'integer')"
+            query = f"SELECT id, kind, engine, created_at FROM batches WHERE {_SOUND_BATCH}"
             batches = {row[0]: row[1:] for row in _readable(db, query, "id")}
             for id_, (*names, created_at) in sorted(batches.items()):
                 kind, engine = (name.decode(errors="replace") for name in names)
-                query = f"SELECT place, key, value, checksum FROM answers WHERE batch = {id_}"
-                found = {row[0]: row for row in _readable(db, query, "place") if intact(id_, *row)}
-                rows = [(place, key, value.decode()) for _, (place, key, value, _) in sorted(found.items())]
+                query = f"SELECT batch, place, key, value, checksum FROM answers WHERE batch = {id_}"
+                found, _ = _sound_rows(_readable(db, query, "place"))
+                rows = sorted({place: (place, *row) for place, *row in found}.values())
                 questions = next(_readable(db, f"SELECT questions FROM batches WHERE id = {id_}", "id"), (None,))[0]
                 if rows:
                     yield BatchRows(kind, engine, created_at, questions, rows)
+
+
+def _sound_rows(rows: Iterable[AnswerRow]) -> tuple[list[tuple[int, bytes, str]], dict[AnswerRow, str]]:
+    """Place, key and value of those that have their checksum and hold JSON; and the others, as _warn_of takes them."""
+    sound: list[tuple[int, bytes, str]] = []
+    damaged: dict[AnswerRow, str] = {}
+    for row in rows:
+        try:
+            value_of(row)
+            sound.append((row[1], row[2], row[3].decode()))
+        except ValueError as error:
+            damaged[row] = str(error)
+    return sound, damaged
 
 
 def _readable(db: sqlite3.Connection, query: str, order: str) -> Iterator[tuple[Any, ...]]:
@@ -460,8 +498,19 @@ def intact(batch: int, place: int, key: bytes, value: bytes, checksum: int) -> b
     """Whether a stored answer has its checksum."""
     try:
         return crc(batch, place, key, value) == checksum
-    except TypeError:  # a number or nothing where bytes should be
+    except (TypeError, ValueError, OverflowError):  # a number or nothing where bytes should be, or infinity
         return False
+
+
+def value_of(row: AnswerRow) -> Any:
+    """The value of an answer. raises : ValueError where it is not JSON, without a word where it has not its checksum"""
+    if not intact(*row):
+        raise ValueError
+    return parse_json(row[3].decode())  # of bytes, json guesses the encoding each time
+
+
+def _n_answers(n: int) -> str:
+    return f"{n} {'answer' if n == 1 else 'answers'}"
 
 
 def pack(questions: Sequence[Question]) -> bytes:
@@ -487,11 +536,14 @@ def pack(questions: Sequence[Question]) -> bytes:
 
 
 def unpack(packed: bytes) -> list[Question]:
-    """raises : sqlite3.DatabaseError, where this is not what `pack` gave"""
+    """raises : sqlite3.DatabaseError, where this is not what `pack` gave, or more than MOST_UNPACKED"""
     try:
-        questions, before = [], ""
-        for kept, rest, begun, how, *seed in json.loads(zlib.decompress(packed)):
+        questions, before, n_characters = [], "", 0
+        for kept, rest, begun, how, *seed in parse_json(_decompress(packed)):
             before = before[:kept] + rest
+            n_characters += len(before)
+            if n_characters > MOST_UNPACKED:
+                raise ValueError(f"their prompts have more than {MOST_UNPACKED:,} characters")
             prompt = Prompt(before, *([begun] if isinstance(begun, str) else begun))
             if isinstance(how, str):
                 questions.append(Question(prompt, continuation=how))
@@ -502,9 +554,21 @@ def unpack(packed: bytes) -> list[Question]:
                 questions.append(Question(prompt, tuple(how["levels"]), ordered=True))
             else:
                 questions.append(Question(prompt, tuple(how)))
+            questions[-1].key("")  # which needs all of its parts to be what they should be
         return questions
-    except (zlib.error, ValueError, TypeError, InputError) as error:
+    except (zlib.error, ValueError, TypeError, AttributeError, LookupError, InputError) as error:
         raise sqlite3.DatabaseError(f"questions cannot be read: {error}") from error
+
+
+def _decompress(packed: bytes) -> str:
+    """raises : ValueError where this would become more than MOST_UNPACKED, or too many objects for the memory"""
+    decompressor = zlib.decompressobj()
+    data = decompressor.decompress(packed, MOST_UNPACKED)
+    if not decompressor.eof:
+        raise ValueError(f"they are cut off, or have more than {MOST_UNPACKED:,} bytes")
+    if len(_TEXT.sub(b"", data)) > _MOST_FRAME:
+        raise ValueError(f"they have more than {_MOST_FRAME:,} bytes beside their texts")
+    return data.decode()
 
 
 def n_shared(one: str, other: str) -> int:

@@ -1,5 +1,7 @@
 """Tasks and templates: what goes into a prompt, and what can never get out of a text."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -268,3 +270,39 @@ def test_a_question_shows_each_text_exactly_once_or_is_refused(name, template, s
         Templates(load_task("summarization"), tmp_path).require_texts(name)
     for templates in TEMPLATE_SETS:
         Templates(load_task("summarization"), templates).require_texts(name)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "target | truncate(30)",
+        "target[:2000]",
+        "target[:50000]",
+        "target[-2000:]",
+        "target | trim",
+        "target | lower",
+        "target | e",
+        "target | striptags",
+        "target | wordwrap(80)",
+        "target | replace('{', '')",
+        "target.split() | join(' ')",
+        "target if target | wordcount > 1 else 'too short'",
+        "target if target | wordcount < 300 else 'too long'",
+        "target if target | length > reference | length else 'the shorter one'",
+        "target if target | length < reference | length else 'the longer one'",
+    ],
+)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_question_that_does_not_show_every_text_whole_is_refused(shown, swapped, tmp_path):
+    template = f"{{{{ {shown} }}}} and {{{{ reference }}}}"
+    if swapped:
+        names = {"target": "reference", "reference": "target"}
+        template = re.sub("target|reference", lambda found: names[found[0]], template)
+    (tmp_path / "compare.jinja").write_text(template)
+    with pytest.raises(TemplateError, match=r"shows the (target|reference) 0 times.*expected exactly once, and whole"):
+        Templates(load_task("summarization"), tmp_path).require_texts("compare")
+
+
+def test_a_question_may_say_more_about_a_text_that_it_shows_whole(tmp_path):
+    (tmp_path / "compare.jinja").write_text("{{ target }} ({{ target | wordcount }} words) and {{ reference }}")
+    Templates(load_task("summarization"), tmp_path).require_texts("compare")

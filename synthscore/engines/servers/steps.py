@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from ...engine import MOST_LOG_PROB, MOST_MASS
 from ...types import FloatArray
 from ..tokens import Ids, LabelForms, check_distinct
 
@@ -99,10 +100,10 @@ def _checked(entries: Sequence[tuple[Token, float]]) -> list[tuple[Token, float]
     if not entries:
         raise ValueError("no log-probabilities, expected at least one token")
     for token, log_prob in entries:
-        if math.isnan(log_prob) or log_prob > 1e-4:
+        if math.isnan(log_prob) or log_prob > MOST_LOG_PROB:
             raise ValueError(f"token {token!r} has the log-probability {log_prob}, expected at most 0")
     total = math.fsum(math.exp(log_prob) for _, log_prob in entries)
-    if total > 1.01:
+    if total > MOST_MASS:
         raise ValueError(f"the probabilities of {len(entries)} tokens add up to {total:.4g}, expected at most 1")
     return sorted(entries, key=lambda entry: -entry[1])
 

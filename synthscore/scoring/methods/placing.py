@@ -17,7 +17,7 @@ from typing import Annotated
 
 import numpy as np
 
-from ...engine import Engine, Progress, Prompt, Question, capabilities_of, stacked
+from ...engine import Engine, Progress, Prompt, Question, ask_engine, capabilities_of, stacked
 from ...io.settings import Seed, Share, Span
 from ...judging.asking import unanswered
 from ...types import IntArray, Ladder, Score
@@ -96,7 +96,7 @@ class Place(Method):
             for number, order in enumerate(shown)
         ]
         labels = tuple(str(number) for number in range(1, n_rungs + 1))
-        answers = stacked(labels, judge.answer(questions, progress), capabilities_of(judge).reports_mass)
+        answers = stacked(labels, ask_engine(judge, questions, progress), capabilities_of(judge).reports_mass)
         failures = unanswered(answers, self.min_mass, self.max_unreported)
         probs, mass = answers.probs, answers.label_mass
         scores: dict[int, Score] = {}
