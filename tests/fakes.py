@@ -60,7 +60,8 @@ class FakeEngine:
         reader: Reader = length_reader,
         capabilities: Capabilities | None = None,
     ) -> None:
-        self.capabilities = capabilities or Capabilities()
+        if capabilities is not None:
+            self.capabilities = capabilities
         self.judge, self.writer, self.reader, self.name = judge, writer, reader, name
         self.failures = dict(failures or {})  # prompt text -> reason
         self.calls: list[tuple[str, int]] = []

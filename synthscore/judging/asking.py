@@ -339,7 +339,10 @@ class _Reading(NamedTuple):
 
         margin : better - worse, shape (n_pairs,), with what was not reported at its most
         """
-        low, high = limits_of_both(self.least, self.most, mean)
+        least, most = self.least, self.most
+        if mean == "log-odds":
+            least, most = (end.mean(axis=1, keepdims=True) for end in (least, most))
+        low, high = margin_limits(least, most).mean(axis=(1, 2))  # over questions, and over orders that are not yet one
         bounded = (self.least < self.most).any(axis=(0, 1, 3))
         return np.where(bounded, [np.fmin(low, margin), np.fmax(high, margin)], margin)
 
@@ -435,17 +438,6 @@ def _log_mean(probs: FloatArray) -> FloatArray:
     weights = np.exp(logs - np.where(np.isneginf(top), np.nan, top))
     mean: FloatArray = weights / weights.sum(axis=-1, keepdims=True)
     return mean
-
-
-def limits_of_both(least: FloatArray, most: FloatArray, mean: OrdersMean) -> FloatArray:
-    """The limits of better - worse of both orders together, by the mean that `both_in_one` takes.
-
-    least, most : shape (n_sides, n_orders, n_pairs, 3). returns : shape (2, n_pairs), the least and the greatest
-    """
-    if mean == "log-odds":
-        least, most = (end.mean(axis=1, keepdims=True) for end in (least, most))
-    limits: FloatArray = margin_limits(least, most).mean(axis=(1, 2))
-    return limits
 
 
 def margin_limits(least: FloatArray, most: FloatArray) -> FloatArray:
