@@ -18,17 +18,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from scipy.stats import spearmanr
 
-from synthscore.judging.asking import TURNED, both_in_one
+from synthscore.judging.asking import TURNED, OrdersMean, both_in_one
 from synthscore.scoring.paper import paper_sum, rung_equivalent
 from synthscore.types import FloatArray
 
 ANSWERS = Path(__file__).parent / "results" / "both_orders_answers.json"
 PAIRS = [(higher, lower) for higher in range(5) for lower in range(higher)]  # as recorded; then rung 3 against itself
-WAYS = ("one order", "probabilities", "log-odds")
+WAYS: tuple[Literal["one order"] | OrdersMean, ...] = ("one order", "probabilities", "log-odds")
 
 
 def probabilities(log_probs: FloatArray) -> FloatArray:
@@ -37,14 +38,12 @@ def probabilities(log_probs: FloatArray) -> FloatArray:
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
-def verdicts(by_order: FloatArray, way: str) -> FloatArray:
+def verdicts(by_order: FloatArray, way: Literal["one order"] | OrdersMean) -> FloatArray:
     """by_order : shape (2, n, 3), of the text in question, the second turned."""
-    if way == "one order":
-        return by_order[0]
-    return by_order.mean(axis=0) if way == "probabilities" else both_in_one(by_order, "compare")
+    return by_order[0] if way == "one order" else both_in_one(by_order, "compare", way)
 
 
-def ladder_scores(answers: FloatArray, way: str) -> tuple[FloatArray, FloatArray]:
+def ladder_scores(answers: FloatArray, way: Literal["one order"] | OrdersMean) -> tuple[FloatArray, FloatArray]:
     """Which of the pairs are in order, shape (10,); the scores of the five rungs. answers : shape (2, 11, 3)"""
     higher = np.stack([answers[0], answers[1][:, TURNED]])  # the verdicts on the higher rung, in both orders
     lower = np.stack([answers[1], answers[0][:, TURNED]])

@@ -186,7 +186,7 @@ def whole_ladders(data: Data) -> FloatArray:
 
 
 def paper_scores(data: Data) -> FloatArray:
-    better, worse, _ = np.moveaxis(both_in_one(np.moveaxis(data.said, 2, 0), "compare"), -1, 0)
+    better, worse, _ = np.moveaxis(both_in_one(np.moveaxis(data.said, 2, 0), "compare", "log-odds"), -1, 0)
     return rung_equivalent(paper_sum(better, worse), data.said.shape[1])
 
 

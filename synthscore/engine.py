@@ -117,12 +117,20 @@ class LabelLogProbs:
         return probs
 
     @property
+    def least(self) -> FloatArray:
+        """The least that each label's log-probability can be, shape of log_probs, which are the most that it can be."""
+        if self.censored is None:
+            return self.log_probs
+        floors = np.full_like(self.log_probs, -np.inf) if self.floors is None else self.floors
+        return np.where(self.censored, floors, self.log_probs)
+
+    @property
     def unreported(self) -> FloatArray:
         """The most by which any of `probs` can be off for what is censored, shape (n_prompts,); 0 where nothing is.
 
             sum_l (most_l - least_l) / sum_l most_l
 
-        The difference of two of `probs` can be off by twice this. NaN where a row failed or all labels are impossible.
+        NaN where a row failed or all labels are impossible. What this leaves open of a verdict: judging/asking.py.
         """
         most = np.exp(self.log_probs).sum(axis=1)
         unreported: FloatArray = self._open.sum(axis=1) / np.where(most == 0, np.nan, most)
@@ -131,11 +139,7 @@ class LabelLogProbs:
     @property
     def _open(self) -> FloatArray:
         """How much of each label's probability was not reported, shape of log_probs; NaN in rows that failed."""
-        most = np.exp(self.log_probs)
-        if self.censored is None:
-            return np.zeros_like(most) * most
-        least = 0.0 if self.floors is None else np.exp(self.floors)
-        return np.where(self.censored, most - least, 0.0 * most)
+        return np.exp(self.log_probs) - np.exp(self.least)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +246,8 @@ class Capabilities:
     decides : it chooses among options that it is given, rather than says a word. It takes labels that describe levels
         (Question.ordered), and no prefill.
     reports_mass : log-probabilities of labels are not normalised over the labels (LabelLogProbs.mass_reported)
+    answers : "probabilities"; or "choices": the label that it chose has all the probability, or several share it
+        evenly. Choices have no log-odds, so both orders of a question are averaged in probability.
     served : a server answers, which may put its own chat template around a prompt
     tokenizer : makes the tokens that the model reads: a PromptTokenizer (engines/tokens.py), or what has its takes,
         has_template, render, encode, label_forms and spelled. None: a server makes them, or they are not known.
@@ -251,6 +257,7 @@ class Capabilities:
     gives_rewards: bool = False
     decides: bool = False
     reports_mass: bool = True
+    answers: Literal["probabilities", "choices"] = "probabilities"
     served: bool = False
     tokenizer: Any = None
     description: str = ""

@@ -9,6 +9,7 @@ import numpy as np
 from synthscore.engine import (
     Answer,
     Answers,
+    Capabilities,
     Generation,
     LabelAnswer,
     OtherToken,
@@ -57,7 +58,10 @@ class FakeEngine:
         name: str = "fake",
         failures: Mapping[str, str] | None = None,
         reader: Reader = length_reader,
+        capabilities: Capabilities | None = None,
     ) -> None:
+        if capabilities is not None:
+            self.capabilities = capabilities
         self.judge, self.writer, self.reader, self.name = judge, writer, reader, name
         self.failures = dict(failures or {})  # prompt text -> reason
         self.calls: list[tuple[str, int]] = []

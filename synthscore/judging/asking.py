@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -47,10 +47,11 @@ PROTOCOLS: Mapping[ProtocolName, tuple[str, ...]] = {
 }
 """Protocol -> the labels that the judge is asked for."""
 
+OrdersMean = Literal["log-odds", "probabilities"]
+"""What the mean of both orders is taken of (`both_in_one`): the same for a whole run, whose signature says it."""
+
 TURNED = [1, 0, 2]  # a verdict about the reference -> the verdict about the target
 _NOT_ASKED = EngineError("not asked")
-LOG_ODDS = "log-odds"
-"""What a signature says of both orders: how they are made one (`both_in_one`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +70,15 @@ class Verdicts:
 
     better, worse, similar : float64, shape (n_pairs,), sum to 1, of both orders `both_in_one`; similar is 0 for
         protocols without that label (yes_no_two_sided: two answers, which need not sum to 1, and of which both are
-        needed)
+        needed). A label that a server did not report counts as the most that it can be.
+    margin_low, margin_high : float64, shape (n_pairs,): the least and the greatest that better - worse can be, whatever
+        was not reported (`margin_limits`); both are better - worse where all was. Also of answers that do not count
+        because too much is missing; -1 and 1 where nothing is known.
     label_mass : float64, shape (n_pairs,): the least over the questions asked about the pair
     by_order : float64, shape (n_orders, n_pairs, 3): better, worse, similar in each order; the second, where
         it was asked for, has the reference where the target was
-    unreported : float64, shape (n_pairs,): for labels that a server did not report, better - worse can be off by at
-        most twice this; where it is not 0, both orders are averaged in probability, and it is the mean of
-        LabelLogProbs.unreported over the questions asked about the pair
+    unreported : float64, shape (n_orders, n_pairs): the most by which a probability in `by_order` can be off for labels
+        that a server did not report; 0 where all were, NaN where there is no answer
     failures : pair index -> reason
     answers : what the engine answered; one row a question, all first questions in pair order, then all second ones
     asked : bool, shape (n_orders, n_pairs). What was not asked has no failure, and is NaN
@@ -85,6 +88,8 @@ class Verdicts:
     worse: FloatArray
     similar: FloatArray
     by_order: FloatArray
+    margin_low: FloatArray
+    margin_high: FloatArray
     label_mass: FloatArray
     unreported: FloatArray
     answers: LabelLogProbs
@@ -109,7 +114,7 @@ class Asking:
     """compare: better, worse or similar; yes_no: better or not; yes_no_two_sided: and worse or not; choose: which"""
 
     both_orders: bool = False
-    """ask about every pair in both orders, and take the mean in log-odds: twice the questions, no position bias"""
+    """ask about every pair in both orders, and take their mean: twice the questions, no position bias"""
 
     prompts: str = "default"
     """template set: default, paper, or a folder with templates of your own"""
@@ -118,7 +123,8 @@ class Asking:
     """least probability, 0 to 1, that the labels have together for an answer to count"""
 
     max_unreported: float = 0.02
-    """the most by which labels that a server did not report may change a probability for an answer to count"""
+    """half the width of what p(better) - p(worse) may be, for labels that a server did not report, for a verdict to
+    count; of a question by itself, the most by which they may change a probability"""
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
@@ -151,17 +157,26 @@ class Asking:
 
     def signature(self, engine: Engine, templates: Templates, **parts: Hashable) -> Signature:
         """What verdicts depend on; and further parts."""
-        return _sign(self, engine.signature, capabilities_of(engine).gives_rewards, templates, **parts)
+        rewarded = capabilities_of(engine).gives_rewards
+        orders = f"2,{mean_of_orders(engine)}" if self.both_orders else "1"
+        return _sign(self, engine.signature, rewarded, orders, templates, **parts)
+
+
+def mean_of_orders(engine: Engine) -> OrdersMean:
+    """Log-odds, but of a judge whose answers are choices, which have none."""
+    return "probabilities" if capabilities_of(engine).answers == "choices" else "log-odds"
 
 
 @lru_cache(64)  # of each batch of rows, and of each text that is asked for by itself, it is the same
-def _sign(asking: Asking, judge: Signature, rewarded: bool, templates: Templates, **parts: Hashable) -> Signature:
+def _sign(
+    asking: Asking, judge: Signature, rewarded: bool, orders: str, templates: Templates, **parts: Hashable
+) -> Signature:
     template = "likelihood" if rewarded else asking.template
     return Signature.of(synthscore=__version__, **dict(judge.parts)).with_(
         template=f"{templates.name}/{template}@{templates.hash(template)}",
         protocol=asking.protocol,
         labels=",".join(PROTOCOLS[asking.protocol]),
-        orders=f"2,{LOG_ODDS}" if asking.both_orders else 1,
+        orders=orders,
         **({"tau": "rungs"} if rewarded else {}),
         **parts,
     )
@@ -238,14 +253,11 @@ class Inquiry:
     def ask(self, pair: IntArray, swapped: BoolArray, progress: Progress | None = None) -> FloatArray:
         """The verdicts on these pairs' targets: better, worse, similar, shape (n, 3); NaN where there is no answer.
 
-        pair : indices in `pairs`. swapped : ask about the reference instead
+        pair : indices in `pairs`. swapped : bool, shape (n,): ask about the reference instead
         raises : as `ask`
         """
-        answers = self._ask(pair, swapped, progress)
-        _, probs, _ = self._read(answers, self.asking.n_sides)
-        verdicts = read_verdicts(self.asking.protocol, probs)[0]
-        turned: FloatArray = np.where(swapped[:, None], verdicts[:, TURNED], verdicts)
-        return turned
+        verdicts: FloatArray = self._read(self._ask(pair, swapped, progress), swapped[None]).by_order[0]
+        return verdicts
 
     def _ask(self, pair: IntArray, swapped: BoolArray, progress: Progress | None) -> Answers:
         """Asks all first questions about these pairs, then all second ones, and keeps the answers."""
@@ -269,45 +281,96 @@ class Inquiry:
         self._tokens += answers.tokens_naive, answers.tokens_computed
         return answers
 
-    def _read(self, answers: Answers, n_series: int) -> tuple[LabelLogProbs, FloatArray, dict[int, str]]:
-        """What was answered; the labels' probabilities, shape (n_series, n, n_labels), NaN where an answer does not
-        count; and why it does not, by row."""
-        labels = PROTOCOLS[self.asking.protocol]
+    def _read(self, answers: Answers, swapped: BoolArray) -> _Reading:
+        """swapped : bool, shape (n_orders, n_pairs): where the question was about the reference"""
+        asking, labels = self.asking, PROTOCOLS[self.asking.protocol]
         found = stacked(labels, answers, capabilities_of(self.engine).reports_mass)
-        failures = unanswered(found, self.asking.min_mass, self.asking.max_unreported)
+        n_orders, n_pairs = swapped.shape
+        shape = (n_orders * asking.n_sides, n_pairs, len(labels))
+        silent = np.exp(found.log_probs).sum(axis=1) < asking.min_mass
+        ends = np.where(silent[:, None], np.nan, [found.least, found.log_probs])
+        least, most = (read_labels(asking.protocol, end.reshape(shape), absent=-np.inf) for end in ends)
+        low, high = margin_limits(least, most)
+        half_width = np.swapaxes(high - low, 0, 1).ravel() / 2  # of each question, in the order of its answers
+        failures = unanswered(found, asking.min_mass, asking.max_unreported, half_width)
         probs = found.probs
         probs[list(failures)] = np.nan
-        return found, probs.reshape(n_series, len(found) // n_series, len(labels)), failures
+        shares = read_labels(asking.protocol, probs.reshape(shape), absent=0.0)
+        least, most, shares = (_about_target(questions, swapped) for questions in (least, most, shares))
+        return _Reading(found, _verdicts_of(shares), least, most, failures)
 
     def verdicts(self) -> Verdicts:
         """On all that was asked."""
-        n_orders = self.asking.n_orders
-        n_sides = self.asking.n_sides
-        n_pairs = len(self.pairs)
-        asked = self._asked
-        together = Answers(self._answers, *self._tokens.tolist())
-        answers, probs, failures = self._read(together, n_orders * n_sides)
-        unreported = answers.unreported.reshape(probs.shape[:2])
-        by_order = read_verdicts(self.asking.protocol, probs)
-        by_order[1:] = by_order[1:, :, TURNED]
-        verdict = both_in_one(by_order, self.asking.protocol)  # NaN where one order has no answer
-        bounded = (unreported > 0).any(axis=0)  # what is not reported has no log-odds
-        verdict[bounded] = by_order[:, bounded].mean(axis=0)
-        known = ~np.isnan(unreported)
-        n_known = np.where(known.any(axis=0), known.sum(axis=0), np.nan)
+        asking, n_pairs, asked = self.asking, len(self.pairs), self._asked
+        swapped = np.repeat([[False], [True]][: asking.n_orders], n_pairs, axis=1)
+        read = self._read(Answers(self._answers, *self._tokens.tolist()), swapped)
+        reasons = {row % n_pairs: why for row, why in sorted(read.failures.items(), reverse=True) if asked[row]}
+        mean = mean_of_orders(self.engine)
+        verdict = both_in_one(read.by_order, asking.protocol, mean)  # NaN where one order has no answer
+        limits = read.margin_limits(verdict[:, 0] - verdict[:, 1], mean)
+        together = read.not_together(verdict, limits, asking.max_unreported)
+        verdict[list(together)] = np.nan
         better, worse, similar = verdict.T
+        low, high = limits
+        by_question = (asking.n_orders, asking.n_sides, n_pairs)
+        unreported = read.answers.unreported.reshape(by_question).max(axis=1)
         return Verdicts(
             better=better,
             worse=worse,
             similar=similar,
-            by_order=by_order,
-            label_mass=answers.label_mass.reshape(unreported.shape).min(axis=0),
-            unreported=np.where(known, unreported, 0).sum(axis=0) / n_known,
-            answers=answers,
+            margin_low=np.where(np.isnan(low), -1.0, low),
+            margin_high=np.where(np.isnan(high), 1.0, high),
+            by_order=read.by_order,
+            label_mass=read.answers.label_mass.reshape(by_question).min(axis=(0, 1)),
+            unreported=np.where(np.isnan(read.by_order[..., 0]), np.nan, unreported),
+            answers=read.answers,
             signature=self.signature,
-            failures={row % n_pairs: reason for row, reason in sorted(failures.items(), reverse=True) if asked[row]},
-            asked=asked.reshape(n_orders, n_sides, n_pairs)[:, 0],
+            failures=reasons | together,
+            asked=asked.reshape(by_question)[:, 0],
         )
+
+
+class _Reading(NamedTuple):
+    """What answers say of the targets of pairs.
+
+    by_order : as Verdicts.by_order. failures : row of answers -> why it does not count
+    least, most : shape (n_sides, n_orders, n_pairs, 3): the least and the most that the log-probabilities of better,
+        worse and similar can be, by each question; NaN where there is no answer
+    """
+
+    answers: LabelLogProbs
+    by_order: FloatArray
+    least: FloatArray
+    most: FloatArray
+    failures: Mapping[int, str]
+
+    def margin_limits(self, margin: FloatArray, mean: OrdersMean) -> FloatArray:
+        """The least and the greatest that better - worse of all orders together can be, shape (2, n_pairs): `margin`
+        where all was reported, NaN where nothing is known.
+
+        margin : better - worse, shape (n_pairs,), with what was not reported at its most
+        """
+        least, most = self.least, self.most
+        if mean == "log-odds":
+            least, most = (end.mean(axis=1, keepdims=True) for end in (least, most))
+        low, high = margin_limits(least, most).mean(axis=(1, 2))  # over questions, and over orders that are not yet one
+        bounded = (self.least < self.most).any(axis=(0, 1, 3))
+        return np.where(bounded, [np.fmin(low, margin), np.fmax(high, margin)], margin)
+
+    def not_together(self, verdict: FloatArray, limits: FloatArray, max_unreported: float) -> dict[int, str]:
+        """Pair -> why both orders, of which each has an answer that counts, have none together."""
+        n_pairs = len(verdict)
+        half_width = (limits[1] - limits[0]) / 2
+        answered = ~np.isnan(self.by_order).any(axis=(0, 2))
+        contradictory = np.flatnonzero(answered & np.isnan(verdict).any(axis=1)).tolist()
+        reasons = {pair: _why_contradictory(self.by_order[:, pair]) for pair in contradictory}
+        for pair in np.flatnonzero(answered & (half_width > max_unreported)).tolist():
+            rows = range(pair, len(self.answers), n_pairs)
+            orders = np.repeat(["first", "second"], len(self.least)).tolist()
+            each = [(_bounded(self.answers, row), order) for row, order in zip(rows, orders, strict=True)]
+            missing = " and ".join(f"{labels} in the {order} order" for labels, order in each if labels)
+            reasons[pair] = _why_unreported(missing, half_width[pair], max_unreported)
+        return reasons
 
 
 def prompt_of(
@@ -323,58 +386,109 @@ def prompt_of(
     return templates.yes_no(pair.context, attribute, target=target, reference=reference, worse=worse)
 
 
-def read_verdicts(protocol: ProtocolName, probs: FloatArray) -> FloatArray:
-    """Label probabilities -> better, worse, similar of the text that each question was about.
+def read_labels(protocol: ProtocolName, values: FloatArray, *, absent: float) -> FloatArray:
+    """Numbers of labels -> the same numbers of better, worse and similar, of the text that each question was about.
 
-    probs : shape (n_orders * n_sides, n_pairs, n_labels), the sides of an order one after the other
-    returns : shape (n_orders, n_pairs, 3); NaN where an answer is missing
+    values : shape (n_orders * n_sides, n_pairs, n_labels), the sides of an order one after the other
+    absent : the number of similar, where no label stands for it
+    returns : shape (n_sides, n_orders, n_pairs, 3)
     """
     if protocol == "compare":
-        return probs
-    better = probs[..., 0]
-    worse = probs[..., 1]  # yes_no: Yes is better
-    if protocol == "yes_no_two_sided":  # better?, then worse?
-        better = probs[0::2, :, 0]
-        worse = probs[1::2, :, 0]
-    elif protocol == "choose":  # the target is shown second
+        return values[None]
+    similar = np.full(values.shape[:-1], absent)
+    better, worse = values[..., 0], values[..., 1]  # yes_no: Yes is better
+    if protocol == "choose":  # the text in question is shown second
         better, worse = worse, better
-    verdicts = np.stack([better, worse, np.zeros_like(better)], axis=-1)
+    questions = np.stack([better, worse, similar], axis=-1)
+    if protocol == "yes_no_two_sided":  # of the second question, Yes is worse
+        return np.stack([questions[0::2], questions[1::2][..., TURNED]])
+    return questions[None]
+
+
+def _about_target(questions: FloatArray, swapped: BoolArray) -> FloatArray:
+    """The numbers of `read_labels`, turned where the question was about the reference: is the reference better? says
+    what the other question says, is the target worse?"""
+    turned: FloatArray = np.where(swapped[..., None], questions[::-1, ..., TURNED], questions)
+    return turned
+
+
+def _verdicts_of(questions: FloatArray) -> FloatArray:
+    """Better, worse and similar by each question, shape (n_sides, ..., 3) -> those of a pair, shape (..., 3); NaN where
+    an answer is missing."""
+    verdicts = np.array(questions[0])
+    if len(questions) == 2:
+        verdicts[..., 1:] = questions[1, ..., 1:]
     verdicts[np.isnan(verdicts).any(axis=-1)] = np.nan
     return verdicts
 
 
-def both_in_one(by_order: FloatArray, protocol: ProtocolName) -> FloatArray:
+def both_in_one(by_order: FloatArray, protocol: ProtocolName, mean: OrdersMean) -> FloatArray:
     """The verdict of both orders together: the mean of their log-probabilities, normalised over the labels.
 
         p(l) = sqrt(p_0(l) p_1(l)) / sum_m sqrt(p_0(m) p_1(m))
-    What a judge adds to a label's log-odds for the text's place is gone, however large. Answers of which a label is
-    impossible in one order alone, such as choices (1 and 0), have no log-odds: their probabilities are averaged.
-    by_order : float64, shape (n_orders, ..., 3), as of `read_verdicts`, the second turned. returns : shape (..., 3)
+
+    What a judge adds to a label's log-odds for the text's place is gone, however large. NaN where no label is possible
+    in both orders. By "probabilities" the mean of these, for choices, which are 1 and 0.
+    by_order : float64, shape (n_orders, ..., 3), as of Verdicts. returns : shape (..., 3)
     """
-    if len(by_order) == 1:
-        return np.array(by_order[0])
+    if len(by_order) == 1 or mean == "probabilities":
+        averaged: FloatArray = by_order.mean(axis=0)
+        return averaged
     if protocol == "yes_no_two_sided":
-        return _log_mean(np.stack([by_order, 1 - by_order], axis=-1))[..., 0]
+        together = _log_mean(np.stack([by_order, 1 - by_order], axis=-1))[..., 0]
+        together[np.isnan(together).any(axis=-1)] = np.nan
+        return together
     return _log_mean(by_order)
 
 
 def _log_mean(probs: FloatArray) -> FloatArray:
     """Of both orders; shape (2, ..., n_labels) -> (..., n_labels)."""
-    impossible = probs == 0
-    hard = (impossible[0] != impossible[1]).any(axis=-1, keepdims=True)
     with np.errstate(divide="ignore"):
-        logs = np.log(np.where(hard, 1, probs)).mean(axis=0)
-    weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
-    mean: FloatArray = np.where(hard, probs.mean(axis=0), weights / weights.sum(axis=-1, keepdims=True))
+        logs = np.log(probs).mean(axis=0)
+    top = logs.max(axis=-1, keepdims=True)
+    weights = np.exp(logs - np.where(np.isneginf(top), np.nan, top))
+    mean: FloatArray = weights / weights.sum(axis=-1, keepdims=True)
     return mean
 
 
-def unanswered(answers: LabelLogProbs, min_mass: float, max_unreported: float) -> dict[int, str]:
-    """Row -> why it counts as no answer: it failed, or too little of its labels' probability is there or reported."""
+def margin_limits(least: FloatArray, most: FloatArray) -> FloatArray:
+    """The least and the greatest that p(better) - p(worse) can be, where each log-probability is between two ends.
+
+        p(better) - p(worse) = (b - w) / (b + w + s),      rising in b, falling in w, and s draws it towards 0
+
+    So the greatest is at the most of better and the least of worse, with the least of similar where that is above 0 and
+    the most of it elsewhere. Exact: each limit is reached, or approached where a label can be as improbable as one
+    likes.
+
+    least, most : shape (..., 3), nats: better, worse, similar, all on one scale
+    returns : shape (2, ...): the least and the greatest; NaN where no label is possible. Of yes_no_two_sided, for each
+        of its questions, whose mean is p(better) - p(worse)
+    """
+    return np.stack([-_greatest_margin(least[..., TURNED], most[..., TURNED]), _greatest_margin(least, most)])
+
+
+def _greatest_margin(least: FloatArray, most: FloatArray) -> FloatArray:
+    better, worse = most[..., 0], least[..., 1]
+    corner = np.stack([better, worse, np.where(better > worse, least[..., 2], most[..., 2])], axis=-1)
+    top = corner.max(axis=-1, keepdims=True)
+    weights = np.exp(corner - np.where(np.isneginf(top), np.nan, top))
+    greatest: FloatArray = (weights[..., 0] - weights[..., 1]) / weights.sum(axis=-1)
+    only_worse = np.isneginf(top[..., 0]) & (most[..., 1] > -np.inf)  # however improbable, it is all that there is
+    return np.where(only_worse, -1.0, greatest)
+
+
+def unanswered(
+    answers: LabelLogProbs, min_mass: float, max_unreported: float, unreported: FloatArray | None = None
+) -> dict[int, str]:
+    """Row -> why it counts as no answer: it failed, or too little of its labels' probability is there or reported.
+
+    unreported : shape (n_prompts,); what max_unreported is the most of. None: answers.unreported
+    """
     failures = dict(answers.failures)
     mass = answers.label_mass
-    for row in np.flatnonzero((mass < min_mass) | (mass == 0) | (answers.unreported > max_unreported)).tolist():
-        failures[row] = _why_not(answers, row, min_mass, max_unreported)
+    off = answers.unreported if unreported is None else unreported
+    for row in np.flatnonzero((mass < min_mass) | (mass == 0) | (off > max_unreported)).tolist():
+        failures[row] = _why_not(answers, row, off[row], min_mass, max_unreported)
     return failures
 
 
@@ -382,24 +496,18 @@ def unreported_note(unreported: FloatArray | float) -> str:
     """What a score's reason says of labels that a server did not report; "" where that changes no probability by .001,
     as where rare spellings of labels that it did report are missing.
 
-    unreported : as of Verdicts, of one or more answers
+    unreported : by which probabilities may be off, of one or more answers
     """
     most = float(np.max(unreported))
     note = f"the server did not report all labels, so that probabilities may be off by {most:.1g}"
     return note if most > 1e-3 else ""
 
 
-def _why_not(answers: LabelLogProbs, row: int, min_mass: float, max_unreported: float) -> str:
+def _why_not(answers: LabelLogProbs, row: int, unreported: float, min_mass: float, max_unreported: float) -> str:
     """Why a row that was answered is not an answer."""
     labels, most = answers.labels, np.exp(answers.log_probs[row])
-    if answers.censored is not None and answers.unreported[row] > max_unreported and most.sum() >= min_mass:
-        missing = np.flatnonzero(answers.censored[row])
-        names = ", ".join(f"{labels[i]} (at most {most[i]:.2g})" for i in missing)
-        return (
-            f"the server did not report the probability of {names}, by which a verdict can be off by "
-            f"{answers.unreported[row]:.2g}, expected at most {max_unreported:g}. Take a server that reports chosen "
-            "tokens, or more of the most probable ones (docs/servers.md), or raise max_unreported (--max-unreported)"
-        )
+    if unreported > max_unreported and most.sum() >= min_mass:
+        return _why_unreported(_bounded(answers, row), unreported, max_unreported)
     if answers.censored is not None and answers.censored[row].all() and answers.label_mass[row] == 0:
         return (
             f"the answer tells no label: {', '.join(labels)} have probability {most.max():.2g} at most, each. A server "
@@ -413,4 +521,30 @@ def _why_not(answers: LabelLogProbs, row: int, min_mass: float, max_unreported: 
     return (
         f"the labels {', '.join(labels)} have probability {shown} together, expected at "
         f"least {min_mass:g}{instead}. Look at the prompt with `synthscore doctor`, or lower min_mass (--min-mass)"
+    )
+
+
+def _why_unreported(missing: str, unreported: float, max_unreported: float) -> str:
+    return (
+        f"the server did not report the probability of {missing}, by which a verdict can be off by {unreported:.2g}, "
+        f"expected at most {max_unreported:g}. Take a server that reports chosen tokens, or more of the most probable "
+        "ones (docs/servers.md), or raise max_unreported (--max-unreported)"
+    )
+
+
+def _bounded(answers: LabelLogProbs, row: int) -> str:
+    """Which labels of an answer have bounds, and the most that they can be; "" where none has."""
+    if answers.censored is None:
+        return ""
+    most = np.exp(answers.log_probs[row])
+    return ", ".join(f"{answers.labels[i]} (at most {most[i]:.2g})" for i in np.flatnonzero(answers.censored[row]))
+
+
+def _why_contradictory(by_order: FloatArray) -> str:
+    """by_order : of one pair, shape (2, 3)"""
+    one, other = (", ".join(f"{p:g}" for p in probs) for probs in by_order)
+    return (
+        f"the two orders exclude each other: better, worse and similar have the probabilities {one} in one and {other} "
+        "in the other, so that nothing is possible in both. Ask in one order, or take a judge that is less sure; an "
+        "engine whose answers are choices says so in its capabilities (docs/engines.md)"
     )

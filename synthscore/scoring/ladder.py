@@ -111,11 +111,12 @@ class Scoring(ScoreKind, ABC):
         """What a signature says of it, with the scales that were fitted."""
         return self.name
 
-    def whole_values(self, probs: FloatArray, asking: Asking) -> FloatArray | None:
-        """Scores of texts from stored verdicts alone, to the last bit as `score` gives them; None where this scoring
-        needs more than that.
+    def whole_values(self, verdicts: FloatArray) -> FloatArray | None:
+        """Scores of texts from verdicts on every rung alone, to the last bit as `score` gives them; None where this
+        scoring needs more than that.
 
-        probs : float64, shape (n_texts, n_rungs, n_orders, 3): better, worse, similar. returns : shape (n_texts,)
+        verdicts : float64, shape (n_texts, n_rungs, 3): better, worse, similar, of all orders together
+        returns : shape (n_texts,)
         """
         return None
 
@@ -201,7 +202,7 @@ class LadderMethod(Method):
         )
         whole = None
         if tools.whole_texts is not None:
-            whole = tools.whole_texts.texts(judge.signature, signature, scoring.whole_values, asking)
+            whole = tools.whole_texts.texts(judge, signature, scoring.whole_values, asking)
             scores |= whole.find(compared, texts.scored_as)
         on_ladders: dict[int, OnLadder] = {}
         pairs: list[Pair] = []

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, require_kind, unusable
-from ..judging.asking import Asking, Verdicts, both_in_one, unreported_note
+from ..judging.asking import Verdicts, unreported_note
 from ..signature import seeded_rng
 from ..types import FloatArray, Score
 from .ladder import OnLadder, TextScoring
@@ -65,36 +65,33 @@ class Paper(TextScoring):
         )
         return Limits(low=0.0, high=high, words=words)
 
-    def whole_values(self, probs: FloatArray, asking: Asking) -> FloatArray | None:
+    def whole_values(self, verdicts: FloatArray) -> FloatArray | None:
         if self.n_samples is not None:
             return None
-        by_order = np.ascontiguousarray(np.moveaxis(probs, 2, 0))
-        together = both_in_one(by_order, asking.protocol)
-        return rung_equivalent(paper_sum(together[..., 0], together[..., 1]), probs.shape[1])
+        return rung_equivalent(paper_sum(verdicts[..., 0], verdicts[..., 1]), verdicts.shape[1])
 
     def score_text(self, text: OnLadder, verdicts: Verdicts) -> Score:
         """verdicts : of all pairs of the call"""
         n = text.ladder.n_rungs
-        pairs, levels = np.array(text.pairs), np.array(text.levels) - 1
-        probs = np.stack([verdicts.better[pairs], verdicts.worse[pairs], verdicts.similar[pairs]], axis=-1)
-        if self.n_samples is not None:
-            probs = self._sampled(probs, text, verdicts.protocol)
-        better, worse, unreported = np.full(n, np.nan), np.full(n, np.nan), np.ones(n)
-        better[levels], worse[levels], unreported[levels] = probs[:, 0], probs[:, 1], verdicts.unreported[pairs]
-        known = ~np.isnan(better)
-        unreported[~known] = 1  # a margin that is missing lies anywhere within [-1, 1]
+        pairs, rungs = np.array(text.pairs), np.array(text.levels) - 1
+        exact = np.stack([verdicts.better[pairs], verdicts.worse[pairs], verdicts.similar[pairs]], axis=-1)
+        probs = exact if self.n_samples is None else self._sampled(exact, text, verdicts.protocol)
+        known = np.zeros(n, dtype=bool)
+        known[rungs] = ~np.isnan(probs[:, 0])
+        better, worse, least, most = np.zeros(n), np.zeros(n), np.full(n, -1.0), np.ones(n)
+        better[rungs], worse[rungs] = np.nan_to_num(probs[:, :2]).T
+        drawn = np.nan_to_num((probs[:, 0] - probs[:, 1]) - (exact[:, 0] - exact[:, 1]))  # 0 where nothing is drawn
+        least[rungs] = np.maximum(verdicts.margin_low[pairs] + drawn, -1)
+        most[rungs] = np.minimum(verdicts.margin_high[pairs] + drawn, 1)
         missing = text.missing(verdicts, (np.flatnonzero(known) + 1).tolist())
-        if not known.any():
+        if (most - least == 2).all():
             return text.unscored(missing[0])
-        raw = float(paper_sum(np.where(known, better, 0)[None], np.where(known, worse, 0)[None])[0])
-        note = unreported_note(unreported[known])
+        raw = float(paper_sum(better[None], worse[None])[0])
+        weights = np.arange(1.0, n + 1)
         low, high = None, None
-        if missing or unreported[known].any():
-            # Each margin is off by up to 2 x unreported, and lies within [-1, 1].
-            margins, weights = np.where(known, better - worse, 0.0), np.arange(1.0, n + 1)
-            below = float(np.minimum(2 * unreported, 1 + margins) @ weights)
-            above = float(np.minimum(2 * unreported, 1 - margins) @ weights)
-            low, high = rung_equivalent([raw - below, raw + above], n).tolist()
+        if (least < most).any():
+            low, high = rung_equivalent([(least * weights).sum(), (most * weights).sum()], n).tolist()
+        note = unreported_note((most - least)[known] / 2) if known.any() else ""
         return Score(
             id=text.target.id,
             context_id=text.target.context_id,

@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from ..engine import Engine
 from ..io.fields import Item
-from ..judging.asking import Asking
+from ..judging.asking import Asking, both_in_one, mean_of_orders
 from ..signature import Signature
 from ..store.engine import StoredVerdicts
 from ..store.file import Store
 from ..types import FloatArray, Ladder, Score
 
 Texts = Mapping[int, tuple[Item, Ladder]]
-WholeValues = Callable[[FloatArray, Asking], FloatArray | None]
+WholeValues = Callable[[FloatArray], FloatArray | None]
 
 
 class WholeTextStore:
@@ -28,7 +29,7 @@ class WholeTextStore:
         self.store = store
         self._by_signature: dict[Signature, WholeTexts] = {}
 
-    def texts(self, judge: Signature, asked: Signature, values: WholeValues, asking: Asking) -> WholeTexts:
+    def texts(self, judge: Engine, asked: Signature, values: WholeValues, asking: Asking) -> WholeTexts:
         """As WholeTexts takes them; the same for every batch of rows."""
         if asked not in self._by_signature:
             self._by_signature[asked] = WholeTexts(self.store, judge, asked, values, asking)
@@ -41,14 +42,14 @@ class WholeTexts:
     asked : the signature of the scores. values : as Scoring.whole_values; where it gives None, nothing is found or kept
     """
 
-    def __init__(self, store: Store, judge: Signature, asked: Signature, values: WholeValues, asking: Asking) -> None:
+    def __init__(self, store: Store, judge: Engine, asked: Signature, values: WholeValues, asking: Asking) -> None:
         parts = {name: value for name, value in asked.parts if name not in ("references", "scoring", "rungs")}
         how = Signature.of(**parts, min_mass=asking.min_mass, max_unreported=asking.max_unreported)
         self.values, self.asking, self.read_only = values, asking, store.read_only
-        self._stored = StoredVerdicts(store, judge, str(how))
+        self._mean = mean_of_orders(judge)
+        self._stored = StoredVerdicts(store, judge.signature, str(how))
         self._begun: dict[str, Any] = {}  # context -> what a key's hash begins with
-        no_texts = np.ones((0, 2, asking.n_orders, 3))
-        self._usable = values(no_texts, asking) is not None
+        self._usable = values(np.ones((0, 2, 3))) is not None
 
     def find(self, texts: Texts, attribute: str) -> dict[int, Score]:
         """The scores of those that are stored, to the last bit as from their answers, but without verdicts.
@@ -61,7 +62,9 @@ class WholeTexts:
             hits = [index for index, key in keys.items() if key in verdicts]
             if not hits:
                 continue
-            values = self.values(np.stack([verdicts[keys[index]] for index in hits]), self.asking)
+            said = np.stack([verdicts[keys[index]] for index in hits])
+            by_order = np.ascontiguousarray(np.moveaxis(said, 2, 0))
+            values = self.values(both_in_one(by_order, self.asking.protocol, self._mean))
             assert values is not None
             details = {"n_rungs": float(n_rungs)}
             for index, value in zip(hits, values.tolist(), strict=True):

@@ -234,7 +234,7 @@ def recorded_capabilities(signature: Signature) -> Capabilities:
 
     A store holds answers under signatures and nothing else about their engines, and old stores must go on working: so
     here, and nowhere else, the parts are read that engines sign such answers with. `format` is the prompt's of a server
-    that decides, whatever its wire.
+    that decides, whatever its wire. Answers about pairs that others published (`published`) are choices.
     """
     parts = dict(signature.parts)
     gives_rewards = parts.get("backend") == "reward"
@@ -242,6 +242,7 @@ def recorded_capabilities(signature: Signature) -> Capabilities:
         gives_rewards=gives_rewards,
         decides=parts.get("backend") == "decision" or "format" in parts,
         reports_mass=not gives_rewards and parts.get("mass") != "unreported",
+        answers="choices" if parts.get("answers") == "choices" or "published" in parts else "probabilities",
     )
 
 

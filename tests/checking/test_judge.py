@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from synthscore.checking.judge import choose, examine
+from synthscore.engine import Capabilities
 from synthscore.errors import InputError, LadderError
 from synthscore.judging.asking import PROTOCOLS, Asking
 from synthscore.judging.templates import load_task
@@ -45,8 +46,9 @@ def ladders(n_contexts=3, attributes=("coherence", "fluency", "relevance", "cons
     ]
 
 
-def examined(judge, asking=Asking(), limit=12, **options):
-    return examine(FakeEngine(judge), ladders(), asking, limit=limit, **options)
+def examined(judge, asking=Asking(), limit=12, answers="probabilities", **options):
+    engine = FakeEngine(judge, capabilities=Capabilities(answers=answers))
+    return examine(engine, ladders(), asking, limit=limit, **options)
 
 
 @pytest.mark.parametrize("protocol", ["compare", "yes_no", "choose"])
@@ -69,7 +71,8 @@ def test_a_judge_that_sees_the_order_can_judge(protocol):
 @pytest.mark.parametrize(("prior", "says"), [(8.0, "Better"), (-8.0, "Worse")])
 @pytest.mark.parametrize("hard", [False, True])
 def test_a_judge_that_always_says_the_same_has_one_half_and_cannot_judge(prior, says, hard):
-    report = examined(reading_judge(prior, signal=0.0, hard=hard))
+    answers = "choices" if hard else "probabilities"
+    report = examined(reading_judge(prior, signal=0.0, hard=hard), answers=answers)
     assert not report.usable
     assert report.in_order.value == report.one_order.value == 0.5
     assert report.contradicts.value == 1

@@ -124,6 +124,8 @@ def test_what_servers_that_decide_are_signed_as_says_what_they_can_do(form, mass
     [
         ("model:m@1|dtype:float32|backend:reward|chat:none", Capabilities(gives_rewards=True, reports_mass=False)),
         ("model:m@1|backend:decision|mass:unreported", Capabilities(decides=True, reports_mass=False)),
+        ("model:m|prompt:theirs/0|benchmark:b|published:0123456789ab", Capabilities(answers="choices")),
+        ("model:m|answers:choices", Capabilities(answers="choices")),
         (
             "model:m|backend:server-systemone|chat:server|format:unreported|mass:unreported|server:vllm",
             Capabilities(decides=True, reports_mass=False),

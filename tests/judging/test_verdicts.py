@@ -1,14 +1,17 @@
 """Questions to a judge that reads quality from the text itself: what it says must come out the right way round."""
 
+from itertools import product
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from synthscore.engine import LabelLogProbs
+from synthscore.engine import Capabilities, LabelLogProbs
 from synthscore.errors import InputError
-from synthscore.judging.asking import PROTOCOLS, TURNED, Asking, Pair, ask, both_in_one
+from synthscore.judging.asking import PROTOCOLS, TURNED, Asking, OrdersMean, Pair, ask, both_in_one, margin_limits
 from synthscore.judging.templates import Templates, load_task
 from synthscore.types import Context
 from tests.fakes import CensoringEngine, FakeEngine
@@ -82,31 +85,57 @@ def test_in_both_orders_the_verdict_is_that_of_a_judge_without_a_favour_however_
     assert both.better[0] + both.worse[0] + both.similar[0] == pytest.approx(1)
 
 
-@given(hnp.arrays(np.float64, (2, 4, 3), elements=st.floats(1e-6, 1)), st.sampled_from(list(PROTOCOLS)))
-def test_turning_a_pair_round_turns_the_verdict_of_both_orders_round(weights, protocol):
+@given(
+    hnp.arrays(np.float64, (2, 4, 3), elements=st.floats(1e-6, 1)),
+    st.sampled_from(list(PROTOCOLS)),
+    st.sampled_from(get_args(OrdersMean)),
+)
+def test_turning_a_pair_round_turns_the_verdict_of_both_orders_round(weights, protocol, mean):
     by_order = weights / weights.sum(axis=-1, keepdims=True)
-    turned = both_in_one(by_order[::-1][:, :, TURNED], protocol)
-    np.testing.assert_allclose(turned, both_in_one(by_order, protocol)[:, TURNED], atol=1e-12)
+    turned = both_in_one(by_order[::-1][:, :, TURNED], protocol, mean)
+    np.testing.assert_allclose(turned, both_in_one(by_order, protocol, mean)[:, TURNED], atol=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("orders", "verdict"),
+    ("orders", "log_odds", "probabilities"),
     [
-        (([1, 0, 0], [1, 0, 0]), [1, 0, 0]),
-        (([1, 0, 0], [0, 1, 0]), [0.5, 0.5, 0]),
-        (([0.75, 0.25, 0], [0.5, 0, 0.5]), [0.625, 0.125, 0.25]),
-        (([0.8, 0.2, 0], [0.5, 0.5, 0]), [2 / 3, 1 / 3, 0]),  # odds 4 and 1: 2 together
+        (([1, 0, 0], [1, 0, 0]), [1, 0, 0], [1, 0, 0]),
+        (([1, 0, 0], [0, 1, 0]), [np.nan] * 3, [0.5, 0.5, 0]),  # nothing is possible in both
+        (([0.75, 0.25, 0], [0.5, 0, 0.5]), [1, 0, 0], [0.625, 0.125, 0.25]),
+        (([0.8, 0.2, 0], [0.5, 0.5, 0]), [2 / 3, 1 / 3, 0], [0.65, 0.35, 0]),  # odds 4 and 1: 2 together
     ],
 )
-def test_labels_that_are_impossible_in_one_order_alone_are_averaged_in_probability(orders, verdict):
-    np.testing.assert_allclose(both_in_one(np.array(orders)[:, None], "compare")[0], verdict, atol=1e-12)
+def test_both_orders_are_one_by_the_mean_that_is_named(orders, log_odds, probabilities):
+    by_order = np.array(orders, dtype=float)[:, None]
+    np.testing.assert_allclose(both_in_one(by_order, "compare", "log-odds")[0], log_odds, atol=1e-12)
+    np.testing.assert_allclose(both_in_one(by_order, "compare", "probabilities")[0], probabilities, atol=1e-12)
 
 
-def test_what_a_server_does_not_report_is_averaged_in_probability_so_that_its_bounds_hold():
-    engine = CensoringEngine(position_judge(2.0), lambda prompt: {2: 0.5})
-    verdicts = ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, Asking(both_orders=True, max_unreported=1))
-    assert verdicts.unreported[0] > 0
-    assert verdicts.better[0] == verdicts.by_order[:, 0, 0].mean()
+def says_the_first(prompt, labels):
+    """Chooses the text that is shown first, whatever it is; so certain that the other is impossible."""
+    return [0.0 if label in ("A", "Worse", "No") else -np.inf for label in labels]
+
+
+@pytest.mark.parametrize("protocol", ["compare", "yes_no", "choose"])
+def test_orders_that_exclude_each_other_are_no_verdict_and_the_reason_says_so(protocol):
+    engine = FakeEngine(says_the_first)
+    asked = ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, Asking(protocol, both_orders=True))
+    assert np.isnan([asked.better[0], asked.worse[0], asked.similar[0]]).all()
+    assert (asked.margin_low[0], asked.margin_high[0]) == (-1, 1)
+    assert "the two orders exclude each other: better, worse and similar have the prob" in asked.failures[0]
+    assert "0, 1, 0 in one and 1, 0, 0 in the other" in asked.failures[0]
+    assert not ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, Asking(protocol)).failures
+
+
+@pytest.mark.parametrize("protocol", ["compare", "yes_no", "choose"])
+def test_choices_in_both_orders_are_averaged_in_probability_and_the_signature_says_so(protocol):
+    engine = FakeEngine(says_the_first, capabilities=Capabilities(answers="choices"))
+    asked = ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, Asking(protocol, both_orders=True))
+    assert (asked.better[0], asked.worse[0], asked.failures) == (0.5, 0.5, {})
+    assert (asked.margin_low[0], asked.margin_high[0]) == (0, 0)
+    assert dict(asked.signature.parts)["orders"] == "2,probabilities"
+    one = ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, Asking(protocol))
+    assert dict(one.signature.parts)["orders"] == "1"
 
 
 @pytest.mark.parametrize(
@@ -223,27 +252,125 @@ def told_in_part(probs, untold, **options):
 def test_a_little_that_was_not_told_passes_and_is_carried_along():
     asked = told_in_part([0.8, 0.1, 0.009], {2: 0.0})
     assert asked.failures == {}
-    assert asked.unreported == pytest.approx([0.009 / 0.909])
+    assert asked.margin_low == pytest.approx([0.7 / 0.909])
+    assert asked.margin_high == pytest.approx([0.7 / 0.9])
+    assert asked.better - asked.worse == pytest.approx(asked.margin_low)  # what is not told counts as its most
+    assert asked.unreported == pytest.approx(np.array([[0.009 / 0.909]]))
     assert asked.label_mass == pytest.approx([0.9])
-    assert ask([Pair(STORY, "surprise", HIGH, LOW)], FakeEngine(), TEMPLATES).unreported.tolist() == [0.0]
 
 
-def test_much_that_was_not_told_fails_the_pair_and_names_the_labels():
+def test_of_what_was_told_whole_both_limits_are_the_verdict():
+    asked = verdict(HIGH, LOW, both_orders=True, favour=1.0)
+    np.testing.assert_array_equal(asked.margin_low, asked.better - asked.worse)
+    np.testing.assert_array_equal(asked.margin_high, asked.better - asked.worse)
+    assert asked.unreported.tolist() == [[0.0], [0.0]]
+
+
+def test_much_that_was_not_told_fails_the_pair_names_the_labels_and_keeps_the_limits():
     asked = told_in_part([0.6, 0.2, 0.05], {1: 0.5, 2: 0.0})
     assert np.isnan(asked.better[0])
     assert "did not report the probability of Worse (at most 0.2), Similar (at most 0.05)" in asked.failures[0]
-    assert "off by 0.18, expected at most 0.02" in asked.failures[0]
+    low, high = 0.4 / 0.85, 0.5 / 0.7
+    assert (asked.margin_low[0], asked.margin_high[0]) == pytest.approx((low, high))
+    assert f"off by {(high - low) / 2:.2g}, expected at most 0.02" in asked.failures[0]
     assert asked.failures[0].endswith("or raise max_unreported (--max-unreported)"), "options that exist"
-    assert told_in_part([0.6, 0.2, 0.05], {1: 0.5, 2: 0.0}, max_unreported=0.2).failures == {}
+    assert told_in_part([0.6, 0.2, 0.05], {1: 0.5, 2: 0.0}, max_unreported=0.13).failures == {}
+
+
+def test_of_a_judge_that_says_something_else_nothing_is_known():
+    asked = told_in_part([0.003, 0.002, 0.001], {2: 0.5})
+    assert "have probability 0.0055 together" in asked.failures[0]
+    assert (asked.margin_low[0], asked.margin_high[0]) == (-1, 1)
+
+
+def in_both_orders(untold, favour=2.0, **options):
+    """untold : order -> label -> share of it that is told."""
+    first = TEMPLATES.compare(STORY, TEMPLATES.task.attribute("surprise"), target=HIGH, reference=LOW)
+    engine = CensoringEngine(position_judge(favour), lambda prompt: untold.get(int(prompt != first), {}))
+    return ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, Asking(both_orders=True, **options))
+
+
+def test_a_bound_of_a_millionth_changes_a_verdict_by_no_more_than_that():
+    whole = verdict(HIGH, LOW, both_orders=True, favour=2.0)
+    bounded = in_both_orders({0: {2: 1 - 1e-6}, 1: {0: 1 - 1e-6}})
+    assert bounded.failures == {}
+    assert bounded.better == pytest.approx(whole.better, abs=1e-6)
+    assert bounded.signature == whole.signature
+    assert bounded.margin_low[0] < whole.margin_low[0] < bounded.margin_high[0]
+    assert bounded.margin_high[0] - bounded.margin_low[0] < 2e-6
+    averaged = whole.by_order[:, 0].mean(axis=0)
+    assert abs(averaged[0] - whole.better[0]) > 0.02, "the two means differ by much more"
+
+
+def test_a_label_that_may_be_impossible_in_one_order_leaves_a_verdict_of_both_open_and_the_reason_names_the_order():
+    untold = {1: {2: 0.0}}
+    asked = in_both_orders(untold, max_unreported=0.05)
+    assert np.isnan(asked.better[0])
+    assert "the probability of Similar (at most 0.18) in the second order, by which" in asked.failures[0]
+    low, high = asked.margin_low[0], asked.margin_high[0]
+    assert not np.isnan(asked.by_order).any(), "each order knows well enough"
+    whole = verdict(HIGH, LOW, both_orders=True, favour=2.0)
+    assert low == pytest.approx(whole.margin_low[0])
+    assert high == pytest.approx((whole.better / (whole.better + whole.worse) * 2 - 1)[0])  # no Similar at all
+    assert in_both_orders(untold, max_unreported=(high - low) / 2 + 1e-9).failures == {}
+
+
+BOXES = hnp.arrays(np.float64, (2, 3), elements=st.floats(-12, 0) | st.just(-np.inf))
+
+
+@given(BOXES, hnp.arrays(np.float64, (20, 3), elements=st.floats(0, 1)))
+def test_limits_of_a_margin_hold_whatever_is_between_the_ends_and_are_reached(ends, within):
+    least, most = np.sort(ends, axis=0)
+    if np.isneginf(most).all():
+        assert np.isnan(margin_limits(least, most)).all()
+        return
+    low, high = margin_limits(least, most)
+    weights = np.exp(least) + within * (np.exp(most) - np.exp(least))
+    corners = np.exp([[(least, most)[bit][k] for k, bit in enumerate(bits)] for bits in product((0, 1), repeat=3)])
+    possible = np.concatenate([weights, np.maximum(corners, np.where(np.isneginf(most), 0, 1e-12))])
+    total = possible.sum(axis=1)
+    margins = ((possible[:, 0] - possible[:, 1]) / np.where(total == 0, np.nan, total))[total > 0]
+    assert (margins >= low - 1e-9).all()
+    assert (margins <= high + 1e-9).all()
+    assert margins.min() == pytest.approx(low, abs=1e-5)
+    assert margins.max() == pytest.approx(high, abs=1e-5)
+
+
+@pytest.mark.parametrize("answers", ["probabilities", "choices"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("both_orders", [False, True])
+def test_what_a_server_would_have_said_is_within_the_limits_by_any_protocol(protocol, both_orders, answers):
+    rng = np.random.default_rng(0)
+    pairs = [Pair(STORY, "surprise", f"quality={k / 9}", "quality=0.5") for k in range(10)]
+    asking = Asking(protocol, both_orders, max_unreported=1.0)
+
+    def told(prompt):
+        return {0: 0.5, len(PROTOCOLS[protocol]) - 1: 0.0}
+
+    def truth(prompt, labels):
+        shares = np.ones(len(labels))
+        for label, share in told(prompt).items():
+            shares[label] = rng.uniform(share, 1)
+        return position_judge(1.5)(prompt, labels) + np.log(shares)
+
+    can = Capabilities(answers=answers)
+    engine = CensoringEngine(position_judge(1.5), told)
+    engine.capabilities = can
+    bounded = ask(pairs, engine, TEMPLATES, asking)
+    margin = bounded.better - bounded.worse
+    assert (bounded.margin_low < bounded.margin_high).all()
+    assert (bounded.margin_low <= margin).all()
+    assert (margin <= bounded.margin_high).all()
+    found = []
+    for _ in range(30):
+        true = ask(pairs, FakeEngine(truth, capabilities=can), TEMPLATES, asking)
+        assert true.signature == bounded.signature
+        found.append(true.better - true.worse)
+    assert (found >= bounded.margin_low - 1e-9).all()
+    assert (found <= bounded.margin_high + 1e-9).all()
+    assert (np.ptp(found, axis=0) > 0.2 * (bounded.margin_high - bounded.margin_low)).all(), "nor are they wide"
 
 
 def test_labels_that_can_be_no_answer_fail_for_that_reason():
     asked = told_in_part([0.001, 0.001, 0.001], {0: 0.0, 1: 0.0, 2: 0.0})
     assert "tells no label: Better, Worse, Similar have probability 0.001 at most" in asked.failures[0]
-
-
-def test_slack_is_the_mean_over_the_questions_about_a_pair():
-    first = TEMPLATES.compare(STORY, TEMPLATES.task.attribute("surprise"), target=HIGH, reference=LOW)
-    engine = CensoringEngine(constant(0.8, 0.1, 0.01), lambda prompt: {2: 0.0} if prompt == first else {})
-    asked = ask([Pair(STORY, "surprise", HIGH, LOW)], engine, TEMPLATES, Asking(both_orders=True))
-    assert asked.unreported == pytest.approx([0.01 / 0.91 / 2])

@@ -320,23 +320,62 @@ def test_a_rare_spelling_that_was_not_told_is_not_said_to_be_a_label():
     engine = CensoringEngine(lambda prompt, labels: np.log([0.5, 0.3, 0.1]), lambda prompt: {0: 0.9995})
     (score,) = scorer(engine=engine).score([target(3)])
     assert (score.status, score.reason) == ("ok", "")
-    assert score.low < score.value < score.high
+    assert score.low < score.value <= score.high
 
 
-def test_low_and_high_are_twice_the_slack_of_each_rung_times_its_weight():
+def test_low_and_high_are_the_sums_of_what_each_rung_could_say():
     engine = CensoringEngine(lambda prompt, labels: np.log([0.5, 0.39, 0.01]), lambda prompt: {2: 0.0})
     (score,) = scorer(engine=engine).score([target(3)])
-    s = 0.01 / 0.9
-    raw = score.details["raw"]
-    assert raw == pytest.approx(15 * 0.11 / 0.9)
-    assert score.low == pytest.approx(np.sqrt(raw - 15 * 2 * s + 15))
-    assert score.high == pytest.approx(np.sqrt(raw + 15 * 2 * s + 15))
+    assert score.details["raw"] == pytest.approx(15 * 0.11 / 0.9)
+    assert score.low == score.value, "what is not told counts as its most"
+    assert score.high == pytest.approx(np.sqrt(15 * 0.11 / 0.89 + 15))
 
 
 def test_low_and_high_never_leave_the_scale():
     engine = CensoringEngine(lambda prompt, labels: np.log([0.98, 0.005, 0.005]), lambda prompt: {1: 0.0, 2: 0.0})
     (score,) = scorer(engine=engine).score([target(3)])
-    assert score.low < score.value <= score.high <= np.sqrt(30)
+    assert score.low <= score.value < score.high == np.sqrt(30)
+
+
+def test_a_text_of_which_no_verdict_is_known_well_enough_is_bounded_by_what_is_known():
+    engine = CensoringEngine(lambda prompt, labels: np.log([0.6, 0.2, 0.1]), lambda prompt: {1: 0.5})
+    (score,) = scorer(engine=engine).score([target(3)])
+    assert (score.value, score.status, score.n_comparisons) == (None, "unscored", 0)
+    assert score.reason.startswith("rung 1: the server did not report the probability of Worse (at most 0.2)")
+    assert len(score.reasons) == 5
+    low, high = 0.4 / 0.9, 0.5 / 0.8
+    assert (score.low, score.high) == pytest.approx((np.sqrt(15 * low + 15), np.sqrt(15 * high + 15)))
+    assert "raw" not in score.details
+    (whole,) = scorer(engine=engine, max_unreported=0.1).score([target(3)])
+    assert (whole.low, whole.high) == (score.low, score.high)
+    assert whole.value == pytest.approx(score.low)
+
+
+def test_low_and_high_are_one_pair_of_limits_over_all_that_is_missing():
+    """Of rung 5 the answer failed; of rung 4 a label is not told, too much for a verdict; of rung 1 a little."""
+
+    def judge(prompt, labels):
+        if "q=5" in prompt.text:
+            raise ValueError("too long")
+        return np.log([0.6, 0.3, 0.1])
+
+    def untold(prompt):
+        return {1: 0.5} if "q=4" in prompt.text else {2: 0.99} if "q=1" in prompt.text else {}
+
+    (score,) = scorer(engine=CensoringEngine(judge, untold)).score([target(2)])
+    assert score.value is None
+    assert [reason.split(":")[0] for reason in score.reasons] == ["rung 4", "rung 5"]
+    least = 0.3 / 1 + (2 + 3) * 0.3 + 4 * 0.3 - 5
+    most = 0.3 / 0.999 + (2 + 3) * 0.3 + 4 * 0.45 / 0.85 + 5
+    assert (score.low, score.high) == pytest.approx((np.sqrt(least + 15), np.sqrt(most + 15)))
+
+
+@pytest.mark.parametrize("n_samples", [1, 1000])
+def test_what_is_drawn_for_a_text_lies_between_its_limits(n_samples):
+    engine = CensoringEngine(lambda prompt, labels: np.log([0.5, 0.39, 0.01]), lambda prompt: {2: 0.0})
+    (score,) = scorer(engine=engine, n_samples=n_samples).score([target(3)])
+    assert score.low <= score.value <= score.high
+    assert score.high - score.low < 0.1
 
 
 @pytest.mark.parametrize("kind", ["mappings", "targets", "DataFrame", "Dataset", "file", "generator"])

@@ -25,7 +25,7 @@ from synthscore.errors import InputError, Reasons, StoreError
 from synthscore.io import files
 from synthscore.io.files import read_batches, read_rows
 from synthscore.io.write import sorted_into
-from synthscore.judging.asking import PROTOCOLS, Asking
+from synthscore.judging.asking import PROTOCOLS, Asking, both_in_one
 from synthscore.judging.templates import load_task
 from synthscore.ladders.references import References
 from synthscore.scoring.scorer import Scorer
@@ -452,7 +452,8 @@ def test_any_verdicts_give_the_same_score_from_the_store(log_probs, both_orders,
     texts = [{"id": str(i), "context_id": "c0", "text": f"Text {i}, quality 1."} for i in range(len(log_probs))]
     for score in scorer.score(texts):
         said = np.array([(v.better, v.worse, v.similar) for v in score.verdicts]).reshape(1, 5, 1 + both_orders, 3)
-        assert Paper().whole_values(said, scorer.asking).tolist() == [score.value]
+        together = both_in_one(np.ascontiguousarray(np.moveaxis(said, 2, 0)), protocol, "log-odds")
+        assert Paper().whole_values(together).tolist() == [score.value]
 
 
 def kinds():

@@ -185,7 +185,7 @@ def _position(text: OnLadder, verdicts: Verdicts, values: Sequence[float], met: 
     if not known:
         return text.unscored(missing[0], questions)
     known_pairs = [pair for pair, level in zip(pairs, text.levels, strict=True) if level in known]
-    unreported = unreported_note(verdicts.unreported[known_pairs])
+    unreported = unreported_note(np.nanmax(verdicts.unreported[:, known_pairs]))
     mass = verdicts.answers.label_mass.reshape(-1, len(verdicts))
     value, stderr, low, high, extrapolated = values
     return Score(
