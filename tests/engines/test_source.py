@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM
 from synthscore.engine import Prompt, Question
 from synthscore.engines import open_engine, source
 from synthscore.engines.source import Source, opened_gguf
+from synthscore.engines.tree.causal import CausalEngine
 from synthscore.errors import EngineError, SynthscoreWarning
 from tests.models import save_gguf
 
@@ -87,6 +88,25 @@ def test_code_that_comes_with_a_model_is_not_run(folder, tmp_path):
     with pytest.raises(EngineError, match="cannot load model"):
         open_engine(str(tmp_path))
     assert not (tmp_path / "was_run").exists()
+
+
+@pytest.mark.parametrize("with_base", [True, False])
+def test_an_adapter_is_refused_beside_weights_and_without_them(folder, tmp_path, with_base):
+    if with_base:
+        shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA", "base_model_name_or_path": "some/base"}')
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"")
+    for opened in (open_engine, CausalEngine.load):
+        with pytest.raises(EngineError, match=r"it holds an adapter .*Merge it .*merge_and_unload") as raised:
+            opened(str(tmp_path))
+        assert "config.json cannot be read" not in str(raised.value)
+
+
+def test_an_adapter_beside_a_gguf_file_is_refused(gguf, tmp_path):
+    shutil.copy(gguf, tmp_path / "a.gguf")
+    (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    with pytest.raises(EngineError, match="it holds an adapter"):
+        open_engine(str(tmp_path / "a.gguf"))
 
 
 # ------------------------------------------------------------------------------------------------ GGUF files
