@@ -138,20 +138,24 @@ class Asking:
         """Questions about a pair."""
         return self.n_orders * self.n_sides
 
-    def signature(self, engine: Engine, templates: Templates, **parts: Hashable) -> Signature:
-        """What verdicts depend on; and further parts."""
-        return _sign(self, engine.signature, capabilities_of(engine).gives_rewards, templates, **parts)
+    def signature(
+        self, engine: Engine, templates: Templates, *, on_ladders: bool = False, **parts: Hashable
+    ) -> Signature:
+        """What verdicts depend on; and further parts. on_ladders : as of `ask`"""
+        tau = ("rungs" if on_ladders else "1") if capabilities_of(engine).gives_rewards else ""
+        return _sign(self, engine.signature, tau, templates, **parts)
 
 
 @lru_cache(64)  # of each batch of rows, and of each text that is asked for by itself, it is the same
-def _sign(asking: Asking, judge: Signature, rewarded: bool, templates: Templates, **parts: Hashable) -> Signature:
-    template = "likelihood" if rewarded else asking.template
+def _sign(asking: Asking, judge: Signature, tau: str, templates: Templates, **parts: Hashable) -> Signature:
+    """tau : how rewards become preferences (rewards.py); "" for judges that are asked for labels"""
+    template = "likelihood" if tau else asking.template
     return Signature.of(synthscore=__version__, **dict(judge.parts)).with_(
         template=f"{templates.name}/{template}@{templates.hash(template)}",
         protocol=asking.protocol,
         labels=",".join(PROTOCOLS[asking.protocol]),
         orders=f"2,{LOG_ODDS}" if asking.both_orders else 1,
-        **({"tau": "rungs"} if rewarded else {}),
+        **({"tau": tau} if tau else {}),
         **parts,
     )
 
@@ -195,6 +199,7 @@ class Inquiry:
         self.engine = engine
         self.templates = templates
         self.asking = asking
+        self._on_ladders = on_ladders
         self._rewards: Rewards | None = None
         if capabilities_of(engine).gives_rewards:
             reply_to = cache(templates.reply_to)
@@ -207,7 +212,7 @@ class Inquiry:
 
     @property
     def signature(self) -> Signature:
-        return self.asking.signature(self.engine, self.templates)
+        return self.asking.signature(self.engine, self.templates, on_ladders=self._on_ladders)
 
     @property
     def n_asked(self) -> int:
