@@ -20,6 +20,8 @@ from tests.engines.test_reward import KINDS, save
 from tests.models import byte_level
 from tests.servers import Liar, refusal
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* reports neither its version nor its model's weights")
+
 
 @pytest.fixture
 def knowing(engine):
