@@ -86,6 +86,7 @@ def load(
     show_progress = hf_logging.is_progress_bar_enabled()
     hf_logging.disable_progress_bar()
     try:
+        _refuse_adapter(source)
         with opened_gguf(source) as quantised:
             config = AutoConfig.from_pretrained(place, **source.arguments)
             tokenizer = AutoTokenizer.from_pretrained(place, **source.arguments)
@@ -168,14 +169,14 @@ def read_as(source: Source) -> str:
         return "causal"
     place = str(source.place)
     try:
+        _refuse_adapter(source)
         named, _ = PreTrainedConfig.get_config_dict(place, **source.arguments)
         if named.get("model_type") not in CONFIG_MAPPING:
             return "causal"
         config = AutoConfig.from_pretrained(place, **source.arguments)
-        decides = any(
-            cached_file(place, name, revision=source.revision, _raise_exceptions_for_missing_entries=False)
-            for name in _DECISION_FILES
-        )
+        decides = any(_has_file(source, name) for name in _DECISION_FILES)
+    except EngineError:
+        raise
     except Exception as error:  # the libraries raise OSError, ValueError, TypeError, AttributeError, ...
         raise EngineError(
             f"cannot load model {place!r}: its config.json cannot be read: {error} {EXPECTED}. "
@@ -190,6 +191,25 @@ def read_as(source: Source) -> str:
     if "ForSequenceClassification" in architectures:
         return "reward"
     return "encoder-decoder" if getattr(config, "is_encoder_decoder", False) else "causal"
+
+
+def _has_file(source: Source, name: str) -> bool:
+    """Whether a folder, or a repository of the hub, has a file of this name."""
+    place = str(source.place)
+    return cached_file(place, name, revision=source.revision, _raise_exceptions_for_missing_entries=False) is not None
+
+
+def _refuse_adapter(source: Source) -> None:
+    """raises : EngineError, where adapter_config.json lies among a model's files. transformers adds the adapter to the
+    weights where peft is installed, and ignores it elsewhere: two judges under one signature."""
+    if _has_file(source, "adapter_config.json"):
+        raise EngineError(
+            f"cannot load {str(source.place)!r}: it holds an adapter (adapter_config.json), which is not read by every "
+            "installation. Merge it into its base model with peft, AutoPeftModelForCausalLM.from_pretrained(ADAPTER)"
+            ".merge_and_unload().save_pretrained(FOLDER), save the tokenizer there too, and name that folder; or, to "
+            "ask the base model, take the adapter's files away",
+            model=source.name,
+        )
 
 
 def dtype_name(model: Any) -> str:

@@ -108,7 +108,31 @@ def _in_folder(folder: Path, revision: str | None) -> Source:
             "config.json names, CLASS.from_pretrained(FOLDER, use_safetensors=False).save_pretrained(FOLDER)",
             model=folder.name,
         )
+    _refuse_weights_elsewhere(folder)
     return Source(folder.name, folder, revision)
+
+
+def _refuse_weights_elsewhere(folder: Path) -> None:
+    """raises : EngineError, where a config or an index names weights that do not lie in the folder itself, which
+    `revision_of` would not see."""
+    for path in (folder / "config.json", *sorted(folder.glob("*.index.json"))):
+        for name in _named_weights(path):
+            if name in (".", "..") or re.search(r"[\\/:]", name):
+                raise EngineError(
+                    f"cannot load {folder}: {path.name} names the weights {name!r}, expected names of files in the "
+                    "folder itself, of which the model's revision is made. Put the files there and mend the name, or "
+                    "download the model again",
+                    model=folder.name,
+                )
+
+
+def _named_weights(path: Path) -> list[str]:
+    """Files of weights that a config.json or an index names. None, where it cannot be read: loading says so."""
+    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+        content = json.loads(path.read_text("utf-8"))
+        found = content["weight_map"].values() if path.name != "config.json" else [content["transformers_weights"]]
+        return sorted({name for name in found if isinstance(name, str)})
+    return []
 
 
 def revision_of(model: Path) -> str:

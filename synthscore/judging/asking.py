@@ -155,11 +155,13 @@ class Asking:
         """Questions about a pair."""
         return self.n_orders * self.n_sides
 
-    def signature(self, engine: Engine, templates: Templates, **parts: Hashable) -> Signature:
-        """What verdicts depend on; and further parts."""
-        rewarded = capabilities_of(engine).gives_rewards
+    def signature(
+        self, engine: Engine, templates: Templates, *, on_ladders: bool = False, **parts: Hashable
+    ) -> Signature:
+        """What verdicts depend on; and further parts. on_ladders : as of `ask`"""
+        tau = ("rungs" if on_ladders else "1") if capabilities_of(engine).gives_rewards else ""
         orders = f"2,{mean_of_orders(engine)}" if self.both_orders else "1"
-        return _sign(self, engine.signature, rewarded, orders, templates, **parts)
+        return _sign(self, engine.signature, tau, orders, templates, **parts)
 
 
 def mean_of_orders(engine: Engine) -> OrdersMean:
@@ -169,15 +171,16 @@ def mean_of_orders(engine: Engine) -> OrdersMean:
 
 @lru_cache(64)  # of each batch of rows, and of each text that is asked for by itself, it is the same
 def _sign(
-    asking: Asking, judge: Signature, rewarded: bool, orders: str, templates: Templates, **parts: Hashable
+    asking: Asking, judge: Signature, tau: str, orders: str, templates: Templates, **parts: Hashable
 ) -> Signature:
-    template = "likelihood" if rewarded else asking.template
+    """tau : how rewards become preferences (rewards.py); "" for judges that are asked for labels"""
+    template = "likelihood" if tau else asking.template
     return Signature.of(synthscore=__version__, **dict(judge.parts)).with_(
         template=f"{templates.name}/{template}@{templates.hash(template)}",
         protocol=asking.protocol,
         labels=",".join(PROTOCOLS[asking.protocol]),
         orders=orders,
-        **({"tau": "rungs"} if rewarded else {}),
+        **({"tau": tau} if tau else {}),
         **parts,
     )
 
@@ -221,6 +224,7 @@ class Inquiry:
         self.engine = engine
         self.templates = templates
         self.asking = asking
+        self._on_ladders = on_ladders
         self._rewards: Rewards | None = None
         if capabilities_of(engine).gives_rewards:
             reply_to = cache(templates.reply_to)
@@ -233,7 +237,7 @@ class Inquiry:
 
     @property
     def signature(self) -> Signature:
-        return self.asking.signature(self.engine, self.templates)
+        return self.asking.signature(self.engine, self.templates, on_ladders=self._on_ladders)
 
     @property
     def n_asked(self) -> int:

@@ -194,6 +194,7 @@ class LadderMethod(Method):
         signature = asking.signature(
             judge,
             texts.templates,
+            on_ladders=True,
             task=texts.task.name,
             attribute=texts.attribute.name,
             references=references.hash[:12],

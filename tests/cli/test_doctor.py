@@ -20,6 +20,8 @@ from tests.engines.test_reward import KINDS, save
 from tests.models import byte_level
 from tests.servers import Liar, refusal
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* reports neither its version nor its model's weights")
+
 
 @pytest.fixture
 def knowing(engine):
@@ -158,7 +160,7 @@ def test_doctor_shows_a_reward_model_what_each_text_is_the_reply_to(tmp_path, ca
     _, folder = save(tmp_path, config, tokenizer())
     main(["doctor", "--model", folder])  # of random weights: it may see the order or not
     out = capsys.readouterr().out
-    shown(out, "to which each text is shown as the reply", "as good as can be", "backend:reward", "tau:rungs")
+    shown(out, "to which each text is shown as the reply", "as good as can be", "backend:reward", "tau:1")
     assert "Verdict:" not in out
     assert "How probable they are together is not reported" in out
 

@@ -1,6 +1,7 @@
 """Servers that decide: what they are asked in both wire forms, and what is read of their replies, as documented."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from synthscore.scoring.scorer import Scorer
 from tests.factories import ladder, references, target
 from tests.models import byte_level
 from tests.servers import Liar, refusal
+
+pytestmark = pytest.mark.filterwarnings("ignore:.* reports neither its version nor its model's weights")
 
 LABELS = ("Better", "Worse", "Similar")
 P = (0.5, 0.3, 0.2)
@@ -219,6 +222,41 @@ def test_a_model_that_answers_under_a_path_is_signed_by_its_last_part():
         engine = open_engine(liar.url)
         assert str(engine.signature).startswith("model:tiny-8b|")
         assert not label_log_probs(engine, [Prompt("Is ice cold?")], ("Yes", "No")).failures
+
+
+def test_where_nothing_tells_the_weights_a_warning_says_so_once():
+    with Liar(Decider()) as one, Liar(Decider()) as other, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        engine = open_engine(f"systemone:{one.url},{other.url}")
+        assert not probs(engine, prompts(2)).failures
+    (warning,) = caught
+    assert "the store cannot tell other weights under the name 'tiny'" in str(warning.message)
+    assert f"Name what it serves: {one.url}#tiny@REVISION" in str(warning.message)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_revision_behind_the_models_name_is_the_users_word_and_is_signed_not_sent(listed):
+    decider = Decider()
+    decider.listed = decider.listed if listed else []
+    decider.unlisted = {"data": []}
+    with Liar(decider) as liar:
+        engine = open_engine(f"systemone:{liar.url}#tiny@of-monday")
+        assert not probs(engine, prompts(2)).failures
+        assert {body["model"] for _, body in liar.asked} == {"tiny"}
+        assert str(engine.signature).startswith("model:tiny@of-monday|revision:given|backend:")
+        engine._members[0].server.check()
+        other = open_engine(f"systemone:{liar.url}#tiny@of-tuesday")
+    assert other.signature.differs(engine.signature) == {"model": ("tiny@of-tuesday", "tiny@of-monday")}
+
+
+@pytest.mark.parametrize("name", ["@cf/meta/tiny", "tiny@2026", "@", "tiny@"])
+def test_an_at_sign_in_a_listed_name_or_at_its_end_is_the_names(name):
+    decider = Decider()
+    decider.listed, decider.named = [{"id": name, "owned_by": "someone"}], name
+    with Liar(decider) as liar:
+        engine = open_engine(f"systemone:{liar.url}#{name}")
+        assert (liar.asked[-1][1]["model"], engine.signature.part("revision")) == (name, "")
 
 
 def test_a_reply_of_another_model_is_no_answer():

@@ -10,6 +10,7 @@ from synthscore.engines import open_engine
 from synthscore.errors import EngineError
 from synthscore.judging.asking import PROTOCOLS, Asking, Pair, ask
 from synthscore.judging.templates import Templates, load_task
+from synthscore.ranking.judge import PairJudge
 from synthscore.scoring.anchored.mode import Anchored
 from synthscore.scoring.paper import paper_sum, rung_equivalent
 from synthscore.scoring.scorer import Scorer
@@ -158,6 +159,7 @@ def test_every_protocol_and_both_orders_say_the_same(engine, protocol):
     pairs = [Pair(context(), "coherence", text, rung) for text in TEXTS for rung in RUNGS]
     templates = Templates(load_task("summarization"))
     asked = ask(pairs, engine, templates, Asking(protocol, both_orders=True), on_ladders=True)
+    assert asked.signature.part("tau") == "rungs"
     plain = ask(pairs, engine, templates, on_ladders=True)
     np.testing.assert_allclose(asked.by_order, [np.stack([plain.better, plain.worse, plain.similar], -1)] * 2)
     np.testing.assert_allclose(plain.similar, 0)
@@ -167,6 +169,8 @@ def test_off_ladders_the_models_own_unit_stands(engine):
     asked = ask([Pair(context(), "coherence", *TEXTS)], engine, Templates(load_task("summarization")))
     (one, other) = own(engine, TEXTS)
     assert asked.better == pytest.approx([sigma(one - other)])
+    assert asked.signature.part("tau") == "1"
+    assert PairJudge([], engine, Templates(load_task("summarization"))).signature.part("tau") == "1"
 
 
 def test_anchored_scores_put_the_rungs_in_the_order_of_their_rewards(engine):

@@ -17,6 +17,8 @@ from synthscore.engines.tokens import LabelForms
 from synthscore.errors import EngineError, LabelError, ServerError, SynthscoreWarning
 from tests.servers import LABELS, PROMPTS, Liar, forward, refusal
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* reports neither its version nor its model's weights")
+
 SAME = 1e-6  # nats; the server sends float32 numbers as they are
 
 

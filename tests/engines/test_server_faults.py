@@ -17,6 +17,8 @@ from synthscore.engines.servers.pool import Retry
 from synthscore.errors import EngineError
 from tests.servers import Liar, refusal
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* reports neither its version nor its model's weights")
+
 FAST = Retry(tries=4, first_wait=0.001, longest_wait=0.01, aside_after=6, aside_for=0.002, asides=4)
 TIMEOUT_S = 0.4
 PROMPTS = [Prompt(f"Is it {k}?") for k in range(6)]

@@ -21,6 +21,8 @@ from synthscore.engines.servers.steps import unbiased
 from synthscore.errors import EngineError, ServerError
 from tests.servers import LABELS, PROMPTS, Liar, forward, refusal
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* reports neither its version nor its model's weights")
+
 BETTER, WORSE, SIMILAR, THE, YES = 38169, 71, 14609, 504, 10539
 
 

@@ -1,6 +1,7 @@
 """How a name becomes the files of a model: folders, GGUF files, the hub, and what is refused."""
 
 import hashlib
+import json
 import shutil
 from importlib import util
 
@@ -12,6 +13,7 @@ from transformers import AutoModelForCausalLM
 from synthscore.engine import Prompt, Question
 from synthscore.engines import open_engine, source
 from synthscore.engines.source import Source, opened_gguf
+from synthscore.engines.tree.causal import CausalEngine
 from synthscore.errors import EngineError, SynthscoreWarning
 from tests.models import save_gguf
 
@@ -87,6 +89,60 @@ def test_code_that_comes_with_a_model_is_not_run(folder, tmp_path):
     with pytest.raises(EngineError, match="cannot load model"):
         open_engine(str(tmp_path))
     assert not (tmp_path / "was_run").exists()
+
+
+@pytest.mark.parametrize("with_base", [True, False])
+def test_an_adapter_is_refused_beside_weights_and_without_them(folder, tmp_path, with_base):
+    if with_base:
+        shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA", "base_model_name_or_path": "some/base"}')
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"")
+    for opened in (open_engine, CausalEngine.load):
+        with pytest.raises(EngineError, match=r"it holds an adapter .*Merge it .*merge_and_unload") as raised:
+            opened(str(tmp_path))
+        assert "config.json cannot be read" not in str(raised.value)
+
+
+def test_an_adapter_beside_a_gguf_file_is_refused(gguf, tmp_path):
+    shutil.copy(gguf, tmp_path / "a.gguf")
+    (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    with pytest.raises(EngineError, match="it holds an adapter"):
+        open_engine(str(tmp_path / "a.gguf"))
+
+
+@pytest.fixture
+def sharded(local, folder, tmp_path):
+    """The model with its weights in several files, in a folder beside others."""
+    shutil.copytree(folder, tmp_path / "model", ignore=shutil.ignore_patterns("*.safetensors"))
+    local.model.save_pretrained(tmp_path / "model", max_shard_size="50KB")
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize("where", ["../{}", "{root}/{}", "weights/{}", "./{}"])
+def test_weights_outside_the_folder_are_refused(sharded, where):
+    index = sharded / "model.safetensors.index.json"
+    content = json.loads(index.read_text())
+    before = open_engine(str(sharded)).answer(QUESTIONS)
+    assert len(before.rows) == len(QUESTIONS)
+    moved = max(content["weight_map"].values())
+    there = where.format(moved, root=sharded.parent)
+    (sharded / there).parent.mkdir(exist_ok=True)
+    shutil.move(sharded / moved, sharded / there)
+    content["weight_map"] = {key: there if name == moved else name for key, name in content["weight_map"].items()}
+    index.write_text(json.dumps(content))
+    with pytest.raises(EngineError, match=r"index\.json names the weights '.*', expected names of files in the folder"):
+        open_engine(str(sharded))
+
+
+def test_weights_that_the_config_names_in_another_folder_are_refused(folder, tmp_path):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "weights").mkdir()
+    shutil.move(tmp_path / "model.safetensors", tmp_path / "weights")
+    config = json.loads((tmp_path / "config.json").read_text())
+    changed = config | {"transformers_weights": "weights/model.safetensors"}
+    (tmp_path / "config.json").write_text(json.dumps(changed))
+    with pytest.raises(EngineError, match=r"config\.json names the weights 'weights/model\.safetensors'"):
+        open_engine(str(tmp_path))
 
 
 # ------------------------------------------------------------------------------------------------ GGUF files

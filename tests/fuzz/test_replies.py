@@ -20,6 +20,8 @@ from tests.servers import Liar
 
 from .changes import as_json, changed_bytes, changed_values, refused, settled
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* reports neither its version nor its model's weights")
+
 ROUTES = [
     (TopIds(), forms.LLAMA_SERVER_TOP, ()),
     (ChosenIds(), forms.VLLM_CHOSEN, (forms.BETTER, forms.WORSE)),

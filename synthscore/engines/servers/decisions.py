@@ -119,7 +119,7 @@ class DecisionServer(Served):
         mass = {} if self._reports_mass else {"mass": "unreported"}
         backend = f"server-{self._wire.name}"
         return Signature.of(
-            model=self.name, backend=backend, chat="server", format=self._format, **mass, server=self.server
+            **self.signed_model, backend=backend, chat="server", format=self._format, **mass, server=self.server
         )
 
     @property

@@ -127,10 +127,10 @@ class ServerPool:
 
     @classmethod
     def open(cls, name: str, *, in_flight: int = 16, retry: Retry | None = None, **options: Any) -> ServerPool:
-        """From a name: "http://host:8000/v1#model", or several, with commas between them.
+        """From a name: "http://host:8000/v1#model" or "...#model@revision", or several, with commas between them.
 
-        options : those of Server, or a method of DecisionServer. A server that does not answer is left out, with a
-            warning
+        options : those of Server, or a method of DecisionServer. warns : of a server that does not answer, which is
+            left out; and where nothing tells which weights are served
         raises : EngineError, where none answers, or one cannot be used
         """
         if others := sorted(set(options) - _OPTIONS):
@@ -158,6 +158,14 @@ class ServerPool:
             raise EngineError(f"none of {len(addresses)} servers answers: {'; '.join(failures)}. Start one")
         for failure in failures:
             warnings.warn(f"{failure}. Going on without it", SynthscoreWarning, stacklevel=2)
+        if not (servers[0].version or servers[0].revision):
+            warnings.warn(
+                f"the server {servers[0].url} reports neither its version nor its model's weights, so the store cannot "
+                f"tell other weights under the name {servers[0].model!r}, and would give the answers of these. Name "
+                f"what it serves: {servers[0].url}#{servers[0].model}@REVISION, another one for other weights",
+                SynthscoreWarning,
+                stacklevel=2,
+            )
         return cls(servers, in_flight=in_flight, retry=retry)
 
     def answer(self, questions: Sequence[Question], progress: Progress | None = None) -> Answers:

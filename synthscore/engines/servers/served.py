@@ -16,27 +16,32 @@ class Served:
 
     Its name is the one that the first reply gives it (`sent`), a path's last part; a reply under another name fails.
 
-    url : up to and with "/v1". model : its name there; may be left out where the server has one only
+    url : up to and with "/v1". model : its name there; may be left out where the server has one only. "MODEL@REVISION"
+        where no model is listed under that name: the user's word on the weights, which the server is not sent
     server : software and version, as far as they are reported; for signatures
+    version, revision : what the server reports of itself, and what the user says of its weights; "" for nothing
     raises : ServerError when it is not to be reached
     """
 
     def __init__(self, url: str, model: str | None, timeout_s: float) -> None:
         self.url = url.rstrip("/")
         self.http = Http(self.url, timeout_s)
-        self.entry = self._find_model(model)
+        self.entry, self.revision = self._find_model(model)
         self.model = str(self.entry["id"])
         owner = str(self.entry.get("owned_by", "unknown"))
         self.owner = OWNERS.get(owner, owner)
         self.software = SOFTWARE.get(self.owner, Software())
         self.one_by_one = self.software.one_by_one
-        version = self._find_version()
-        self.server = f"{self.owner}/{version}" if version else self.owner
+        self.version = self._find_version()
+        self.server = f"{self.owner}/{self.version}" if self.version else self.owner
         self._named = ""
 
     @property
-    def name(self) -> str:
-        return stable_name(self._named or self.model)
+    def signed_model(self) -> dict[str, str]:
+        """The parts of a signature that name the model. revision:given marks one that the user, not a hash, vouches
+        for."""
+        name = stable_name(self._named or self.model)
+        return {"model": f"{name}@{self.revision}", "revision": "given"} if self.revision else {"model": name}
 
     def check(self) -> None:
         """raises : ServerError, unless the server answers and has the model."""
@@ -56,9 +61,9 @@ class Served:
             self._named = named
         return reply
 
-    def _find_model(self, wanted: str | None) -> Mapping[str, Any]:
-        """What the server says of its model. One that is named need not be listed where nothing is, or there is no list
-        (transformers serve without a hub cache: HTTP 500).
+    def _find_model(self, wanted: str | None) -> tuple[Mapping[str, Any], str]:
+        """What the server says of its model, and the revision that was named with it. One that is named need not be
+        listed where nothing is, or there is no list (transformers serve without a hub cache: HTTP 500).
 
         raises : ServerError
         """
@@ -72,8 +77,11 @@ class Served:
             entries = {str(entry["id"]): entry for entry in reply["data"]}
         if wanted is None and len(entries) == 1:
             (wanted,) = entries
+        revision = ""
+        if wanted is not None and wanted not in entries:
+            wanted, revision = split_revision(wanted)
         if wanted is not None and (wanted in entries or not entries):
-            return dict(entries.get(wanted, {"id": wanted}))
+            return dict(entries.get(wanted, {"id": wanted})), revision
         names = ", ".join(list(entries)[:10]) + (", ..." if len(entries) > 10 else "")
         what = "several models" if wanted is None else f"no model {wanted!r}"
         raise ServerError(
@@ -92,6 +100,12 @@ class Served:
             return ""
         told = reply.get("info") or reply  # of an API's description, in which its version is the server's
         return str(told.get("version") or told.get("build_info") or "") if isinstance(told, dict) else ""
+
+
+def split_revision(model: str) -> tuple[str, str]:
+    """MODEL@REVISION -> both; the revision is "" where none is named. An "@" at either end is the name's (@cf/...)."""
+    name, _, revision = model.rpartition("@")
+    return (name, revision) if name and revision and "/" not in revision else (model, "")
 
 
 def stable_name(model: str) -> str:

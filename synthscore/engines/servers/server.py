@@ -73,7 +73,7 @@ class Server(Served):
         how = f"server-{self.method}" + ("" if self._route.complete else f"{self.top_k}")
         chat = self.tokens.template_hash if self.tokens else "server"
         boundary = {"boundary": "separate"} if self.tokens and self.tokens.boundary == "separate" else {}
-        return Signature.of(model=self.name, backend=how, chat=chat, **boundary, server=server)
+        return Signature.of(**self.signed_model, backend=how, chat=chat, **boundary, server=server)
 
     @property
     def method(self) -> str:
