@@ -485,6 +485,17 @@ def top(*entries):
     return {"choices": [{"message": {}, "logprobs": {"content": content}}]}
 
 
+def in_turn(replies):
+    """A hosted model that answers so when it is asked for log-probabilities, and writes."""
+
+    def answer(method, path, body):
+        if method == "GET":
+            return models("x")
+        return replies.pop(0) if body.get("logprobs") else chat_reply()
+
+    return answer
+
+
 GARBAGE = {
     "no JSON": "<html>Bad gateway</html>",
     "half of it": '{"choices": [',
@@ -520,7 +531,7 @@ def test_garbage_is_a_failed_try_and_never_a_number(what):
 )
 def test_what_can_succeed_later_is_told_from_what_cannot(status, retryable, fatal):
     replies = [chat_reply(), refusal(status, "these are its words", Retry_After="7")]
-    with Liar(lambda method, path, body: models("x") if method == "GET" else replies.pop(0)) as server:
+    with Liar(in_turn(replies)) as server:
         client = Server(server.url, method="chat", top_k=2)
         with pytest.raises(ServerError, match="these are its words") as caught:
             client.answer(Question(Prompt("?"), ("Yes", "No")))
@@ -542,7 +553,7 @@ def test_a_key_is_sent_to_the_server_and_shown_to_nobody(names, monkeypatch):
     for name in names:
         monkeypatch.setenv(name, KEY)
     replies = [chat_reply(), refusal(401, f"the key {KEY} is wrong"), f"your key: {KEY}", chat_reply(choices=[KEY])]
-    with Liar(lambda method, path, body: models("x") if method == "GET" else replies.pop(0)) as server:
+    with Liar(in_turn(replies)) as server:
         client = Server(server.url, method="chat", top_k=2)
         assert KEY not in str(client.signature)
         for _ in range(3):

@@ -82,7 +82,7 @@ class Http:
             yield
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError) as error:
             what = f"unusable answer ({type(error).__name__}: {error}): {reprlib.repr(reply):.200}"
-            raise self._error(what, retryable=True) from None
+            raise self._error(what, retryable=True, parameter=getattr(error, "parameter", "")) from None
 
     def _send(self, send: Callable[[Any], object]) -> dict[str, Any]:
         # "from None": what the client raises may hold the request, and so the key.
@@ -119,6 +119,7 @@ class Http:
             fatal=status in _NEVER,
             retryable=status in _LATER or status >= 500,
             retry_after=_retry_after(error.response.headers.get("retry-after")),
+            parameter=str(body.get("param") or ""),
         )
 
     def _error(self, what: str, **data: Any) -> ServerError:

@@ -63,6 +63,12 @@ OWNERS: Mapping[str, str] = {"me": "llama-cpp-python"}
 """Software by what a server names as the owner of its model; by its own name, where it is in SOFTWARE."""
 
 
+class NoLogProbsError(ValueError):
+    """A reply that has no log-probabilities, though they were asked for."""
+
+    parameter = "logprobs"
+
+
 class Post(Protocol):
     """Sends a request, and reads its reply: what is not as expected in that fails the try."""
 
@@ -207,11 +213,13 @@ def _with_ids(reply: Mapping[str, Any]) -> list[tuple[int, float]]:
 def told_token(reply: Mapping[str, Any], by: Literal["id", "token"], at: int = 0) -> list[tuple[int | str, float]]:
     """The tokens reported at one place of the answer, in both of the forms in which servers report them."""
     (choice,) = reply["choices"]
-    reported = choice["logprobs"]
-    if reported is None:
-        raise ValueError("no log-probabilities")
+    reported = choice.get("logprobs")
+    if not reported:
+        raise NoLogProbsError("no log-probabilities")
     if "content" not in reported:
         return [(token, number(log_prob)) for token, log_prob in reported["top_logprobs"][at].items()]
+    if not reported["content"]:
+        raise NoLogProbsError("no log-probabilities")
     top = reported["content"][at]["top_logprobs"]
     return [(entry.get(by, entry["token"]), number(entry["logprob"])) for entry in top]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from ...engine import Answer, Capabilities, Generation, LabelAnswer, OtherToken, Prompt, Question, Sampling
@@ -17,6 +18,7 @@ from ...errors import EngineError, ServerError, SynthscoreWarning
 from ...signature import Signature
 from ..tokens import PromptTokenizer, warn_of_boundary
 from .http import root_of
+from .parameters import OF_LOG_PROBS, Parameters, named_parameters
 from .routes import ROUTES, SOFTWARE, Route, whole
 from .served import Served
 from .steps import Known, NextToken, known_from_ids, known_from_text, next_tokens
@@ -62,18 +64,31 @@ class Server(Served):
         if method not in ("auto", *METHODS):
             raise EngineError(f"method is {method!r}, expected 'auto' or one of {', '.join(METHODS)}")
         super().__init__(url, model, timeout_s)
-        self._sizes, self._limit = TOP_K if top_k is None else (top_k,), "max_tokens"
+        self._sizes = TOP_K if top_k is None else (top_k,)
+        self._judging = Parameters()
         self.tokens: PromptTokenizer | None = None
         self._route: Route = self._choose(method, tokenizer or None, str(self.entry.get("root") or self.model))
+        self._writing = replace(self._judging, effort=self._judging.effort or None, without={*self._judging.without})
+        if self.tokens is None and self.owner not in SOFTWARE:
+            self._learn_to_write()
 
     @property
     def signature(self) -> Signature:
-        """The same for servers that are interchangeable: no address in it."""
+        """The same for servers that are interchangeable: no address in it.
+
+        effort, judging_without, writing_without : what is sent, or left out, because the server refuses the default
+        """
         server = self.server if self.owner in SOFTWARE else "unknown"
         how = f"server-{self.method}" + ("" if self._route.complete else f"{self.top_k}")
         chat = self.tokens.template_hash if self.tokens else "server"
         boundary = {"boundary": "separate"} if self.tokens and self.tokens.boundary == "separate" else {}
-        return Signature.of(**self.signed_model, backend=how, chat=chat, **boundary, server=server)
+        asked = {
+            "effort": self._judging.effort,
+            "judging_without": self._judging.changes_texts,
+            "writing_without": self._writing.changes_texts,
+        }
+        differs = {name: value for name, value in asked.items() if value}
+        return Signature.of(**self.signed_model, backend=how, chat=chat, **boundary, **differs, server=server)
 
     @property
     def method(self) -> str:
@@ -161,7 +176,7 @@ class Server(Served):
         if route.at_root:
             return self.sent(f"{root_of(self.url)}{route.path}", body)
         if not route.by_ids:
-            body = {self._limit: 1, **body}
+            body = self._judging.sent({"max_tokens": 1, **body})
         return self.sent(route.path, {"model": self.model, **body})
 
     # -------------------------------------------------------------------------------------------- writing
@@ -170,7 +185,7 @@ class Server(Served):
         """One text. raises : ServerError; EngineError for a prompt that this server cannot be given."""
         how: dict[str, Any] = {
             "model": self.model,
-            self._limit: sampling.max_new_tokens,
+            "max_tokens": sampling.max_new_tokens,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "seed": seed % 2**31,  # llama.cpp takes 32 bits
@@ -183,7 +198,7 @@ class Server(Served):
             self.tokens.check_room(len(ids), sampling.max_new_tokens)
             reply = self.sent("/completions", {"prompt": ids, **how})
         else:
-            reply = self.sent("/chat/completions", self._chat(prompt, "") | how)
+            reply = self.sent("/chat/completions", self._writing.sent(self._chat(prompt, "") | how))
         with self.http.reading(reply):
             (choice,) = reply["choices"]
             text = choice["message"]["content"] if "message" in choice else choice["text"]
@@ -192,7 +207,23 @@ class Server(Served):
             reason, n_tokens = choice["finish_reason"], whole(reply["usage"]["completion_tokens"])
         if reason not in ("stop", "length"):
             raise EngineError(f"{self.model} ended its text with {reason!r}, expected 'stop' or 'length'")
+        if "stop" in self._writing.without and (ends := [text.find(end) for end in sampling.stop if end in text]):
+            text, reason = text[: min(ends)], "stop"
         return Generation(text, reason, n_tokens)
+
+    def _learn_to_write(self) -> None:
+        """Which parameters the server takes when it writes, found out by asking so. What else fails, fails its text."""
+        while True:
+            try:
+                self._write(_PROBE, Sampling(max_new_tokens=16, stop=("\n\n",)), seed=0)
+            except ServerError as error:
+                if self._writing.learn(error):
+                    continue
+                if error.status == 429:  # nothing was learnt
+                    raise
+            except EngineError:
+                pass
+            return
 
     def _chat(self, prompt: Prompt, start: str) -> dict[str, Any]:
         """The messages that make the server's chat template end where the rest of the answer begins."""
@@ -234,7 +265,8 @@ class Server(Served):
         raise EngineError(
             f"cannot ask the server {self.url} about {self.model}: "
             + "; ".join(f"{method}: {lack}" for method, lack in lacks.items())
-            + ". Expected log-probabilities from /v1/completions or /v1/chat/completions (docs/servers.md)"
+            + ". A judge needs log-probabilities from /v1/completions or /v1/chat/completions: take another server, or "
+            "a model that runs here (docs/servers.md)"
         )
 
     def _lack(self, route: Route) -> str:
@@ -245,12 +277,20 @@ class Server(Served):
             try:
                 _, first, _ = self._known(_PROBE, _LABELS)
             except ServerError as error:
-                if error.status == 400 and "max_completion_tokens" in str(error) and self._limit == "max_tokens":
-                    self._limit = "max_completion_tokens"  # OpenAI's newer models; others know max_tokens only
-                elif error.status in (400, 422, 500) and len(sizes) > 1 and not route.complete:
-                    del sizes[0]  # 500: how some refuse what they did not expect
+                named = named_parameters(error)
+                # 500: how some refuse what they did not expect
+                smaller = error.status in (400, 422, 500) and len(sizes) > 1 and not route.complete
+                if smaller and (not named or named & OF_LOG_PROBS):
+                    del sizes[0]
+                elif not route.by_ids and self._judging.learn(error):
+                    sizes = list(self._sizes)
+                elif smaller:
+                    del sizes[0]
                 elif error.retryable and error.status is not None:
                     raise
+                elif not route.by_ids and named & OF_LOG_PROBS:
+                    words = f" ({error})" if error.status else ""
+                    return f'it reports no log-probabilities, even with the reasoning effort "none"{words}'
                 else:
                     return str(error)
             except EngineError as error:
