@@ -381,10 +381,11 @@ def find_fault(answer: object, question: Question, *, gives_rewards: bool = Fals
         return f"it is {answer!r:.80}: {error}"
 
 
-def _fault_of_labels(answer: object, n_labels: int) -> str:
+def _fault_of_labels(answer: Any, n_labels: int) -> str:
     if not isinstance(answer, LabelAnswer):
         return f"it is {answer!r:.80}, expected a LabelAnswer"
-    most, other, censored, floors = answer
+    most, censored, floors = answer.log_probs, answer.censored, answer.floors
+    other: Any = answer.other_token
     if len(most) != n_labels:
         return f"it has {len(most)} log-probabilities, expected {n_labels}"
     if fault := _fault_of_log_probs(most):
@@ -409,21 +410,22 @@ def _fault_of_labels(answer: object, n_labels: int) -> str:
     return _fault_of_log_probs([other.log_prob]) if other is not None else ""
 
 
-def _fault_of_text(answer: object) -> str:
+def _fault_of_text(answer: Any) -> str:
     if not isinstance(answer, Generation) or not isinstance(answer.text, str):
         return f"it is {answer!r:.80}, expected a Generation with a text"
     answer.text.encode()  # half a surrogate pair cannot be written
     if answer.finish_reason not in ("stop", "length"):
         return f"finish_reason is {answer.finish_reason!r:.80}, expected stop or length"
-    n_tokens: object = answer.n_tokens
-    if not isinstance(n_tokens, Integral) or isinstance(n_tokens, bool) or n_tokens < 0:
+    n_tokens: Any = answer.n_tokens
+    if isinstance(n_tokens, bool) or not isinstance(n_tokens, Integral) or n_tokens < 0:
         return f"n_tokens is {n_tokens!r:.80}, expected a whole number of at least 0"
     return ""
 
 
-def _fault_of_log_probs(values: Sequence[object]) -> str:
+def _fault_of_log_probs(values: Sequence[Any]) -> str:
     for value in values:
-        if not isinstance(value, float | Real) or isinstance(value, bool) or not value <= MOST_LOG_PROB:
+        is_number = isinstance(value, float) or (isinstance(value, Real) and not isinstance(value, bool))
+        if not is_number or not value <= MOST_LOG_PROB:
             return f"a log-probability is {value!r:.80}, expected a number of at most 0"
         float(value)  # an OverflowError for a whole number that no float holds
     return ""

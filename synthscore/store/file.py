@@ -424,7 +424,7 @@ def _readable_batches(path: Path) -> Iterator[BatchRows]:
                 kind, engine = (name.decode(errors="replace") for name in names)
                 query = f"SELECT batch, place, key, value, checksum FROM answers WHERE batch = {id_}"
                 found, _ = _sound_rows(_readable(db, query, "place"))
-                rows = sorted({place: (place, *row) for place, *row in found}.values())
+                rows = sorted({row[0]: row for row in found}.values())
                 questions = next(_readable(db, f"SELECT questions FROM batches WHERE id = {id_}", "id"), (None,))[0]
                 if rows:
                     yield BatchRows(kind, engine, created_at, questions, rows)
