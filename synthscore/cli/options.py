@@ -199,6 +199,8 @@ class Running:
     "of the weights (default: auto, which suits the device)"
     device: str | None = None
     "where the model runs: cpu, cuda, cuda:1, or auto: spread over all GPUs (default: a GPU if there is)"
+    date: str | None = None
+    "that a chat template prints where it would print today's, as YYYY-MM-DD (default: 2024-07-26, every day)"
     exact: bool = False
     "one prompt at a time in float32: slow, but no number depends on what else is asked, to the last bit"
     top_k: Positive | None = None

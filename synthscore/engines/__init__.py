@@ -29,7 +29,7 @@ _ENGINES = {  # by how a model's config says that it is to be read
     "decision": "decision:DecisionEngine",
     "reward": "reward:RewardEngine",
 }
-_LOADED = ("revision", "dtype", "device", "device_map", "max_tokens", "backend", "exact")
+_LOADED = ("revision", "dtype", "device", "device_map", "date", "max_tokens", "backend", "exact")
 _ADDRESS = re.compile(r"https?://")
 PLUGINS = "synthscore.engines"
 """The group of entry points in which installed packages name their kinds of engine."""
@@ -42,8 +42,9 @@ def open_engine(name: str, **options: Any) -> Engine:
     "recorded:FILE" (a store's answers; "recorded:FILE#PART" where it has several engines: part of a signature),
     or "KIND:REST", where an installed package has a kind of engine of that name (docs/engines.md).
 
-    options : those of the engines' own load (revision, dtype, device, device_map, max_tokens, backend, exact), of
-        ServerPool.open (in_flight, retry, method, tokenizer, top_k, timeout_s), or of the plug-in
+    options : those of the engines' own load (revision, dtype, device, device_map, date, max_tokens, backend,
+        exact), of
+        ServerPool.open (in_flight, retry, method, tokenizer, date, top_k, timeout_s), or of the plug-in
     raises : EngineError, when the name means nothing, this kind of model does not take an option, or the model cannot
         be loaded
     """

@@ -22,8 +22,9 @@ from transformers import (
 from transformers.utils import cached_file
 from transformers.utils import logging as hf_logging
 
-from ..errors import EngineError, SynthscoreWarning
+from ..errors import EngineError, InputError, SynthscoreWarning
 from .source import EXPECTED, Source, opened_gguf
+from .tokens import fix_date
 
 DType = Literal["auto", "float32", "bfloat16"]
 Backend = TypeVar("Backend", bound=str)
@@ -43,6 +44,7 @@ SMALL = 1_000_000_000
 class Loaded:
     """revision : the commit of a hub model, or a hash of a folder's or file's content
     quantised : how the weights of a GGUF file are, "Q4_1"; "" for all others
+    date : the one that its chat template prints; "" where it prints none
     """
 
     model: Any
@@ -50,6 +52,7 @@ class Loaded:
     name: str
     revision: str
     quantised: str = ""
+    date: str = ""
 
 
 def load(
@@ -61,6 +64,7 @@ def load(
     dtype: DType = "auto",
     device: str | None = None,
     device_map: Any = None,
+    date: str | None = None,
     unread: str = "",
 ) -> Loaded:
     """A model from a folder, a GGUF file or the hub.
@@ -69,6 +73,7 @@ def load(
     dtype : "auto" is bfloat16 for a model that is stored in 16 bits or less, on hardware that computes with it; on a
         CPU only from a billion parameters on. Else float32
     device : "cuda" where there is one, else "cpu"; device_map spreads a model over devices instead
+    date : YYYY-MM-DD, for a chat template that prints today's (tokens.fix_date)
     unread : how the names of weights begin that may be missing, because nobody reads what they give
     raises : EngineError, when it cannot be loaded or is of another kind. warns : what a GGUF file is read as
     """
@@ -90,6 +95,7 @@ def load(
         with opened_gguf(source) as quantised:
             config = AutoConfig.from_pretrained(place, **source.arguments)
             tokenizer = AutoTokenizer.from_pretrained(place, **source.arguments)
+            printed = fix_date(tokenizer, date)
             if dtype == "auto":
                 on_gpu = device_map is not None or torch.device(device).type == "cuda"
                 dtype = _suitable(config, quantised, on_gpu)
@@ -102,7 +108,7 @@ def load(
                 output_loading_info=True,
                 **source.arguments,
             )
-    except EngineError:
+    except (EngineError, InputError):
         raise
     except Exception as error:  # the libraries raise OSError, ValueError, KeyError, ImportError, RuntimeError, ...
         raise EngineError(
@@ -131,7 +137,7 @@ def load(
     if device_map is None:
         model = model.to(device)
     found = getattr(model.config, "_commit_hash", None)
-    return Loaded(model, tokenizer, source.name, found[:12] if found else source.hash(), quantised)
+    return Loaded(model, tokenizer, source.name, found[:12] if found else source.hash(), quantised, printed)
 
 
 def _suitable(config: Any, quantised: str, on_gpu: bool) -> DType:

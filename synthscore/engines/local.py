@@ -67,10 +67,11 @@ class LocalEngine:
         name: str,
         revision: str = "unknown",
         quantised: str = "",
+        date: str = "",
         max_tokens: int | None = None,
         backend: str = "auto",
     ) -> None:
-        """name, revision, quantised : for the signature
+        """name, revision, quantised, date : for the signature, as of loading.Loaded
         max_tokens : tokens in one forward; bounds memory, whatever the number of prompts
         backend : how prompts are run; "auto" takes the first that the model gets right; a named one is taken, or
             EngineError
@@ -78,7 +79,7 @@ class LocalEngine:
         self.model, self.name, self.revision = model.eval(), name, revision
         self.max_tokens = max_tokens or self.usual
         self.backend = self._prepare(tokenizer, backend)
-        self.signature = self._sign(quantised)
+        self.signature = self._sign(quantised, date)
         description = f"run as {self.backend}, checked against the plain forward when it was loaded"
         self.capabilities = replace(self.can, tokenizer=self.prompts, description=description)
 
@@ -107,7 +108,7 @@ class LocalEngine:
             backend, dtype = cls.alone, "float32" if dtype == "auto" else dtype
         loaded = load(cls.auto_class, cls.kind, where, dtype=dtype, **options)
         named = {"name": loaded.name, "revision": loaded.revision, "quantised": loaded.quantised}
-        return cls(loaded.model, loaded.tokenizer, **named, max_tokens=max_tokens, backend=backend)
+        return cls(loaded.model, loaded.tokenizer, **named, date=loaded.date, max_tokens=max_tokens, backend=backend)
 
     def _prepare(self, tokenizer: Any, backend: str) -> str:
         """Make `prompts` and all that answers need, and choose the backend: here, the only one. raises : EngineError"""
@@ -116,8 +117,9 @@ class LocalEngine:
             raise EngineError(f"{self.name}: backend is {backend!r}, expected {self.alone!r}, or auto", model=self.name)
         return self.alone
 
-    def _sign(self, quantised: str) -> Signature:
-        """Model, revision, how its weights were quantised, dtype, backend, rendered chat template, library versions.
+    def _sign(self, quantised: str, date: str) -> Signature:
+        """Model, revision, how its weights were quantised, dtype, backend, rendered chat template and the
+        date that it prints, library versions.
 
         max_tokens is part of it below float32, where what is run together shows in the second digit.
         """
@@ -128,7 +130,7 @@ class LocalEngine:
         parts |= {"dtype": dtype, "backend": self.backend}
         if dtype != "float32" and self.backend != self.alone:
             parts["max_tokens"] = str(self.max_tokens)
-        parts |= {"chat": self.prompts.template_hash, **self.own_parts}
+        parts |= {"chat": self.prompts.template_hash, **({"date": date} if date else {}), **self.own_parts}
         if self.prompts.boundary == "separate":
             parts["boundary"] = "separate"
         return Signature.of(**parts, transformers=transformers.__version__, torch=torch.__version__)

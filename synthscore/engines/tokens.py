@@ -1,10 +1,10 @@
 """Prompt -> token ids, labels -> token ids. Knows tokenizers and chat templates; knows no model.
 
-- The chat template is rendered around one user message, with the header of the answer (add_generation_prompt) and with
-  thinking switched off where the template has such a switch; then comes the prefill. All of it is tokenised as one
-  string, without adding special tokens: the template writes them. Without a chat template the text stands for itself,
-  the prefill follows directly, and the beginning-of-sequence token is added iff the tokenizer adds one by default.
-  Nothing is ever added at the end.
+- The chat template is rendered around one user message, with the header of the answer (add_generation_prompt), with
+  thinking switched off where the template has such a switch, and on one fixed day (fix_date); then comes the prefill.
+  All of it is tokenised as one string, without adding special tokens: the template writes them. Without a chat template
+  the text stands for itself, the prefill follows directly, and the beginning-of-sequence token is added iff the
+  tokenizer adds one by default. Nothing is ever added at the end.
 - The prompt's text and prefill are plain text. A string in them that is the name of a control token ("<|im_end|>",
   "</s>", "<think>") is cut inside that name and the pieces are tokenised one by one, so that the token does not arise;
   all other texts are tokenised exactly as the whole string is. What the template itself writes in plain text (Llama 2's
@@ -20,12 +20,17 @@ import hashlib
 import secrets
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import combinations, product
+from threading import Lock
+from types import SimpleNamespace
 from typing import Any, Literal, TypeVar
+from unittest.mock import patch
 
 from ..engine import Prompt
-from ..errors import EngineError, LabelError, PromptTooLongError, SynthscoreWarning
+from ..errors import EngineError, LabelError, PromptTooLongError, SynthscoreWarning, unusable
 
 Ids = tuple[int, ...]
 Form = TypeVar("Form", Ids, str)
@@ -33,6 +38,11 @@ Boundary = Literal["whole", "separate"]
 Span = tuple[int, int]
 
 _PROBE = 'Is "a < b" & {c}?\n\nYes: 100 %'  # a template that only inserts its message leaves this as it is
+
+USUAL_DATE = "2024-07-26"
+"""Of chat templates that print today's: the one that Llama's print where they are given none."""
+
+_CLOCK = Lock()  # held while templates are shown another day
 
 _USUAL_FORMS = ("Better", " Better")
 
@@ -97,7 +107,7 @@ class PromptTokenizer:
 
     @property
     def template_hash(self) -> str:
-        """8 hex digits that change with the rendered chat template (a date in it included), or "none"."""
+        """8 hex digits that change with the rendered chat template (a date in it included: fix_date), or "none"."""
         if not self.has_template:
             return "none"
         return hashlib.sha256(f"{self._head}\0{self._tail}\0{self._strips}".encode()).hexdigest()[:8]
@@ -322,6 +332,47 @@ def _control_ids(tokenizer: Any) -> set[int]:
         if token.special or (len(name) > 1 and not name.isalnum()):
             control.add(index)
     return control
+
+
+def fix_date(tokenizer: Any, date: str | None) -> str:
+    """Makes the chat template print one date, whatever day it is; gives that date, or "" where it prints none.
+
+    Templates take today from strftime_now, and some another from date_string. The latter, which a template has a date
+    of its own for where nobody gives one, is given with a named date alone.
+
+    date : YYYY-MM-DD; None: USUAL_DATE
+    raises : InputError, for another form; EngineError, where a date is named for a template that prints none
+    """
+    from transformers.utils import chat_template_utils
+
+    plain = tokenizer.apply_chat_template
+    try:
+        day = datetime.strptime(date or USUAL_DATE, "%Y-%m-%d")
+    except ValueError as error:
+        raise unusable("date", date, "a day as YYYY-MM-DD, such as 2026-11-24") from error
+
+    def on(day: datetime) -> Callable[..., Any]:
+        fields = {"date_string": day.strftime("%d %b %Y")} if date else {}
+        clock = SimpleNamespace(now=lambda: day)  # transformers makes text of a strftime_now that it is given
+
+        def apply_chat_template(*args: Any, **options: Any) -> Any:
+            with _CLOCK, patch.object(chat_template_utils, "datetime", clock):
+                return plain(*args, **fields, **options)
+
+        return apply_chat_template
+
+    def rendered(day: datetime) -> Any:
+        turns = [{"role": "user", "content": "a"}]
+        return on(day)(turns, tokenize=False, add_generation_prompt=True, enable_thinking=False)
+
+    tokenizer.apply_chat_template = on(day)
+    prints = False
+    if tokenizer.chat_template:
+        with suppress(Exception):  # of a template that takes no user message, which is said where prompts are made
+            prints = rendered(day) != rendered(day + timedelta(days=1000))
+    if date and not prints:
+        raise EngineError(f"the date {date} changes nothing: the model's chat template prints none. Leave it out")
+    return day.strftime("%Y-%m-%d") if prints else ""
 
 
 def _skeleton(tokenizer: Any) -> tuple[str, str, tuple[bool, bool]]:

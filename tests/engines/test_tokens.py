@@ -1,9 +1,13 @@
+from copy import deepcopy
+from datetime import datetime
+
 import pytest
 
 from synthscore.engine import Prompt
+from synthscore.engines import open_engine
 from synthscore.engines.tokens import PromptTokenizer
-from synthscore.errors import EngineError, LabelError, PromptTooLongError
-from tests.models import TEXT, byte_level, metaspace, word_piece
+from synthscore.errors import EngineError, InputError, LabelError, PromptTooLongError
+from tests.models import CHATML, TEXT, byte_level, metaspace, save_model, word_piece
 
 FAMILIES = {
     "byte-level chat": byte_level,
@@ -211,3 +215,63 @@ def test_forms_depend_on_how_the_prompt_ends_and_not_on_what_came_before():
     first = prompts.label_forms(Prompt("A storm. Which is better? Answer:"), ["Better", "Worse"])
     assert prompts.label_forms(Prompt("No storm. Which is better? Answer:"), ["Better", "Worse"]) is first
     assert prompts.label_forms(Prompt("A storm. Which is better? Answer: B"), ["Better", "Worse"]) is not first
+
+
+# ------------------------------------------------------------------------------------------------- dates
+
+TODAY = "{{ strftime_now('%d %b %Y') }}\n" + CHATML
+LLAMA3 = (
+    "{% if not date_string is defined %}{% if strftime_now is defined %}"
+    "{% set date_string = strftime_now('%d %b %Y') %}{% else %}{% set date_string = '26 Jul 2024' %}"
+    "{% endif %}{% endif %}Today: {{ date_string }}\n" + CHATML
+)
+OWN = "{% if not date_string is defined %}{% set date_string = '1 Jan 1970' %}{% endif %}{{ date_string }}\n" + CHATML
+
+
+def saved(folder, template):
+    save_model(folder)
+    tokenizer = deepcopy(byte_level())
+    tokenizer.chat_template = template
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+class _Tomorrow(datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return datetime(2031, 5, 17)
+
+
+@pytest.mark.parametrize("template", [TODAY, LLAMA3])
+def test_a_template_with_todays_date_is_the_same_every_day(template, tmp_path, monkeypatch):
+    folder = saved(tmp_path, template)
+    first = open_engine(folder)
+    monkeypatch.setattr("transformers.utils.chat_template_utils.datetime", _Tomorrow)
+    second = open_engine(folder)
+    assert "26 Jul 2024\n<|im_start|>" in second.prompts.render(Prompt("Which?"))
+    assert first.signature == second.signature
+    assert second.signature.part("date") == "2024-07-26"
+
+
+@pytest.mark.parametrize("template", [TODAY, LLAMA3, OWN])
+def test_another_date_can_be_named_and_is_signed(template, tmp_path):
+    folder = saved(tmp_path, template)
+    usual, named = open_engine(folder), open_engine(folder, date="2026-11-24")
+    assert named.prompts.render(Prompt("Which?")).partition("<")[0].endswith("24 Nov 2026\n")
+    assert {"chat", "date"} == set(named.signature.differs(usual.signature))
+    assert named.signature.part("date") == "2026-11-24"
+
+
+def test_a_template_without_todays_date_is_signed_and_printed_as_ever(tmp_path):
+    engine = open_engine(saved(tmp_path, OWN))
+    assert engine.prompts.render(Prompt("Which?")).startswith("1 Jan 1970\n")
+    assert engine.signature.part("date") == ""
+
+
+def test_a_date_that_changes_nothing_or_is_none_is_refused(folder):
+    with pytest.raises(EngineError, match=r"the date 2026-11-24 changes nothing.*prints none"):
+        open_engine(folder, date="2026-11-24")
+    with pytest.raises(InputError, match=r"date is '24\.11\.2026', expected a day as YYYY-MM-DD"):
+        open_engine(folder, date="24.11.2026")
+    with pytest.raises(EngineError, match="cannot set the date 2026-11-24"):
+        open_engine("systemone:http://127.0.0.1:1/v1", date="2026-11-24")

@@ -29,7 +29,7 @@ from .server import Reply, Server
 
 _LOG = logging.getLogger(__name__)
 _ROUTE_CHARS = 1000  # of a prompt: instructions and the beginning of its context
-_OPTIONS = {"method", "tokenizer", "top_k", "timeout_s"}
+_OPTIONS = {"method", "tokenizer", "date", "top_k", "timeout_s"}
 _LOOK_AGAIN = 0.02  # seconds, while all servers are set aside
 
 
@@ -285,12 +285,16 @@ def _server(url: str, model: str | None, options: dict[str, Any]) -> Server | De
     """One that reports log-probabilities, of our own prompts; else one that decides, by its own."""
     timeout = {name: value for name, value in options.items() if name == "timeout_s"}
     method = options.get("method", "auto")
+    if method in WIRES and (date := options.get("date")):
+        raise EngineError(
+            f"cannot set the date {date}: the server {url} puts its own words around questions. Leave that out"
+        )
     if method in WIRES:
         return DecisionServer(url, model, method=method, **timeout)
     try:
         return Server(url, model, **options)
     except EngineError as error:
-        if method != "auto" or isinstance(error, ServerError):
+        if method != "auto" or options.get("date") or isinstance(error, ServerError):
             raise
         try:
             return DecisionServer(url, model, **timeout)

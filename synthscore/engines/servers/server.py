@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from ...engine import Answer, Capabilities, Generation, LabelAnswer, OtherToken, Prompt, Question, Sampling
-from ...errors import EngineError, ServerError, SynthscoreWarning
+from ...errors import EngineError, InputError, ServerError, SynthscoreWarning
 from ...signature import Signature
-from ..tokens import PromptTokenizer, warn_of_boundary
+from ..tokens import PromptTokenizer, fix_date, warn_of_boundary
 from .http import root_of
 from .parameters import OF_LOG_PROBS, Parameters, named_parameters
 from .routes import ROUTES, SOFTWARE, Route, whole
@@ -48,6 +48,7 @@ class Server(Served):
     url : up to and with "/v1". model : its name there; may be left out where the server has one only
     method : "auto", or one of METHODS. top_k : how many tokens to ask for where they cannot be chosen; None: as TOP_K
     tokenizer : a folder or hub id; None: the one that the server names, where it can be loaded here
+    date : as of loading.load, where the tokenizer is here; elsewhere the server's template prints what it does
     raises : ServerError when it is not to be reached; EngineError when it cannot be used
     """
 
@@ -58,6 +59,7 @@ class Server(Served):
         *,
         method: str = "auto",
         tokenizer: str | None = None,
+        date: str | None = None,
         top_k: int | None = None,
         timeout_s: float = 600.0,
     ) -> None:
@@ -67,6 +69,7 @@ class Server(Served):
         self._sizes = TOP_K if top_k is None else (top_k,)
         self._judging = Parameters()
         self.tokens: PromptTokenizer | None = None
+        self._date, self._printed = date, ""
         self._route: Route = self._choose(method, tokenizer or None, str(self.entry.get("root") or self.model))
         self._writing = replace(self._judging, effort=self._judging.effort or None, without={*self._judging.without})
         if self.tokens is None and self.owner not in SOFTWARE:
@@ -83,6 +86,7 @@ class Server(Served):
         chat = self.tokens.template_hash if self.tokens else "server"
         boundary = {"boundary": "separate"} if self.tokens and self.tokens.boundary == "separate" else {}
         asked = {
+            "date": self._printed if self.tokens else "",
             "effort": self._judging.effort,
             "judging_without": self._judging.changes_texts,
             "writing_without": self._writing.changes_texts,
@@ -260,6 +264,11 @@ class Server(Served):
             elif self.tokens is None:
                 continue
             if not (lack := self._lack(route)):
+                if self._date and self.tokens is None:
+                    raise EngineError(
+                        f"the server {self.url} puts its own chat template around questions, in which no date can be "
+                        "set. Name the model's tokenizer, or leave the date out"
+                    )
                 return route
             lacks[route.name] = lack
         raise EngineError(
@@ -317,7 +326,11 @@ class Server(Served):
         longest = self.entry.get("max_model_len")
         longest = longest if isinstance(longest, int) else 1_000_000
         try:
-            tokens = PromptTokenizer(AutoTokenizer.from_pretrained(name, trust_remote_code=False), longest)
+            tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+            self._printed = fix_date(tokenizer, self._date)
+            tokens = PromptTokenizer(tokenizer, longest)
+        except InputError:
+            raise
         except Exception as error:  # transformers raises whatever it likes
             raise EngineError(
                 f"the tokenizer {name!r} of the server {self.url} cannot be loaded here ({str(error)[:200]}). "
