@@ -122,6 +122,7 @@ def test_a_signature_changes_only_where_texts_or_answers_would(never, named):
         engine = open_engine(server.url)
         assert not label_log_probs(engine, PROMPTS, ("Yes", "No")).failures
         texts = generate(engine, PROMPTS, Sampling(50, stop=("\n\n",)), SEEDS)
+        assert "reasoning_effort" not in server.asked[-1][1]  # as it was asked to judge
     assert all(text.text for text in texts)
     assert {name: value for name, value in parts(engine).items() if "without" in name or name == "effort"} == named
 
@@ -133,6 +134,21 @@ def test_a_temperature_that_is_refused_by_a_server_without_efforts_is_left_out()
         assert "reasoning_effort" not in server.asked[-1][1]
     assert "effort" not in parts(engine)
     assert parts(engine)["judging_without"] == parts(engine)["writing_without"] == "temperature"
+
+
+def test_a_judge_that_takes_no_temperature_of_0_writes_at_its_temperature():
+    model = Hosted(while_reasoning=(), efforts=())
+
+    def warm(method, path, body):
+        return model.refuse("temperature") if body.get("temperature") == 0 else model(method, path, body)
+
+    with Liar(warm) as server:
+        engine = open_engine(server.url)
+        assert not label_log_probs(engine, PROMPTS, ("Yes", "No")).failures
+        generate(engine, PROMPTS, Sampling(5), SEEDS)
+        assert server.asked[-1][1]["temperature"] == 0.7
+    assert parts(engine)["judging_without"] == "temperature"
+    assert "writing_without" not in parts(engine)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from ...engine import Answer, Capabilities, Generation, LabelAnswer, OtherToken, Prompt, Question, Sampling
@@ -71,7 +70,7 @@ class Server(Served):
         self.tokens: PromptTokenizer | None = None
         self._date, self._printed = date, ""
         self._route: Route = self._choose(method, tokenizer or None, str(self.entry.get("root") or self.model))
-        self._writing = replace(self._judging, effort=self._judging.effort or None, without={*self._judging.without})
+        self._writing = Parameters(self._judging.limit, self._judging.effort or None)
         if self.tokens is None and self.owner not in SOFTWARE:
             self._learn_to_write()
 
