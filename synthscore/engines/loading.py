@@ -222,6 +222,19 @@ def dtype_name(model: Any) -> str:
     return str(model.dtype).removeprefix("torch.")
 
 
+def quantisation(model: Any) -> str:
+    """How transformers keeps the weights of a model that it quantised, or found quantised, and in how many bits, where
+    the method leaves a choice: "bitsandbytes-8bit", "fp8"; "" for weights that are numbers of the model's dtype."""
+    config = getattr(model.config, "quantization_config", None)
+    if config is None:
+        return ""
+    fields = config if isinstance(config, Mapping) else config.to_dict()
+    method = fields.get("quant_method", "unknown")
+    named = [bits for bits in (4, 8) if fields.get(f"load_in_{bits}bit")]
+    bits = next(iter([*named, *(fields[name] for name in ("bits", "w_bit", "nbits") if fields.get(name))]), None)
+    return str(getattr(method, "value", method)) + (f"-{bits}bit" if bits else "")
+
+
 def max_length(config: Any, tokenizer: Any) -> int:
     """Tokens that the model takes: what its config says; else its tokenizer; else a million."""
     names = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length")

@@ -23,7 +23,7 @@ from ..engine import Answer, Answers, Capabilities, Kind, LabelAnswer, OtherToke
 from ..errors import EngineError, LabelError
 from ..signature import Signature
 from ..types import FloatArray, IntArray
-from .loading import DType, dtype_name, load, max_length
+from .loading import DType, dtype_name, load, max_length, quantisation
 from .source import Source
 from .tokens import Ids, LabelForms, PromptTokenizer, warn_of_boundary
 
@@ -127,6 +127,8 @@ class LocalEngine:
         parts = {"model": f"{self.name}@{self.revision}"}
         if quantised:
             parts["gguf"] = quantised
+        elif kept := quantisation(self.model):
+            parts["quantised"] = kept
         parts |= {"dtype": dtype, "backend": self.backend}
         if dtype != "float32" and self.backend != self.alone:
             parts["max_tokens"] = str(self.max_tokens)

@@ -6,10 +6,12 @@ import subprocess
 import sys
 
 import pytest
+import transformers as tf
 
 from synthscore import engines
 from synthscore.engines.loading import load
 from synthscore.engines.local import LocalEngine
+from synthscore.engines.tree.causal import CausalEngine
 from synthscore.errors import EngineError
 
 
@@ -47,3 +49,41 @@ def test_threads_that_wait_sleep_and_few_products_are_kept_unless_the_user_says_
         [sys.executable, "-c", code], env=environment | given, capture_output=True, text=True, check=True
     )
     assert asked.stdout == f"{found} False\n"
+
+
+class _AsIfQuantised(tf.AutoModelForCausalLM):
+    """Loads a model, and says of it what a quantising library would."""
+
+    fields: dict
+
+    @classmethod
+    def from_pretrained(cls, *args, **options):
+        model, info = super().from_pretrained(*args, **options)
+        model.config.quantization_config = cls.fields
+        return model, info
+
+
+@pytest.mark.parametrize(
+    ("fields", "signed"),
+    [
+        (tf.BitsAndBytesConfig(load_in_8bit=True), "bitsandbytes-8bit"),
+        (tf.BitsAndBytesConfig(load_in_4bit=True), "bitsandbytes-4bit"),
+        ({"quant_method": "awq", "bits": 4}, "awq-4bit"),
+        ({"quant_method": "fp8"}, "fp8"),
+    ],
+)
+def test_how_many_bits_quantised_weights_have_is_signed(folder, monkeypatch, fields, signed):
+    plain = engines.open_engine(folder).signature
+    assert plain.part("quantised") == ""
+    monkeypatch.setattr(_AsIfQuantised, "fields", fields, raising=False)
+    monkeypatch.setattr(CausalEngine, "auto_class", _AsIfQuantised)
+    quantised = engines.open_engine(folder).signature
+    assert quantised.differs(plain) == {"quantised": (signed, None)}
+
+
+def test_bitsandbytes_weights_are_signed_with_their_bits(folder, tmp_path):
+    pytest.importorskip("bitsandbytes")
+    how = tf.BitsAndBytesConfig(load_in_8bit=True)
+    tf.AutoModelForCausalLM.from_pretrained(folder, quantization_config=how).save_pretrained(tmp_path)
+    tf.AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)
+    assert engines.open_engine(str(tmp_path)).signature.part("quantised") == "bitsandbytes-8bit"

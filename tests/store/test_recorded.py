@@ -1,6 +1,8 @@
+import gzip
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from synthscore.store.file import Store
 from tests import factories
 from tests.cli.given import score, write
 from tests.fakes import FakeEngine
+from tests.models import save_model
 
 LABELS = ("Better", "Worse", "Similar")
 SAMPLING = Sampling(max_new_tokens=5)
@@ -145,3 +148,20 @@ def test_a_store_beside_a_recording_is_a_usage_error(scored, capsys):
     assert score("--model", "recorded:answers.sqlite", "--store", "other.sqlite") == 2
     assert "--store other.sqlite does nothing with --model recorded:answers.sqlite" in capsys.readouterr().err
     assert score("--model", "recorded:answers.sqlite", "--store", "none", "-o", "again.jsonl") == 0
+
+
+def test_a_store_of_former_code_answers_under_todays_signature(tmp_path):
+    """Three questions about a small random model, answered before dates, bits and revisions were signed."""
+    packed = Path(__file__).parent.parent / "data/former_answers.sqlite.gz"
+    (tmp_path / "answers.sqlite").write_bytes(gzip.decompress(packed.read_bytes()))
+    former = RecordedEngine(str(tmp_path / "answers.sqlite")).signature
+    opened = open_engine(save_model(tmp_path / "tiny")).signature
+    assert set(opened.differs(former)) <= {"model", "transformers", "torch"}  # whose values are the installation's
+    todays = opened.with_(**{name: former.part(name) for name in ("model", "transformers", "torch")})
+    asked = SimpleNamespace(signature=todays, answer=lambda *_: pytest.fail("asked again"))
+    with Store(tmp_path / "answers.sqlite") as store:
+        found = label_log_probs(
+            StoredEngine(asked, store), prompts(*(f"Is summary {n} better?" for n in range(3))), LABELS[:2]
+        )
+    np.testing.assert_allclose(found.log_probs[0], [-6.758789623452506, -11.331525801852509])
+    assert not found.failures
