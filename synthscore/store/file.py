@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import shutil
 import sqlite3
@@ -25,15 +24,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..engine import Prompt, Question, Sampling
-from ..errors import InputError, StoreError, SynthscoreWarning
+from ..engine import Question
+from ..errors import StoreError, SynthscoreWarning
 from ..io.fields import parse_json
 from ..resources import cache_folder
+from .packing import pack, unpack
 
 FORMAT = 2
-MOST_UNPACKED = 1 << 28  # bytes of a batch's questions, and characters of their prompts: no batch of ours comes near
-_MOST_FRAME = 1 << 22  # bytes of a batch's questions beside their texts: brackets, commas, numbers
-_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')  # in JSON
 _AT_ONCE = 500  # keys in one query
 _APPLICATION = 0x53594E53  # "SYNS": tells a store from any other SQLite file
 _MAGIC = b"SQLite format 3\0"  # how each file of SQLite begins
@@ -511,73 +508,3 @@ def value_of(row: AnswerRow) -> Any:
 
 def _n_answers(n: int) -> str:
     return f"{n} {'answer' if n == 1 else 'answers'}"
-
-
-def pack(questions: Sequence[Question]) -> bytes:
-    """Questions, compressed together. What a prompt shares with the beginning of the one before it is left out first:
-    that is most of it, and may be longer than the 32 KiB that zlib looks back."""
-    rows: list[tuple[Any, ...]] = []
-    before = ""
-    for question in questions:
-        prompt, sampling = question.prompt, question.sampling
-        kept = n_shared(before, prompt.text)
-        begun = [prompt.prefill, prompt.n_shared] if prompt.n_shared else prompt.prefill
-        row = (kept, prompt.text[kept:], begun)
-        if question.continuation is not None:
-            rows.append((*row, question.continuation))
-        elif sampling is None:
-            rows.append((*row, {"levels": question.labels} if question.ordered else question.labels))
-        else:
-            stop = (sampling.stop,) if sampling.stop else ()  # left out where it was before it was kept
-            how = (sampling.max_new_tokens, sampling.temperature, sampling.top_p, *stop)
-            rows.append((*row, how, question.seed))
-        before = prompt.text
-    return zlib.compress(_JSON.encode(rows).encode(), 1)  # level 6: 4 % smaller, slower by a fifth
-
-
-def unpack(packed: bytes) -> list[Question]:
-    """raises : sqlite3.DatabaseError, where this is not what `pack` gave, or more than MOST_UNPACKED"""
-    try:
-        questions, before, n_characters = [], "", 0
-        for kept, rest, begun, how, *seed in parse_json(_decompress(packed)):
-            before = before[:kept] + rest
-            n_characters += len(before)
-            if n_characters > MOST_UNPACKED:
-                raise ValueError(f"their prompts have more than {MOST_UNPACKED:,} characters")
-            prompt = Prompt(before, *([begun] if isinstance(begun, str) else begun))
-            if isinstance(how, str):
-                questions.append(Question(prompt, continuation=how))
-            elif seed:
-                n_tokens, temperature, top_p, *stop = how
-                questions.append(Question(prompt, (), Sampling(n_tokens, temperature, top_p, tuple(*stop)), *seed))
-            elif isinstance(how, dict):
-                questions.append(Question(prompt, tuple(how["levels"]), ordered=True))
-            else:
-                questions.append(Question(prompt, tuple(how)))
-            questions[-1].key("")  # which needs all of its parts to be what they should be
-        return questions
-    except (zlib.error, ValueError, TypeError, AttributeError, LookupError, InputError) as error:
-        raise sqlite3.DatabaseError(f"questions cannot be read: {error}") from error
-
-
-def _decompress(packed: bytes) -> str:
-    """raises : ValueError where this would become more than MOST_UNPACKED, or too many objects for the memory"""
-    decompressor = zlib.decompressobj()
-    data = decompressor.decompress(packed, MOST_UNPACKED)
-    if not decompressor.eof:
-        raise ValueError(f"they are cut off, or have more than {MOST_UNPACKED:,} bytes")
-    if len(_TEXT.sub(b"", data)) > _MOST_FRAME:
-        raise ValueError(f"they have more than {_MOST_FRAME:,} bytes beside their texts")
-    return data.decode()
-
-
-def n_shared(one: str, other: str) -> int:
-    """Characters that two texts share at their beginning."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

@@ -20,7 +20,8 @@ from synthscore.engines.tree import causal as causal_models
 from synthscore.engines.tree.causal import CausalEngine
 from synthscore.errors import EngineError, PromptTooLongError, SynthscoreWarning
 from synthscore.store.engine import RecordedEngine, StoredEngine
-from synthscore.store.file import Store, pack, unpack
+from synthscore.store.file import Store
+from synthscore.store.packing import pack, unpack
 from tests.fakes import FakeEngine, stored_in_batches
 from tests.models import byte_level, metaspace, one_fast
 

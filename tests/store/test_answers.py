@@ -32,9 +32,10 @@ from synthscore.engine import (
 )
 from synthscore.errors import EngineError, StoreError, SynthscoreWarning
 from synthscore.signature import Signature
-from synthscore.store import file
+from synthscore.store import packing
 from synthscore.store.engine import RecordedEngine, StoredEngine, StoredVerdicts, answer_of
-from synthscore.store.file import VERDICTS, Store, Stored, crc, unpack
+from synthscore.store.file import VERDICTS, Store, Stored, crc
+from synthscore.store.packing import unpack
 from tests.fakes import FakeEngine
 from tests.fuzz.changes import as_json, changed_values, settled
 
@@ -359,7 +360,7 @@ def test_questions_are_unpacked_to_a_bounded_size(monkeypatch):
     packed = zlib.compress(b'[[0,"' + b"x" * 100_000 + b'","",["A"]]' + b',[100000,"","",["A"]]' * 20 + b"]")
     assert len(unpack(packed)) == 21
     for most, said in ((10_000, "more than 10,000 bytes"), (1_000_000, "more than 1,000,000 characters")):
-        monkeypatch.setattr(file, "MOST_UNPACKED", most)
+        monkeypatch.setattr(packing, "MOST_UNPACKED", most)
         with pytest.raises(sqlite3.DatabaseError, match=said):
             unpack(packed)
 

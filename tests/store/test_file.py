@@ -21,7 +21,8 @@ from synthscore.engine import Prompt, Question, Sampling, generate, label_log_pr
 from synthscore.errors import StoreError, SynthscoreWarning
 from synthscore.signature import text_hash
 from synthscore.store.engine import StoredEngine
-from synthscore.store.file import Store, Stored, n_shared, pack, unpack
+from synthscore.store.file import Store, Stored
+from synthscore.store.packing import n_shared, pack, unpack
 from tests.fakes import FakeEngine
 
 from .. import kills
