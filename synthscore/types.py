@@ -264,7 +264,7 @@ class Score:
     """One text's score. value is None where status is "unscored"; higher is better.
 
     low, high : with a stderr, an interval that the score is likely in; without, the least and the greatest that it can
-        be, whatever is missing. An unscored text may have them
+        be, one pair of limits over all that is missing, rungs and labels. An unscored text may have them
     status : "ok"; "partial" (some verdicts are missing, and the method makes up for them); or "unscored"
     details : the scoring's own further numbers (raw, unit, label_mass, ...)
     verdicts : where the text was compared with a ladder, so that the score can be computed again

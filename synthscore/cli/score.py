@@ -173,8 +173,8 @@ def score(
     Writes one row for each target and attribute, in the order of the targets: score, status (ok or
     unscored), reason, raw (the paper's sum, within +-N(N+1)/2), unit (raw / its bound), n_rungs,
     label_mass, signature. Where some rungs have no verdict, there is no score, but it lies between low and high
-    whatever they had been. A row that cannot be read or scored stays in its place, with a reason and no
-    score. The exit code is 3 where a row is unscored.
+    whatever they had been; also where a server does not report all labels. A row that cannot be read or scored
+    stays in its place, with a reason and no score. The exit code is 3 where a row is unscored.
 
     With --scoring anchored the score is a position on the rung scale, by a model of the judge that is fitted
     to all answers, with a stderr and a 90 % interval (docs/anchored.md); with --scale FILE --adaptive each

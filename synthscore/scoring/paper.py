@@ -29,7 +29,7 @@ class Paper(TextScoring):
     """Scores by the paper's sum over the rungs. Checked when made: InputError.
 
     A score's `value` is the rung equivalent. A text that lacks some verdicts, or for which a server did not report all
-    labels, has `low` and `high`, the least and the greatest value that what is missing could still give it.
+    labels, has `low` and `high`, the least and the greatest value that all that is missing could give it together.
     `details` hold `raw` (the paper's sum) and `unit` (raw / its bound, in [-1, 1]), both of scored texts alone, and
     `label_mass` (the least over its comparisons; NaN, null in a file, where the judge does not report it).
     """

@@ -68,6 +68,8 @@ class WholeTexts:
             assert values is not None
             details = {"n_rungs": float(n_rungs)}
             for index, value in zip(hits, values.tolist(), strict=True):
+                if np.isnan(value):  # orders that exclude each other, which an earlier version averaged: asked anew
+                    continue
                 item = texts[index][0]
                 found[index] = Score(item.id, item.context_id, attribute, value, n_comparisons=n_rungs, details=details)
         return found

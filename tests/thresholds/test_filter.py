@@ -25,6 +25,7 @@ from synthscore.errors import InputError, Reasons, StoreError
 from synthscore.io import files
 from synthscore.io.files import read_batches, read_rows
 from synthscore.io.write import sorted_into
+from synthscore.judging import asking as asking_module
 from synthscore.judging.asking import PROTOCOLS, Asking, both_in_one
 from synthscore.judging.templates import load_task
 from synthscore.ladders.references import References
@@ -552,6 +553,21 @@ def test_verdicts_of_which_a_server_did_not_tell_all_are_not_kept(engine, folder
         stored = StoredVerdicts(store, engine.signature, "asked")
         assert stored.put_many({b"1": untold, b"2": replace(score, verdicts=score.verdicts[:4])}, 5, 1) == 0
         assert stored.put_many({b"3": score}, 5, 1) == 1
+
+
+def test_stored_verdicts_whose_orders_exclude_each_other_are_no_score(folder):
+    """As a version that averaged such verdicts left them in stores."""
+    choice = FakeEngine(lambda prompt, labels: [0.0, -math.inf, -math.inf])
+    row, asking = {"id": "a", "context_id": "c0", "text": "Text of quality 2."}, Asking(both_orders=True)
+    with Store(folder / "other.sqlite") as store, pytest.MonkeyPatch.context() as patched:
+        scorer = Scorer(References.load("ladders"), choice, asking=asking, whole_texts=store)
+        patched.setattr(asking_module, "both_in_one", lambda by_order, protocol, mean: by_order.mean(axis=0))
+        (averaged,) = scorer.score([row])
+        assert averaged.status == "ok"
+        patched.undo()
+        (score,) = scorer.score([row])
+    assert score.value is None
+    assert "the two orders exclude each other" in score.reason
 
 
 def test_without_a_store_all_is_asked(engine):

@@ -1,0 +1,69 @@
+"""With a real model: what a server leaves unreported never puts the score of the model itself outside low..high."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from benchmarks.routes import scored, texts
+from synthscore.engines import open_engine
+from tests.model_server import ModelServer
+
+pytestmark = pytest.mark.slow
+
+
+class Caching(ModelServer):
+    """Reads each sequence once, however many of its most probable tokens are asked for."""
+
+    def __init__(self, engine, root):
+        super().__init__(engine, root)
+        self.read = {}
+
+    def _next(self, ids):
+        key = tuple(ids)
+        if key not in self.read:
+            self.read[key] = super()._next(ids)
+        return self.read[key]
+
+
+@pytest.fixture(scope="module")
+def route(smollm, tmp_path_factory):
+    """Opens the model behind a server, by method and number of tokens."""
+    folder = str(tmp_path_factory.mktemp("smollm"))
+    smollm.prompts.tokenizer.save_pretrained(folder)
+    server = Caching(smollm, folder)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield lambda method, top_k=None: open_engine(server.url, method=method, top_k=top_k, tokenizer=folder)
+    server.close()
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def here(smollm):
+    """The scores of 20 texts by 200 questions, in this process."""
+    scores = scored(smollm, texts())
+    assert sum(len(score.verdicts) for score in scores) == 200
+    assert np.ptp([score.value for score in scores]) > 0.5
+    return scores
+
+
+def test_where_all_labels_are_reported_a_server_gives_the_scores_of_the_model_here(route, here):
+    there = scored(route("ids"), texts())
+    assert all(score.low is None for score in there)
+    np.testing.assert_allclose([score.value for score in there], [score.value for score in here], atol=1e-3)
+
+
+@pytest.mark.parametrize("top_k", [20, 100, 1000, 10000])
+def test_the_score_of_the_model_here_is_between_low_and_high_in_every_row(top_k, route, here):
+    there = scored(route("topk", top_k), texts())
+    widths = []
+    for bounded, exact in zip(there, here, strict=True):
+        if bounded.low is None:
+            assert "did not report" in bounded.reason or bounded.value == pytest.approx(exact.value, abs=1e-3)
+            continue
+        assert bounded.low - 1e-3 <= exact.value <= bounded.high + 1e-3
+        widths.append(bounded.high - bounded.low)
+    print(top_k, len(widths), np.mean(widths) if widths else "-", sum(score.value is not None for score in there))
+    if top_k == 10000:
+        np.testing.assert_allclose([score.value for score in there], [score.value for score in here], atol=1e-2)
